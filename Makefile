@@ -1,0 +1,107 @@
+# The project's verbs; `make` alone lists them. GNU make 3.81 (the one of macOS) and Python 3.11 or newer are enough.
+# Everything is installed into .venv from requirements/*.txt, whose hashes pip checks. ARGS passes options on:
+#     make serve ARGS='--listen 127.0.0.1:0 --topic orders:3'
+#     make test ARGS='-k varint'
+
+VENV := .venv
+# The first of these that is new enough makes the environment; PYTHON=... names another one.
+PYTHONS := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11)
+PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet install
+LOCKED := $(PIP) --require-hashes
+
+# In this order: each file is resolved under the pins of those before it, so that all fit into one environment.
+LOCKS := core build test lint bench docs lock
+
+# Scripts in a virtual environment name its path, so a copied or moved checkout must make its own.
+MADE := $(VENV)/.made$(subst /,-,$(subst $() ,_,$(CURDIR)))
+
+# pyright: the version in the wheel, on the Node.js in the wheel. It looks for no newer one and fetches nothing.
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+export PYRIGHT_PYTHON_GLOBAL_NODE := 0
+unexport PYRIGHT_PYTHON_FORCE_VERSION PYRIGHT_PYTHON_PYLANCE_VERSION PYRIGHT_PYTHON_NODE_VERSION
+
+.NOTPARALLEL:
+.PHONY: help setup serve test lint format bench docs lock clean
+
+help: ## Print this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.dev ## Install into .venv what serve, test, lint, format and bench need
+	@echo "setup: $(VENV) is ready"
+
+serve: $(VENV)/.core ## Run the broker on 127.0.0.1:9092 (ARGS: options of `minibroker serve`)
+	@exec $(VENV)/bin/minibroker serve $(ARGS)
+
+test: $(VENV)/.dev ## Run lint, then every test (ARGS: options of pytest)
+	@lint=0; $(MAKE) --no-print-directory lint || lint=$$?; \
+	echo "== pytest"; $(VENV)/bin/pytest $(ARGS) || exit; \
+	[ $$lint = 0 ] || { echo "The tests passed, but lint failed: see above." >&2; exit 1; }
+
+lint: $(VENV)/.dev ## Run ruff, mypy, pyright and import-linter; report all that fail
+	@failed=; \
+	check() { echo "== $$*"; $(VENV)/bin/"$$@" || failed="$$failed, $$1 $$2"; }; \
+	check ruff check --quiet; \
+	check ruff format --check --quiet; \
+	check mypy; \
+	check pyright --pythonpath $(VENV)/bin/python; \
+	check lint-imports; \
+	[ -z "$$failed" ] || { echo "lint failed: $${failed#, }" >&2; exit 1; }
+
+format: $(VENV)/.dev ## Format the code and mend what ruff can mend
+	@$(VENV)/bin/ruff check --quiet --fix-only
+	@$(VENV)/bin/ruff format
+
+bench: $(VENV)/.dev ## Measure the broker beside its peers (ARGS=--help lists what can be chosen)
+	@$(VENV)/bin/python -m benchmarks $(ARGS)
+
+# The pages are staged in the layout of the repository, so that a link that works in the sources works on the site.
+docs: $(VENV)/.docs ## Build the documentation site into build/site; a broken link is an error
+	@rm -rf build/docs && mkdir -p build/docs
+	@cp -R *.md LICENSE docs examples build/docs/
+	@$(VENV)/bin/mkdocs build --strict --clean
+
+lock: $(VENV)/.lock ## Resolve requirements/*.txt again from pyproject.toml (ARGS=--upgrade takes newer versions)
+	@set -e; constraints=; for name in $(LOCKS); do \
+	  if [ $$name = core ]; then extra=; else extra="--extra $$name"; fi; \
+	  $(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	    --no-python-downloads --system-certs --custom-compile-command "make lock" $$extra $$constraints $(ARGS) \
+	    --output-file requirements/$$name.txt pyproject.toml; \
+	  constraints="$$constraints --constraint requirements/$$name.txt"; \
+	done
+
+clean: ## Remove .venv, build products and caches
+	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(MADE):
+	@for python in $(PYTHONS); do \
+	  if $$python -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	    echo "setup: $(VENV), $$($$python --version)" >&2; \
+	    $$python -m venv --clear $(VENV) && touch $@; exit; \
+	  fi; \
+	done; \
+	echo "minibroker needs Python 3.11 or newer with its venv module, and found none among: $(PYTHONS)." >&2; \
+	echo "Install one (Debian and Ubuntu: python3 and python3-venv) or name it: make PYTHON=/path/to/python3" >&2; \
+	exit 1
+
+# The project is installed editable and without build isolation: its build requirements are pinned like all others.
+$(VENV)/.core: $(MADE) requirements/core.txt requirements/build.txt pyproject.toml minibroker/__init__.py
+	@echo "setup: the broker and what it needs" >&2
+	@$(LOCKED) -r requirements/core.txt -r requirements/build.txt
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.core requirements/test.txt requirements/lint.txt requirements/bench.txt
+	@echo "setup: what tests, lint and benchmarks need" >&2
+	@$(LOCKED) -r requirements/test.txt -r requirements/lint.txt -r requirements/bench.txt
+	@touch $@
+
+$(VENV)/.docs: $(MADE) requirements/docs.txt
+	@echo "setup: what the documentation needs" >&2
+	@$(LOCKED) -r requirements/docs.txt
+	@touch $@
+
+$(VENV)/.lock: $(MADE) requirements/lock.txt
+	@echo "setup: what writes the lock files" >&2
+	@$(LOCKED) -r requirements/lock.txt
+	@touch $@

@@ -1,0 +1,153 @@
+"""`python -m benchmarks` measures minibroker beside Apache Kafka and librdkafka's mock cluster; see README.md."""
+
+import argparse
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from benchmarks import children, peers, report
+from benchmarks.clients.__main__ import raise_descriptor_limit
+from benchmarks.measures import MEASURES
+from benchmarks.model import QUICK, STANDARD, Measure, Scale
+from benchmarks.runner import Runner
+
+_RESULTS = Path(__file__).with_name("results")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure minibroker beside its peers.")
+    parser.add_argument("--quick", action="store_true", help="less of everything: two minutes")
+    parser.add_argument("--long", action="store_true", help="10 GB instead of 2 GB in the endurance measure")
+    parser.add_argument("--rounds", type=int, metavar="N", help="rounds of the measures that run side by side")
+    parser.add_argument("--only", metavar="NAME,...", help="only measures whose name begins with one of these")
+    parser.add_argument("--peers", default=",".join(peers.PEERS), metavar="NAME,...", help="default: %(default)s")
+    parser.add_argument("--kafka-libs", metavar="DIR", help="Apache Kafka's jars (default: $KAFKA_LIBS, else by Maven)")
+    parser.add_argument(
+        "--work-dir", type=Path, metavar="DIR", help="where data directories go (default: the temp dir)"
+    )
+    parser.add_argument("--list", action="store_true", help="list the measures and end")
+    arguments = parser.parse_args()
+    unknown = set(arguments.peers.split(",")) - peers.PEERS.keys()
+    if unknown:
+        parser.error(f"no peer is called {', '.join(sorted(unknown))}; there are {', '.join(peers.PEERS)}")
+    if arguments.rounds is not None and arguments.rounds < 1:
+        parser.error("--rounds must be at least 1")
+    arguments.measures = _chosen(arguments.only)
+    if not arguments.measures:
+        parser.error(f"no measure's name begins with {arguments.only}; --list shows them")
+    return arguments
+
+
+def _chosen(only: str | None) -> list[Measure]:
+    if only is None:
+        return list(MEASURES)
+    return [measure for measure in MEASURES if measure.name.startswith(tuple(only.split(",")))]
+
+
+def _scale(arguments: argparse.Namespace) -> Scale:
+    scale = QUICK if arguments.quick else STANDARD
+    if arguments.long:
+        scale = replace(scale, endurance_bytes=10_000_000_000)
+    return scale if arguments.rounds is None else replace(scale, rounds=arguments.rounds)
+
+
+def _end_like_ctrl_c(number: int, _: FrameType | None) -> None:
+    sys.exit(128 + number)  # runs every `finally` on its way, so no child is left
+
+
+def _list() -> None:
+    for measure in MEASURES:
+        print(f"{measure.name:22} {'; '.join(f'{figure.label} ({figure.unit})' for figure in measure.figures)}")
+
+
+def main() -> int:
+    arguments = _arguments()
+    if arguments.list:
+        _list()
+        return 0
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _end_like_ctrl_c)
+    raise_descriptor_limit()
+    # On a pipe rich assumes 80 columns, too few for the table.
+    console = Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=160)
+    found, missing = peers.available(arguments.peers.split(","), arguments.kafka_libs)
+    for name, reason in missing.items():
+        console.print(f"[yellow]{name} is not measured: {reason}[/yellow]")
+    if not found:
+        return 1
+    return _run(console, arguments.measures, found, _scale(arguments), arguments.work_dir, missing)
+
+
+def _run(
+    console: Console,
+    measures: Sequence[Measure],
+    kinds: Sequence[type[peers.Peer]],
+    scale: Scale,
+    work_dir: Path | None,
+    missing: dict[str, str],
+) -> int:
+    begin = time.time()
+    columns = (
+        SpinnerColumn(),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("")
+        done = -1
+
+        def step(description: str) -> None:
+            nonlocal done
+            done += 1
+            progress.update(task, completed=done, description=description)
+            if not console.is_terminal:
+                console.print(f"[dim]{time.time() - begin:5.0f} s[/dim]  {description}", highlight=False)
+
+        runner = Runner(kinds, measures, scale, step, work_dir)
+        progress.update(task, total=runner.steps)
+        try:
+            runner.run()
+        except KeyboardInterrupt:
+            console.print("[yellow]interrupted: this is what was measured until then[/yellow]")
+    names = [kind.name for kind in kinds]
+    report.show(console, measures, names, runner.results)
+    about: dict[str, object] = {
+        "seconds": round(time.time() - begin),
+        "versions": peers.versions(),
+        "load_average": os.getloadavg(),
+        "command": sys.argv[1:],
+        "not_measured": missing,
+    }
+    _write(console, measures, names, runner, about, begin)
+    return 1 if runner.results.failures else 0
+
+
+def _write(
+    console: Console,
+    measures: Sequence[Measure],
+    names: list[str],
+    runner: Runner,
+    about: dict[str, object],
+    begin: float,
+) -> None:
+    from benchmarks import plot  # noqa: PLC0415 - matplotlib is not loaded while times are taken
+
+    _RESULTS.mkdir(exist_ok=True)
+    stem = _RESULTS / time.strftime("%Y%m%d-%H%M%S", time.localtime(begin))
+    report.write_json(stem.with_suffix(".json"), measures, runner.results, about)
+    for path in (stem.with_suffix(".json"), *plot.draw(stem, measures, names, runner.results)):
+        console.print(f"wrote {path.relative_to(children.ROOT)}", highlight=False)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

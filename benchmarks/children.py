@@ -1,0 +1,63 @@
+"""Child processes that never outlive the benchmark: brokers and clients are all started and ended here."""
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+Child = subprocess.Popen[bytes]
+
+ROOT = Path(__file__).resolve().parent.parent
+"""The checkout."""
+
+_PR_SET_PDEATHSIG = 1
+
+
+def _die_with_parent() -> Callable[[], None] | None:
+    """On Linux the kernel ends a child whose parent is gone, even a parent that was killed and could not clean up."""
+    if sys.platform != "linux":
+        return None
+    prctl = ctypes.CDLL(None).prctl  # looked up before the fork: the child of a fork should do as little as possible
+    return lambda: prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+_PREPARE_CHILD = _die_with_parent()
+
+
+def start(
+    command: Sequence[str], output: IO[bytes], *, env: Mapping[str, str] | None = None, stdin: int = subprocess.DEVNULL
+) -> Child:
+    """Starts a child in its own process group (so that Ctrl-C reaches only the benchmark, which then ends it)."""
+    return subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=None if env is None else {**os.environ, **env},
+        stdin=stdin,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        process_group=0,
+        preexec_fn=_PREPARE_CHILD,  # noqa: PLW1509 - one system call, looked up beforehand, that takes no lock
+    )
+
+
+def end(child: Child, grace: float = 15.0) -> None:
+    """SIGTERM to the child's group, and SIGKILL if it is still there after `grace` seconds. Returns when it is gone."""
+    if child.poll() is None:
+        _signal_group(child, signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(grace)
+    if child.poll() is None:
+        _signal_group(child, signal.SIGKILL)
+    child.wait()
+    if child.stdin is not None:
+        child.stdin.close()
+
+
+def _signal_group(child: Child, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, number)  # `process_group=0` made the pid the group's id

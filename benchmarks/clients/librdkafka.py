@@ -1,0 +1,140 @@
+"""Clients on librdkafka (confluent-kafka): what a user of that client sees.
+
+The functions return the same plain numbers as `benchmarks.clients.raw`; `bytes` are payload bytes here. `busy` is the
+share of the time that the Python loop, not librdkafka's own threads, spent on a CPU. librdkafka's settings are its
+defaults but for those named here.
+"""
+
+import contextlib
+import random
+import time
+
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaException, Message, Producer, TopicPartition
+
+from benchmarks.clients.raw import Address, Stopwatch, percentile
+from benchmarks.wire import Connection, WireError
+
+
+def _bootstrap(address: Address) -> str:
+    return f"{address[0]}:{address[1]}"
+
+
+def produce(address: Address, pid: int, topic: str, record_size: int, total_bytes: int) -> dict[str, float]:
+    """Times a producer from its first call to the last acknowledgement.
+
+    A tight loop over `produce` is faster here than `produce_batch`, which wants a dictionary for each record.
+    The client's queue is large enough for everything, so that the loop never waits; deliveries are checked by the
+    log's end offset instead of a callback for each record.
+    """
+    settings: dict[str, str | int | float | bool] = {
+        "bootstrap.servers": _bootstrap(address),
+        "delivery.report.only.error": True,
+        "queue.buffering.max.messages": 0,
+        "queue.buffering.max.kbytes": 2_000_000,
+    }
+    producer = Producer(settings)
+    producer.list_topics(topic, timeout=30)
+    count = total_bytes // record_size
+    value = b"0123456789abcdef" * (record_size // 16) + b"0" * (record_size % 16)
+    send = producer.produce
+    with Connection(address) as control:
+        before = control.offset(topic, 0)
+        watch = Stopwatch(pid)
+        for _ in range(count):
+            send(topic, value, None, 0)
+        unsent = producer.flush(120)
+        result = watch.read()
+        delivered = control.offset(topic, 0) - before
+    if unsent or delivered != count:
+        raise WireError(f"{count} records were produced, {delivered} are in the log, {unsent} were not sent")
+    return {**result, "bytes": count * record_size, "records": count}
+
+
+def _consumer(address: Address, topic: str, offset: int) -> Consumer:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": _bootstrap(address),
+            "group.id": "bench",
+            "enable.auto.commit": False,
+            # By default a fetcher whose queue is full sleeps for a second, which would measure that sleep.
+            "fetch.queue.backoff.ms": 0,
+        }
+    )
+    consumer.assign([TopicPartition(topic, 0, offset)])
+    return consumer
+
+
+def consume(address: Address, pid: int, topic: str, record_size: int, count: int) -> dict[str, float]:
+    """Times a consumer from its assignment to the beginning of partition 0 until it has `count` records.
+
+    Records are taken 10,000 at a time, and their sizes are added up and checked.
+    """
+    watch = Stopwatch(pid)
+    consumer = _consumer(address, topic, OFFSET_BEGINNING)
+    records = size = 0
+    while records < count:
+        batch = consumer.consume(10_000, 10.0)
+        if not batch:
+            raise WireError(f"{records} of {count} records came, then none for ten seconds")
+        records += len(batch)
+        size += sum(map(_size, batch))
+    result = watch.read()
+    consumer.close()
+    if size != records * record_size:
+        raise WireError(f"{records} records have {size} bytes")
+    return {**result, "bytes": size, "records": records}
+
+
+def _size(message: Message) -> int:
+    try:
+        return len(message)
+    except TypeError:
+        raise KafkaException(message.error()) from None
+
+
+def tail_latency(address: Address, pid: int, topic: str, count: int, seconds: float) -> dict[str, float]:
+    """From produce() to the record's return from poll(), one record at a time, `p50` and `p99` in milliseconds.
+
+    One producer without linger and one consumer that waits at the end of partition 0, in one process and so on one
+    clock. A random pause of up to 2 ms before each record lets the consumer's next fetch reach the broker, as a
+    consumer at the tail has it. Stops after `seconds`.
+    """
+    producer = Producer({"bootstrap.servers": _bootstrap(address), "linger.ms": 0})
+    consumer = _consumer(address, topic, OFFSET_END)
+    pause = random.Random(1)
+    times: list[float] = []
+    _meet(producer, consumer, topic)
+    watch = Stopwatch(pid)
+    for number in range(count):
+        if watch.elapsed() > seconds and number >= 10:
+            break
+        time.sleep(pause.random() * 0.002)
+        value = b"%d" % number
+        begin = time.perf_counter()
+        producer.produce(topic, value, None, 0)
+        message = consumer.poll(10)
+        times.append((time.perf_counter() - begin) * 1000)
+        if message is None or message.value() != value:
+            raise WireError("the record that was produced did not come back")
+        producer.poll(0)
+    result = watch.read()
+    consumer.close()
+    producer.flush(10)
+    times.sort()
+    return {**result, "records": len(times), "p50": percentile(times, 0.5), "p99": percentile(times, 0.99)}
+
+
+def _meet(producer: Producer, consumer: Consumer, topic: str) -> None:
+    """Sends records until the consumer, which starts at the log's end, has found its place; none is left on its way."""
+    deadline = time.monotonic() + 30
+    sent = got = 0
+    while not got:
+        if time.monotonic() > deadline:
+            raise WireError("the consumer received nothing for 30 seconds")
+        producer.produce(topic, b"meet", None, 0)
+        sent += 1
+        producer.flush(10)
+        got = consumer.poll(0.6) is not None
+    with contextlib.suppress(StopIteration):
+        while consumer.poll(0.6) is not None:
+            pass

@@ -1,0 +1,400 @@
+"""Clients on raw sockets: prebuilt requests, so that nearly all the work is the broker's.
+
+Every function returns plain numbers. `cpu` is the broker's CPU seconds and `seconds` the wall time of the measured
+part; `busy` is the share of the time that this client's thread spent on a CPU: near 1 it was the client that set the
+pace, and the rate is a lower bound.
+"""
+
+import selectors
+import socket
+import struct
+import time
+from array import array
+from dataclasses import dataclass
+
+from benchmarks import wire
+from benchmarks.meter import Meter
+
+Address = tuple[str, int]
+_MEGABYTE = 1_000_000
+
+
+class Stopwatch:
+    """Wall time, the broker's CPU time and this thread's CPU time from construction to `read`."""
+
+    def __init__(self, pid: int) -> None:
+        self._meter = Meter(pid)
+        self._client = time.thread_time()
+        self._broker = self._meter.cpu()
+        self._begin = time.perf_counter()
+
+    def elapsed(self) -> float:
+        return time.perf_counter() - self._begin
+
+    def read(self) -> dict[str, float]:
+        seconds = time.perf_counter() - self._begin
+        broker, client = self._meter.cpu() - self._broker, time.thread_time() - self._client
+        return {"seconds": seconds, "cpu": broker, "busy": client / seconds}
+
+
+def percentile(ordered: list[float], share: float) -> float:
+    """The value below which `share` of the sorted values lie (nearest rank)."""
+    return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
+
+
+# Produce
+
+
+def produce(
+    address: Address,
+    pid: int,
+    topic: str,
+    record_size: int,
+    total_bytes: int,
+    *,
+    batch_bytes: int = _MEGABYTE,
+    in_flight: int = 5,
+) -> dict[str, float]:
+    """Sends the same batch over and over to partition 0 over one connection, with `in_flight` requests unanswered.
+
+    `bytes` are bytes of batches.
+    """
+    batch, records = wire.record_batch(record_size, batch_bytes)
+    frame = wire.produce_request(topic, 0, batch)
+    rounds = max(total_bytes // len(batch), 1)
+    peak = 0
+    with wire.Connection(address) as connection:
+        expected = connection.offset(topic, 0)
+        meter = Meter(pid)
+        watch = Stopwatch(pid)
+        for number in range(rounds + in_flight):
+            if number >= in_flight:
+                if wire.produced_offset(connection.receive()) != expected:
+                    raise wire.WireError("a batch did not get the next offset")
+                expected += records
+            if number < rounds:
+                struct.pack_into(">i", frame, wire.CORRELATION_ID_OFFSET, number)
+                connection.socket.sendall(frame)
+            if number % 64 == 0:
+                peak = max(peak, meter.rss())
+        result = watch.read()
+    return {**result, "bytes": rounds * len(batch), "records": rounds * records, "peak_rss": max(peak, meter.rss())}
+
+
+# Fetch
+
+
+class _RangeReader:
+    """Fetches one partition over and over from `first` to `end`; all batches have one size and record count."""
+
+    def __init__(self, connection: wire.Connection, topic: str, max_bytes: int) -> None:
+        self._socket = connection.socket
+        self._topic = topic
+        self._max_bytes = max_bytes
+        self._prefix = wire.fetch_prefix_size(topic)
+        self._buffer = memoryview(bytearray(4 * 1024 * 1024))
+        self.first = connection.offset(topic, 0, wire.EARLIEST)
+        self.end = connection.offset(topic, 0)
+        self.offset = self.first
+        self._check_in_full(connection)
+
+    def _request(self) -> bytearray:
+        wanted = wire.FetchRange(0, self.offset, self._max_bytes)
+        return wire.fetch_request(
+            self._topic, [wanted], wire.FetchOptions(max_bytes=max(self._max_bytes, 50 * 1024 * 1024))
+        )
+
+    def _check_in_full(self, connection: wire.Connection) -> None:
+        """Before anything is timed, one answer is decoded and its first batch's CRC checked."""
+        connection.socket.sendall(self._request())
+        answer = wire.fetched(connection.receive(), 11)
+        (partition,) = answer.partitions
+        if answer.error or partition.error:
+            raise wire.WireError(f"Fetch was answered with error codes {answer.error}, {partition.error}")
+        wire.check_batch(partition.records)
+        header = wire.batch_header(partition.records)
+        self._batch_size, self._batch_records = header.size, header.records
+
+    def fetch(self) -> int:
+        """One fetch; the answer is received and dropped. Returns the bytes of whole batches in it."""
+        if self.offset >= self.end:
+            self.offset = self.first
+        self._socket.sendall(self._request())
+        got = 0
+        while got < self._prefix + wire.BATCH_HEADER_SIZE:
+            got += self._receive(self._buffer[got:])
+        size = wire.response_sizes(self._buffer)[0] + 4
+        batch = wire.batch_header(self._buffer, self._prefix)
+        if batch.base_offset != self.offset or batch.size != self._batch_size:
+            raise wire.WireError(f"asked for offset {self.offset}, got a batch at {batch.base_offset}")
+        while got < size:
+            got += self._receive(self._buffer[: size - got])
+        batches = (size - self._prefix) // self._batch_size
+        self.offset += batches * self._batch_records
+        return batches * self._batch_size
+
+    def _receive(self, into: memoryview) -> int:
+        got = self._socket.recv_into(into)
+        if not got:
+            raise wire.WireError("the broker closed the connection")
+        return got
+
+
+def fetch(address: Address, pid: int, topic: str, max_bytes: int, total_bytes: int) -> dict[str, float]:
+    """Fetches partition 0 over one connection, one request at a time, and drops the bytes.
+
+    When the partition's end is reached it begins at its start again.
+    """
+    with wire.Connection(address) as connection:
+        reader = _RangeReader(connection, topic, max_bytes)
+        read = 0
+        watch = Stopwatch(pid)
+        while read < total_bytes:
+            read += reader.fetch()
+        result = watch.read()
+    return {**result, "bytes": read}
+
+
+# Small requests
+
+
+def _ping(connection: wire.Connection, frame: bytearray, count: int) -> list[float]:
+    """Microseconds of each of `count` produce requests, one after the other."""
+    times = array("d", bytes(8 * count))
+    sock, clock = connection.socket, time.perf_counter
+    buffer = bytearray(4096)
+    for number in range(count):
+        struct.pack_into(">i", frame, wire.CORRELATION_ID_OFFSET, number)
+        begin = clock()
+        sock.sendall(frame)
+        got = sock.recv_into(buffer)
+        times[number] = clock() - begin
+        size, correlation_id = wire.response_sizes(buffer)
+        if got != size + 4 or correlation_id != number:  # so small an answer comes in one piece
+            raise wire.WireError("the answer is not the answer to the request before it")
+        wire.produced_offset(memoryview(buffer)[4:got])
+    return [seconds * 1e6 for seconds in times]
+
+
+def ping_pong(address: Address, pid: int, topic: str, count: int) -> dict[str, float]:
+    """One-record produce requests over one connection, each sent when the one before is answered.
+
+    `p50` and `p99` are microseconds.
+    """
+    frame = wire.produce_request(topic, 0, wire.record_batch(100)[0])
+    with wire.Connection(address) as connection:
+        _ping(connection, frame, min(count, 200))
+        watch = Stopwatch(pid)
+        times = sorted(_ping(connection, frame, count))
+        result = watch.read()
+    return {**result, "requests": count, "p50": percentile(times, 0.5), "p99": percentile(times, 0.99)}
+
+
+@dataclass(slots=True)
+class _Pipe:
+    """One pipelined connection.
+
+    `ring` holds prebuilt requests with consecutive correlation ids, and its first ones again at the end.
+    """
+
+    socket: socket.socket
+    ring: memoryview
+    answered: int = 0
+    received: int = 0
+
+
+def pipelined(
+    address: Address,
+    pid: int,
+    topic: str,
+    *,
+    partitions: int,
+    connections: int = 16,
+    depth: int = 32,
+    seconds: float = 2.0,
+) -> dict[str, float]:
+    """One-record produce requests over many connections with `depth` unanswered on each, for about `seconds`.
+
+    Connection i writes to partition i modulo `partitions`. A response sets off as many requests as it answers.
+    """
+    ring_size = 1024
+    batch = wire.record_batch(100)[0]
+    buffer = bytearray(64 * 1024)
+    with wire.Connection(address) as control, selectors.DefaultSelector() as selector:
+        before = sum(control.offset(topic, index) for index in range(partitions))
+        frame_size, answer_size = _warm_connection(control, topic, batch)
+        pipes = [
+            _Pipe(wire.Connection(address).socket, _ring(topic, index % partitions, batch, ring_size, depth))
+            for index in range(connections)
+        ]
+        for pipe in pipes:
+            selector.register(pipe.socket, selectors.EVENT_READ, pipe)
+        sent = depth * connections
+        answered = 0
+        watch = Stopwatch(pid)
+        for pipe in pipes:
+            pipe.socket.sendall(pipe.ring[: depth * frame_size])
+        while answered < sent:
+            sending = watch.elapsed() < seconds
+            for key, _ in selector.select(10.0) or _nothing_came():
+                pipe = key.data
+                pipe.received += pipe.socket.recv_into(buffer) or _closed()
+                new = pipe.received // answer_size - pipe.answered
+                if new and sending:
+                    start = (pipe.answered % ring_size) * frame_size
+                    pipe.socket.sendall(pipe.ring[start : start + new * frame_size])
+                    sent += new
+                pipe.answered += new
+                answered += new
+        result = watch.read()
+        after = sum(control.offset(topic, index) for index in range(partitions))
+        for pipe in pipes:
+            pipe.socket.close()
+    if after - before != answered + 1:  # the one more is the warm-up request
+        raise wire.WireError(f"{answered} requests were answered, but {after - before - 1} records are in the log")
+    return {**result, "requests": answered}
+
+
+def _warm_connection(control: wire.Connection, topic: str, batch: bytes) -> tuple[int, int]:
+    """The sizes of a request and of its answer, which all the others share."""
+    frame = wire.produce_request(topic, 0, batch)
+    control.socket.sendall(frame)
+    answer = control.receive()
+    wire.produced_offset(answer)
+    return len(frame), len(answer) + 4
+
+
+def _ring(topic: str, partition: int, batch: bytes, size: int, depth: int) -> memoryview:
+    frame = wire.produce_request(topic, partition, batch)
+    ring = bytearray()
+    for number in range(size + depth):
+        struct.pack_into(">i", frame, wire.CORRELATION_ID_OFFSET, number % size)
+        ring += frame
+    return memoryview(ring)
+
+
+def _nothing_came() -> list[tuple[selectors.SelectorKey, int]]:
+    raise wire.WireError("no answer within ten seconds")
+
+
+def _closed() -> int:
+    raise wire.WireError("the broker closed the connection")
+
+
+# Idle connections
+
+
+def idle_connections(
+    address: Address, pid: int, topic: str, *, connections: int, count: int, pairs: int
+) -> dict[str, float]:
+    """What open but silent connections cost: `rss` bytes for all, and ping-pong p99 microseconds without and with them.
+
+    Each connection asks ApiVersions once, so that the broker has served it. Without and with alternate `pairs` times;
+    `ratio` is the median of the pairs' ratios.
+    """
+    frame = wire.produce_request(topic, 0, wire.record_batch(100)[0])
+    meter = Meter(pid)
+    without: list[float] = []
+    with_them: list[float] = []
+    costs: list[float] = []
+    with wire.Connection(address) as active:
+        _ping(active, frame, count)
+        for _ in range(pairs):
+            without.append(percentile(sorted(_ping(active, frame, count)), 0.99))
+            before = meter.rss()
+            idle = [wire.Connection(address) for _ in range(connections)]
+            for connection in idle:
+                connection.api_keys()
+            costs.append(meter.rss() - before)
+            with_them.append(percentile(sorted(_ping(active, frame, count)), 0.99))
+            for connection in idle:
+                connection.socket.close()
+    ratios = sorted(after / before for after, before in zip(with_them, without, strict=True))
+    return {
+        "rss": max(costs),  # the first time: afterwards freed memory is used again
+        "without": percentile(sorted(without), 0.5),
+        "with": percentile(sorted(with_them), 0.5),
+        "ratio": percentile(ratios, 0.5),
+    }
+
+
+# Fetch sessions
+
+
+def session_bytes(address: Address, pid: int, topic: str, *, partitions: int, count: int) -> dict[str, float]:
+    """Bytes of one idle fetch over `partitions` empty partitions, without a session and in one (KIP-227, Fetch v7).
+
+    Request and response are counted apart, with their length prefixes. Also the broker's CPU microseconds for each
+    kind of fetch.
+    """
+    ranges = [wire.FetchRange(index, 0, 1024 * 1024) for index in range(partitions)]
+    with wire.Connection(address) as connection:
+        full = wire.FetchOptions(version=7, max_wait=0, min_bytes=0)
+        request = wire.fetch_request(topic, ranges, full)
+        size, answer = _idle_fetch(connection, request)
+        if len(answer.partitions) != partitions or any(found.error for found in answer.partitions):
+            raise wire.WireError(f"a full fetch of {partitions} partitions was answered for {len(answer.partitions)}")
+        watch = Stopwatch(pid)
+        for _ in range(count):
+            _idle_fetch(connection, request)
+        result = {"full_request": len(request), "full_response": size, "full_us": watch.read()["cpu"] / count * 1e6}
+
+        opening = wire.FetchOptions(version=7, max_wait=0, min_bytes=0, session_epoch=wire.NEW_SESSION)
+        session_id = _idle_fetch(connection, wire.fetch_request(topic, ranges, opening))[1].session_id
+        if not session_id:
+            raise wire.WireError("the broker opened no session")
+        watch = Stopwatch(pid)
+        for epoch in range(1, count + 1):
+            turn = wire.FetchOptions(version=7, max_wait=0, min_bytes=0, session_id=session_id, session_epoch=epoch)
+            request = wire.fetch_request(topic, [], turn)
+            size, answer = _idle_fetch(connection, request)
+            if answer.partitions:
+                raise wire.WireError("an idle incremental fetch was answered with partitions")
+        us = watch.read()["cpu"] / count * 1e6
+    return {**result, "session_request": len(request), "session_response": size, "session_us": us}
+
+
+def _idle_fetch(connection: wire.Connection, request: bytearray) -> tuple[int, wire.Fetched]:
+    connection.socket.sendall(request)
+    response = connection.receive()
+    answer = wire.fetched(response, 7)
+    if answer.error:
+        raise wire.WireError(f"Fetch was answered with error code {answer.error}")
+    return len(response) + 4, answer
+
+
+# Many partitions
+
+
+def many_partitions(address: Address, pid: int, *, partitions: int, topics: int, repeats: int) -> dict[str, float]:
+    """Creates `partitions` partitions as one topic, then as many again spread over `topics` topics, in seconds.
+
+    `metadata_...` are the median milliseconds of asking for all of either.
+    """
+    many = [f"many-{number}" for number in range(topics)]
+    with wire.Connection(address) as connection:
+        watch = Stopwatch(pid)
+        connection.create_topics(["huge"], partitions)
+        one = watch.read()["seconds"]
+        connection.await_partitions(["huge"], partitions)
+        watch = Stopwatch(pid)
+        connection.create_topics(many, partitions // topics)
+        several = watch.read()["seconds"]
+        connection.await_partitions(many, partitions)
+        times = {
+            name: _metadata_ms(connection, asked, repeats) for name, asked in (("one", ["huge"]), ("several", many))
+        }
+    return {"one": one, "several": several, "metadata_one": times["one"], "metadata_several": times["several"]}
+
+
+def _metadata_ms(connection: wire.Connection, topics: list[str], repeats: int) -> float:
+    """Median time to the last byte of the answer; it is not decoded within the time."""
+    body = struct.pack(">i", len(topics)) + b"".join(map(wire.string, topics))
+    frame = wire.request(wire.METADATA, 1, body)
+    times: list[float] = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        connection.socket.sendall(frame)
+        connection.receive()
+        times.append(time.perf_counter() - begin)
+    return percentile(sorted(times), 0.5) * 1000

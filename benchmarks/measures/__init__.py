@@ -1,0 +1,15 @@
+"""All measures, in the order in which they run and are shown."""
+
+from benchmarks.measures import connections, endurance, fetch, latency, partitions, produce, sessions, start
+from benchmarks.model import Measure
+
+MEASURES: tuple[Measure, ...] = (
+    *start.MEASURES,
+    *produce.MEASURES,
+    *fetch.MEASURES,
+    *latency.MEASURES,
+    *connections.MEASURES,
+    *partitions.MEASURES,
+    *sessions.MEASURES,
+    *endurance.MEASURES,
+)

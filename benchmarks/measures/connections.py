@@ -1,0 +1,40 @@
+"""1,000 idle connections: the memory that they take, and whether anyone else notices them.
+
+On a new broker, after an uncounted series of ping-pongs: p99 of one-record produce requests over one connection
+without the idle ones and with them, five pairs in alternation. Each idle connection asked ApiVersions once. `RSS` is
+the largest growth that opening them caused; the ratio is the median of the pairs.
+"""
+
+from benchmarks.model import Bench, Figure, Measure, Numbers
+
+
+def _run(bench: Bench) -> Numbers:
+    got = bench.client(
+        "raw.idle_connections",
+        topic=bench.topic(),
+        connections=bench.scale.connections,
+        count=bench.scale.idle_pings,
+        pairs=5,
+    )
+    return {
+        "connections.rss": got["rss"] / 1e6,
+        "connections.without": got["without"],
+        "connections.with": got["with"],
+        "connections.ratio": got["ratio"],
+    }
+
+
+MEASURES = (
+    Measure(
+        name="connections",
+        figures=(
+            Figure("connections.rss", "1,000 idle connections, RSS", "MB", value=10),
+            Figure("connections.without", "one-record produce p99 without them", "us", decimals=0),
+            Figure("connections.with", "one-record produce p99 with them", "us", decimals=0),
+            # The target is "as it was"; a quarter is what the noise of a p99 amounts to.
+            Figure("connections.ratio", "p99 with them / without", "x", value=1.25, decimals=2),
+        ),
+        run=_run,
+        when="once",
+    ),
+)

@@ -1,0 +1,37 @@
+"""5,000 partitions: creating them, and asking for all of them.
+
+On a new broker: one CreateTopics request (v2) for one topic of 5,000 partitions, then one for 50 topics of 100, each
+timed to its answer; Metadata v1 for each of the two sets, timed to the last byte of the answer, as the median of 20
+answers. The JVM is not warmed up here: a test suite that creates topics meets new brokers.
+"""
+
+from benchmarks.model import Bench, Figure, Measure, Numbers
+from benchmarks.wire import CREATE_TOPICS
+
+_TOPICS = 50
+
+
+def _run(bench: Bench) -> Numbers:
+    bench.require(CREATE_TOPICS)
+    got = bench.client("raw.many_partitions", partitions=bench.scale.partitions, topics=_TOPICS, repeats=20)
+    return {
+        "partitions.one": got["one"],
+        "partitions.several": got["several"],
+        "partitions.metadata-one": got["metadata_one"],
+        "partitions.metadata-several": got["metadata_several"],
+    }
+
+
+MEASURES = (
+    Measure(
+        name="partitions",
+        figures=(
+            Figure("partitions.one", "create 1 topic x 5,000 partitions", "s", value=1.5, decimals=2),
+            Figure("partitions.several", "create 50 topics x 100 partitions", "s", value=1.5, decimals=2),
+            Figure("partitions.metadata-one", "Metadata for 1 x 5,000", "ms", value=10),
+            Figure("partitions.metadata-several", "Metadata for 50 x 100", "ms", value=10),
+        ),
+        run=_run,
+        when="once",
+    ),
+)

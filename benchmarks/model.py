@@ -1,0 +1,187 @@
+"""What a measure is: figures with targets, and a function that fills them for one running peer."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from benchmarks import children
+from benchmarks.peers import Peer
+from benchmarks.wire import API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS, Connection
+
+Numbers = dict[str, float]
+
+
+class UnsupportedError(Exception):
+    """A peer cannot do what a measure asks for; the message says why. It is shown, and the run goes on."""
+
+
+class ClientError(Exception):
+    """A client failed or did not end in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One row of the table.
+
+    `ratio` bounds minibroker's figure divided by Kafka's, `value` bounds minibroker's figure itself. Bounds are upper
+    bounds, or lower bounds where `higher_is_better`.
+    """
+
+    key: str
+    label: str
+    unit: str
+    ratio: float | None = None
+    value: float | None = None
+    higher_is_better: bool = False
+    decimals: int = 1
+
+    @property
+    def target(self) -> str:
+        sign = ">=" if self.higher_is_better else "<="
+        parts = [f"{sign} {self.value:,g} {self.unit}"] if self.value is not None else []
+        parts += [f"{sign} {self.ratio:g}x"] if self.ratio is not None else []
+        return ", ".join(parts)
+
+    def is_met(self, value: float, ratio: float | None) -> bool | None:
+        """Whether the bounds hold; None if there is none, or one that has no ratio to be judged by."""
+        checks = [(value, self.value), (ratio, self.ratio)]
+        bounded = [(got, bound) for got, bound in checks if bound is not None]
+        if not bounded or any(got is None for got, _ in bounded):
+            return None
+        return all(
+            got is not None and (got >= bound if self.higher_is_better else got <= bound) for got, bound in bounded
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much is done: bytes, counts and seconds."""
+
+    rounds: int
+    starts: int
+    bulk_bytes: int
+    small_bytes: int
+    fetch_bytes: int
+    pings: int
+    pipelined_seconds: float
+    tail_records: int
+    tail_seconds: float
+    idle_seconds: float
+    idle_pings: int
+    endurance_bytes: int
+    warm_up_bytes: int
+    connections: int = 1_000
+    partitions: int = 5_000
+    session_partitions: int = 1_000
+
+
+QUICK = Scale(
+    rounds=2,
+    starts=3,
+    bulk_bytes=128_000_000,
+    small_bytes=32_000_000,
+    fetch_bytes=512_000_000,
+    pings=3_000,
+    pipelined_seconds=1.0,
+    tail_records=400,
+    tail_seconds=2.0,
+    idle_seconds=2.0,
+    idle_pings=2_000,
+    endurance_bytes=500_000_000,
+    warm_up_bytes=300_000_000,
+)
+STANDARD = Scale(
+    rounds=5,
+    starts=5,
+    bulk_bytes=256_000_000,
+    small_bytes=64_000_000,
+    fetch_bytes=1_000_000_000,
+    pings=6_000,
+    pipelined_seconds=2.0,
+    tail_records=1_000,
+    tail_seconds=4.0,
+    idle_seconds=5.0,
+    idle_pings=4_000,
+    endurance_bytes=2_000_000_000,
+    warm_up_bytes=500_000_000,
+)
+
+
+@dataclass(slots=True)
+class Bench:
+    """One peer under measurement: what a measure's function gets."""
+
+    peer: Peer
+    scale: Scale
+    number: int = 0
+    busy: float = 0.0
+    """The largest share of a CPU that a client's thread needed (1 = the client set the pace)."""
+    _topics: list[str] = field(default_factory=list)
+
+    def client(self, name: str, *, timeout: int = 180, **parameters: Any) -> Numbers:
+        """Runs a function of `benchmarks.clients` ("raw.produce") in a process of its own. Raises ClientError."""
+        if not self.peer.is_alive():
+            raise ClientError(f"{self.peer.name} is gone:\n{self.peer.output()}")
+        parameters = {"address": self.peer.address, "pid": self.peer.pid, "timeout": timeout, **parameters}
+        command = [sys.executable, "-m", "benchmarks.clients", name, json.dumps(parameters)]
+        with tempfile.TemporaryFile() as output:
+            child = children.start(command, output)
+            try:
+                status = child.wait(timeout)
+            except subprocess.TimeoutExpired:
+                raise ClientError(f"{name} against {self.peer.name} did not end within {timeout} s") from None
+            finally:
+                children.end(child, grace=1)
+            output.seek(0)
+            lines = output.read().decode(errors="replace").splitlines()
+        if status or not lines:
+            raise ClientError(f"{name} against {self.peer.name} failed:\n" + "\n".join(lines[-12:]))
+        numbers: Numbers = json.loads(lines[-1])
+        self.busy = max(self.busy, numbers.get("busy", 0.0))
+        return numbers
+
+    def topic(self, partitions: int = 1) -> str:
+        """A new topic with a leader for each partition; it is deleted when the measure ends."""
+        name = f"bench-{self.number}-{len(self._topics)}"
+        with Connection(self.peer.address) as connection:
+            if CREATE_TOPICS in connection.api_keys():
+                connection.create_topics([name], partitions)
+            elif partitions > _MOCK_PARTITIONS:
+                raise UnsupportedError("it cannot create topics")
+            connection.await_partitions([name], partitions)
+        self._topics.append(name)
+        return name
+
+    def delete_topics(self) -> None:
+        with Connection(self.peer.address) as connection:
+            if self._topics and DELETE_TOPICS in connection.api_keys():
+                connection.delete_topics(self._topics)
+        self._topics.clear()
+
+    def require(self, *api_keys: int) -> None:
+        """Raises UnsupportedError unless the peer advertises all of these APIs."""
+        with Connection(self.peer.address) as connection:
+            if missing := {API_VERSIONS, *api_keys} - connection.api_keys():
+                raise UnsupportedError(f"it does not serve API key {', '.join(map(str, sorted(missing)))}")
+
+
+_MOCK_PARTITIONS = 4
+"""A topic that librdkafka's mock cluster creates by itself has this many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """`run` fills `figures` (by key) once for one peer.
+
+    `when` is "round" for what is repeated side by side on running, warmed-up peers, "start" for what needs a new
+    broker for each of several repetitions, and "once" for what needs one new broker.
+    """
+
+    name: str
+    figures: tuple[Figure, ...]
+    run: Callable[[Bench], Numbers]
+    when: Literal["round", "start", "once"]

@@ -1,0 +1,252 @@
+"""The brokers that are measured: minibroker, Apache Kafka and librdkafka's mock cluster, each as a child process."""
+
+import importlib.metadata
+import importlib.util
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+
+import psutil
+
+from benchmarks import children, kafka_jars
+from benchmarks.meter import Meter
+from benchmarks.wire import Connection, WireError
+
+_START_TIMEOUT = 60.0
+_RETRY_SECONDS = 0.001
+
+# What bin/kafka-server-start.sh gives the JVM, less the JMX and log options.
+_JVM_OPTIONS = (
+    "-Xms1G",
+    "-Xmx1G",
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Djava.awt.headless=true",
+)
+
+_SERVER_PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+log.dirs={data}
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+group.initial.rebalance.delay.ms=0
+log.segment.delete.delay.ms=1000
+"""
+
+_LOG4J_PROPERTIES = """\
+log4j.rootLogger=WARN, out
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=%d %p %m (%c)%n
+"""
+
+
+class PeerError(Exception):
+    """A peer did not start; the message ends with the tail of its output."""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class Peer(ABC):
+    """One running broker in a temporary directory of its own. `stop` ends it and removes the directory.
+
+    `started_ms` is the time from just before the spawn to the first valid Metadata answer.
+    """
+
+    name: str
+
+    def __init__(self, work_dir: Path | None = None) -> None:
+        self.dir = Path(tempfile.mkdtemp(prefix=f"bench-{self.name}-", dir=work_dir))
+        self.data = self.dir / "data"
+        self.address = ("127.0.0.1", 0)
+        self.started_ms = 0.0
+        self._child: children.Child | None = None
+
+    @abstractmethod
+    def command(self) -> list[str]:
+        """The command that runs the broker."""
+
+    def environment(self) -> Mapping[str, str]:
+        return {}
+
+    def prepare(self) -> None:
+        """What has to happen before the spawn and is not part of the start-up time."""
+        self.address = ("127.0.0.1", free_port())
+
+    @property
+    def pid(self) -> int:
+        assert self._child is not None
+        return self._child.pid
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{self.address[0]}:{self.address[1]}"
+
+    @property
+    def meter(self) -> Meter:
+        return Meter(self.pid)
+
+    def start(self) -> None:
+        """Spawns the broker and returns when it has answered Metadata with itself in it. Raises PeerError."""
+        try:
+            self.prepare()
+            with (self.dir / "output.log").open("wb") as output:
+                begin = time.perf_counter()
+                self._child = children.start(self.command(), output, env=self.environment())
+            self._await_metadata()
+        except BaseException:
+            self.stop()
+            raise
+        self.started_ms = (time.perf_counter() - begin) * 1000
+
+    def _await_metadata(self) -> None:
+        deadline = time.monotonic() + _START_TIMEOUT
+        while not self._answers():
+            assert self._child is not None
+            if self._child.poll() is not None:
+                raise PeerError(f"{self.name} ended with status {self._child.returncode}:\n{self.output()}")
+            if time.monotonic() > deadline:
+                raise PeerError(f"{self.name} was not ready within {_START_TIMEOUT:.0f} s:\n{self.output()}")
+            time.sleep(_RETRY_SECONDS)
+
+    def _answers(self) -> bool:
+        try:
+            with Connection(self.address, timeout=5) as connection:
+                return self.address in connection.brokers()
+        except (OSError, WireError):
+            return False
+
+    def output(self) -> str:
+        """The last lines that the broker wrote."""
+        try:
+            text = (self.dir / "output.log").read_text(errors="replace")
+        except OSError:
+            return ""
+        return "\n".join(text.splitlines()[-20:])
+
+    def is_alive(self) -> bool:
+        return self._child is not None and self._child.poll() is None
+
+    def signal_stop(self) -> None:
+        """Asks the broker to end without waiting, so that several end at the same time."""
+        if self._child is not None and self._child.poll() is None:
+            self._child.terminate()
+
+    def stop(self) -> None:
+        if self._child is not None:
+            children.end(self._child)
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+class MinibrokerPeer(Peer):
+    name = "minibroker"
+    python = sys.executable
+
+    def command(self) -> list[str]:
+        return [self.python, "-m", "minibroker", "serve", "--listen", self.bootstrap, "--data-dir", str(self.data)]
+
+    def environment(self) -> Mapping[str, str]:
+        if importlib.util.find_spec("minibroker_protocol") is not None:
+            return {}
+        rooms = (
+            children.ROOT,
+            children.ROOT / "protocol",
+            children.ROOT / "storage",
+        )  # run from a checkout that is not installed
+        return {"PYTHONPATH": ":".join(map(str, rooms))}
+
+
+class KafkaPeer(Peer):
+    name = "kafka"
+    libs: Path
+
+    def command(self) -> list[str]:
+        return [*self._java(), *_JVM_OPTIONS, "kafka.Kafka", str(self.dir / "server.properties")]
+
+    def _java(self) -> list[str]:
+        return ["java", f"-Dlog4j.configuration=file:{self.dir}/log4j.properties", "-cp", f"{self.libs}/*"]
+
+    def prepare(self) -> None:
+        super().prepare()
+        properties = _SERVER_PROPERTIES.format(port=self.address[1], controller=free_port(), data=self.data)
+        (self.dir / "server.properties").write_text(properties)
+        (self.dir / "log4j.properties").write_text(_LOG4J_PROPERTIES)
+        command = [*self._java(), "kafka.tools.StorageTool", "format", "--cluster-id", "bWluaWJyb2tlci1iZW5jaA"]
+        command += ["--config", str(self.dir / "server.properties")]
+        formatted = subprocess.run(command, check=False, capture_output=True, text=True, timeout=_START_TIMEOUT)
+        if formatted.returncode:
+            raise PeerError(f"kafka.tools.StorageTool format failed:\n{formatted.stdout}{formatted.stderr}")
+
+
+class MockPeer(Peer):
+    name = "mock"
+
+    def prepare(self) -> None:
+        """Nothing: the mock picks its own port and keeps no files."""
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "benchmarks.mock_cluster"]
+
+    def _answers(self) -> bool:
+        if not self.address[1]:
+            ready = re.search(r"bootstrap=[^:]+:(\d+)\n", self.output() + "\n")
+            if ready is None:
+                return False
+            self.address = ("127.0.0.1", int(ready[1]))
+        return super()._answers()
+
+
+PEERS: dict[str, type[Peer]] = {kind.name: kind for kind in (MinibrokerPeer, KafkaPeer, MockPeer)}
+REFERENCE = KafkaPeer.name
+"""Ratios are taken against this peer, pair by pair."""
+
+
+def available(names: list[str], kafka_libs: str | None) -> tuple[list[type[Peer]], dict[str, str]]:
+    """Those of the named peers that can run here, and for each of the others the reason why it can't."""
+    found: list[type[Peer]] = []
+    missing: dict[str, str] = {}
+    for name in names:
+        try:
+            if name == KafkaPeer.name:
+                KafkaPeer.libs = kafka_jars.find(kafka_libs)
+            elif name == MinibrokerPeer.name and not (children.ROOT / "minibroker" / "__main__.py").exists():
+                missing[name] = "this checkout has no minibroker/__main__.py"
+                continue
+            found.append(PEERS[name])
+        except kafka_jars.NoJarsError as reason:
+            missing[name] = str(reason)
+    return found, missing
+
+
+def versions() -> dict[str, str]:
+    """What was measured with what, for the record."""
+    found = {"python": sys.version.split()[0], "kafka": kafka_jars.VERSION}
+    for package in ("minibroker", "confluent-kafka", "psutil"):
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            found[package] = "not installed"
+    found["cpus"] = str(psutil.cpu_count())
+    return found

@@ -1,0 +1,89 @@
+"""The plot of a run: how many times better than Apache Kafka each peer is, on a logarithmic axis."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib as mpl
+
+mpl.use("Agg")  # no display is needed
+
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter
+
+from benchmarks.model import Figure, Measure
+from benchmarks.peers import REFERENCE
+from benchmarks.runner import Results
+
+_COLOURS = {"minibroker": "#1b7f79", "mock": "#b8bfc6"}
+_TARGET_COLOUR = "#d1495b"
+
+
+def _better(figure: Figure, ratio: float) -> float:
+    return ratio if figure.higher_is_better else 1 / ratio
+
+
+def _advantages(figure: Figure, peer: str, results: Results) -> list[float]:
+    """How many times better than the reference, round by round, sorted."""
+    return sorted(_better(figure, ratio) for ratio in results.ratios(figure.key, peer) if ratio > 0)
+
+
+def draw(stem: Path, measures: Sequence[Measure], peers: Sequence[str], results: Results) -> list[Path]:
+    """Writes STEM.png and STEM.svg; nothing if there is no pair to compare. Returns the files' paths."""
+    others = [peer for peer in peers if peer != REFERENCE]
+    figures = [
+        figure
+        for measure in measures
+        for figure in measure.figures
+        if any(_advantages(figure, peer, results) for peer in others)
+    ]
+    if not figures:
+        return []
+    height = 0.8 / len(others)
+    canvas, axes = plt.subplots(figsize=(10, 1.6 + 0.36 * len(figures)), layout="constrained")
+    for place, peer in enumerate(others):
+        shift = (place - (len(others) - 1) / 2) * height
+        _bars(axes, figures, peer, results, shift, height)
+    _targets(axes, figures)
+    axes.set_xscale("log")
+    axes.set_yticks(range(len(figures)), [f"{figure.label} ({figure.unit})" for figure in figures])
+    axes.set_ylim(len(figures) - 0.4, -0.6)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}x"))
+    axes.axvline(1, color="black", linewidth=1)
+    axes.set_xlabel("times better than Apache Kafka (right of 1x is better; whiskers: worst and best round)")
+    axes.grid(visible=True, axis="x", alpha=0.25)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    canvas.legend(loc="outside upper center", ncols=len(others) + 1, frameon=False)
+    paths = [stem.with_suffix(suffix) for suffix in (".png", ".svg")]
+    for path in paths:
+        canvas.savefig(path, dpi=150)
+    plt.close(canvas)
+    return paths
+
+
+def _bars(axes: Axes, figures: Sequence[Figure], peer: str, results: Results, shift: float, height: float) -> None:
+    rows: list[float] = []
+    middles: list[float] = []
+    whiskers: tuple[list[float], list[float]] = ([], [])
+    for row, figure in enumerate(figures):
+        found = _advantages(figure, peer, results)
+        if not found:
+            continue
+        middle = found[len(found) // 2]
+        rows.append(row + shift)
+        middles.append(middle)
+        whiskers[0].append(middle - found[0])
+        whiskers[1].append(found[-1] - middle)
+    widths = [middle - 1 for middle in middles]  # bars begin at 1x: what is worse grows to the left
+    colour = _COLOURS.get(peer, "#7a6c9d")
+    axes.barh(rows, widths, height, left=1, color=colour, label=peer)
+    axes.errorbar(middles, rows, xerr=whiskers, fmt="none", ecolor="#444444", elinewidth=0.8, capsize=1.5)
+
+
+def _targets(axes: Axes, figures: Sequence[Figure]) -> None:
+    rows = [(row, _better(figure, figure.ratio)) for row, figure in enumerate(figures) if figure.ratio]
+    if rows:
+        places, bounds = zip(*rows, strict=True)
+        axes.scatter(bounds, places, marker="|", s=120, linewidths=2, color=_TARGET_COLOUR, label="target", zorder=3)

@@ -1,0 +1,104 @@
+"""What a run leaves: a table on the terminal, and JSON and a plot in benchmarks/results/."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from benchmarks.model import Figure, Measure
+from benchmarks.peers import REFERENCE, MinibrokerPeer
+from benchmarks.runner import Results
+
+SUBJECT = MinibrokerPeer.name
+
+
+def _number(value: float | None, figure: Figure) -> str:
+    return "-" if value is None else f"{value:,.{figure.decimals}f}"
+
+
+def _ratio(ratios: Sequence[float]) -> str:
+    if not ratios:
+        return ""
+    middle = f"{_median(ratios):.2f}x" if ratios[0] < 10 else f"{_median(ratios):.0f}x"
+    return middle if len(ratios) == 1 else f"{middle} [dim]{ratios[0]:.2f}-{ratios[-1]:.2f}[/dim]"
+
+
+def _median(ordered: Sequence[float]) -> float:
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def verdict(figure: Figure, results: Results) -> bool | None:
+    """Whether minibroker meets the figure's target; None if there is none or it was not measured."""
+    value = results.median(figure.key, SUBJECT)
+    ratios = results.ratios(figure.key, SUBJECT)
+    return None if value is None else figure.is_met(value, _median(ratios) if ratios else None)
+
+
+_MARKS = {True: "[green]met[/green]", False: "[bold red]missed[/bold red]", None: ""}
+
+
+def table(measures: Sequence[Measure], peers: Sequence[str], results: Results) -> Table:
+    shown = Table(title="medians of all rounds", header_style="bold", row_styles=["", "on grey7"])
+    shown.add_column("what")
+    shown.add_column("unit", style="dim")
+    for peer in peers:
+        shown.add_column(peer, justify="right", style="bold" if peer == SUBJECT else "")
+    with_ratio = SUBJECT in peers and REFERENCE in peers
+    if with_ratio:
+        shown.add_column(f"{SUBJECT} / {REFERENCE}\n[dim]median min-max[/dim]", justify="right")
+    shown.add_column("target", style="cyan")
+    shown.add_column("")
+    for measure in measures:
+        for figure in measure.figures:
+            cells = [_cell(measure, figure, peer, results) for peer in peers]
+            ratio = [_ratio(results.ratios(figure.key, SUBJECT))] if with_ratio else []
+            shown.add_row(figure.label, figure.unit, *cells, *ratio, figure.target, _MARKS[verdict(figure, results)])
+        shown.add_section()
+    return shown
+
+
+def _cell(measure: Measure, figure: Figure, peer: str, results: Results) -> str:
+    mark = "*" if figure.higher_is_better and (measure.name, peer) in results.client_bound else ""
+    return _number(results.median(figure.key, peer), figure) + mark
+
+
+def show(console: Console, measures: Sequence[Measure], peers: Sequence[str], results: Results) -> None:
+    console.print(table(measures, peers, results))
+    if results.client_bound:
+        console.print("* the client's thread used a whole CPU: the broker may be faster than this")
+    if any(measure.when == "round" for measure in measures):
+        console.print(
+            "Each running peer was warmed up before it counted; CPU s/GB is the figure that survives a noisy machine."
+        )
+    for note in results.notes:
+        console.print(f"[yellow]{escape(note)}[/yellow]")
+    for failure in results.failures:
+        console.print(f"[red]FAILED[/red] {escape(failure)}", highlight=False)
+
+
+def write_json(path: Path, measures: Sequence[Measure], results: Results, about: dict[str, object]) -> None:
+    figures = {
+        figure.key: {
+            "label": figure.label,
+            "unit": figure.unit,
+            "higher_is_better": figure.higher_is_better,
+            "target": figure.target,
+            "met": verdict(figure, results),
+            "median": {peer: results.median(figure.key, peer) for peer in results.samples[figure.key]},
+            "samples": results.samples[figure.key],
+        }
+        for measure in measures
+        for figure in measure.figures
+    }
+    record = {
+        **about,
+        "figures": figures,
+        "client_bound": sorted(results.client_bound),
+        "notes": list(results.notes),
+        "failures": results.failures,
+    }
+    path.write_text(json.dumps(record, indent=1) + "\n")

@@ -1,0 +1,163 @@
+"""Runs measures on peers, side by side and interleaved, and collects the samples."""
+
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.model import Bench, ClientError, Measure, Scale, UnsupportedError
+from benchmarks.peers import REFERENCE, Peer, PeerError
+from benchmarks.wire import WireError
+
+_CLIENT_BOUND = 0.9
+"""From this share of a CPU on, a client's thread set the pace."""
+
+
+@dataclass(slots=True)
+class Results:
+    """Samples by figure key and peer name, one for each round; a round in which a peer failed has None."""
+
+    samples: dict[str, dict[str, list[float | None]]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(list))
+    )
+    client_bound: set[tuple[str, str]] = field(default_factory=set)
+    """(measure name, peer name) pairs in which the client set the pace."""
+    notes: dict[str, None] = field(default_factory=dict)
+    """What was left out and why, each note once."""
+    failures: list[str] = field(default_factory=list)
+
+    def median(self, key: str, peer: str) -> float | None:
+        found = [sample for sample in self.samples[key][peer] if sample is not None]
+        return statistics.median(found) if found else None
+
+    def ratios(self, key: str, peer: str) -> list[float]:
+        """The peer's figure over the reference peer's, round by round, sorted."""
+        pairs = zip(self.samples[key][peer], self.samples[key][REFERENCE], strict=False)
+        return sorted(mine / other for mine, other in pairs if mine is not None and other)
+
+
+Report = Callable[[str], None]
+"""Called with what is about to happen, once for each step."""
+
+
+@dataclass(slots=True)
+class Runner:
+    """Runs `measures` on `peers`; `step` is called before each (measure, peer, repetition), `steps` times in all."""
+
+    peers: Sequence[type[Peer]]
+    measures: Sequence[Measure]
+    scale: Scale
+    step: Report
+    work_dir: Path | None = None
+    results: Results = field(default_factory=Results)
+    _topic_number: int = 0
+
+    @property
+    def steps(self) -> int:
+        repeats = {"round": self.scale.rounds, "start": self.scale.starts + 1, "once": 1}
+        warm_ups = any(measure.when == "round" for measure in self.measures)
+        return len(self.peers) * (sum(repeats[measure.when] for measure in self.measures) + warm_ups)
+
+    def run(self) -> None:
+        """Everything that needs new brokers first and last, the rounds on running ones in between."""
+        order = list(self.measures)
+        for measure in order:
+            if measure.when == "start":
+                self._run_starts(measure)
+        self._run_rounds([measure for measure in order if measure.when == "round"])
+        for measure in order:
+            if measure.when == "once":
+                self._run_once(measure)
+
+    def _run_starts(self, measure: Measure) -> None:
+        uncounted = Results()  # the first start brings files into the page cache and writes .pyc files
+        for repetition in range(self.scale.starts + 1):
+            results = self.results if repetition else uncounted
+            for kind in self.peers:
+                self.step(f"{measure.name}, {repetition} of {self.scale.starts}: {kind.name}")
+                self._on_new_peer(measure, kind, results)
+
+    def _run_once(self, measure: Measure) -> None:
+        for kind in self.peers:
+            self.step(f"{measure.name}: {kind.name}")
+            self._on_new_peer(measure, kind, self.results)
+
+    def _on_new_peer(self, measure: Measure, kind: type[Peer], results: Results) -> None:
+        try:
+            with _running([kind], self.work_dir) as (peer,):
+                self._measure(measure, peer, results)
+        except PeerError as error:
+            _failed(results, measure, kind.name, error)
+
+    def _run_rounds(self, measures: Sequence[Measure]) -> None:
+        """All peers run at once; each measure visits them in turn, and who comes first changes with the round."""
+        if not measures:
+            return
+        with _running(self.peers, self.work_dir) as running:
+            for peer in running:
+                self.step(f"warm-up: {peer.name}")
+                self._warm_up(peer)
+            for number in range(self.scale.rounds):
+                for measure in measures:
+                    for offset in range(len(running)):
+                        peer = running[(number + offset) % len(running)]
+                        self.step(f"round {number + 1} of {self.scale.rounds}, {measure.name}: {peer.name}")
+                        self._measure(measure, peer, self.results)
+
+    def _bench(self, peer: Peer) -> Bench:
+        self._topic_number += 1
+        return Bench(peer, self.scale, self._topic_number)
+
+    def _measure(self, measure: Measure, peer: Peer, results: Results) -> None:
+        bench = self._bench(peer)
+        got: dict[str, float] = {}
+        try:
+            got = measure.run(bench)
+            bench.delete_topics()
+        except UnsupportedError as reason:
+            results.notes[f"{measure.name}: {peer.name} left out, {reason}"] = None
+        except (ClientError, WireError, OSError) as error:
+            _failed(results, measure, peer.name, error)
+        if bench.busy >= _CLIENT_BOUND:
+            results.client_bound.add((measure.name, peer.name))
+        for figure in measure.figures:
+            results.samples[figure.key][peer.name].append(got.get(figure.key))
+
+    def _warm_up(self, peer: Peer) -> None:
+        """Takes each hot path often enough that a JVM has compiled it: hundreds of MB, ten thousand requests."""
+        bench, size = self._bench(peer), self.scale.warm_up_bytes
+        try:
+            topic = bench.topic(4)
+            bench.client("raw.produce", topic=topic, record_size=1_024, total_bytes=size)
+            bench.client("raw.fetch", topic=topic, max_bytes=1024 * 1024, total_bytes=size)
+            bench.client("raw.produce", topic=topic, record_size=100, total_bytes=size // 2)
+            bench.client("librdkafka.produce", topic=topic, record_size=1_024, total_bytes=size // 4)
+            bench.client("raw.ping_pong", topic=topic, count=10_000)
+            bench.client("raw.pipelined", topic=topic, partitions=4, seconds=self.scale.pipelined_seconds)
+            bench.client("librdkafka.tail_latency", topic=topic, count=self.scale.tail_records, seconds=1.0)
+            bench.delete_topics()
+        except (ClientError, WireError, OSError) as error:
+            self.results.failures.append(f"warm-up: {peer.name}: {error}")
+
+
+def _failed(results: Results, measure: Measure, peer: str, error: Exception) -> None:
+    results.failures.append(f"{measure.name}: {peer}: {error}")
+
+
+@contextmanager
+def _running(kinds: Sequence[type[Peer]], work_dir: Path | None) -> Iterator[list[Peer]]:
+    """These peers, started one after the other, and all gone with their files when the block ends, however it ends."""
+    with ExitStack() as stack:
+        peers: list[Peer] = []
+        for kind in kinds:
+            peer = kind(work_dir)
+            stack.callback(peer.stop)
+            peer.start()
+            peers.append(peer)
+        try:
+            yield peers
+        finally:
+            for peer in peers:
+                peer.signal_stop()  # all at once; the stack then waits for one after the other

@@ -1,0 +1,152 @@
+"""The broker as Python programs use it: in this process, for as long as a `with` block lasts."""
+
+import asyncio
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Self
+
+from minibroker.clock import Clock
+from minibroker.config import BrokerConfig
+from minibroker.server import Server
+from minibroker.topic_admin import create_topics, plan_topic
+from minibroker.topic_spec import TopicSpec
+
+
+class Broker:
+    """A broker that real clients connect to.
+
+        with Broker() as broker:
+            producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
+
+    `with` runs it on a thread of its own; `async with` on the caller's event loop.
+
+    Args:
+        listen: HOST:PORT; port 0 picks a free one.
+        data_dir: where the logs are; None for a temporary directory that goes when the broker stops.
+        advertise: HOST:PORT at which clients are told to find it; None for where they have found it.
+        config: broker configuration under Kafka's own names. ConfigError for a value that is not allowed.
+        topics: created at the start unless they exist: "orders", "orders:4" or "orders:4:retention.ms=60000,...".
+    """
+
+    def __init__(
+        self,
+        *,
+        listen: str = "127.0.0.1:0",
+        data_dir: str | None = None,
+        advertise: str | None = None,
+        config: Mapping[str, str] | None = None,
+        topics: Iterable[str] = (),
+        clock: Clock | None = None,
+    ) -> None:
+        self._config = BrokerConfig.from_properties(dict(config or {}))
+        self._listen = parse_address(listen)
+        self._advertise = parse_address(advertise) if advertise is not None else None
+        self._topics = [TopicSpec.parse(text) for text in topics]
+        self._clock = clock
+        self._temporary = data_dir is None
+        self._data_dir = data_dir
+        self._server: Server | None = None
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: asyncio.Event | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """HOST:PORT for a client's configuration."""
+        host, port = self.address
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """(host, port) that the broker listens on. RuntimeError unless it runs."""
+        if self._server is None:
+            raise RuntimeError("the broker is not running")
+        return self._server.address
+
+    @property
+    def data_dir(self) -> str:
+        """Where the logs are. RuntimeError before the broker has run with a temporary directory."""
+        if self._data_dir is None:
+            raise RuntimeError("the broker is not running")
+        return self._data_dir
+
+    async def start(self) -> None:
+        """Start on the running event loop; when it returns, clients can connect and the given topics are there."""
+        if self._temporary:
+            self._data_dir = tempfile.mkdtemp(prefix="minibroker-")
+        server = Server(self._config, self.data_dir, self._listen, self._advertise, self._clock)
+        state = server.state
+        plans = [
+            plan_topic(state, spec.name, spec.partitions, configs=spec.configs)
+            for spec in self._topics
+            if state.topics.get(spec.name) is None
+        ]
+        create_topics(state, plans)
+        await server.start()
+        self._server = server
+
+    async def stop(self) -> None:
+        """Stop; connections are closed, logs are closed, a temporary directory is removed."""
+        server, self._server = self._server, None
+        if server is not None:
+            await server.stop()
+        if self._temporary and self._data_dir is not None:
+            shutil.rmtree(self._data_dir, ignore_errors=True)
+            self._data_dir = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    def __enter__(self) -> Self:
+        started: threading.Event = threading.Event()
+        failure: list[BaseException] = []
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._run(started, failure)), name="minibroker", daemon=True
+        )
+        self._thread.start()
+        started.wait()
+        if failure:
+            self._thread.join()
+            raise failure[0]
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._loop is not None
+        assert self._stop is not None
+        assert self._thread is not None
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+
+    async def _run(self, started: threading.Event, failure: list[BaseException]) -> None:
+        """The life of the thread: start, wait for the end, stop."""
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        try:
+            await self.start()
+        except BaseException as error:  # noqa: BLE001 - handed to the thread that asked
+            failure.append(error)
+            await self.stop()
+            return
+        finally:
+            started.set()
+        await self._stop.wait()
+        await self.stop()
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """(host, port) of HOST:PORT or [IPV6]:PORT. ValueError that says what is wrong."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65_535:  # noqa: PLR2004 - TCP's last port
+        raise ValueError(f"{text!r} is not HOST:PORT")
+    return host.removeprefix("[").removesuffix("]") or "0.0.0.0", int(port)  # noqa: S104 - ":9092" means all interfaces

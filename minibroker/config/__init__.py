@@ -1,0 +1,28 @@
+"""Configuration under Kafka's own names: one table of broker keys, one of topic keys, and the values read from them.
+
+`docs/configuration.md` is made from the tables by `python -m minibroker.config.reference`.
+"""
+
+from minibroker.config.broker import BrokerConfig
+from minibroker.config.broker_keys import BROKER_KEYS
+from minibroker.config.keys import ConfigError, ConfigKey, ConfigType, ConfigValue, Importance
+from minibroker.config.topic import TopicConfig
+from minibroker.config.topic_keys import TOPIC_KEYS
+from minibroker.config.values import ConfigEntry, ConfigSource
+from minibroker.properties import PropertiesError, parse_properties
+
+__all__ = [
+    "BROKER_KEYS",
+    "TOPIC_KEYS",
+    "BrokerConfig",
+    "ConfigEntry",
+    "ConfigError",
+    "ConfigKey",
+    "ConfigSource",
+    "ConfigType",
+    "ConfigValue",
+    "Importance",
+    "PropertiesError",
+    "TopicConfig",
+    "parse_properties",
+]

@@ -1,0 +1,178 @@
+"""The broker's configuration, read from properties, and the defaults that it gives to topics."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from minibroker.config.broker_keys import BROKER_KEYS, MIB
+from minibroker.config.keys import ConfigKey, ConfigType, ConfigValue, refused
+from minibroker.config.topic_keys import TOPIC_KEYS
+from minibroker.config.values import ConfigEntry, ConfigSource, ConfigValues
+
+# Broker keys that set the same thing in different units, the one that counts first in front (`brokerConfigSynonyms`).
+_SAME_THING = {
+    name: tuple(same for same, _ in key.synonyms)
+    for key in TOPIC_KEYS.values()
+    if len(key.synonyms) > 1
+    for name, _ in key.synonyms
+}
+
+_NO_DIRECTORY = "At least one log directory must be defined via log.dirs or log.dir."
+_GROUP = "group.consumer"
+_HEARTBEAT, _SESSION = "heartbeat.interval.ms", "session.timeout.ms"
+
+
+def _names_something(listed: str) -> bool:
+    return any(map(str.strip, listed.split(",")))
+
+
+def _at_least(upper: str, lower: str) -> tuple[str, Callable[[Mapping[str, Any]], bool], str]:
+    return upper, lambda values: values[upper] >= values[lower], f"{upper} must be greater than or equals to {lower}"
+
+
+def _at_most(lower: str, upper: str) -> tuple[str, Callable[[Mapping[str, Any]], bool], str]:
+    return lower, lambda values: values[lower] <= values[upper], f"{lower} must be less than or equals to {upper}"
+
+
+# What has to hold between keys, beyond what each row of the table says for itself: the key to blame, the rule, and the
+# words of `KafkaConfig.validateValues` and of the configuration classes that it calls.
+_RULES: tuple[tuple[str, Callable[[Mapping[str, Any]], bool], str], ...] = (
+    ("broker.id", lambda v: v["node.id"] == v["broker.id"], "You must set `node.id` to the same value as `broker.id`."),
+    ("log.dirs", lambda v: v["log.dirs"] is None or _names_something(v["log.dirs"]), _NO_DIRECTORY),
+    ("log.dir", lambda v: v["log.dirs"] is not None or _names_something(v["log.dir"]), _NO_DIRECTORY),
+    (
+        "log.cleaner.dedupe.buffer.size",
+        lambda v: v["log.cleaner.dedupe.buffer.size"] > MIB * v["log.cleaner.threads"],
+        "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.",
+    ),
+    (
+        "offsets.commit.required.acks",
+        lambda v: -1 <= v["offsets.commit.required.acks"] <= v["offsets.topic.replication.factor"],
+        (
+            "offsets.commit.required.acks must be greater or equal to -1 and less or equal to "
+            "offsets.topic.replication.factor"
+        ),
+    ),
+    (
+        "offsets.topic.compression.codec",
+        lambda v: v["offsets.topic.compression.codec"] in range(5),
+        "Unknown compression type id",
+    ),
+    (
+        "queued.max.request.bytes",
+        lambda v: not 0 < v["queued.max.request.bytes"] < v["socket.request.max.bytes"],
+        "queued.max.request.bytes must be larger or equal to socket.request.max.bytes",
+    ),
+    (
+        "max.connections.per.ip",
+        lambda v: v["max.connections.per.ip"] > 0 or v["max.connections.per.ip.overrides"],
+        "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.",
+    ),
+    (
+        "group.coordinator.rebalance.protocols",
+        lambda v: "classic" in v["group.coordinator.rebalance.protocols"],
+        "Disabling the 'classic' protocol is not supported.",
+    ),
+    *(
+        rule
+        for what in (_HEARTBEAT, _SESSION)
+        for rule in (
+            _at_least(f"{_GROUP}.max.{what}", f"{_GROUP}.min.{what}"),
+            _at_least(f"{_GROUP}.{what}", f"{_GROUP}.min.{what}"),
+            _at_most(f"{_GROUP}.{what}", f"{_GROUP}.max.{what}"),
+        )
+    ),
+)
+
+
+class BrokerConfig(ConfigValues):
+    """The broker's configuration: what was given, and Kafka's defaults for the rest.
+
+    `given` is the text of every known key that was set, `unknown` that of every other; Kafka warns of those and goes
+    on. `topic_defaults` is what each topic key is on a topic that does not override it.
+    """
+
+    __slots__ = ("given", "topic_defaults", "unknown")
+
+    def __init__(self, given: dict[str, str], unknown: dict[str, str]) -> None:
+        values = {name: key.default for name, key in BROKER_KEYS.items()}
+        values.update((name, BROKER_KEYS[name].parse(text)) for name, text in given.items())
+        for name, holds, because in _RULES:
+            if not holds(values):
+                raise refused(name, values[name], because)
+        super().__init__(BROKER_KEYS, values)
+        self.given = given
+        self.unknown = unknown
+        self.topic_defaults = {name: _topic_default(key, values) for name, key in TOPIC_KEYS.items()}
+        self.topic_defaults.update(timestamp_limits(self.topic_defaults))
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str]) -> "BrokerConfig":
+        """Read Kafka's broker properties; raise ConfigError for a value that is not allowed.
+
+        `broker.id` and `node.id` are one thing: if only one of them is given, so is the other.
+        """
+        given = {name: text for name, text in properties.items() if name in BROKER_KEYS}
+        unknown = {name: text for name, text in properties.items() if name not in BROKER_KEYS}
+        for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
+            if other in given:
+                given.setdefault(name, given[other])
+        return cls(given, unknown)
+
+    def value_synonyms(self, name: str) -> list[ConfigEntry]:
+        """List the settings that the value could have come from, as `ConfigHelper.configSynonyms` does.
+
+        What was given comes first, then the defaults. Kafka drops what stands before the key itself, so that with
+        log.retention.hours given and log.retention.ms not, the latter has no synonyms at all; so do we.
+        """
+        names = _SAME_THING.get(name, (name,))
+        listed = [
+            ConfigEntry(same, self._shown(same, self.given[same]), ConfigSource.STATIC_BROKER_CONFIG)
+            for same in names
+            if same in self.given
+        ]
+        listed += [
+            ConfigEntry(same, key.text(key.default), ConfigSource.DEFAULT_CONFIG)
+            for same in names
+            if (key := self.keys[same]).default is not None
+        ]
+        first = next((place for place, synonym in enumerate(listed) if synonym.name == name), len(listed))
+        return listed[first:]
+
+    def _shown(self, name: str, text: str) -> str | None:
+        return None if self.keys[name].type is ConfigType.PASSWORD else text
+
+
+def timestamp_limits(values: Mapping[str, ConfigValue]) -> dict[str, ConfigValue]:
+    """Tell the topic keys `message.timestamp.before.max.ms` and `.after.max.ms` where they are left to the older key.
+
+    While one of them has its default, `message.timestamp.difference.max.ms` stands in for it (KIP-937).
+    """
+    return {
+        name: values["message.timestamp.difference.max.ms"]
+        for name in ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
+        if values[name] == TOPIC_KEYS[name].default
+    }
+
+
+def _topic_default(key: ConfigKey, values: Mapping[str, ConfigValue]) -> ConfigValue:
+    for name, scale in key.synonyms:
+        value = values[name]
+        if value is None:
+            continue
+        if type(value) is not int:
+            return value
+        return _checked(key.name, name, value, value * scale)
+    return key.default
+
+
+def _checked(topic_name: str, name: str, given: int, value: int) -> int:
+    """Apply the rules that Kafka has for times only once they are in milliseconds; `name` is the key to blame."""
+    if topic_name == "retention.ms":
+        if value == 0:
+            raise refused(name, given, "log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
+        return max(value, -1)
+    if topic_name == "segment.ms" and value < 1:
+        raise refused(name, given, "log.roll.ms must be greater than or equal to 1")
+    if topic_name == "segment.jitter.ms" and value < 0:
+        raise refused(name, given, "log.roll.jitter.ms must be greater than or equal to 0")
+    return value

@@ -1,0 +1,322 @@
+"""What one configuration key is, and how its text becomes a value: the vocabulary of the two tables.
+
+The rules are those of `org.apache.kafka.common.config.ConfigDef` (Kafka 3.9.1), down to the sentences of a refusal,
+which tools show and people search for.
+"""
+
+from collections.abc import Iterable
+from enum import Enum, IntEnum
+from typing import NamedTuple, TypeAlias
+
+ConfigValue: TypeAlias = bool | int | float | str | list[str] | None
+
+INT_MAX = 2**31 - 1
+LONG_MAX = 2**63 - 1
+
+# What a row says of `ConfigKey.honoured`.
+HONOURED = True
+REPORTED = False
+
+# Java's String.trim() and the \s of its regular expressions, which are both narrower than Python's idea of white space.
+_TRIMMED = "".join(map(chr, range(0x21)))
+_AROUND_COMMAS = " \t\n\v\f\r"
+
+
+class ConfigType(IntEnum):
+    """The type of a key's value; the numbers are those of DescribeConfigs v3 (KIP-569)."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class Importance(Enum):
+    """How likely it is that somebody wants to set the key, as Kafka ranks it."""
+
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+
+class ConfigError(ValueError):
+    """A key that is unknown where only known ones may stand, or a value that is not allowed.
+
+    `name` is the key and `value` what was refused; the message says both, and what would be allowed. The broker answers
+    a client's with INVALID_CONFIG.
+    """
+
+    name: str = ""
+    value: object = None
+
+
+def refused(name: str, value: ConfigValue, because: str) -> ConfigError:
+    """Make the error for `value` of the key `name`, in the words of Kafka's `ConfigException`."""
+    error = ConfigError(f"Invalid value {_java_text(value)} for configuration {name}: {because}")
+    error.name, error.value = name, value
+    return error
+
+
+class Validator:
+    """What values of the right type a key takes. `str()` of one is what the documentation prints."""
+
+    __slots__ = ()
+
+    def check(self, name: str, value: ConfigValue) -> None:
+        """Raise ConfigError unless `value` is allowed for the key `name`. A null default is never checked."""
+        raise NotImplementedError
+
+
+class Range(Validator):
+    """A number from `low` to `high`, both included; None leaves that side open (`ConfigDef.Range`)."""
+
+    __slots__ = ("high", "low")
+
+    def __init__(self, low: float | None = None, high: float | None = None) -> None:
+        self.low = low
+        self.high = high
+
+    def check(self, name: str, value: ConfigValue) -> None:
+        """Refuse numbers outside; a NaN is outside nothing, as in Java."""
+        assert isinstance(value, int | float)
+        if self.low is not None and value < self.low:
+            raise refused(name, value, f"Value must be at least {self.low}")
+        if self.high is not None and value > self.high:
+            raise refused(name, value, f"Value must be no more than {self.high}")
+
+    def __str__(self) -> str:
+        if self.high is None:
+            return f"at least {self.low}"
+        return f"{self.low} to {self.high}"
+
+
+class OneOf(Validator):
+    """One of a few words, or a list of nothing else (`ConfigDef.ValidString`, `ConfigDef.ValidList`)."""
+
+    __slots__ = ("words",)
+
+    def __init__(self, *words: str) -> None:
+        self.words = words
+
+    def check(self, name: str, value: ConfigValue) -> None:
+        """Refuse the first word that is not among the allowed ones."""
+        for word in value if isinstance(value, list) else [value]:
+            if word not in self.words:
+                raise refused(name, word, f"String must be one of: {', '.join(self.words)}")
+
+    def __str__(self) -> str:
+        return ", ".join(self.words)
+
+
+class OneOfAnyCase(OneOf):
+    """One of a few words, in capitals or not (`ConfigDef.CaseInsensitiveValidString`)."""
+
+    __slots__ = ()
+
+    def check(self, name: str, value: ConfigValue) -> None:
+        """Refuse a word that is not among the allowed ones in any case."""
+        if str(value).upper() not in self.words:
+            raise refused(name, value, f"String must be one of (case insensitive): {', '.join(self.words)}")
+
+
+class GzipLevel(Validator):
+    """A level of zlib: 1 to 9, or -1 for the library's own choice (`CompressionType.GZIP.levelValidator`)."""
+
+    __slots__ = ()
+
+    def check(self, name: str, value: ConfigValue) -> None:
+        """Refuse 0 and all that lies outside."""
+        assert isinstance(value, int)
+        if value != -1 and not 1 <= value <= 9:  # noqa: PLR2004 - zlib's levels
+            raise refused(name, value, "Value must be between 1 and 9 or equal to -1")
+
+    def __str__(self) -> str:
+        return "1 to 9, or -1"
+
+
+class ThrottledReplicas(Validator):
+    """Replicas as partition:broker, or a single * for all of them (`ThrottledReplicaListValidator`)."""
+
+    __slots__ = ()
+
+    def check(self, name: str, value: ConfigValue) -> None:
+        """Refuse a list with an item of another form."""
+        assert isinstance(value, list)
+        if value == ["*"] or all(map(self._is_replica, value)):
+            return
+        form = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+        raise refused(
+            name, value, f"{name} must be the literal '*' or a list of replicas in the following format: {form}"
+        )
+
+    @staticmethod
+    def _is_replica(item: str) -> bool:
+        partition, _, broker = item.partition(":")
+        return not item or (item.isascii() and partition.isdigit() and broker.isdigit())
+
+    def __str__(self) -> str:
+        return "partition:broker,..., or *"
+
+
+class Voters(Validator):
+    """The members of a KRaft quorum as id@host:port (`QuorumConfig.ControllerQuorumVotersValidator`)."""
+
+    __slots__ = ()
+
+    def check(self, name: str, value: ConfigValue) -> None:
+        """Refuse the first voter of another form."""
+        assert isinstance(value, list)
+        for voter in value:
+            number, _, address = voter.partition("@")
+            host, _, port = address.rpartition(":")
+            if not (_is_integer(number) and host and port.isdecimal() and int(port) < 1 << 16):
+                raise refused(name, voter, "Each entry should be in the form `{id}@{host}:{port}`.")
+
+    def __str__(self) -> str:
+        return "id@host:port,..."
+
+
+_INTERNAL_VERSIONS = frozenset(
+    (  # noqa: SIM905 - as literals they would fill a page
+        "0.8.0 0.8.1 0.8.2 0.9.0 0.10.0-IV0 0.10.0-IV1 0.10.1-IV0 0.10.1-IV1 0.10.1-IV2 0.10.2-IV0 0.11.0-IV0 "
+        "0.11.0-IV1 0.11.0-IV2 1.0-IV0 1.1-IV0 2.0-IV0 2.0-IV1 2.1-IV0 2.1-IV1 2.1-IV2 2.2-IV0 2.2-IV1 2.3-IV0 "
+        "2.3-IV1 2.4-IV0 2.4-IV1 2.5-IV0 2.6-IV0 2.7-IV0 2.7-IV1 2.7-IV2 2.8-IV0 2.8-IV1 3.0-IV0 3.0-IV1 3.1-IV0 "
+        "3.2-IV0 3.3-IV0 3.3-IV1 3.3-IV2 3.3-IV3 3.4-IV0 3.5-IV0 3.5-IV1 3.5-IV2 3.6-IV0 3.6-IV1 3.6-IV2 3.7-IV0 "
+        "3.7-IV1 3.7-IV2 3.7-IV3 3.7-IV4 3.8-IV0 3.9-IV0 4.0-IV0 4.0-IV1"
+    ).split()
+)
+# 4.0 was not yet a release for Kafka 3.9.1, only its first internal versions were.
+_RELEASES = frozenset(version.partition("-")[0] for version in _INTERNAL_VERSIONS) - {"4.0"}
+
+
+class KafkaVersion(Validator):
+    """A version of Kafka as `inter.broker.protocol.version` knows them (`MetadataVersionValidator`).
+
+    A release such as 3.9, one of its internal versions such as 3.9-IV0, or either with anything after a further dot.
+    """
+
+    __slots__ = ()
+
+    def check(self, name: str, value: ConfigValue) -> None:
+        """Refuse a version that no release had."""
+        version = str(value)
+        parts = version.rstrip(".").split(".")
+        length = 3 if version.startswith("0.") else 2
+        known = ".".join(parts[:length]) if len(parts) > length else version
+        if known not in _INTERNAL_VERSIONS and known not in _RELEASES:
+            raise refused(name, version, f"Version {version} is not a valid version")
+
+    def __str__(self) -> str:
+        return "a version of Kafka, 0.8.0 to 4.0-IV1"
+
+
+class ConfigKey(NamedTuple):
+    """One row of a table of configuration keys.
+
+    `default` is typed (None is Kafka's null), `allowed` is None where every value of the type will do, `honoured` tells
+    a key that minibroker acts on from one that it accepts and reports only. `synonyms` are, for a topic key, the broker
+    keys that give it its default, each with the factor from its unit to the topic key's. The first that is set wins;
+    the last always has a value.
+    """
+
+    name: str
+    type: ConfigType
+    default: ConfigValue
+    allowed: Validator | None
+    importance: Importance
+    honoured: bool
+    documentation: str
+    synonyms: tuple[tuple[str, int], ...] = ()
+
+    def parse(self, text: str) -> ConfigValue:
+        """Read and check a value as it stands in a properties file or a request; may raise ConfigError."""
+        value = _parse(self.name, self.type, text)
+        if self.allowed is not None:
+            self.allowed.check(self.name, value)
+        return value
+
+    def text(self, value: ConfigValue) -> str | None:
+        """Write a value as DescribeConfigs shows it (`ConfigDef.convertToString`); null and passwords are not shown."""
+        if value is None or self.type is ConfigType.PASSWORD:
+            return None
+        return ",".join(value) if isinstance(value, list) else _java_text(value)
+
+
+def by_name(keys: Iterable[ConfigKey]) -> dict[str, ConfigKey]:
+    """Index a table by the names of its keys."""
+    return {key.name: key for key in keys}
+
+
+_BITS = {ConfigType.INT: 31, ConfigType.SHORT: 15, ConfigType.LONG: 63}
+
+
+def _parse(name: str, kind: ConfigType, text: str) -> ConfigValue:
+    trimmed = text.strip(_TRIMMED)
+    if kind is ConfigType.BOOLEAN:
+        if trimmed.lower() not in {"true", "false"}:
+            raise refused(name, text, "Expected value to be either true or false")
+        return trimmed.lower() == "true"
+    if kind is ConfigType.LIST:
+        return [item.strip(_AROUND_COMMAS) for item in trimmed.split(",")] if trimmed else []
+    if kind is ConfigType.DOUBLE:
+        number = _double(trimmed)
+    elif kind in _BITS:
+        number = _integer(trimmed, _BITS[kind])
+    else:
+        return trimmed
+    if number is None:
+        raise refused(name, text, f"Not a number of type {kind.name}")
+    return number
+
+
+def _is_integer(text: str) -> bool:
+    # int() also takes blanks and underscores, which Java's parsers refuse.
+    return text.removeprefix("-" if text.startswith("-") else "+").isdecimal()
+
+
+def _integer(text: str, bits: int) -> int | None:
+    if not _is_integer(text):
+        return None
+    number = int(text)
+    return number if -1 << bits <= number < 1 << bits else None
+
+
+def _double(text: str) -> float | None:
+    unsigned = text.removeprefix("-" if text.startswith("-") else "+")
+    if unsigned in {"NaN", "Infinity"}:
+        return float(text)
+    digits = text[:-1] if text.endswith(("f", "F", "d", "D")) else text
+    if not set(digits) <= set("0123456789.eE+-"):
+        return None
+    try:
+        return float(digits)
+    except ValueError:
+        return None
+
+
+def _java_text(value: ConfigValue) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return f"[{', '.join(value)}]"
+    if isinstance(value, float):
+        return _double_text(value)
+    return "null" if value is None else str(value)
+
+
+def _double_text(value: float) -> str:
+    """Write a number as Java's Double.toString: plain from a thousandth up to ten millions, else as 1.0E7."""
+    text = repr(value).replace("inf", "Infinity").replace("nan", "NaN")
+    if not value or text[-1] in "yN" or 1e-3 <= abs(value) < 1e7:  # noqa: PLR2004 - the limits just named
+        return text
+    mantissa, _, exponent = text.lstrip("-").partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    power = int(exponent or 0) + len(whole) - 1 - (len(whole + fraction) - len(digits))
+    sign = "-" if value < 0 else ""
+    return f"{sign}{digits[0]}.{digits[1:].rstrip('0') or '0'}E{power}"

@@ -1,0 +1,74 @@
+"""A topic's configuration: its own overrides over what the broker gives it."""
+
+from collections.abc import Mapping
+
+from minibroker.config.broker import BrokerConfig, timestamp_limits
+from minibroker.config.keys import ConfigError, ConfigValue
+from minibroker.config.topic_keys import TOPIC_KEYS
+from minibroker.config.values import ConfigEntry, ConfigSource, ConfigValues
+
+
+class TopicConfig(ConfigValues):
+    """The configuration of one topic: an override, else the broker key that stands for it, else Kafka's default.
+
+    Raises ConfigError for a key that no topic has and for a value that is not allowed, on its own or beside the others.
+    `overrides` are kept as they were given. A null override is refused, as in Kafka.
+    """
+
+    __slots__ = ("_reported", "broker", "overrides")
+
+    def __init__(self, broker: BrokerConfig, overrides: Mapping[str, str | None]) -> None:
+        reported = broker.topic_defaults
+        self.overrides: dict[str, str] = {}
+        if overrides:
+            _check_names(overrides)
+            reported = dict(reported)
+            for name, text in overrides.items():
+                if text is None:
+                    raise _named(f"Null value not supported for topic configs: {name}", name, None)
+                reported[name] = TOPIC_KEYS[name].parse(text)
+                self.overrides[name] = text
+            _check_together(reported)
+        # What counts differs from what DescribeConfigs shows only where the limits of timestamps are concerned.
+        limits = timestamp_limits(reported) if "message.timestamp.difference.max.ms" in overrides else None
+        super().__init__(TOPIC_KEYS, {**reported, **limits} if limits else reported)
+        self._reported = reported
+        self.broker = broker
+
+    def value_text(self, name: str) -> str | None:
+        """Write the value as DescribeConfigs shows it; None for null and for passwords."""
+        return self.keys[name].text(self._reported[name])
+
+    def value_synonyms(self, name: str) -> list[ConfigEntry]:
+        """List the override, if there is one, and the settings of the broker, as `ConfigHelper` does."""
+        synonyms = self.keys[name].synonyms
+        listed = self.broker.value_synonyms(synonyms[0][0]) if synonyms else []
+        if name in self.overrides:
+            listed.insert(0, ConfigEntry(name, self.value_text(name), ConfigSource.DYNAMIC_TOPIC_CONFIG))
+        return listed
+
+
+def _named(message: str, name: str, value: ConfigValue) -> ConfigError:
+    error = ConfigError(message)
+    error.name, error.value = name, value
+    return error
+
+
+def _check_names(overrides: Mapping[str, str | None]) -> None:
+    for name, text in overrides.items():
+        if name not in TOPIC_KEYS:
+            raise _named(f"Unknown topic config name: {name}", name, text)
+
+
+def _check_together(values: Mapping[str, ConfigValue]) -> None:
+    """Refuse what `LogConfig.validate` refuses although each value is allowed for itself."""
+    least, most = values["min.compaction.lag.ms"], values["max.compaction.lag.ms"]
+    assert isinstance(least, int)
+    assert isinstance(most, int)
+    if least > most:
+        message = f"conflict topic config setting min.compaction.lag.ms ({least}) > max.compaction.lag.ms ({most})"
+        raise _named(message, "min.compaction.lag.ms", least)
+    if values["remote.storage.enable"]:
+        message = "Tiered Storage functionality is disabled in the broker."
+        message += " Topic cannot be configured with remote log storage."
+        raise _named(message, "remote.storage.enable", True)

@@ -1,0 +1,170 @@
+"""One client's connection: bytes in, answers out, in the order of the requests.
+
+Everything that arrives in one wake-up of the event loop is served together: all whole requests are handled, their
+appends are written, and their answers leave in one piece. A parked request (a fetch that waits) holds back the
+requests behind it, as in Kafka, and a client that does not read its answers is not read from either, so what a
+connection can make the broker hold is bounded.
+"""
+
+import asyncio
+import logging
+from typing import Any, Final, cast
+
+from minibroker.dispatch import Answer, UnservedRequestError, Waiting, accept, encode_answers
+from minibroker.outbox import Outbox
+from minibroker.state import BrokerState
+from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.frame import BufferPool, FrameReader
+
+_logger = logging.getLogger(__name__)
+
+_WRITE_HIGH_WATER: Final = 0
+"""Any byte that the kernel does not take at once pauses the connection.
+
+What comes next may be a file, which needs the socket free.
+"""
+
+
+class ConnectionSet(set["Connection"]):
+    """The open connections of a server."""
+
+    async def abort(self) -> None:
+        """Close all of them at once, and wait until they have said goodbye."""
+        for connection in tuple(self):
+            connection.abort()
+        while self:  # noqa: ASYNC110 - the loop's next round ends them all; an event would have nothing to save
+            await asyncio.sleep(0)
+
+
+class Connection(asyncio.BufferedProtocol):
+    """The asyncio side of a connection; what it says is decided in `dispatch`.
+
+    Args:
+        state: the broker that serves.
+        pool: buffers, shared by all connections of the loop.
+        connections: the set of open connections, which this one enters and leaves.
+        advertise: where the broker tells clients to find it; None for the address that this client has dialled.
+    """
+
+    __slots__ = ("_advertised", "_connections", "_outbox", "_parked", "_reader", "_state", "_stopped", "_transport")
+
+    _transport: asyncio.Transport
+    _outbox: Outbox
+    _advertised: tuple[str, int]
+
+    def __init__(
+        self,
+        state: BrokerState,
+        pool: BufferPool,
+        connections: "ConnectionSet",
+        advertise: tuple[str, int] | None,
+    ) -> None:
+        self._state = state
+        self._connections = connections
+        self._reader = FrameReader(pool, state.config.integer("socket.request.max.bytes"))
+        self._parked: Waiting | None = None
+        self._stopped = False  # reading is paused: the client has to wait, or to read
+        if advertise is not None:
+            self._advertised = advertise
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client has connected."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=_WRITE_HIGH_WATER)
+        self._outbox = Outbox(self._transport, self._on_drained)
+        self._connections.add(self)
+        if not hasattr(self, "_advertised"):
+            self._advertised = transport.get_extra_info("sockname")[:2]
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        """The client has gone, or we have closed."""
+        self._connections.discard(self)
+        if self._parked is not None:
+            self._parked.parked.cancel()
+            self._parked = None
+        self._outbox.close()
+        self._reader.close()
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature; frames know better
+        """Where asyncio puts the next bytes."""
+        return self._reader.buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Bytes have arrived."""
+        self._reader.received(nbytes)
+        self._serve()
+
+    def pause_writing(self) -> None:
+        """The kernel has not taken all: serve no more until it has."""
+        self._outbox.pause()
+
+    def resume_writing(self) -> None:
+        """The kernel has taken all."""
+        self._outbox.resume()
+
+    def close(self) -> None:
+        """Close from our side; what was answered still leaves if the client reads it."""
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._transport.abort()
+
+    def _serve(self) -> None:
+        """Handle all whole requests that are here, write what they append, send their answers."""
+        answers: list[Answer] = []
+        fault: Exception | None = None
+        reader, state, advertised = self._reader, self._state, self._advertised
+        try:
+            while self._parked is None and (frame := reader.next_frame()) is not None:
+                outcome = accept(frame, state, advertised)
+                if isinstance(outcome, Waiting):
+                    self._parked = outcome
+                    outcome.parked.deliver = self._deliver
+                elif outcome is not None:
+                    answers.append(outcome)
+        except (DecodeError, UnservedRequestError) as error:
+            fault = error
+        except Exception as error:  # a fault of ours costs this connection, not the broker
+            _logger.exception("A request could not be served")
+            fault = error
+        state.writes.commit()
+        if answers:
+            self._outbox.send(*encode_answers(answers))
+        if fault is not None:
+            _logger.info("Closing the connection from %s: %s", self._transport.get_extra_info("peername"), fault)
+            self._reader.close()
+            self.close()
+            return
+        reader.settle()
+        self._regulate()
+
+    def _deliver(self, response: Any) -> None:
+        """A parked request has its response."""
+        waiting = self._parked
+        if waiting is None:
+            return
+        self._parked = None
+        self._outbox.send(*encode_answers([waiting.answer._replace(response=response)]))
+        if self._reader.pending:
+            self._serve()
+        else:
+            self._regulate()
+
+    def _on_drained(self) -> None:
+        """All answers have left; go on."""
+        if self._reader.pending and self._parked is None:
+            self._serve()
+        else:
+            self._regulate()
+
+    def _regulate(self) -> None:
+        """Read on, unless requests are waiting behind a parked one or answers for a client that does not read."""
+        stop = self._outbox.is_blocked or (self._parked is not None and self._reader.pending > 0)
+        if stop is self._stopped or self._transport.is_closing():
+            return
+        self._stopped = stop
+        if stop:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()

@@ -1,0 +1,173 @@
+"""The dispatch table, and the way of a request from bytes to its answer.
+
+No sockets here: a test can drive it with bytes alone. `ROUTES` is the one place that says which APIs are served in
+which versions; ApiVersions answers from it. The modules of an API (`minibroker_protocol.messages.<module>` and
+`minibroker.handlers.<module>`) are imported when its first request comes.
+"""
+
+import importlib
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, Protocol
+
+from minibroker.state import BrokerState
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.codec import Splices, decode, encode
+from minibroker_protocol.frame import begin_response, end_response, read_request_header
+from minibroker_protocol.primitives import skip_tagged_fields
+from minibroker_protocol.schema import VersionRange, schema_of
+
+
+class Route(NamedTuple):
+    """One served API: versions `first` to `last`; `module` and `message` name its declarations and its handler."""
+
+    key: ApiKey
+    first: int
+    last: int
+    module: str
+    message: str
+
+
+ROUTES: Final = (
+    Route(ApiKey.PRODUCE, 0, 9, "produce", "Produce"),
+    Route(ApiKey.FETCH, 4, 12, "fetch", "Fetch"),
+    Route(ApiKey.LIST_OFFSETS, 0, 7, "list_offsets", "ListOffsets"),
+    Route(ApiKey.METADATA, 0, 12, "metadata", "Metadata"),
+    Route(ApiKey.API_VERSIONS, 0, 4, "api_versions", "ApiVersions"),
+    Route(ApiKey.CREATE_TOPICS, 0, 7, "create_topics", "CreateTopics"),
+    Route(ApiKey.DELETE_TOPICS, 0, 6, "delete_topics", "DeleteTopics"),
+    Route(ApiKey.INIT_PRODUCER_ID, 0, 4, "init_producer_id", "InitProducerId"),
+    Route(ApiKey.CREATE_PARTITIONS, 0, 3, "create_partitions", "CreatePartitions"),
+)
+
+
+class Call(NamedTuple):
+    """One request's surroundings, as handlers see them.
+
+    Attributes:
+        advertised: (host, port) at which this client should find the broker.
+    """
+
+    state: BrokerState
+    api_version: int
+    client_id: str | None
+    advertised: tuple[str, int]
+
+
+class Parked:
+    """An answer that waits for something; the connection serves no further request until then, as Kafka's does.
+
+    A handler returns one and calls `deliver` with the response later, once. `cancel` is called when the client has
+    gone.
+    """
+
+    deliver: Callable[[Any], None]
+
+    def cancel(self) -> None:
+        """Forget the request."""
+        raise NotImplementedError
+
+
+class Answer(NamedTuple):
+    """A response that is ready to be encoded; encoding waits until the wake-up's appends are written."""
+
+    response: Any
+    version: int
+    correlation_id: int
+    flexible_header: bool
+
+
+class Waiting(NamedTuple):
+    """A parked request and the answer that it will have once its response is there."""
+
+    parked: Parked
+    answer: Answer
+
+
+class UnservedRequestError(Exception):
+    """A request that has no answer in the protocol.
+
+    An unknown API or version. The connection closes, as Kafka's does.
+    """
+
+
+class Handler(Protocol):
+    """What `minibroker.handlers.<module>.handle` looks like; None means that there is no response at all."""
+
+    def __call__(self, request: Any, call: Call) -> Any:
+        """Serve one request."""
+        ...
+
+
+class Endpoint(NamedTuple):
+    """A route with its modules loaded."""
+
+    route: Route
+    request: type[Any]
+    flexible: VersionRange
+    handle: Handler
+
+    def has_flexible_response_header(self, version: int) -> bool:
+        """ApiVersions keeps response header v0, which a client can read before it knows the broker (KIP-511)."""
+        return version in self.flexible and self.route.key is not ApiKey.API_VERSIONS
+
+
+_ROUTE_BY_KEY: Final = {int(route.key): route for route in ROUTES}
+_ENDPOINTS: Final[dict[int, Endpoint]] = {}
+
+
+def endpoint(key: int) -> Endpoint:
+    """The endpoint of an API key. UnservedRequestError for a key that is not in the table."""
+    known = _ENDPOINTS.get(key)
+    if known is None:
+        route = _ROUTE_BY_KEY.get(key)
+        if route is None:
+            raise UnservedRequestError(f"API key {key} is not served")
+        request = getattr(
+            importlib.import_module(f"minibroker_protocol.messages.{route.module}"), f"{route.message}Request"
+        )
+        handle = importlib.import_module(f"minibroker.handlers.{route.module}").handle
+        known = _ENDPOINTS[key] = Endpoint(route, request, schema_of(request).flexible, handle)
+    return known
+
+
+def accept(frame: memoryview, state: BrokerState, advertised: tuple[str, int]) -> Answer | Waiting | None:
+    """Serve one request frame.
+
+    Raises DecodeError for bytes that are no such request and UnservedRequestError for one that is not in the table;
+    in both cases the connection should close.
+    """
+    header = read_request_header(frame)
+    version = header.api_version
+    served = endpoint(header.api_key)
+    if not served.route.first <= version <= served.route.last:
+        if served.route.key is not ApiKey.API_VERSIONS:
+            raise UnservedRequestError(f"{served.route.key.name} v{version} is not served")
+        # A client from the future is told the table in the form that every client can read (KIP-511).
+        version = 0
+        request = None
+    else:
+        body = header.body
+        if version in served.flexible:
+            body = skip_tagged_fields(frame, body)
+        request, _ = decode(served.request, frame, version, body)  # Kafka passes over bytes after the end, too
+    if served.route.key is not ApiKey.PRODUCE:
+        state.writes.commit()
+    response = served.handle(request, Call(state, version, header.client_id, advertised))
+    if response is None:
+        return None
+    flexible_header = served.has_flexible_response_header(version)
+    if isinstance(response, Parked):
+        return Waiting(response, Answer(None, version, header.correlation_id, flexible_header))
+    return Answer(response, version, header.correlation_id, flexible_header)
+
+
+def encode_answers(answers: list[Answer]) -> tuple[bytearray, Splices]:
+    """The frames of `answers`, in order, with the holes that record data on disk will fill."""
+    out = bytearray()
+    splices: Splices = []
+    for answer in answers:
+        start = begin_response(out, answer.correlation_id, flexible_header=answer.flexible_header)
+        before = len(splices)
+        encode(answer.response, answer.version, out, splices)
+        end_response(out, start, sum(splice.size for _, splice in splices[before:]) if len(splices) > before else 0)
+    return out, splices

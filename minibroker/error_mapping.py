@@ -1,0 +1,40 @@
+"""The one mapping of exceptions from the layers below, which know no wire codes, to Kafka's error codes."""
+
+from typing import Final
+
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.errors import (
+    CorruptRecordError,
+    DecodeError,
+    InvalidRecordError,
+    UnsupportedCodecError,
+    UnsupportedMagicError,
+)
+from minibroker_storage.errors import (
+    InvalidProducerEpochError,
+    OffsetOutOfRangeError,
+    OutOfOrderSequenceError,
+    StorageError,
+)
+
+_CODES: Final[tuple[tuple[type[Exception], ErrorCode], ...]] = (
+    # The first match counts, so the narrow ones come first.
+    (CorruptRecordError, ErrorCode.CORRUPT_MESSAGE),
+    (InvalidRecordError, ErrorCode.INVALID_RECORD),
+    (UnsupportedMagicError, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT),
+    (UnsupportedCodecError, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+    (DecodeError, ErrorCode.CORRUPT_MESSAGE),
+    (OutOfOrderSequenceError, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
+    (InvalidProducerEpochError, ErrorCode.INVALID_PRODUCER_EPOCH),
+    (OffsetOutOfRangeError, ErrorCode.OFFSET_OUT_OF_RANGE),
+    (StorageError, ErrorCode.KAFKA_STORAGE_ERROR),
+    (OSError, ErrorCode.KAFKA_STORAGE_ERROR),
+)
+
+MAPPED: Final = tuple(cls for cls, _ in _CODES)
+"""What a handler may catch to answer one partition with an error."""
+
+
+def error_code_of(error: Exception) -> ErrorCode:
+    """The code for an exception of `MAPPED`; UNKNOWN_SERVER_ERROR for any other."""
+    return next((code for cls, code in _CODES if isinstance(error, cls)), ErrorCode.UNKNOWN_SERVER_ERROR)

@@ -1,0 +1,197 @@
+"""Incremental fetch sessions (KIP-227): the broker remembers what a consumer fetches, so that neither side repeats it.
+
+A request with session epoch 0 opens a session that holds all its partitions. The following requests, with epochs 1,
+2, ..., name only partitions that are new, changed or forgotten, and the answers only partitions with something new. A
+request with epoch -1 has no session, and closes the one it names. Sessions are kept in a cache of limited size
+(Kafka's `FetchSessionCache`).
+"""
+
+import secrets
+from typing import Final
+
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, PartitionData
+
+NO_SESSION: Final = 0
+_INITIAL_EPOCH: Final = 0
+_FINAL_EPOCH: Final = -1
+_MAX_EPOCH: Final = 0x7FFFFFFF
+_EVICTION_MS: Final = 120_000
+_UNKNOWN: Final = -1
+
+PartitionKey = tuple[str, int]
+
+
+class CachedPartition:
+    """A partition in a session: what to fetch, and what the consumer was last told."""
+
+    __slots__ = ("high_watermark", "log_start_offset", "request")
+
+    def __init__(self, request: FetchPartition) -> None:
+        self.request = request
+        self.high_watermark = _UNKNOWN
+        self.log_start_offset = _UNKNOWN
+
+    def note(self, data: PartitionData) -> bool:
+        """Remember what `data` tells.
+
+        Returns whether it tells anything new (`CachedPartition.maybeUpdateResponseData`).
+        """
+        news = data.high_watermark != self.high_watermark or data.log_start_offset != self.log_start_offset
+        # After an error nothing counts as told, so that the consumer hears of its end as well.
+        self.high_watermark = _UNKNOWN if data.error_code else data.high_watermark
+        self.log_start_offset = data.log_start_offset
+        return news or data.error_code != 0 or has_records(data)
+
+
+def has_records(data: PartitionData) -> bool:
+    """Does the answer carry any bytes of records?"""
+    records = data.records
+    if records is None:
+        return False
+    return (len(records) if isinstance(records, bytes | bytearray | memoryview) else records.size) > 0
+
+
+class FetchSession:
+    """One session. The order of `partitions` is the order in which they are served; those served last come last."""
+
+    __slots__ = ("created_ms", "epoch", "id", "last_used_ms", "partitions")
+
+    def __init__(self, session_id: int, now_ms: int) -> None:
+        self.id = session_id
+        self.epoch = 1
+        self.created_ms = now_ms
+        self.last_used_ms = now_ms
+        self.partitions: dict[PartitionKey, CachedPartition] = {}
+
+    def update(self, request: FetchRequest) -> None:
+        """Add, change and forget what the request names."""
+        partitions = self.partitions
+        for topic in request.topics:
+            for partition in topic.partitions:
+                key = (topic.topic, partition.partition)
+                known = partitions.get(key)
+                if known is None:
+                    partitions[key] = CachedPartition(partition)
+                else:
+                    known.request = partition
+        for forgotten in request.forgotten_topics_data:
+            for index in forgotten.partitions:
+                partitions.pop((forgotten.topic, index), None)
+
+
+class FetchContext:
+    """What one fetch request asks for, and which part of the result its answer tells.
+
+    Attributes:
+        session: None for a request without one.
+        incremental: the answer leaves out partitions without news.
+    """
+
+    __slots__ = ("incremental", "partitions", "session", "session_id")
+
+    def __init__(
+        self,
+        partitions: dict[PartitionKey, FetchPartition],
+        session: FetchSession | None = None,
+        *,
+        incremental: bool = False,
+    ) -> None:
+        self.partitions = partitions
+        self.session = session
+        self.session_id = session.id if session else NO_SESSION
+        self.incremental = incremental
+
+    def select(self, results: dict[PartitionKey, PartitionData]) -> dict[PartitionKey, PartitionData]:
+        """What the answer holds, in order; the session notes what its consumer now knows."""
+        if self.session is None:
+            return results
+        cached = self.session.partitions
+        told: dict[PartitionKey, PartitionData] = {}
+        for key, data in results.items():
+            entry = cached.get(key)
+            if entry is None:
+                continue
+            if entry.note(data) or not self.incremental:
+                told[key] = data
+                if self.incremental and has_records(data):
+                    # Partitions that were served go to the end, so that max_bytes starves nobody.
+                    cached[key] = cached.pop(key)
+        return told
+
+
+class FetchSessionError(Exception):
+    """The request's session id or epoch is not the broker's; `code` is the answer's error."""
+
+    def __init__(self, code: ErrorCode) -> None:
+        super().__init__(code.name)
+        self.code = code
+
+
+class FetchSessionCache:
+    """All sessions of a broker, at most `slots` (`max.incremental.fetch.session.cache.slots`)."""
+
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+        self._sessions: dict[int, FetchSession] = {}  # least recently used first
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def context(self, request: FetchRequest, now_ms: int) -> FetchContext:
+        """The context of a request.
+
+        Raises FetchSessionError when it names a session that is not there, or a wrong epoch.
+        """
+        if request.session_epoch in {_INITIAL_EPOCH, _FINAL_EPOCH}:
+            self._sessions.pop(request.session_id, None)
+            return self._full(request, now_ms)
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            raise FetchSessionError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != request.session_epoch:
+            raise FetchSessionError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        session.update(request)
+        partitions = {key: entry.request for key, entry in session.partitions.items()}
+        if not partitions:
+            del self._sessions[session.id]
+            return FetchContext(partitions)
+        session.epoch = 1 if session.epoch == _MAX_EPOCH else session.epoch + 1
+        session.last_used_ms = now_ms
+        self._sessions[session.id] = self._sessions.pop(session.id)
+        return FetchContext(partitions, session, incremental=True)
+
+    def _full(self, request: FetchRequest, now_ms: int) -> FetchContext:
+        partitions = {(topic.topic, p.partition): p for topic in request.topics for p in topic.partitions}
+        if request.session_epoch == _FINAL_EPOCH or not self._make_room(len(partitions), now_ms):
+            return FetchContext(partitions)
+        session = FetchSession(self._new_id(), now_ms)
+        session.update(request)
+        self._sessions[session.id] = session
+        return FetchContext(partitions, session)
+
+    def _make_room(self, size: int, now_ms: int) -> bool:
+        """Is there a slot for a session of `size` partitions, perhaps after closing another one?
+
+        As Kafka does: a session unused for two minutes gives way to any, one older than two minutes to a larger one.
+        """
+        if len(self._sessions) < self._slots:
+            return True
+        if not self._sessions:
+            return False
+        least_recent = next(iter(self._sessions.values()))
+        if now_ms - least_recent.last_used_ms > _EVICTION_MS:
+            del self._sessions[least_recent.id]
+            return True
+        evictable = [session for session in self._sessions.values() if now_ms - session.created_ms > _EVICTION_MS]
+        smallest = min(evictable, key=lambda session: len(session.partitions), default=None)
+        if smallest is None or len(smallest.partitions) >= size:
+            return False
+        del self._sessions[smallest.id]
+        return True
+
+    def _new_id(self) -> int:
+        while True:
+            session_id = secrets.randbelow(_MAX_EPOCH) + 1
+            if session_id not in self._sessions:
+                return session_id

@@ -1,0 +1,30 @@
+"""ApiVersions: the dispatch table, told to clients.
+
+Versions 0-4. A higher version is answered in the form of version 0 with UNSUPPORTED_VERSION and the range of
+ApiVersions itself (KIP-511), so that the client can ask again. From version 3 on the client's software name and
+version must look like names, otherwise INVALID_REQUEST. No features are advertised.
+"""
+
+import re
+from typing import Final
+
+from minibroker.dispatch import ROUTES, Call
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+
+_TABLE: Final = [ApiVersion(api_key=route.key, min_version=route.first, max_version=route.last) for route in ROUTES]
+_OWN_RANGE: Final = [row for row in _TABLE if row.api_key == ApiKey.API_VERSIONS]
+_SOFTWARE_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
+_FIRST_WITH_SOFTWARE_NAME: Final = 3
+
+
+def handle(request: ApiVersionsRequest | None, call: Call) -> ApiVersionsResponse:
+    """Answer with the table; `request` is None when the client's version is not known here."""
+    if request is None:
+        return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_OWN_RANGE)
+    if call.api_version >= _FIRST_WITH_SOFTWARE_NAME and not (
+        _SOFTWARE_NAME.match(request.client_software_name) and _SOFTWARE_NAME.match(request.client_software_version)
+    ):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
+    return ApiVersionsResponse(error_code=ErrorCode.NONE, api_keys=_TABLE)

@@ -1,0 +1,64 @@
+"""CreatePartitions: a topic grows to a new total of partitions; it never shrinks.
+
+Versions 0-3. Placing the new replicas by hand is checked for its length only, since all of them live here. New
+partitions are ready when the answer leaves.
+"""
+
+from collections import Counter
+
+from minibroker.dispatch import Call
+from minibroker.topic_admin import MAX_PARTITIONS, TopicError, refuse_duplicate
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+
+
+def handle(request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResponse:
+    """Grow each topic by itself."""
+    named = Counter(topic.name for topic in request.topics)
+    results: dict[str, CreatePartitionsTopicResult] = {}
+    for wanted in request.topics:
+        try:
+            refuse_duplicate(wanted.name, named)
+            _grow(wanted, call, validate_only=request.validate_only)
+            results[wanted.name] = CreatePartitionsTopicResult(name=wanted.name, error_code=ErrorCode.NONE)
+        except TopicError as error:
+            results[wanted.name] = CreatePartitionsTopicResult(
+                name=wanted.name, error_code=error.code, error_message=str(error)
+            )
+    return CreatePartitionsResponse(results=list(results.values()))
+
+
+def _grow(wanted: CreatePartitionsTopic, call: Call, *, validate_only: bool) -> None:
+    topic = call.state.topics.get(wanted.name)
+    if topic is None:
+        raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{wanted.name}' does not exist.")
+    current = len(topic.partitions)
+    if wanted.count == current:
+        raise TopicError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {current} partition(s).")
+    if wanted.count < current:
+        raise TopicError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The topic {topic.name} currently has {current} partition(s); {wanted.count} would not be an increase.",
+        )
+    added = wanted.count - current
+    if added > MAX_PARTITIONS:
+        raise TopicError(
+            ErrorCode.POLICY_VIOLATION,
+            f"Excessively large number of partitions per request: {added} is over {MAX_PARTITIONS}.",
+        )
+    if wanted.assignments is not None and len(wanted.assignments) != added:
+        raise TopicError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"{added} partition(s) would be added, but {len(wanted.assignments)} assignment(s) were given.",
+        )
+    if validate_only:
+        return
+    try:
+        call.state.topics.add_partitions(topic, wanted.count)
+    except OSError as error:
+        raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, f"{error.filename}: {error.strerror}") from error

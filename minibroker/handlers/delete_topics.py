@@ -1,0 +1,68 @@
+"""DeleteTopics: topics vanish at once; their files are removed aside from the event loop.
+
+Versions 0-6: by name, or from version 6 on by id (KIP-516). Refused altogether with TOPIC_DELETION_DISABLED
+(INVALID_REQUEST before version 3) when `delete.topic.enable` is false.
+"""
+
+from functools import partial
+from typing import Final
+
+from minibroker.dispatch import Call
+from minibroker.topics import Topic
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from minibroker_protocol.primitives import ZERO_UUID
+from minibroker_storage.layout import purge
+
+_FIRST_WITH_DISABLED_ERROR: Final = 3
+
+
+def handle(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse:
+    """Delete what exists, and say for each whether it did."""
+    wanted = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
+    if not call.state.config.boolean("delete.topic.enable"):
+        code = (
+            ErrorCode.TOPIC_DELETION_DISABLED
+            if call.api_version >= _FIRST_WITH_DISABLED_ERROR
+            else ErrorCode.INVALID_REQUEST
+        )
+        return DeleteTopicsResponse(
+            responses=[_refusal(topic, code, "Topic deletion is disabled.") for topic in wanted]
+        )
+    return DeleteTopicsResponse(responses=[_delete(topic, call) for topic in wanted])
+
+
+def _delete(wanted: DeleteTopicState, call: Call) -> DeletableTopicResult:
+    topics = call.state.topics
+    if wanted.name is not None and wanted.topic_id != ZERO_UUID:
+        return _refusal(wanted, ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
+    if wanted.name is not None:
+        topic = topics.get(wanted.name)
+        missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    elif wanted.topic_id == ZERO_UUID:
+        return _refusal(wanted, ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
+    else:
+        topic = topics.with_id(wanted.topic_id)
+        missing = ErrorCode.UNKNOWN_TOPIC_ID
+    if topic is None:
+        return _refusal(wanted, missing, missing.meaning)
+    return _remove(topic, call)
+
+
+def _remove(topic: Topic, call: Call) -> DeletableTopicResult:
+    try:
+        for directory in call.state.topics.delete(topic):
+            call.state.background(partial(purge, directory))
+    except OSError as error:
+        code, reason = ErrorCode.KAFKA_STORAGE_ERROR, f"{error.filename}: {error.strerror}"
+        return DeletableTopicResult(name=topic.name, topic_id=topic.id, error_code=code, error_message=reason)
+    return DeletableTopicResult(name=topic.name, topic_id=topic.id, error_code=ErrorCode.NONE)
+
+
+def _refusal(wanted: DeleteTopicState, code: ErrorCode, reason: str) -> DeletableTopicResult:
+    return DeletableTopicResult(name=wanted.name, topic_id=wanted.topic_id, error_code=code, error_message=reason)

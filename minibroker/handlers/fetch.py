@@ -1,0 +1,195 @@
+"""Fetch: ranges of the log, sent from file to socket without being looked at.
+
+Versions 4-12. A fetch reads from the start of the batch that holds the asked offset, at most `partition_max_bytes` of
+each partition and `max_bytes` (and `fetch.max.bytes`) in all, but always at least one whole batch (KIP-74); a range
+may end within a batch, which clients pass over, as from Kafka. Fewer than `min_bytes` wait for appends, at most
+`max_wait_ms`, and cost nothing meanwhile.
+
+Fetch sessions (KIP-227) from version 7 on. The leader epoch is checked from version 9 on (FENCED_LEADER_EPOCH,
+UNKNOWN_LEADER_EPOCH). A topic whose batches are zstd needs version 10 (UNSUPPORTED_COMPRESSION_TYPE below); unlike
+Kafka, which looks at the topic's `compression.type` only, the batches that would be sent are looked at as well.
+Ignored: the rack, the replica id, the last fetched epoch (a single replica never diverges).
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from minibroker.clock import Timer
+from minibroker.dispatch import Call, Parked
+from minibroker.error_mapping import MAPPED, error_code_of
+from minibroker.fetch_sessions import NO_SESSION, FetchContext, FetchSessionError, PartitionKey
+from minibroker.topics import LEADER_EPOCH
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from minibroker_protocol.records import CompressionCodec, read_header
+from minibroker_protocol.records.header import RECORD_BATCH_OVERHEAD
+from minibroker_storage.log import Log, LogSlice
+
+_FIRST_WITH_ZSTD: Final = 10
+_READ_COMMITTED: Final = 1
+_NO_OFFSET: Final = -1
+_NOTHING: Final = b""
+
+
+def handle(request: FetchRequest, call: Call) -> FetchResponse | Parked:
+    """Answer at once when there is enough to tell, or park until there is."""
+    state = call.state
+    try:
+        context = state.fetch_sessions.context(request, state.clock.now_ms())
+    except FetchSessionError as error:
+        return FetchResponse(error_code=error.code, session_id=NO_SESSION, responses=[])
+    reader = _Reader(request, call, context)
+    results = reader.read()
+    if request.max_wait_ms <= 0 or not results or reader.failed or reader.size >= request.min_bytes:
+        return reader.response(results)
+    return _ParkedFetch(request, call, reader)
+
+
+class _Reader:
+    """One pass over the partitions of a fetch."""
+
+    __slots__ = ("_call", "_context", "_request", "failed", "logs", "size")
+
+    def __init__(self, request: FetchRequest, call: Call, context: FetchContext) -> None:
+        self._request = request
+        self._call = call
+        self._context = context
+        self.failed = False
+        self.size = 0
+        self.logs: list[Log] = []
+
+    def read(self) -> dict[PartitionKey, PartitionData]:
+        """Read every partition; afterwards `size` and `failed` tell what came of it."""
+        self.size = 0
+        self.logs.clear()
+        left = min(self._request.max_bytes, self._call.state.fetch_max_bytes)
+        results: dict[PartitionKey, PartitionData] = {}
+        for key, wanted in self._context.partitions.items():
+            data = self._read_partition(key[0], wanted, left)
+            results[key] = data
+            records = data.records
+            if records is not _NOTHING and isinstance(records, LogSlice):
+                self.size += records.size
+                left = max(0, left - records.size)
+            if data.error_code:
+                self.failed = True
+        return results
+
+    def response(self, results: dict[PartitionKey, PartitionData]) -> FetchResponse:
+        """The response of what was read, as the session's consumer needs it told."""
+        topics: dict[str, FetchableTopicResponse] = {}
+        for (topic, _), data in self._context.select(results).items():
+            known = topics.get(topic)
+            if known is None:
+                topics[topic] = FetchableTopicResponse(topic=topic, partitions=[data])
+            else:
+                known.partitions.append(data)
+        return FetchResponse(session_id=self._context.session_id, responses=list(topics.values()))
+
+    def _read_partition(self, topic_name: str, wanted: FetchPartition, left: int) -> PartitionData:
+        topic = self._call.state.topics.get(topic_name)
+        partition = topic.partition(wanted.partition) if topic is not None else None
+        if partition is None:
+            return _error(wanted.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        epoch = wanted.current_leader_epoch
+        if epoch != LEADER_EPOCH and epoch >= 0:
+            newer = epoch > LEADER_EPOCH
+            return _error(wanted.partition, ErrorCode.UNKNOWN_LEADER_EPOCH if newer else ErrorCode.FENCED_LEADER_EPOCH)
+        try:
+            log = partition.log
+            data = log.read(
+                wanted.fetch_offset,
+                min(wanted.partition_max_bytes, left),
+                min_one_batch=self.size == 0,
+                end_offset=log.high_watermark,
+            )
+            if data.size and self._call.api_version < _FIRST_WITH_ZSTD:
+                data = _without_zstd(data)
+        except MAPPED as error:
+            return _error(wanted.partition, error_code_of(error))
+        if data is None:
+            return _error(wanted.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        self.logs.append(log)
+        return PartitionData(
+            partition_index=wanted.partition,
+            error_code=0,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.last_stable_offset,
+            log_start_offset=log.log_start_offset,
+            aborted_transactions=[] if self._request.isolation_level == _READ_COMMITTED else None,
+            records=data if data.size else _NOTHING,
+        )
+
+
+def _error(index: int, code: ErrorCode) -> PartitionData:
+    return PartitionData(partition_index=index, error_code=code, high_watermark=_NO_OFFSET, records=_NOTHING)
+
+
+def _without_zstd(data: LogSlice) -> LogSlice | None:
+    """The batches before the first one in zstd, for a client that cannot know zstd.
+
+    None when there is none before it.
+    """
+    content = memoryview(data.read())
+    position = 0
+    while position + RECORD_BATCH_OVERHEAD <= len(content):
+        header = read_header(content, position)
+        if header.codec is CompressionCodec.ZSTD:
+            return data._replace(size=position) if position else None
+        position += header.size_in_bytes
+    return data
+
+
+class _ParkedFetch(Parked):
+    """A fetch that waits for appends to its partitions, or for its time to be up."""
+
+    __slots__ = ("_call", "_logs", "_min_bytes", "_reader", "_timer", "_woken", "deliver")
+
+    deliver: Callable[[FetchResponse], None]
+
+    def __init__(self, request: FetchRequest, call: Call, reader: _Reader) -> None:
+        self._call = call
+        self._reader = reader
+        self._min_bytes = request.min_bytes
+        self._woken = False
+        self._logs: Iterable[Log] = tuple(reader.logs)
+        for log in self._logs:
+            log.add_append_listener(self._on_append)
+        self._timer: Timer | None = call.state.clock.call_later(request.max_wait_ms, self._finish)
+
+    def cancel(self) -> None:
+        """The client has gone."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            for log in self._logs:
+                log.remove_append_listener(self._on_append)
+
+    def _on_append(self, log: Log) -> None:  # noqa: ARG002 - the listener's signature
+        # Not at once: the wake-up that appended has its own answer to send first, and may append more.
+        if not self._woken:
+            self._woken = True
+            self._call.state.call_soon(self._look)
+
+    def _look(self) -> None:
+        self._woken = False
+        if self._timer is None:
+            return
+        if self._min_bytes > 1:
+            self._reader.read()
+            if self._reader.size < self._min_bytes and not self._reader.failed:
+                return
+        self._finish()
+
+    def _finish(self) -> None:
+        if self._timer is None:
+            return
+        self.cancel()
+        self._call.state.writes.commit()
+        self.deliver(self._reader.response(self._reader.read()))

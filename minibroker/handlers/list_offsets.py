@@ -1,0 +1,104 @@
+"""ListOffsets: where a partition's log starts and ends, and which offset belongs to a moment.
+
+Versions 0-7. Timestamp -1 is the end (the last stable offset for a reader of committed data), -2 the start, -3 the
+first record with the largest timestamp (version 7, KIP-734), any other the first record at or after it; without such
+a record the answer is offset -1 and timestamp -1. Version 0 answers with the start offsets of segments, newest first,
+as Kafka's `legacyFetchOffsetsBefore`: for a moment, those last written before it.
+"""
+
+from typing import Final
+
+from minibroker.dispatch import Call
+from minibroker.error_mapping import MAPPED, error_code_of
+from minibroker.topics import LEADER_EPOCH
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from minibroker_storage.log import Log
+
+_LATEST: Final = -1
+_EARLIEST: Final = -2
+_MAX_TIMESTAMP: Final = -3
+_FIRST_WITH_MAX_TIMESTAMP: Final = 7
+_READ_COMMITTED: Final = 1
+_NONE: Final = -1
+
+
+def handle(request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
+    """Look every partition up by itself."""
+    committed = request.isolation_level == _READ_COMMITTED
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[_answer(topic.name, wanted, call, committed=committed) for wanted in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _answer(
+    topic_name: str, wanted: ListOffsetsPartition, call: Call, *, committed: bool
+) -> ListOffsetsPartitionResponse:
+    answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index, error_code=0)
+    topic = call.state.topics.get(topic_name)
+    partition = topic.partition(wanted.partition_index) if topic is not None else None
+    epoch = wanted.current_leader_epoch
+    if partition is None:
+        answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    elif epoch != LEADER_EPOCH and epoch >= 0:
+        newer = epoch > LEADER_EPOCH
+        answer.error_code = ErrorCode.UNKNOWN_LEADER_EPOCH if newer else ErrorCode.FENCED_LEADER_EPOCH
+    else:
+        try:
+            if call.api_version == 0:
+                answer.old_style_offsets = _segment_offsets(partition.log, wanted)
+            else:
+                _look_up(partition.log, wanted.timestamp, answer, call, committed=committed)
+        except MAPPED as error:
+            answer.error_code = error_code_of(error)
+    return answer
+
+
+def _look_up(log: Log, timestamp: int, answer: ListOffsetsPartitionResponse, call: Call, *, committed: bool) -> None:
+    answer.leader_epoch = LEADER_EPOCH
+    if timestamp == _LATEST:
+        answer.offset = log.last_stable_offset if committed else log.high_watermark
+        return
+    if timestamp == _EARLIEST:
+        answer.offset = log.log_start_offset
+        return
+    if timestamp < 0 and not (timestamp == _MAX_TIMESTAMP and call.api_version >= _FIRST_WITH_MAX_TIMESTAMP):
+        answer.error_code = ErrorCode.UNSUPPORTED_VERSION
+        answer.leader_epoch = _NONE
+        return
+    found = log.find_max_timestamp() if timestamp == _MAX_TIMESTAMP else log.find_by_timestamp(timestamp)
+    if found is None:
+        answer.leader_epoch = _NONE
+    else:
+        answer.offset, answer.timestamp = found.offset, found.timestamp
+
+
+def _segment_offsets(log: Log, wanted: ListOffsetsPartition) -> list[int]:
+    """Start offsets of segments and the log's end, newest first; see Kafka's `UnifiedLog.legacyFetchOffsetsBefore`."""
+    if wanted.timestamp == _EARLIEST:
+        offsets = [log.log_start_offset]
+    else:
+        known = [
+            (max(segment.base_offset, log.log_start_offset), segment.last_modified_ms)
+            for segment in log.segments
+            if segment.size > 0
+        ]
+        known.append((log.high_watermark, None))
+        offsets = [
+            offset
+            for offset, modified in reversed(known)
+            if wanted.timestamp == _LATEST or (modified is not None and modified <= wanted.timestamp)
+        ]
+    return offsets[: max(wanted.max_num_offsets, 0)]

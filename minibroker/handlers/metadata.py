@@ -1,0 +1,85 @@
+"""Metadata: the broker, and the topics with their partitions.
+
+Versions 0-12. Topics are asked by name, or by id from version 12 on (KIP-516). A topic that does not exist is created
+when the client allows it (always, before version 4) and `auto.create.topics.enable` says so; unlike Kafka, the answer
+to that very request has its partitions already, so that no client waits for its second try. Authorized operations are
+all of them, when asked for: there are no ACLs yet.
+"""
+
+from typing import Final
+
+from minibroker.dispatch import Call
+from minibroker.topic_admin import TopicError, create_topic
+from minibroker.topics import Topic, topic_name_error
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.metadata import (
+    NO_AUTHORIZED_OPERATIONS,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponseTopic,
+)
+from minibroker_protocol.primitives import ZERO_UUID
+
+_ALL_TOPIC_OPERATIONS: Final = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
+"""READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS as bits (Kafka's `AclOperation`)."""
+_ALL_CLUSTER_OPERATIONS: Final = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
+"""CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE."""
+
+
+def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
+    """Describe the cluster as this client should see it."""
+    state = call.state
+    host, port = call.advertised
+    wants_all = request.topics is None or (call.api_version == 0 and not request.topics)
+    if wants_all:
+        topics = [_describe(topic, request, call) for topic in state.topics]
+    else:
+        topics = [_answer(wanted, request, call) for wanted in request.topics or ()]
+    return MetadataResponse(
+        brokers=[MetadataResponseBroker(node_id=state.node_id, host=host, port=port)],
+        cluster_id=state.topics.cluster_id,
+        controller_id=state.node_id,
+        topics=topics,
+        cluster_authorized_operations=_ALL_CLUSTER_OPERATIONS
+        if request.include_cluster_authorized_operations
+        else NO_AUTHORIZED_OPERATIONS,
+    )
+
+
+def _answer(wanted: MetadataRequestTopic, request: MetadataRequest, call: Call) -> MetadataResponseTopic:
+    topics = call.state.topics
+    if wanted.name is None:
+        topic = topics.with_id(wanted.topic_id)
+        if topic is None:
+            return _error(ErrorCode.UNKNOWN_TOPIC_ID, None, wanted.topic_id)
+        return _describe(topic, request, call)
+    topic = topics.get(wanted.name)
+    if topic is None:
+        if topic_name_error(wanted.name) is not None:
+            return _error(ErrorCode.INVALID_TOPIC_EXCEPTION, wanted.name)
+        if not (request.allow_auto_topic_creation and call.state.config.boolean("auto.create.topics.enable")):
+            return _error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, wanted.name)
+        try:
+            topic = create_topic(call.state, wanted.name)
+        except TopicError as error:
+            return _error(error.code, wanted.name)
+    return _describe(topic, request, call)
+
+
+def _describe(topic: Topic, request: MetadataRequest, call: Call) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        error_code=ErrorCode.NONE,
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.is_internal,
+        partitions=topic.describe(call.state.node_id),
+        topic_authorized_operations=_ALL_TOPIC_OPERATIONS
+        if request.include_topic_authorized_operations
+        else NO_AUTHORIZED_OPERATIONS,
+    )
+
+
+def _error(code: ErrorCode, name: str | None, topic_id: bytes = ZERO_UUID) -> MetadataResponseTopic:
+    return MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id, partitions=[])

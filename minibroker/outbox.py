@@ -1,0 +1,176 @@
+"""The outgoing half of a connection: answers in memory, and ranges of files that never pass through Python.
+
+asyncio's transport sends what is in memory. A range of a file is sent with `os.sendfile` on a second descriptor of
+the same socket, while the transport has nothing of its own to send; where `os.sendfile` is missing or refuses, the
+range is read and sent like anything else.
+"""
+
+import asyncio
+import os
+import socket
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+from minibroker_protocol.codec import Splices
+from minibroker_storage.log import LogSlice
+
+HAS_SENDFILE: Final = hasattr(os, "sendfile")
+_CHUNK: Final = 1 << 18
+_MORE: Final = getattr(socket, "MSG_MORE", 0)
+"""Tells the kernel that a header's file range follows, so that it does not send a packet for the header alone."""
+
+
+class Outbox:
+    """What one connection has yet to send.
+
+    `on_drained` is called when everything has left after `is_blocked` had been true.
+    """
+
+    __slots__ = ("_direct", "_loop", "_on_drained", "_paused", "_queue", "_transport", "_waiting", "sendfile")
+
+    def __init__(self, transport: asyncio.Transport, on_drained: Callable[[], None]) -> None:
+        self._transport = transport
+        self._on_drained = on_drained
+        self._queue: deque[memoryview | LogSlice] = deque()
+        self._paused = False  # the transport still has bytes of its own
+        self._waiting = False  # for the socket to take more of a file
+        self._direct: socket.socket | None = None
+        self._loop = asyncio.get_running_loop()
+        self.sendfile = HAS_SENDFILE and transport.get_extra_info("sslcontext") is None
+
+    @property
+    def is_blocked(self) -> bool:
+        """Is anything left to send?"""
+        return self._paused or bool(self._queue)
+
+    def send(self, data: bytearray, splices: Splices) -> None:
+        """Send `data` with the splices at their places."""
+        if self._transport.is_closing():
+            return
+        if not splices and not self._queue:
+            self._transport.write(data)
+            return
+        view = memoryview(data)
+        sent = 0
+        for position, splice in splices:
+            if position > sent:
+                self._queue.append(view[sent:position])
+            part = cast("LogSlice", splice)
+            part.handle.pin()
+            self._queue.append(part)
+            sent = position
+        if sent < len(view):
+            self._queue.append(view[sent:])
+        self._pump()
+
+    def pause(self) -> None:
+        """The transport's own buffer has filled."""
+        self._paused = True
+
+    def resume(self) -> None:
+        """The transport's own buffer is empty."""
+        self._paused = False
+        self._pump()
+        if not self.is_blocked:
+            self._on_drained()
+
+    def close(self) -> None:
+        """Nothing more will be sent."""
+        self._stop_waiting()
+        for item in self._queue:
+            if isinstance(item, LogSlice):
+                item.handle.unpin()
+        self._queue.clear()
+        if self._direct is not None:
+            self._direct.close()
+            self._direct = None
+
+    def _pump(self) -> None:
+        """Send until the queue is empty or the socket is full."""
+        queue = self._queue
+        while queue and not self._paused and not self._waiting:
+            item = queue.popleft()
+            if not isinstance(item, LogSlice):
+                if queue and self.sendfile:
+                    item = self._send_ahead(item)
+                if item:
+                    self._transport.write(item)
+                continue
+            left = self._send_range(item)
+            if left is None:
+                item.handle.unpin()
+            else:
+                queue.appendleft(left)
+
+    def _send_ahead(self, item: memoryview) -> memoryview:
+        """Send bytes that a file range follows, as one packet with it if may be.
+
+        Returns what the socket did not take.
+        """
+        try:
+            return item[self._socket().send(item, _MORE) :]
+        except (BlockingIOError, InterruptedError):
+            return item
+        except OSError:
+            return item  # the transport meets the same fault and reports it
+
+    def _send_range(self, item: LogSlice) -> LogSlice | None:
+        """Send a range as far as the socket takes it; returns what is left."""
+        if not self.sendfile:
+            return self._send_copy(item)
+        direct = self._socket()
+        handle, position, size = item
+        try:
+            while size:
+                sent = os.sendfile(direct.fileno(), handle.fd(), position, size)
+                if sent == 0:
+                    # The file was truncated meanwhile, and the answer's length is told already.
+                    self._transport.abort()
+                    return None
+                position += sent
+                size -= sent
+        except (BlockingIOError, InterruptedError):
+            self._wait(direct)
+            return item._replace(position=position, size=size)
+        except (BrokenPipeError, ConnectionError):
+            self._transport.abort()
+            return None
+        except OSError:
+            # Not every file system can do it; what is left goes the other way.
+            self.sendfile = False
+            return item._replace(position=position, size=size)
+        return None
+
+    def _send_copy(self, item: LogSlice) -> LogSlice | None:
+        """Read a piece and hand it to the transport; returns what is left."""
+        piece = item._replace(size=min(item.size, _CHUNK)).read()
+        if not piece:
+            self._transport.abort()
+            return None
+        self._transport.write(piece)
+        left = item._replace(position=item.position + len(piece), size=item.size - len(piece))
+        return left if left.size else None
+
+    def _socket(self) -> socket.socket:
+        if self._direct is None:
+            # asyncio keeps the transport's own descriptor to itself, so waiting for it needs a second one.
+            self._direct = cast("Any", self._transport.get_extra_info("socket")).dup()
+            self._direct.setblocking(False)
+        return self._direct
+
+    def _wait(self, direct: socket.socket) -> None:
+        if not self._waiting:
+            self._waiting = True
+            self._loop.add_writer(direct.fileno(), self._on_writable)
+
+    def _stop_waiting(self) -> None:
+        if self._waiting and self._direct is not None:
+            self._loop.remove_writer(self._direct.fileno())
+        self._waiting = False
+
+    def _on_writable(self) -> None:
+        self._stop_waiting()
+        self._pump()
+        if not self.is_blocked:
+            self._on_drained()

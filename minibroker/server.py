@@ -1,0 +1,84 @@
+"""The listening side: a socket, the connections that come in, and an orderly end."""
+
+import asyncio
+import resource
+from typing import Final
+
+from minibroker.clock import Clock, SystemClock
+from minibroker.config import BrokerConfig
+from minibroker.connection import Connection, ConnectionSet
+from minibroker.state import BrokerState
+from minibroker_protocol.frame import BufferPool
+
+_BACKLOG: Final = 1024
+_WANTED_FILES: Final = 65_536
+_LEAST_LOG_FILES: Final = 64
+
+
+class Server:
+    """A broker on the running event loop.
+
+    Args:
+        listen: (host, port); port 0 picks a free one.
+        advertise: where clients are told to find it. None: where they have found it.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        data_dir: str,
+        listen: tuple[str, int],
+        advertise: tuple[str, int] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._listen = listen
+        self._advertise = advertise
+        self._loop = asyncio.get_running_loop()
+        self._pool = BufferPool()
+        self._connections = ConnectionSet()
+        self._listener: asyncio.Server | None = None
+        self.state = BrokerState(
+            config,
+            data_dir,
+            clock or SystemClock(self._loop),
+            call_soon=self._loop.call_soon,
+            background=lambda work: self._loop.run_in_executor(None, work),
+            max_open_files=_log_file_limit(),
+        )
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """(host, port) that the broker listens on."""
+        assert self._listener is not None
+        host, port = self._listener.sockets[0].getsockname()[:2]
+        return host, port
+
+    async def start(self) -> None:
+        """Listen. OSError when the address cannot be had."""
+        host, port = self._listen
+        self._listener = await self._loop.create_server(
+            lambda: Connection(self.state, self._pool, self._connections, self._advertise),
+            host,
+            port,
+            backlog=_BACKLOG,
+        )
+
+    async def stop(self) -> None:
+        """Close the listener and all connections, then the logs."""
+        if self._listener is not None:
+            self._listener.close()
+        await self._connections.abort()
+        self.state.close()
+
+
+def _log_file_limit() -> int:
+    """How many log files may be open at once: half of what the process may open, the rest is for connections."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _WANTED_FILES if hard == resource.RLIM_INFINITY else min(hard, _WANTED_FILES)
+    if soft < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            soft = wanted
+        except (OSError, ValueError):  # macOS has a lower limit of its own
+            pass
+    return max(_LEAST_LOG_FILES, min(soft, _WANTED_FILES) // 2)

@@ -1,0 +1,94 @@
+"""The rules for creating topics and partitions, shared by CreateTopics, CreatePartitions and auto-creation."""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from minibroker.config import ConfigError, TopicConfig
+from minibroker.state import BrokerState
+from minibroker.topics import Topic, topic_name_error
+from minibroker_protocol.error_codes import ErrorCode
+
+DEFAULT: Final = -1
+"""What a client sends to leave a number to the broker (KIP-464)."""
+
+MAX_PARTITIONS: Final = 10_000
+"""Kafka refuses to create more partitions than this in one go (`ReplicationControlManager.MAX_PARTITIONS_PER_BATCH`).
+"""
+
+
+class TopicError(Exception):
+    """A refusal, with the error code that the client gets."""
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class TopicPlan(NamedTuple):
+    """A topic that passed all checks and can be created."""
+
+    name: str
+    partitions: int
+    config: TopicConfig
+
+
+def refuse_duplicate(name: str, named: Mapping[str, int]) -> None:
+    """Raise TopicError when a request names a topic more than once: `named` counts."""
+    if named[name] > 1:
+        raise TopicError(ErrorCode.INVALID_REQUEST, f"Duplicate topic name: '{name}'.")
+
+
+def plan_topic(
+    state: BrokerState,
+    name: str,
+    partitions: int = DEFAULT,
+    replication_factor: int = DEFAULT,
+    configs: Mapping[str, str | None] | None = None,
+) -> TopicPlan:
+    """Check what a client wants.
+
+    Raises TopicError with Kafka's code. Any replication factor is taken for one broker.
+    """
+    reason = topic_name_error(name)
+    if reason is not None:
+        raise TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+    if state.topics.get(name) is not None:
+        raise TopicError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    other = state.topics.colliding(name)
+    if other is not None:
+        raise TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
+    if partitions == DEFAULT:
+        partitions = state.config.integer("num.partitions")
+    if partitions <= 0:
+        raise TopicError(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
+    if partitions > MAX_PARTITIONS:
+        raise TopicError(
+            ErrorCode.POLICY_VIOLATION,
+            f"Excessively large number of partitions per request: {partitions} is over {MAX_PARTITIONS}.",
+        )
+    if replication_factor != DEFAULT and replication_factor <= 0:
+        raise TopicError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    return TopicPlan(name, partitions, _topic_config(state, configs or {}))
+
+
+def create_topic(state: BrokerState, name: str) -> Topic:
+    """Create a topic with the broker's defaults; raises TopicError."""
+    return create_topics(state, [plan_topic(state, name)])[0]
+
+
+def create_topics(state: BrokerState, plans: list[TopicPlan]) -> list[Topic]:
+    """Create planned topics together; raises TopicError when the disk refuses."""
+    try:
+        return state.topics.create(plans)
+    except OSError as error:
+        raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, f"{error.filename}: {error.strerror}") from error
+
+
+def _topic_config(state: BrokerState, configs: Mapping[str, str | None]) -> TopicConfig:
+    try:
+        return TopicConfig(state.config, configs)
+    except ConfigError as error:
+        raise TopicError(ErrorCode.INVALID_CONFIG, str(error)) from None

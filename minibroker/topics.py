@@ -1,0 +1,333 @@
+"""The topics of a broker: their ids, partitions and configuration, and the file that keeps them.
+
+A partition is a directory `<topic>-<partition>` in the data directory, in Kafka's own layout. What no partition
+directory can tell, which topics there are, with which id, how many partitions and which overrides, stands beside them
+in `minibroker-topics.json`, replaced atomically at every change:
+
+    {"version": 1,
+     "cluster_id": "<22 characters, base64 of 16 bytes>",
+     "next_producer_id": 1000,
+     "topics": {"orders": {"id": "<22 characters>", "partitions": 4, "configs": {"retention.ms": "60000"}}}}
+
+A log is opened when it is first used, so a start takes the same time whatever the number of partitions.
+"""
+
+import base64
+import json
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from minibroker.config import BrokerConfig, TopicConfig
+from minibroker_protocol.messages.metadata import MetadataResponsePartition
+from minibroker_storage.checkpoints import read_partition_metadata, write_atomically
+from minibroker_storage.config import LogConfig
+from minibroker_storage.errors import CorruptCheckpointError
+from minibroker_storage.files import FilePool
+from minibroker_storage.layout import (
+    PARTITION_METADATA,
+    create_partition_directory,
+    delete_directory_name,
+    purge,
+)
+from minibroker_storage.log import Log
+
+TOPICS_FILE: Final = "minibroker-topics.json"
+LEADER_EPOCH: Final = 0
+"""Leadership never moves in a cluster of one broker, so every partition stays in its first epoch."""
+
+_FILE_VERSION: Final = 1
+_MAX_NAME_LENGTH: Final = 249
+_LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+\Z")
+_PARTITION_DIRECTORY: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)\Z")
+_DELETED_DIRECTORY: Final = re.compile(r".+\.[0-9a-f]{32}-delete\Z")
+_INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
+
+
+def new_uuid() -> bytes:
+    """A random id that Kafka accepts: not one of its reserved values, and its text does not start with a dash."""
+    while True:
+        uuid = secrets.token_bytes(16)
+        if any(uuid[:15]) and not uuid_text(uuid).startswith("-"):
+            return uuid
+
+
+def uuid_text(uuid: bytes) -> str:
+    """Kafka's text form of a uuid: URL-safe base64 without padding, 22 characters."""
+    return base64.urlsafe_b64encode(uuid).rstrip(b"=").decode()
+
+
+def parse_uuid(text: str) -> bytes:
+    """The 16 bytes of a uuid's text form."""
+    return base64.urlsafe_b64decode(text + "==")
+
+
+def topic_name_error(name: str) -> str | None:
+    """Why `name` cannot be a topic's name (Kafka's `Topic.validate`), or None."""
+    if not name:
+        return "Topic name is invalid: the empty string is not allowed"
+    if name in {".", ".."}:
+        return f"Topic name is invalid: '{name}' cannot be '.' or '..'"
+    if len(name) > _MAX_NAME_LENGTH:
+        return f"Topic name is invalid: the length of '{name}' is longer than the max allowed length {_MAX_NAME_LENGTH}"
+    if not _LEGAL_NAME.match(name):
+        return (
+            f"Topic name is invalid: '{name}' contains one or more characters other than "
+            "ASCII alphanumerics, '.', '_' and '-'"
+        )
+    return None
+
+
+class Partition:
+    """One partition: where its log is, and the log itself once someone asks for it."""
+
+    __slots__ = ("_log", "_open", "directory", "index", "topic")
+
+    def __init__(self, topic: "Topic", index: int, directory: str, open_log: Callable[["Partition"], Log]) -> None:
+        self.topic = topic
+        self.index = index
+        self.directory = directory
+        self._open = open_log
+        self._log: Log | None = None
+
+    @property
+    def log(self) -> Log:
+        """The partition's log, opened and recovered on first use. StorageError or OSError when that fails."""
+        if self._log is None:
+            self._log = self._open(self)
+        return self._log
+
+    @property
+    def opened_log(self) -> Log | None:
+        """The log if someone has used it."""
+        return self._log
+
+    def delete(self) -> str:
+        """Give the partition up; returns where its directory has gone, for `purge`. OSError when that fails."""
+        if self._log is not None:
+            return self._log.delete()
+        renamed = delete_directory_name(self.directory)
+        os.rename(self.directory, renamed)
+        return renamed
+
+
+class Topic:
+    """A topic; `overrides` of its configuration are in `config`."""
+
+    def __init__(self, name: str, topic_id: bytes, config: TopicConfig) -> None:
+        self.name = name
+        self.id = topic_id
+        self.partitions: list[Partition] = []
+        self.configure(config)
+
+    def configure(self, config: TopicConfig) -> None:
+        """Take a configuration; what the hot paths ask for is looked up once."""
+        self.config = config
+        self.max_message_bytes = config.integer("max.message.bytes")
+        self.log_config = LogConfig(
+            segment_bytes=config.integer("segment.bytes"),
+            segment_ms=config.integer("segment.ms"),
+            index_interval_bytes=config.integer("index.interval.bytes"),
+            segment_index_bytes=config.integer("segment.index.bytes"),
+            producer_id_expiration_ms=config.broker.integer("producer.id.expiration.ms"),
+        )
+
+    @property
+    def is_internal(self) -> bool:
+        """Is it one of Kafka's own topics?"""
+        return self.name in _INTERNAL_TOPICS
+
+    def partition(self, index: int) -> Partition | None:
+        """The partition with this index, if it exists."""
+        return self.partitions[index] if 0 <= index < len(self.partitions) else None
+
+    def describe(self, node_id: int) -> list[MetadataResponsePartition]:
+        """The partitions as Metadata tells them; built once per change, since clients ask again and again."""
+        known = self._described
+        if known is None or len(known) != len(self.partitions):
+            nodes = [node_id]
+            known = self._described = [
+                MetadataResponsePartition(
+                    error_code=0,
+                    partition_index=index,
+                    leader_id=node_id,
+                    leader_epoch=LEADER_EPOCH,
+                    replica_nodes=nodes,
+                    isr_nodes=nodes,
+                    offline_replicas=[],
+                )
+                for index in range(len(self.partitions))
+            ]
+        return known
+
+    _described: list[MetadataResponsePartition] | None = None
+
+
+class Topics:
+    """All topics of one data directory.
+
+    Opening reads the topics file, adopts partition directories that it does not know (such as those of an Apache
+    Kafka), and takes away what a deletion left behind.
+    """
+
+    def __init__(self, data_dir: str, config: BrokerConfig, files: FilePool, now_ms: Callable[[], int]) -> None:
+        self.data_dir = data_dir
+        self._config = config
+        self._files = files
+        self._now_ms = now_ms
+        self._by_name: dict[str, Topic] = {}
+        self._by_id: dict[bytes, Topic] = {}
+        self.cluster_id = uuid_text(new_uuid())
+        self.next_producer_id = 0
+        self._load()
+
+    def __iter__(self) -> Iterator[Topic]:
+        return iter(self._by_name.values())
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def get(self, name: str) -> Topic | None:
+        """The topic with this name."""
+        return self._by_name.get(name)
+
+    def with_id(self, topic_id: bytes) -> Topic | None:
+        """The topic with this id."""
+        return self._by_id.get(topic_id)
+
+    def colliding(self, name: str) -> str | None:
+        """A topic whose name differs only in '.' against '_', which the names of Kafka's metrics cannot tell apart."""
+        folded = name.replace(".", "_")
+        if folded == name and "_" not in name:
+            return None
+        return next((other for other in self._by_name if other != name and other.replace(".", "_") == folded), None)
+
+    def create(self, wanted: Iterable[tuple[str, int, TopicConfig]]) -> list[Topic]:
+        """Create topics (name, number of partitions, configuration) together; OSError when the disk refuses."""
+        created: list[Topic] = []
+        for name, partitions, config in wanted:
+            topic = Topic(name, new_uuid(), config)
+            self._make_partitions(topic, partitions)
+            self._add(topic)
+            created.append(topic)
+        self.save()
+        return created
+
+    def add_partitions(self, topic: Topic, total: int) -> None:
+        """Grow a topic to `total` partitions."""
+        self._make_partitions(topic, total)
+        self.save()
+
+    def delete(self, topic: Topic) -> list[str]:
+        """Delete a topic; returns the renamed directories, whose removal (`purge`) may take its time elsewhere."""
+        del self._by_name[topic.name]
+        del self._by_id[topic.id]
+        self.save()
+        return [partition.delete() for partition in topic.partitions]
+
+    def save(self) -> None:
+        """Write the topics file anew."""
+        state = {
+            "version": _FILE_VERSION,
+            "cluster_id": self.cluster_id,
+            "next_producer_id": self.next_producer_id,
+            "topics": {
+                topic.name: {
+                    "id": uuid_text(topic.id),
+                    "partitions": len(topic.partitions),
+                    "configs": dict(topic.config.overrides),
+                }
+                for topic in self._by_name.values()
+            },
+        }
+        write_atomically(os.path.join(self.data_dir, TOPICS_FILE), json.dumps(state, indent=1).encode())
+
+    def close(self) -> None:
+        """Close every open log cleanly."""
+        for topic in self._by_name.values():
+            for partition in topic.partitions:
+                if partition.opened_log is not None:
+                    partition.opened_log.close()
+
+    def _add(self, topic: Topic) -> None:
+        self._by_name[topic.name] = topic
+        self._by_id[topic.id] = topic
+
+    def _make_partitions(self, topic: Topic, total: int) -> None:
+        for index in range(len(topic.partitions), total):
+            directory = f"{self.data_dir}/{topic.name}-{index}"
+            create_partition_directory(directory, topic.id, config=topic.log_config)
+            topic.partitions.append(Partition(topic, index, directory, self._open_log))
+
+    def _open_log(self, partition: Partition) -> Log:
+        if not os.path.isdir(partition.directory):
+            create_partition_directory(partition.directory, partition.topic.id, config=partition.topic.log_config)
+        return Log.open(
+            partition.directory,
+            config=partition.topic.log_config,
+            files=self._files,
+            clean=False,
+            now_ms=self._now_ms(),
+        )
+
+    def _load(self) -> None:
+        os.makedirs(self.data_dir, exist_ok=True)
+        path = os.path.join(self.data_dir, TOPICS_FILE)
+        state = _read_state(path)
+        if state is not None:
+            try:
+                self.cluster_id = str(state["cluster_id"])
+                self.next_producer_id = int(state["next_producer_id"])
+                for name, entry in state["topics"].items():
+                    self._restore(name, parse_uuid(entry["id"]), int(entry["partitions"]), entry["configs"])
+            except (KeyError, TypeError, AttributeError, ValueError) as error:
+                raise TopicsFileError(f"{path} is damaged: {type(error).__name__}: {error}") from None
+        if self._adopt() or state is None:
+            self.save()
+
+    def _restore(self, name: str, topic_id: bytes, partitions: int, overrides: Mapping[str, str]) -> None:
+        topic = Topic(name, topic_id, TopicConfig(self._config, overrides))
+        for index in range(partitions):
+            topic.partitions.append(Partition(topic, index, f"{self.data_dir}/{name}-{index}", self._open_log))
+        self._add(topic)
+
+    def _adopt(self) -> bool:
+        """Take in partition directories that the file does not know; remove those of deleted topics."""
+        found: dict[str, int] = {}
+        for entry in os.scandir(self.data_dir):
+            if _DELETED_DIRECTORY.match(entry.name):
+                purge(entry.path)
+            elif (match := _PARTITION_DIRECTORY.match(entry.name)) and match["topic"] not in self._by_name:
+                found[match["topic"]] = max(found.get(match["topic"], 0), int(match["partition"]) + 1)
+        for name, partitions in found.items():
+            if topic_name_error(name) is None:
+                self._restore(name, _topic_id_in(f"{self.data_dir}/{name}-{partitions - 1}"), partitions, {})
+        return bool(found)
+
+
+class TopicsFileError(ValueError):
+    """The topics file cannot be read; the message names it and says why."""
+
+
+def _read_state(path: str) -> dict[str, Any] | None:
+    """The content of the topics file, None when there is none."""
+    try:
+        with open(path, "rb") as file:
+            state: dict[str, Any] = json.load(file)
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise TopicsFileError(f"{path} is not JSON: {error}") from None
+    if not isinstance(state, dict) or state.get("version") != _FILE_VERSION:
+        raise TopicsFileError(f"{path} is no topics file of version {_FILE_VERSION}")
+    return state
+
+
+def _topic_id_in(directory: str) -> bytes:
+    """The topic id that a partition directory names, or a new one: Kafka before 2.8 had none."""
+    try:
+        return read_partition_metadata(f"{directory}/{PARTITION_METADATA}")
+    except (FileNotFoundError, CorruptCheckpointError):
+        return new_uuid()

@@ -1,0 +1,179 @@
+"""Frames and headers: what stands around every request and response.
+
+A frame is an int32 length and that many bytes. `FrameReader` cuts a stream of bytes into frames without doing I/O:
+the caller receives into `buffer()`, says how much came with `received(n)`, takes frames with `next_frame()`, and ends
+each round with `settle()`. Frames are views into memory that is used again: whoever keeps bytes past `settle()`
+copies them.
+
+Most frames are whole when they arrive, so all connections receive into one shared scratch buffer, and a connection
+owns memory only while a frame of its is incomplete. That makes idle connections free, and memory proportional to what
+peers really sent: a length prefix of 100 MB alone allocates nothing of that size.
+"""
+
+import struct
+from typing import Final, NamedTuple
+
+from minibroker_protocol.errors import DecodeError
+
+SCRATCH_SIZE: Final = 1 << 20
+"""Large enough for a produce request with a batch of librdkafka's default size (1,000,000 bytes)."""
+
+_LENGTH: Final = struct.Struct(">i")
+_REQUEST_START: Final = struct.Struct(">hhih")
+_CORRELATION_ID: Final = struct.Struct(">i")
+_SMALLEST_BUFFER: Final = 1 << 12
+_FIRST_GRANT: Final = 1 << 21
+_POOLED_BYTES: Final = 1 << 23
+
+
+class RequestHeader(NamedTuple):
+    """The fields of request headers v1 and v2 (v0, without a client id, is used by inter-broker traffic only).
+
+    Attributes:
+        body: position of the first byte after the part that v1 and v2 share.
+    """
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    body: int
+
+
+def read_request_header(frame: memoryview) -> RequestHeader:
+    """Read what all headers with a client id share. DecodeError when it is cut or the client id is not text."""
+    try:
+        api_key, api_version, correlation_id, length = _REQUEST_START.unpack_from(frame)
+        end = _REQUEST_START.size + max(length, 0)
+        if length < -1 or end > len(frame):
+            raise DecodeError(f"client_id: length {length} with {len(frame) - _REQUEST_START.size} bytes left")
+        client_id = None if length < 0 else str(frame[_REQUEST_START.size : end], "utf-8")
+    except struct.error:
+        raise DecodeError(f"a request header takes {_REQUEST_START.size} bytes, {len(frame)} came") from None
+    except UnicodeDecodeError as error:
+        raise DecodeError(f"client_id: not UTF-8: {error.reason}") from None
+    return RequestHeader(api_key, api_version, correlation_id, client_id, end)
+
+
+def begin_response(out: bytearray, correlation_id: int, *, flexible_header: bool) -> int:
+    """Append a length to be filled in later and response header v0 or v1; returns what `end_response` wants."""
+    start = len(out)
+    out += b"\0\0\0\0"
+    out += _CORRELATION_ID.pack(correlation_id)
+    if flexible_header:
+        out.append(0)
+    return start
+
+
+def end_response(out: bytearray, start: int, spliced: int) -> None:
+    """Fill in the length of the response that began at `start`; `spliced` bytes of it are not in `out`."""
+    _LENGTH.pack_into(out, start, len(out) - start - _LENGTH.size + spliced)
+
+
+class BufferPool:
+    """The scratch buffer of all connections, and buffers for incomplete frames that are used again while warm."""
+
+    def __init__(self) -> None:
+        self.scratch = memoryview(bytearray(SCRATCH_SIZE))
+        self._free: dict[int, list[memoryview]] = {}
+        self._free_bytes = 0
+
+    def acquire(self, size: int) -> memoryview:
+        """A buffer of at least `size` bytes, with undefined content."""
+        capacity = max(_SMALLEST_BUFFER, 1 << (size - 1).bit_length())
+        free = self._free.get(capacity)
+        if free:
+            self._free_bytes -= capacity
+            return free.pop()
+        return memoryview(bytearray(capacity))
+
+    def release(self, buffer: memoryview) -> None:
+        """Give a buffer back; kept for the next one who asks unless enough are kept already."""
+        capacity = len(buffer)
+        if self._free_bytes + capacity <= _POOLED_BYTES:
+            self._free_bytes += capacity
+            self._free.setdefault(capacity, []).append(buffer)
+
+
+class FrameReader:
+    """The incoming half of one connection.
+
+    `max_size` bounds a frame's length (Kafka's `socket.request.max.bytes`).
+    """
+
+    __slots__ = ("_end", "_max_size", "_own", "_pool", "_start", "_view")
+
+    def __init__(self, pool: BufferPool, max_size: int) -> None:
+        self._pool = pool
+        self._max_size = max_size
+        self._own: memoryview | None = None  # a buffer of this connection alone, while a frame is incomplete
+        self._view = pool.scratch  # what is being parsed: `_own` or the scratch buffer
+        self._start = 0
+        self._end = 0
+
+    @property
+    def pending(self) -> int:
+        """Bytes received and not yet taken."""
+        return self._end - self._start
+
+    def buffer(self) -> memoryview:
+        """Where the next bytes go; never empty. Within an incomplete frame it ends with that frame."""
+        own = self._own
+        if own is None:
+            return self._pool.scratch
+        if self._end - self._start >= _LENGTH.size:
+            frame_end = self._start + _LENGTH.size + self._length()
+            if self._end < frame_end <= len(own):
+                return own[self._end : frame_end]
+        return own[self._end :]
+
+    def received(self, count: int) -> None:
+        """`count` bytes were put into the last `buffer()`."""
+        if self._own is None:
+            self._view, self._start, self._end = self._pool.scratch, 0, count
+        else:
+            self._end += count
+
+    def next_frame(self) -> memoryview | None:
+        """The next whole frame without its length, or None. DecodeError when its length is negative or too large."""
+        start = self._start + _LENGTH.size
+        if start > self._end:
+            return None
+        stop = start + self._length()
+        if stop > self._end:
+            return None
+        self._start = stop
+        return self._view[start:stop]
+
+    def settle(self) -> None:
+        """End of a round: what is left moves out of the shared buffer, and memory that is not needed goes back."""
+        left = self._end - self._start
+        own = self._own
+        if left == 0:
+            if own is not None:
+                self._pool.release(own)
+                self._own = None
+            self._start = self._end = 0
+            return
+        if own is not None and self._start == 0 and self._end < len(own):
+            return
+        wanted = _LENGTH.size + (self._length() if left >= _LENGTH.size else 0)
+        # A peer is granted twice what it has sent, so that a length alone costs no memory.
+        capacity = max(left + 1, min(wanted, max(_FIRST_GRANT, 2 * left)))
+        roomier = self._pool.acquire(capacity)
+        roomier[:left] = self._view[self._start : self._end]
+        if own is not None:
+            self._pool.release(own)
+        self._own = self._view = roomier
+        self._start, self._end = 0, left
+
+    def close(self) -> None:
+        """Give all memory back; what was not taken is lost."""
+        self._start = self._end
+        self.settle()
+
+    def _length(self) -> int:
+        length: int = _LENGTH.unpack_from(self._view, self._start)[0]
+        if not 0 <= length <= self._max_size:
+            raise DecodeError(f"frame length {length} is not in 0..{self._max_size}")
+        return length

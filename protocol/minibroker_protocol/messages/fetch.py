@@ -1,0 +1,139 @@
+"""Fetch (key 1): record batches from given offsets, long-polled, with fetch sessions (KIP-227)."""
+
+from dataclasses import field
+from typing import Annotated
+
+from minibroker_protocol.schema import (
+    Array,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    NullableArray,
+    NullableString,
+    Records,
+    String,
+    empty,
+    frozen_structure,
+    message,
+    nullable,
+    since,
+    structure,
+    tagged,
+)
+
+
+@structure
+class FetchPartition:
+    """Where to read in one partition; `partition_max_bytes` may be exceeded by a single first batch."""
+
+    partition: Int32
+    current_leader_epoch: Annotated[Int32, since(9)] = -1
+    fetch_offset: Int64
+    last_fetched_epoch: Annotated[Int32, since(12)] = -1
+    log_start_offset: Annotated[Int64, since(5)] = -1
+    partition_max_bytes: Int32
+
+
+@structure
+class FetchTopic:
+    """The partitions of one topic."""
+
+    topic: String
+    partitions: Array[FetchPartition]
+
+
+@structure
+class ForgottenTopic:
+    """Partitions that leave the fetch session."""
+
+    topic: String
+    partitions: Array[Int32]
+
+
+@message(versions="0-12", flexible="12+")
+class FetchRequest:
+    """The answer waits until `min_bytes` are there, at most `max_wait_ms`.
+
+    `session_epoch` -1 asks for no session (and closes that of `session_id`), 0 opens one, above 0 is an incremental
+    request.
+    """
+
+    cluster_id: Annotated[NullableString, tagged(0, "12+"), since(12)] = None
+    replica_id: Int32 = -1
+    max_wait_ms: Int32
+    min_bytes: Int32
+    max_bytes: Annotated[Int32, since(3)] = 0x7FFFFFFF
+    isolation_level: Annotated[Int8, since(4)] = 0
+    session_id: Annotated[Int32, since(7)] = 0
+    session_epoch: Annotated[Int32, since(7)] = -1
+    topics: Array[FetchTopic]
+    forgotten_topics_data: Annotated[Array[ForgottenTopic], since(7)] = field(default_factory=empty)
+    rack_id: Annotated[String, since(11)] = ""
+
+
+@frozen_structure
+class EpochEndOffset:
+    """Where an epoch ended, for a fetcher that diverged from the leader."""
+
+    epoch: Int32 = -1
+    end_offset: Int64 = -1
+
+
+@frozen_structure
+class LeaderIdAndEpoch:
+    """The leader as the broker knows it."""
+
+    leader_id: Int32 = -1
+    leader_epoch: Int32 = -1
+
+
+@frozen_structure
+class SnapshotId:
+    """A snapshot of the metadata log; never sent for ordinary topics."""
+
+    end_offset: Int64 = -1
+    epoch: Int32 = -1
+
+
+@structure
+class AbortedTransaction:
+    """A transaction whose records a reader of committed data leaves out."""
+
+    producer_id: Int64
+    first_offset: Int64
+
+
+@structure
+class PartitionData:
+    """What was read from one partition."""
+
+    partition_index: Int32
+    error_code: Int16
+    high_watermark: Int64
+    last_stable_offset: Annotated[Int64, since(4)] = -1
+    log_start_offset: Annotated[Int64, since(5)] = -1
+    diverging_epoch: Annotated[EpochEndOffset, tagged(0, "12+"), since(12)] = EpochEndOffset()
+    current_leader: Annotated[LeaderIdAndEpoch, tagged(1, "12+"), since(12)] = LeaderIdAndEpoch()
+    snapshot_id: Annotated[SnapshotId, tagged(2, "12+"), since(12)] = SnapshotId()
+    aborted_transactions: Annotated[NullableArray[AbortedTransaction], since(4), nullable("4+")] = None
+    preferred_read_replica: Annotated[Int32, since(11)] = -1
+    records: Records = None
+
+
+@structure
+class FetchableTopicResponse:
+    """The partitions of one topic."""
+
+    topic: String
+    partitions: Array[PartitionData]
+
+
+@message(versions="0-12", flexible="12+")
+class FetchResponse:
+    """`error_code` speaks of the fetch session; each partition has an error of its own."""
+
+    throttle_time_ms: Annotated[Int32, since(1)] = 0
+    error_code: Annotated[Int16, since(7)] = 0
+    session_id: Annotated[Int32, since(7)] = 0
+    responses: Array[FetchableTopicResponse]

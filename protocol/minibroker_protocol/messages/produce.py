@@ -1,0 +1,84 @@
+"""Produce (key 0): batches of records, one per partition, to be appended."""
+
+from dataclasses import field
+from typing import Annotated
+
+from minibroker_protocol.schema import (
+    Array,
+    Int16,
+    Int32,
+    Int64,
+    NullableString,
+    Records,
+    String,
+    empty,
+    message,
+    since,
+    structure,
+)
+
+
+@structure
+class PartitionProduceData:
+    """The batches for one partition; from version 3 on exactly one batch of format v2."""
+
+    index: Int32
+    records: Records
+
+
+@structure
+class TopicProduceData:
+    """The partitions of one topic."""
+
+    name: String
+    partition_data: Array[PartitionProduceData]
+
+
+@message(versions="0-9", flexible="9+")
+class ProduceRequest:
+    """`acks`: 0 asks for no response at all, 1 for the leader's write, -1 for that of all in-sync replicas."""
+
+    transactional_id: Annotated[NullableString, since(3)] = None
+    acks: Int16
+    timeout_ms: Int32
+    topic_data: Array[TopicProduceData]
+
+
+@structure
+class BatchIndexAndErrorMessage:
+    """Which record of a refused batch was at fault (KIP-467)."""
+
+    batch_index: Int32
+    batch_index_error_message: NullableString = None
+
+
+@structure
+class PartitionProduceResponse:
+    """The outcome for one partition.
+
+    `log_append_time_ms` is -1 unless the topic stamps records itself (`message.timestamp.type=LogAppendTime`).
+    """
+
+    index: Int32
+    error_code: Int16
+    base_offset: Int64
+    log_append_time_ms: Annotated[Int64, since(2)] = -1
+    log_start_offset: Annotated[Int64, since(5)] = -1
+    record_errors: Annotated[Array[BatchIndexAndErrorMessage], since(8)] = field(default_factory=empty)
+    error_message: Annotated[NullableString, since(8)] = None
+
+
+@structure
+class TopicProduceResponse:
+    """The partitions of one topic."""
+
+    name: String
+    partition_responses: Array[PartitionProduceResponse]
+
+
+@message(versions="0-9", flexible="9+")
+class ProduceResponse:
+    """One outcome per partition asked."""
+
+    responses: Array[TopicProduceResponse]
+    throttle_time_ms: Annotated[Int32, since(1)] = 0

@@ -1,0 +1,102 @@
+"""The primitive types of Kafka's protocol, and the unsigned varint that the compact forms are built from.
+
+A type is either *fixed* (a `struct` format letter says all) or *sized* (a length comes first). Sized types have two
+forms: in plain versions the length is a signed int16 or int32 and -1 is null; in flexible versions (KIP-482) it is an
+unsigned varint of length + 1 and 0 is null. Which form is used is decided by the message's version, never by the
+field, so the table names each type once:
+
+========== ============================== =========================== =================================
+type       plain form                     flexible form               Python value
+========== ============================== =========================== =================================
+BOOLEAN    1 byte, zero is false          the same                    bool
+INT8..64   big-endian, two's complement   the same                    int UINT16, 32 big-endian
+the same                    int
+FLOAT64    IEEE 754, big-endian           the same                    float
+UUID       16 bytes                       the same                    bytes of length 16, zeros for none
+VARINT     zig-zag varint, at most 5 B    the same                    int
+VARLONG    zig-zag varint, at most 10 B   the same                    int
+STRING     int16 length + UTF-8           COMPACT_STRING              str, or None where nullable
+BYTES      int32 length + bytes           COMPACT_BYTES               memoryview read, bytes-like written
+RECORDS    int32 length + record batches  COMPACT_RECORDS             memoryview read; see `schema.Splice`
+ARRAY      int32 count + elements         COMPACT_ARRAY               list, or None where nullable
+========== ============================== =========================== =================================
+"""
+
+from typing import Final, NamedTuple
+
+from minibroker_protocol.errors import DecodeError, EncodeError
+
+ZERO_UUID: Final = bytes(16)
+"""The topic id that means "no topic id"."""
+
+_UVARINT_MAX_BYTES: Final = 5
+_UVARINT_MAX: Final = 0xFFFFFFFF
+
+
+class WireType(NamedTuple):
+    """One primitive type.
+
+    `fmt` is the `struct` letter of a fixed type, `prefix` that of a sized type's plain length.
+    """
+
+    name: str
+    default: object
+    fmt: str = ""
+    prefix: str = ""
+
+
+BOOLEAN: Final = WireType("BOOLEAN", False, fmt="?")
+INT8: Final = WireType("INT8", 0, fmt="b")
+INT16: Final = WireType("INT16", 0, fmt="h")
+INT32: Final = WireType("INT32", 0, fmt="i")
+INT64: Final = WireType("INT64", 0, fmt="q")
+UINT16: Final = WireType("UINT16", 0, fmt="H")
+UINT32: Final = WireType("UINT32", 0, fmt="I")
+FLOAT64: Final = WireType("FLOAT64", 0.0, fmt="d")
+UUID: Final = WireType("UUID", ZERO_UUID, fmt="16s")
+VARINT: Final = WireType("VARINT", 0)
+VARLONG: Final = WireType("VARLONG", 0)
+STRING: Final = WireType("STRING", "", prefix="h")
+BYTES: Final = WireType("BYTES", b"", prefix="i")
+RECORDS: Final = WireType("RECORDS", None, prefix="i")
+
+
+def read_uvarint(buffer: memoryview, position: int) -> tuple[int, int]:
+    """Read an unsigned varint.
+
+    Returns (value, position after it). DecodeError when it is longer than 5 bytes or cut.
+    """
+    value = shift = 0
+    for index in range(position, position + _UVARINT_MAX_BYTES):
+        if index >= len(buffer):
+            raise DecodeError(f"unsigned varint at byte {position} is cut")
+        byte = buffer[index]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:  # noqa: PLR2004 - the continuation bit
+            if value > _UVARINT_MAX:
+                raise DecodeError(f"unsigned varint at byte {position} is over 32 bits: {value}")
+            return value, index + 1
+        shift += 7
+    raise DecodeError(f"unsigned varint at byte {position} is longer than {_UVARINT_MAX_BYTES} bytes")
+
+
+def write_uvarint(out: bytearray, value: int) -> None:
+    """Append an unsigned varint; EncodeError when `value` is negative or over 32 bits."""
+    if not 0 <= value <= _UVARINT_MAX:
+        raise EncodeError(f"{value} is no unsigned 32-bit value")
+    while value > 0x7F:  # noqa: PLR2004 - seven bits a byte
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def skip_tagged_fields(buffer: memoryview, position: int) -> int:
+    """Pass over a section of tagged fields (KIP-482) of which none is known; returns the position after it."""
+    count, position = read_uvarint(buffer, position)
+    for _ in range(count):
+        _, position = read_uvarint(buffer, position)
+        size, position = read_uvarint(buffer, position)
+        position += size
+        if position > len(buffer):
+            raise DecodeError(f"tagged field: size {size} passes the end")
+    return position

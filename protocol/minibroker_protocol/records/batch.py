@@ -1,0 +1,100 @@
+"""Reading v2 record batches (KIP-98; Kafka's `DefaultRecordBatch`).
+
+Behind the header stand the records (see `record`), in a compressed batch all of them together as one compressed block.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from minibroker_protocol.errors import CorruptRecordError, DecodeError, InvalidRecordError, UnsupportedMagicError
+from minibroker_protocol.records.compression import decompress
+from minibroker_protocol.records.header import (
+    LENGTH_AT,
+    LOG_OVERHEAD,
+    MAGIC_AT,
+    MAGIC_V2,
+    MIN_MESSAGE_LENGTH,
+    RECORD_BATCH_OVERHEAD,
+    CompressionCodec,
+    compute_crc,
+    read_header,
+)
+from minibroker_protocol.records.record import Record, read_records
+
+MAX_DECOMPRESSED_SIZE: Final = 128 * 1024 * 1024
+"""Bytes that one batch's records may grow to unless the reader says otherwise."""
+
+
+class RecordBatch:
+    """A lazy view over one v2 batch: only the header has been read.
+
+    `buffer` starts with the batch and may go on behind it; nothing is copied until records are asked for.
+    Iteration yields each `Record`, decompressing first where needed. It raises `UnsupportedCodecError`, and
+    `InvalidRecordError` where a length, the record count or the end of the batch disagree with the bytes. Neither the
+    constructor nor iteration looks at the CRC; `check_crc` does.
+    """
+
+    __slots__ = ("buffer", "header", "max_decompressed_size")
+
+    def __init__(self, buffer: memoryview, *, max_decompressed_size: int = MAX_DECOMPRESSED_SIZE) -> None:
+        """`CorruptRecordError` when the batch is cut short or has an impossible size, `UnsupportedMagicError`."""
+        try:
+            header = read_header(buffer)
+        except DecodeError as error:
+            raise CorruptRecordError(str(error)) from None
+        if header.magic != MAGIC_V2:
+            raise UnsupportedMagicError(f"magic: {header.magic} instead of {MAGIC_V2}")
+        size = header.size_in_bytes
+        if size < RECORD_BATCH_OVERHEAD:
+            raise CorruptRecordError(f"batch length: {header.batch_length}, less than a batch's header takes")
+        if size > len(buffer):
+            raise CorruptRecordError(f"batch length: {header.batch_length}, but only {len(buffer)} bytes are there")
+        self.header: Final = header
+        self.buffer: Final = buffer[:size]
+        self.max_decompressed_size: Final = max_decompressed_size
+
+    def check_crc(self) -> None:
+        """`CorruptRecordError` when the stored checksum is not that of the bytes."""
+        computed = compute_crc(self.buffer)
+        if computed != self.header.crc:
+            raise CorruptRecordError(f"crc: stored {self.header.crc}, computed {computed}")
+
+    def records_data(self) -> bytes:
+        """The encoded records, decompressed. Raises what `decompress` raises."""
+        codec = self.header.codec
+        data = self.buffer[RECORD_BATCH_OVERHEAD:]
+        if codec is CompressionCodec.NONE:
+            return bytes(data)
+        return decompress(codec, data, max_size=self.max_decompressed_size)
+
+    def __iter__(self) -> Iterator[Record]:
+        count = self.header.record_count
+        if count < 0:
+            raise InvalidRecordError(f"record count: {count}")
+        # Compaction may leave a batch without records, for its sequence numbers' sake.
+        return read_records(self.records_data(), self.header) if count else iter(())
+
+
+def iter_batches(
+    buffer: bytes | bytearray | memoryview, *, max_decompressed_size: int = MAX_DECOMPRESSED_SIZE
+) -> Iterator[RecordBatch]:
+    """Each batch of a record set, as in a fetch response or a segment file.
+
+    A last batch that is cut short ends the iteration without an error, since a fetch may end anywhere in a batch.
+    `CorruptRecordError` for a size that no message format can have, `UnsupportedMagicError` for any magic but 2.
+    """
+    view = memoryview(buffer)
+    end = len(view)
+    position = 0
+    while end - position >= LOG_OVERHEAD:
+        batch_length = int.from_bytes(view[position + LENGTH_AT : position + LOG_OVERHEAD], "big", signed=True)
+        if batch_length < MIN_MESSAGE_LENGTH:
+            raise CorruptRecordError(f"batch length: {batch_length} at byte {position}")
+        size = LOG_OVERHEAD + batch_length
+        if size > end - position:
+            return
+        magic = view[position + MAGIC_AT]
+        if magic != MAGIC_V2:
+            raise UnsupportedMagicError(f"magic: {magic} at byte {position} instead of {MAGIC_V2}")
+        yield RecordBatch(view[position : position + size], max_decompressed_size=max_decompressed_size)
+        position += size

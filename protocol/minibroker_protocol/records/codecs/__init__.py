@@ -1,0 +1,25 @@
+"""One module per compression codec, each loaded when its first batch arrives.
+
+Each has `compress(data) -> bytes` and `decompress(data, max_size) -> bytes`. What the peer got wrong is
+`InvalidRecordError`: the batch's checksum was right, so the producer sent what it meant to send, and sending it again
+(what clients do after a corrupt batch) cannot help.
+
+The libraries are imported by name and typed `Any`: two of the three ship no type information.
+"""
+
+from minibroker_protocol.errors import InvalidRecordError
+
+
+def too_large(codec: str, max_size: int) -> InvalidRecordError:
+    """The error for data that would grow beyond the limit."""
+    return InvalidRecordError(f"{codec}: more than {max_size} bytes when decompressed")
+
+
+def cut_short(codec: str, size: int) -> InvalidRecordError:
+    """The error for compressed data that ends too early."""
+    return InvalidRecordError(f"{codec}: the compressed data is cut short after {size} bytes")
+
+
+def malformed(codec: str, reason: object) -> InvalidRecordError:
+    """The error for compressed data that the codec cannot read."""
+    return InvalidRecordError(f"{codec}: malformed compressed data: {reason}")

@@ -1,0 +1,82 @@
+"""Snappy: written in xerial's framing, as the Java client does (snappy-java's `SnappyOutputStream`); read in it or raw.
+
+The framing is a header (the eight magic bytes, version int32, compatible version int32), then blocks of raw Snappy
+with their size as an int32 before each. Streams may be joined, so a header may stand where a block would. librdkafka
+and the Go clients send one raw block without any framing.
+"""
+
+from importlib import import_module
+from struct import Struct
+from typing import Any, Final
+
+from minibroker_protocol.records.codecs import cut_short, malformed, too_large
+
+_snappy: Any = import_module("snappy")
+
+_MAGIC: Final = b"\x82SNAPPY\x00"
+_HEADER: Final = _MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
+_MAGIC_AS_SIZE: Final = int.from_bytes(_MAGIC[:4], "big", signed=True)
+_SIZE: Final = Struct(">i")
+_BLOCK_SIZE: Final = 32 * 1024
+_MAX_PREAMBLE: Final = 5
+_MAX_GROWTH: Final = 64
+"""No element of Snappy gives more than 64 bytes, whatever its own size; a longer promise is a lie."""
+
+
+def compress(data: bytes | bytearray | memoryview) -> bytes:
+    """A header, and one block for every 32 KB of data."""
+    out = bytearray(_HEADER)
+    view = memoryview(data)
+    for start in range(0, len(view), _BLOCK_SIZE):
+        block: bytes = _snappy.compress(view[start : start + _BLOCK_SIZE])
+        out += _SIZE.pack(len(block))
+        out += block
+    return bytes(out)
+
+
+def decompress(data: bytes | bytearray | memoryview, max_size: int) -> bytes:
+    """All blocks, joined."""
+    view = memoryview(data)
+    if len(view) < len(_HEADER) or bytes(view[: len(_MAGIC)]) != _MAGIC:
+        return _block(view, 0, max_size)
+    out = bytearray()
+    position = len(_HEADER)
+    while position < len(view):
+        if len(view) - position < _SIZE.size:
+            raise cut_short("snappy", len(view))
+        (size,) = _SIZE.unpack_from(view, position)
+        if size == _MAGIC_AS_SIZE:
+            position += len(_HEADER)
+            continue
+        position += _SIZE.size
+        if size < 0:
+            raise malformed("snappy", f"a block of {size} bytes")
+        if size > len(view) - position:
+            raise cut_short("snappy", len(view))
+        out += _block(view[position : position + size], len(out), max_size)
+        position += size
+    return bytes(out)
+
+
+def _block(block: memoryview, before: int, max_size: int) -> bytes:
+    """One raw block's data, when `before` bytes came out of earlier ones."""
+    size = _promised_size(block)
+    if size > max_size - before:
+        raise too_large("snappy", max_size)
+    if size > len(block) * _MAX_GROWTH:
+        raise malformed("snappy", f"{len(block)} bytes that promise {size}")
+    try:
+        out: bytes = _snappy.uncompress(block)
+    except _snappy.UncompressError as error:
+        raise malformed("snappy", error.__cause__) from None
+    return out
+
+
+def _promised_size(block: memoryview) -> int:
+    """The uncompressed size at the head of a raw block, an unsigned varint."""
+    size = 0
+    for index, byte in enumerate(block[:_MAX_PREAMBLE]):
+        size |= (byte & 0x7F) << (7 * index)
+        if byte < 0x80:  # noqa: PLR2004 - the bit that says another byte follows
+            return size
+    raise malformed("snappy", "no uncompressed size")

@@ -1,0 +1,80 @@
+"""Zstandard (RFC 8878; KIP-110), written as one frame, read as any number of frames with and without a content size.
+
+The library's stream reader keeps memory bounded but answers data that is cut short with less output and no error.
+So the frames are walked first: their block headers say where each ends.
+"""
+
+from importlib import import_module
+from struct import Struct
+from struct import error as StructError  # noqa: N812 - it is a class
+from typing import Any, Final
+
+from minibroker_protocol.records.codecs import cut_short, malformed, too_large
+
+_zstandard: Any = import_module("zstandard")
+
+_SKIPPABLE_MAGIC: Final = 0x184D2A50
+_SKIPPABLE_MASK: Final = 0xFFFFFFF0
+_SKIPPABLE_HEAD: Final = 8
+_MAX_FRAME_HEADER: Final = 18
+_CHECKSUM_SIZE: Final = 4
+_BLOCK_HEAD: Final = 3
+_RLE_BLOCK: Final = 1
+_COMPRESSED_BLOCK: Final = 2
+_MAX_BLOCK: Final = 128 * 1024
+_UINT32: Final = Struct("<I")
+
+
+def compress(data: bytes | bytearray | memoryview) -> bytes:
+    """One frame with its content size."""
+    frame: bytes = _zstandard.ZstdCompressor().compress(data)
+    return frame
+
+
+def decompress(data: bytes | bytearray | memoryview, max_size: int) -> bytes:
+    """All frames, joined."""
+    try:
+        bound = _bound(memoryview(data))
+        with _zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as reader:
+            out: bytes = reader.read(min(bound, max_size) + 1)
+    except _zstandard.ZstdError as error:
+        raise malformed("zstd", error) from None
+    if len(out) > max_size:
+        raise too_large("zstd", max_size)
+    return out
+
+
+def _bound(data: memoryview) -> int:
+    """The most that the frames can hold, provided that the last of them is there to its end."""
+    position = bound = 0
+    try:
+        while position < len(data) or not position:
+            position, frame_bound = _walk_frame(data, position)
+            bound += frame_bound
+    except (IndexError, StructError):
+        raise cut_short("zstd", len(data)) from None
+    if position > len(data):
+        raise cut_short("zstd", len(data))
+    return bound
+
+
+def _walk_frame(data: memoryview, position: int) -> tuple[int, int]:
+    """Where the frame at `position` ends, and the most that it can hold."""
+    (magic,) = _UINT32.unpack_from(data, position)
+    if magic & _SKIPPABLE_MASK == _SKIPPABLE_MAGIC:
+        (size,) = _UINT32.unpack_from(data, position + _UINT32.size)
+        return position + _SKIPPABLE_HEAD + size, 0
+    head = data[position : position + _MAX_FRAME_HEADER]
+    frame = _zstandard.get_frame_parameters(head)
+    position += _zstandard.frame_header_size(head)
+    bound = last = 0
+    while not last:
+        block_head = data[position] | data[position + 1] << 8 | data[position + 2] << 16
+        last, kind, size = block_head & 1, block_head >> 1 & 3, block_head >> 3
+        position += _BLOCK_HEAD + (1 if kind == _RLE_BLOCK else size)
+        bound += _MAX_BLOCK if kind == _COMPRESSED_BLOCK else size
+    if frame.has_checksum:
+        position += _CHECKSUM_SIZE
+    if frame.content_size != _zstandard.CONTENTSIZE_UNKNOWN:
+        bound = min(bound, frame.content_size)
+    return position, bound

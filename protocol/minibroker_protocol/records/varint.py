@@ -1,0 +1,115 @@
+"""Zig-zag variable-length integers, as records v2 use them (`ByteUtils.readVarint`, after Protocol Buffers).
+
+Zig-zag maps 0, -1, 1, -2 ... to 0, 1, 2, 3 ..., so a raw value is even for numbers from 0 up and odd below 0. The raw
+value goes out seven bits to a byte, lowest first, with the high bit set on every byte but the last. An int32 takes at
+most 5 bytes, an int64 at most 10. Bits beyond the width are dropped, as Java's shifts drop them.
+"""
+
+from typing import Final
+
+from minibroker_protocol.errors import DecodeError, EncodeError
+
+MAX_VARINT_SIZE: Final = 5
+MAX_VARLONG_SIZE: Final = 10
+
+INT32_MIN: Final = -(2**31)
+INT32_MAX: Final = 2**31 - 1
+INT64_MIN: Final = -(2**63)
+INT64_MAX: Final = 2**63 - 1
+
+CONTINUES: Final = 0x80
+"""The bit that says: another byte follows."""
+_SEVEN_BITS: Final = 0x7F
+_UINT32: Final = 2**32 - 1
+_UINT64: Final = 2**64 - 1
+
+_ONE_BYTE: Final = tuple(bytes((raw,)) for raw in range(CONTINUES))
+
+
+def _encode_raw(raw: int) -> bytes:
+    if raw < CONTINUES:
+        return _ONE_BYTE[raw]
+    out = bytearray()
+    while raw >= CONTINUES:
+        out.append(raw & _SEVEN_BITS | CONTINUES)
+        raw >>= 7
+    out.append(raw)
+    return bytes(out)
+
+
+def encode_varint(value: int) -> bytes:
+    """One int32. `EncodeError` when it is none."""
+    if not INT32_MIN <= value <= INT32_MAX:
+        raise EncodeError(f"varint: {value} is not an int32")
+    return _encode_raw((value << 1) ^ (value >> 31))
+
+
+def encode_varlong(value: int) -> bytes:
+    """One int64. `EncodeError` when it is none."""
+    if not INT64_MIN <= value <= INT64_MAX:
+        raise EncodeError(f"varlong: {value} is not an int64")
+    return _encode_raw((value << 1) ^ (value >> 63))
+
+
+def size_of_varint(value: int) -> int:
+    """Bytes that `encode_varint` takes: 1 for 0 to 63, 2 up to 8,191, 3 up to 1,048,575."""
+    return size_of_varlong(value)
+
+
+def size_of_varlong(value: int) -> int:
+    """Bytes that `encode_varlong` takes."""
+    raw = (value << 1) ^ (value >> 63)
+    return (raw.bit_length() + 6) // 7 or 1
+
+
+def finish_varint(buffer: bytes | bytearray | memoryview, position: int, first: int) -> tuple[int, int]:
+    """The raw value whose first byte (high bit set) lies before `position`, and the position after it.
+
+    For loops that read the usual single byte themselves. `DecodeError` after five bytes, `IndexError` when it is cut
+    short.
+    """
+    return _finish(buffer, position, first, MAX_VARINT_SIZE, _UINT32)
+
+
+def finish_varlong(buffer: bytes | bytearray | memoryview, position: int, first: int) -> tuple[int, int]:
+    """Like `finish_varint`, for an int64 in at most ten bytes."""
+    return _finish(buffer, position, first, MAX_VARLONG_SIZE, _UINT64)
+
+
+def _finish(
+    buffer: bytes | bytearray | memoryview, position: int, first: int, max_size: int, mask: int
+) -> tuple[int, int]:
+    raw = first & _SEVEN_BITS
+    for shift in range(7, 7 * max_size, 7):
+        byte = buffer[position]
+        position += 1
+        raw |= (byte & _SEVEN_BITS) << shift
+        if byte < CONTINUES:
+            return raw & mask, position
+    raise DecodeError(f"variable-length integer: more than {max_size} bytes")
+
+
+def decode_varint(buffer: bytes | bytearray | memoryview, position: int = 0) -> tuple[int, int]:
+    """The int32 at `position` and the position after it. `DecodeError` when it is cut short or longer than 5 bytes."""
+    return _decode(buffer, position, MAX_VARINT_SIZE, _UINT32)
+
+
+def decode_varlong(buffer: bytes | bytearray | memoryview, position: int = 0) -> tuple[int, int]:
+    """The int64 at `position` and the position after it. `DecodeError` when it is cut short or longer than 10 bytes."""
+    return _decode(buffer, position, MAX_VARLONG_SIZE, _UINT64)
+
+
+def wrap_int64(value: int) -> int:
+    """`value` as an int64 would hold it after an overflow, as in Java."""
+    return ((value - INT64_MIN) & _UINT64) + INT64_MIN
+
+
+def _decode(buffer: bytes | bytearray | memoryview, position: int, max_size: int, mask: int) -> tuple[int, int]:
+    try:
+        raw = buffer[position]
+        position += 1
+        if raw >= CONTINUES:
+            raw, position = _finish(buffer, position, raw, max_size, mask)
+    except IndexError:
+        raise DecodeError(f"variable-length integer: cut short at byte {position}") from None
+    return (raw >> 1) ^ -(raw & 1), position

@@ -1,0 +1,270 @@
+"""How a message is declared: a plain typed class whose fields carry the versions that have them.
+
+    @structure
+    class PartitionProduceData:
+        index: Int32
+        records: Records = None
+
+    @message(versions="0-9", flexible="9+")
+    class ProduceRequest:
+        transactional_id: Annotated[NullableString, since(3)] = None
+        acks: Int16
+        ...
+
+The order of the fields is their order on the wire, for every version; values are given by keyword. A field's type
+says what it holds; what it adds in `Annotated` says when: `since(3)`, `versions("0-7")`, `nullable("7+")`, `tagged(0,
+"12+")`. A field that a version lacks is read as its default and is not written. The codec of one (class, version)
+pair is compiled on first use: see `codec`.
+
+Declarations follow Kafka's own definitions (the JSON files of its `clients` module), written anew.
+"""
+
+import dataclasses
+import types
+from collections.abc import Callable
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    NamedTuple,
+    Protocol,
+    TypeVar,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from minibroker_protocol import primitives as p
+
+T = TypeVar("T")
+
+_NO_UPPER_BOUND: Final = 32767
+
+
+class Splice(Protocol):
+    """Record data that is not in memory: the encoder writes its length and leaves a hole for it at its place.
+
+    The connection fills the hole from the file (`os.sendfile`) when it sends the response.
+    """
+
+    @property
+    def size(self) -> int:
+        """Length in bytes."""
+        ...
+
+
+# What a field may hold. The aliases keep declarations short; type checkers see the Python type.
+Bool = Annotated[bool, p.BOOLEAN]
+Int8 = Annotated[int, p.INT8]
+Int16 = Annotated[int, p.INT16]
+Int32 = Annotated[int, p.INT32]
+Int64 = Annotated[int, p.INT64]
+UInt16 = Annotated[int, p.UINT16]
+UInt32 = Annotated[int, p.UINT32]
+Float64 = Annotated[float, p.FLOAT64]
+Uuid = Annotated[bytes, p.UUID]
+VarInt = Annotated[int, p.VARINT]
+VarLong = Annotated[int, p.VARLONG]
+String = Annotated[str, p.STRING]
+NullableString = Annotated[str | None, p.STRING]
+Bytes = Annotated[bytes | bytearray | memoryview, p.BYTES]
+NullableBytes = Annotated[bytes | bytearray | memoryview | None, p.BYTES]
+Records = Annotated[bytes | bytearray | memoryview | Splice | None, p.RECORDS]
+Array = list
+NullableArray = list[T] | None
+
+
+class VersionRange(NamedTuple):
+    """An inclusive range of versions, written "3", "0-7" or "3+"."""
+
+    first: int
+    last: int
+
+    @classmethod
+    def parse(cls, text: str) -> "VersionRange":
+        """Read "3", "0-7" or "3+"."""
+        if text.endswith("+"):
+            return cls(int(text[:-1]), _NO_UPPER_BOUND)
+        first, _, last = text.partition("-")
+        return cls(int(first), int(last or first))
+
+    def __contains__(self, version: object) -> bool:
+        return isinstance(version, int) and self.first <= version <= self.last
+
+
+ALWAYS: Final = VersionRange(0, _NO_UPPER_BOUND)
+NEVER: Final = VersionRange(1, 0)
+
+
+class _Presence(NamedTuple):
+    range: VersionRange
+
+
+class _Nullable(NamedTuple):
+    range: VersionRange
+
+
+class _Tagged(NamedTuple):
+    tag: int
+    range: VersionRange
+
+
+def since(version: int) -> _Presence:
+    """The field exists from `version` on."""
+    return _Presence(VersionRange(version, _NO_UPPER_BOUND))
+
+
+def versions(text: str) -> _Presence:
+    """The field exists in these versions only ("0-7", "3+")."""
+    return _Presence(VersionRange.parse(text))
+
+
+def nullable(text: str) -> _Nullable:
+    """Null is allowed in these versions only. Without it, a type that admits None may be null in every version."""
+    return _Nullable(VersionRange.parse(text))
+
+
+def tagged(tag: int, text: str) -> _Tagged:
+    """A tagged field (KIP-482) with this tag in these versions: written only when it differs from its default."""
+    return _Tagged(tag, VersionRange.parse(text))
+
+
+def empty() -> list[Any]:
+    """The default of an array that a message need not be given: `field(default_factory=empty)`."""
+    return []
+
+
+class Field(NamedTuple):
+    """One declared field, as the compiler reads it.
+
+    Attributes:
+        kind: a `WireType`, or the class of a nested structure.
+        is_array: the field is an array of `kind`.
+        tag: its tag in the versions of `tagged_in`; it is an ordinary field elsewhere.
+        default: called for each message that lacks the field.
+        required: the constructor must be given it.
+    """
+
+    name: str
+    kind: p.WireType | type[Any]
+    is_array: bool
+    present: VersionRange
+    nullable: VersionRange
+    tag: int
+    tagged_in: VersionRange
+    default: Callable[[], Any]
+    required: bool
+
+
+class Schema(NamedTuple):
+    """What the decorators note on a class.
+
+    Its versions and which of them are flexible (empty for nested structures).
+    """
+
+    versions: VersionRange
+    flexible: VersionRange
+
+
+_SCHEMAS: dict[type[Any], Schema] = {}
+_FIELDS: dict[type[Any], tuple[Field, ...]] = {}
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(dataclasses.field,))
+def structure(cls: type[T]) -> type[T]:
+    """Declare a nested structure; it takes versions and form from the message that holds it."""
+    return dataclasses.dataclass(slots=True, kw_only=True)(cls)
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(dataclasses.field,))
+def frozen_structure(cls: type[T]) -> type[T]:
+    """A nested structure of fixed values: one instance may serve as the default of a field in every message."""
+    return dataclasses.dataclass(slots=True, kw_only=True, frozen=True)(cls)
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(dataclasses.field,))
+def message(*, versions: str, flexible: str | None = None) -> Callable[[type[T]], type[T]]:
+    """Declare a request, a response or a stored record with the versions that exist and those that are flexible."""
+    schema = Schema(VersionRange.parse(versions), VersionRange.parse(flexible) if flexible else NEVER)
+
+    def declare(cls: type[T]) -> type[T]:
+        declared = dataclasses.dataclass(slots=True, kw_only=True)(cls)
+        _SCHEMAS[declared] = schema
+        return declared
+
+    return declare
+
+
+def schema_of(cls: type[Any]) -> Schema:
+    """The versions of a message class. KeyError for a class that was not declared with `message`."""
+    return _SCHEMAS[cls]
+
+
+def fields_of(cls: type[Any]) -> tuple[Field, ...]:
+    """The declared fields of a message or structure class, in wire order."""
+    known = _FIELDS.get(cls)
+    if known is None:
+        hints = get_type_hints(cls, include_extras=True)
+        known = _FIELDS[cls] = tuple(_field(f, hints[f.name]) for f in dataclasses.fields(cls))
+    return known
+
+
+def _field(declared: "dataclasses.Field[Any]", hint: Any) -> Field:
+    present, null_in, tag, tagged_in = ALWAYS, None, -1, NEVER
+    notes: tuple[Any, ...] = getattr(hint, "__metadata__", ())
+    wire_type: p.WireType | None = None
+    for note in notes:
+        match note:
+            case p.WireType():
+                wire_type = note
+            case _Presence(range=presence):
+                present = presence
+            case _Nullable(range=where):
+                null_in = where
+            case _Tagged(tag=number, range=where):
+                tag, tagged_in = number, where
+            case _:
+                raise TypeError(f"{declared.name}: {note!r} means nothing in a message")
+    plain, admits_none = _without_none(get_args(hint)[0] if get_origin(hint) is Annotated else hint)
+    is_array = get_origin(plain) is list
+    if is_array:
+        wire_type, plain = _element(get_args(plain)[0])
+    if null_in is None:
+        null_in = ALWAYS if admits_none else NEVER
+    kind = wire_type or plain
+    default = _default(declared, kind, is_array=is_array)
+    required = declared.default is dataclasses.MISSING and declared.default_factory is dataclasses.MISSING
+    return Field(declared.name, kind, is_array, present, null_in, tag, tagged_in, default, required)
+
+
+def _without_none(hint: Any) -> tuple[Any, bool]:
+    """(the hint without None, whether it admitted None).
+
+    Unions of byte types stay whole, their `WireType` says enough.
+    """
+    if get_origin(hint) is not types.UnionType:
+        return hint, False
+    arms = [arm for arm in get_args(hint) if arm is not types.NoneType]
+    return (arms[0] if len(arms) == 1 else hint), len(arms) < len(get_args(hint))
+
+
+def _element(hint: Any) -> tuple[p.WireType | None, Any]:
+    if get_origin(hint) is Annotated:
+        return next(note for note in hint.__metadata__ if isinstance(note, p.WireType)), None
+    return None, hint
+
+
+def _default(declared: "dataclasses.Field[Any]", kind: Any, *, is_array: bool) -> Callable[[], Any]:
+    if declared.default_factory is not dataclasses.MISSING:
+        return declared.default_factory
+    if declared.default is not dataclasses.MISSING:
+        value = declared.default
+        return lambda: value
+    if is_array:
+        return list
+    if isinstance(kind, p.WireType):
+        type_default = kind.default
+        return lambda: type_default
+    structure_class: type[Any] = kind
+    return lambda: structure_class(**{f.name: f.default() for f in fields_of(structure_class)})

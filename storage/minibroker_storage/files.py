@@ -1,0 +1,207 @@
+"""Open descriptors, bounded: 5,000 partitions have 15,000 files, a process often 1,024 descriptors.
+
+A `FileHandle` stands for one file for as long as its segment lives; its descriptor comes and goes. Not thread-safe: one event
+loop owns a pool and its handles.
+"""
+
+import errno
+import os
+from collections import OrderedDict
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Final, Self
+
+from minibroker_storage.errors import LogClosedError
+
+IOV_MAX: Final = 1024
+"""Buffers that one gathering write takes, on Linux and on macOS."""
+_CREATION_FLAGS: Final = os.O_CREAT | os.O_EXCL | os.O_TRUNC
+
+type_of_buffer = bytes | bytearray | memoryview
+
+
+class FileHandle:
+    """One file by path. Opened on the first `fd()`, closed by the pool when others need the place, opened again on demand.
+
+    Crash and eviction rule: creating flags (O_CREAT, O_EXCL, O_TRUNC) act on the first opening only, so that a file that was
+    evicted and comes back is never emptied. A pinned descriptor is not closed: eviction passes it over, and `delete()` and
+    `close()` leave it to the last `unpin()`.
+    """
+
+    __slots__ = ("_closed", "_fd", "_flags", "_pins", "_pool", "path")
+
+    def __init__(self, pool: "FilePool", path: str, flags: int = os.O_RDWR) -> None:
+        self.path = path
+        self._pool = pool
+        self._flags = flags | os.O_CLOEXEC
+        self._fd = -1
+        self._pins = 0
+        self._closed = False
+
+    def fd(self) -> int:
+        """The open descriptor, good until the next call into the pool unless pinned.
+
+        `OSError` when the file cannot be opened, `LogClosedError` after `close()` or `delete()`.
+        """
+        fd = self._fd
+        if fd >= 0 and not self._closed:
+            self._pool.touch(self)
+            return fd
+        if self._closed:
+            raise LogClosedError(f"{self.path}: closed")
+        fd = self._fd = self._pool.open(self, self._flags)
+        self._flags &= ~_CREATION_FLAGS
+        return fd
+
+    def pin(self) -> int:
+        """Keep the descriptor open until as many `unpin()` calls; returns it. For a kernel that reads from it."""
+        fd = self._fd if self._pins else self.fd()
+        self._pins += 1
+        return fd
+
+    def unpin(self) -> None:
+        """Take back one `pin()`. The last one closes a file that was deleted, closed or crowded out meanwhile."""
+        if self._pins <= 0:
+            raise ValueError(f"{self.path}: unpinned more often than pinned")
+        self._pins -= 1
+        if self._pins:
+            return
+        if self._closed:
+            self._close_now()
+        else:
+            self._pool.trim()
+
+    def __enter__(self) -> int:
+        return self.pin()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.unpin()
+
+    @property
+    def pinned(self) -> bool:
+        """Whether someone reads from the descriptor right now."""
+        return self._pins > 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a descriptor is held."""
+        return self._fd >= 0
+
+    def close(self) -> None:
+        """Give the file up for good: `fd()` raises from now on."""
+        self._closed = True
+        if not self._pins:
+            self._close_now()
+
+    def delete(self) -> None:
+        """Remove the file and give it up. Whoever has it pinned reads on to the end. A missing file is no error."""
+        self.close()
+        try:
+            os.unlink(self.path)
+        except FileNotFoundError:
+            pass
+
+    def evict(self) -> None:
+        """Close the descriptor, for the pool only; the next `fd()` opens it again."""
+        self._close_now()
+
+    def _close_now(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            self._pool.forget(self)
+            os.close(fd)
+
+
+class FilePool:
+    """At most `capacity` open descriptors, the longest unused one closed first (LRU).
+
+    Pinned descriptors are never closed by the pool, so it can stand above `capacity` while more than that are pinned.
+    """
+
+    __slots__ = ("_open", "capacity", "touch")
+
+    def __init__(self, capacity: int) -> None:
+        if capacity < 1:
+            raise ValueError(f"capacity: {capacity} is less than 1")
+        self.capacity = capacity
+        self._open: OrderedDict[FileHandle, None] = OrderedDict()
+        self.touch = self._open.move_to_end
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def handle(self, path: str, flags: int = os.O_RDWR) -> FileHandle:
+        """A handle of this pool; nothing is opened yet."""
+        return FileHandle(self, path, flags)
+
+    def open(self, handle: FileHandle, flags: int) -> int:
+        """Open `handle.path` and count it; for handles only. Makes room first, and once more if the process has none left."""
+        self._make_room(self.capacity - 1)
+        try:
+            fd = os.open(handle.path, flags, 0o644)
+        except OSError as error:
+            if error.errno not in {errno.EMFILE, errno.ENFILE} or not self._open:
+                raise
+            self._make_room(len(self._open) // 2)
+            fd = os.open(handle.path, flags, 0o644)
+        self._open[handle] = None
+        return fd
+
+    def forget(self, handle: FileHandle) -> None:
+        """Stop counting a handle that closes; for handles only."""
+        self._open.pop(handle, None)
+
+    def trim(self) -> None:
+        """Close what stands above `capacity` and is not pinned."""
+        if len(self._open) > self.capacity:
+            self._make_room(self.capacity)
+
+    def _make_room(self, limit: int) -> None:
+        held = self._open
+        for _ in range(len(held)):
+            if len(held) <= limit:
+                return
+            oldest = next(iter(held))
+            if oldest.pinned:
+                self.touch(oldest)
+            else:
+                oldest.evict()
+
+
+def pwrite_all(fd: int, data: type_of_buffer, position: int) -> None:
+    """Write all of `data` at `position`, however many calls the kernel makes of it. `OSError` when it stops."""
+    written = os.pwrite(fd, data, position)
+    if written == len(data):
+        return
+    rest = memoryview(data)
+    while written < len(rest):
+        count = os.pwrite(fd, rest[written:], position + written)
+        if not count:
+            raise OSError(errno.EIO, "the kernel takes no more bytes")
+        written += count
+
+
+def pwritev_all(fd: int, buffers: Sequence[type_of_buffer], position: int) -> None:
+    """Write `buffers` one after the other from `position`, in as few calls as possible. `OSError` when it stops."""
+    for start in range(0, len(buffers), IOV_MAX):
+        part = buffers[start : start + IOV_MAX]
+        written = _gather(fd, part, position)
+        position += written
+        for buffer in part:
+            size = len(buffer)
+            if written >= size:
+                written -= size
+                continue
+            rest = memoryview(buffer)[written:]
+            written = 0
+            pwrite_all(fd, rest, position)
+            position += len(rest)
+
+
+def _gather(fd: int, buffers: Sequence[type_of_buffer], position: int) -> int:
+    if hasattr(os, "pwritev"):
+        return os.pwritev(fd, buffers, position)
+    os.lseek(fd, position, os.SEEK_SET)  # macOS before 11 has no pwritev
+    return os.writev(fd, buffers)

@@ -1,0 +1,179 @@
+"""What the two index files of a segment share: fixed-size entries in ascending order, found by binary search."""
+
+import os
+from abc import ABC, abstractmethod
+from struct import Struct
+from typing import ClassVar, Final
+
+from minibroker_storage.errors import CorruptIndexError
+from minibroker_storage.files import FileHandle, pwrite_all
+
+WINDOW_BYTES: Final = 4096
+"""The search narrows the file down to about this much and finishes in memory."""
+
+
+class IndexFile(ABC):
+    """A file of ascending fixed-size entries, preallocated while its segment is active (Kafka's `AbstractIndex`).
+
+    Bytes: `entries` entries from position 0, then zeros up to `max_bytes` rounded down to whole entries. The file is trimmed
+    to its entries at roll and at close. Entries are staged in memory and written by `commit()` with pwrite: unlike a
+    mapped file, a full disk then is an `OSError` and no signal. Of the index, memory holds its last entry only.
+
+    Crash rule: an index has no checksum. After an unclean stop it is rebuilt from its log, or checked against it. Zeros at
+    the end of the file count as free slots, so that a file that was not trimmed still tells where its entries end. (The one
+    true entry of zeros, timestamp 0 at relative offset 0, is lost by this and found again in the log.)
+    """
+
+    __slots__ = ("_staged", "base_offset", "entries", "file", "max_bytes")
+
+    ENTRY: ClassVar[Struct]
+
+    def __init__(self, file: FileHandle, base_offset: int, max_bytes: int) -> None:
+        self.file = file
+        self.base_offset = base_offset
+        self.max_bytes = self.rounded(max_bytes)
+        self.entries = 0
+        self._staged = bytearray()
+        self._reset_last()
+
+    @classmethod
+    def rounded(cls, size: int) -> int:
+        """`size` rounded down to whole entries, as `segment.index.bytes` is (500 is 496 for 8 byte entries)."""
+        return size - size % cls.ENTRY.size
+
+    @property
+    def max_entries(self) -> int:
+        """Entries that the preallocated file can hold."""
+        return self.max_bytes // self.ENTRY.size
+
+    @property
+    def entries_with_staged(self) -> int:
+        """Written entries and those that `commit()` is about to write."""
+        return self.entries + len(self._staged) // self.ENTRY.size
+
+    @property
+    @abstractmethod
+    def is_full(self) -> bool:
+        """Whether the segment has to be rolled because this index takes no more entries."""
+
+    @abstractmethod
+    def _reset_last(self) -> None:
+        """Forget the last entry: the index is empty."""
+
+    @abstractmethod
+    def _set_last(self, entry: bytes) -> None:
+        """Remember the last entry."""
+
+    @abstractmethod
+    def _count_at_or_below(self, window: bytes, key: int) -> int:
+        """How many of the window's entries have a key <= `key`."""
+
+    @abstractmethod
+    def sanity_check(self, log_size: int, next_base_offset: int | None) -> None:
+        """Judge a loaded index by its ends, as Kafka does. `CorruptIndexError`; a rebuild is what follows."""
+
+    def load(self) -> None:
+        """Take over the file as it is: count its entries and read the last one. Reads the tail only.
+
+        `CorruptIndexError` when its size is no multiple of the entry size, `FileNotFoundError` when it is missing.
+        """
+        fd = self.file.fd()
+        size = os.fstat(fd).st_size
+        if size % self.ENTRY.size:
+            raise CorruptIndexError(f"{self.file.path}: {size} bytes are no multiple of {self.ENTRY.size}")
+        self._staged.clear()
+        self.entries = self._written_entries(size // self.ENTRY.size)
+        self._reload_last()
+
+    def preallocate(self) -> None:
+        """Give the file its full size. Sparse: the zeros take no room on disk."""
+        os.ftruncate(self.file.fd(), self.max_bytes)
+
+    def trim(self) -> None:
+        """Cut the file to its entries."""
+        os.ftruncate(self.file.fd(), self.entries * self.ENTRY.size)
+
+    def clear(self) -> None:
+        """Drop all entries, staged ones too; the file becomes zeros of its full size."""
+        self._staged.clear()
+        self._cut_to(0)
+
+    def commit(self) -> None:
+        """Write the staged entries. `OSError` leaves them staged, for `rollback()`."""
+        staged = self._staged
+        if staged:
+            size = self.ENTRY.size
+            pwrite_all(self.file.fd(), staged, self.entries * size)
+            self.entries += len(staged) // size
+            staged.clear()
+
+    def rollback(self, entries: int) -> None:
+        """Drop what is staged and everything behind the first `entries` entries, in memory.
+
+        The file may keep bytes behind them until they are overwritten or trimmed; no lookup reaches them.
+        """
+        if self._staged or self.entries != entries:
+            self._staged.clear()
+            self.entries = entries
+            self._reload_last()
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop all entries with an offset >= `offset`, and give the file its full size again."""
+        low, high = 0, self.entries
+        while low < high:
+            middle = (low + high) // 2
+            if self.base_offset + self._relative_offset(self._read(middle, 1)) < offset:
+                low = middle + 1
+            else:
+                high = middle
+        self._cut_to(low)
+
+    def _cut_to(self, entries: int) -> None:
+        fd = self.file.fd()
+        os.ftruncate(fd, entries * self.ENTRY.size)
+        os.ftruncate(fd, self.max_bytes)
+        self.entries = entries
+        self._reload_last()
+
+    @staticmethod
+    @abstractmethod
+    def _relative_offset(entry: bytes) -> int:
+        """The entry's offset minus the base offset."""
+
+    def _read(self, slot: int, count: int) -> bytes:
+        size = self.ENTRY.size
+        return os.pread(self.file.fd(), count * size, slot * size)
+
+    def _reload_last(self) -> None:
+        if self.entries:
+            self._set_last(self._read(self.entries - 1, 1))
+        else:
+            self._reset_last()
+
+    def _written_entries(self, slots: int) -> int:
+        """Slots before the zeros of a file that was not trimmed."""
+        low, high = 0, slots
+        if slots and any(self._read(slots - 1, 1)):
+            return slots
+        while low < high:
+            middle = (low + high) // 2
+            if any(self._read(middle, 1)):
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _slots_at_or_below(self, key: int) -> tuple[int, bytes]:
+        """Number of entries with a key <= `key`, and the last of them (empty when there is none)."""
+        size = self.ENTRY.size
+        fd = self.file.fd()
+        low, high = 0, self.entries
+        while (high - low) * size > WINDOW_BYTES:
+            middle = (low + high) // 2
+            if self._count_at_or_below(os.pread(fd, size, middle * size), key):
+                low = middle
+            else:
+                high = middle
+        window = os.pread(fd, (high - low) * size, low * size)
+        count = self._count_at_or_below(window, key)
+        return low + count, window[(count - 1) * size : count * size] if count else b""

@@ -1,0 +1,94 @@
+"""The names of files and directories (Kafka's `LogFileUtils`), and the making and removing of partition directories."""
+
+import contextlib
+import os
+from typing import Final
+
+from minibroker_storage.checkpoints import partition_metadata
+from minibroker_storage.config import LogConfig
+from minibroker_storage.offset_index import OffsetIndex
+from minibroker_storage.time_index import TimeIndex
+
+LOG_SUFFIX: Final = ".log"
+INDEX_SUFFIX: Final = ".index"
+TIME_INDEX_SUFFIX: Final = ".timeindex"
+TXN_INDEX_SUFFIX: Final = ".txnindex"
+SNAPSHOT_SUFFIX: Final = ".snapshot"
+DELETED_SUFFIX: Final = ".deleted"
+CLEANED_SUFFIX: Final = ".cleaned"
+SWAP_SUFFIX: Final = ".swap"
+DELETE_DIRECTORY_SUFFIX: Final = "-delete"
+PARTITION_METADATA: Final = "partition.metadata"
+LEADER_EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
+SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+
+_OFFSET_DIGITS: Final = 20
+_MAX_NAME_BYTES: Final = 255
+_NEW: Final = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+
+
+def file_name(offset: int, suffix: str) -> str:
+    """`offset` as the 20 digits that name a segment's files, then `suffix`."""
+    return f"{offset:020d}{suffix}"
+
+
+def offset_of(name: str) -> int | None:
+    """The offset that a file name begins with, or None for a name of another kind."""
+    digits = name.partition(".")[0]
+    return int(digits) if len(digits) == _OFFSET_DIGITS and digits.isdecimal() and digits.isascii() else None
+
+
+def create_partition_directory(
+    directory: str, topic_id: bytes, *, config: LogConfig | None = None, start_offset: int = 0
+) -> None:
+    """Make the directory of a new partition with all files of its empty first segment, without opening a log.
+
+    Writes `partition.metadata` with the 16 bytes of `topic_id`, an empty leader epoch checkpoint, the empty log and both
+    indexes at their full size (sparse). No fsync, no temporary files: this is done 5,000 times at once. A crash in between
+    leaves a directory that opens as an empty log. `FileExistsError` when it is there, `OSError`.
+    """
+    config = config or LogConfig()
+    os.mkdir(directory, 0o755)
+    stem = f"{directory}/{start_offset:020d}"
+    _create(f"{directory}/{PARTITION_METADATA}", data=partition_metadata(topic_id))
+    _create(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
+    _create(stem + LOG_SUFFIX)
+    _create(stem + INDEX_SUFFIX, size=OffsetIndex.rounded(config.segment_index_bytes))
+    _create(stem + TIME_INDEX_SUFFIX, size=TimeIndex.rounded(config.segment_index_bytes))
+
+
+def _create(path: str, *, data: bytes = b"", size: int = 0) -> None:
+    fd = os.open(path, _NEW, 0o644)
+    try:
+        if data:
+            os.write(fd, data)
+        elif size:
+            os.ftruncate(fd, size)
+    finally:
+        os.close(fd)
+
+
+def delete_directory_name(directory: str) -> str:
+    """Where a deleted partition's directory goes: `<topic>-<p>.<32 hex digits>-delete`, cut to 255 bytes at the topic."""
+    parent, name = os.path.split(directory)
+    topic, dash, partition = name.rpartition("-")
+    tail = f"{dash}{partition}.{os.urandom(16).hex()}{DELETE_DIRECTORY_SUFFIX}"
+    return os.path.join(parent, topic[: _MAX_NAME_BYTES - len(tail)] + tail)
+
+
+def purge(directory: str) -> None:
+    """Remove a directory that `Log.delete()` renamed, or a leftover one, with the files in it.
+
+    The slow part of a deletion; touches nothing of an open log, so that it can run in another thread. What vanishes
+    meanwhile is no error; `OSError` otherwise.
+    """
+    try:
+        with os.scandir(directory) as entries:
+            paths = [entry.path for entry in entries]
+    except FileNotFoundError:
+        return
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+    with contextlib.suppress(FileNotFoundError):
+        os.rmdir(directory)

@@ -1,0 +1,94 @@
+"""From an offset to a position in the log file."""
+
+import sys
+from array import array
+from bisect import bisect_right
+from struct import Struct
+from typing import ClassVar, Final, NamedTuple
+
+from minibroker_storage.errors import CorruptIndexError
+from minibroker_storage.index_file import IndexFile
+
+_SWAP: Final = sys.byteorder == "little"
+_POSITION_MASK: Final = 0xFFFFFFFF
+_RELATIVE_SHIFT: Final = 32
+
+
+class OffsetPosition(NamedTuple):
+    """The last offset of a batch, and the position in the log file where that batch starts."""
+
+    offset: int
+    position: int
+
+
+class OffsetIndex(IndexFile):
+    """Sparse map from offsets to positions in the log file (Kafka's `OffsetIndex`).
+
+    Bytes: 8 per entry, big-endian: relative offset int32 (the last offset of a batch, minus the segment's base offset), then
+    int32 position where that batch starts. Both ascend. At most one entry per `index.interval.bytes` of log.
+    Crash rule: see `IndexFile`.
+    """
+
+    __slots__ = ("last_offset", "last_position")
+
+    ENTRY: ClassVar[Struct] = Struct(">ii")
+
+    last_offset: int
+    last_position: int
+
+    @property
+    def is_full(self) -> bool:
+        """Whether every preallocated slot is taken, staged entries counted."""
+        return self.entries_with_staged >= self.max_entries
+
+    def stage(self, offset: int, position: int) -> None:
+        """Remember an entry for `commit()`. The caller keeps offsets ascending and looks at `is_full` first."""
+        self._staged += self.ENTRY.pack(offset - self.base_offset, position)
+        self.last_offset = offset
+        self.last_position = position
+
+    def lookup(self, offset: int) -> OffsetPosition:
+        """The greatest written entry at or below `offset`; the segment's start (base offset, 0) when there is none."""
+        if offset < self.base_offset or not self.entries:
+            return OffsetPosition(self.base_offset, 0)
+        _, entry = self._slots_at_or_below(offset - self.base_offset)
+        if not entry:
+            return OffsetPosition(self.base_offset, 0)
+        relative, position = self.ENTRY.unpack(entry)
+        return OffsetPosition(self.base_offset + relative, position)
+
+    def entry(self, slot: int) -> OffsetPosition:
+        """The written entry in `slot`. `IndexError` outside 0..`entries` - 1."""
+        if not 0 <= slot < self.entries:
+            raise IndexError(f"{self.file.path}: no slot {slot} among {self.entries}")
+        relative, position = self.ENTRY.unpack(self._read(slot, 1))
+        return OffsetPosition(self.base_offset + relative, position)
+
+    def sanity_check(self, log_size: int, next_base_offset: int | None) -> None:
+        """The last entry lies in this segment: its offset at least the base offset, its position inside the log."""
+        if not self.entries:
+            return
+        last = OffsetPosition(self.last_offset, self.last_position)
+        if last.offset < self.base_offset or (next_base_offset is not None and last.offset >= next_base_offset):
+            raise CorruptIndexError(f"{self.file.path}: last offset {last.offset} is outside the segment")
+        if not 0 < last.position < log_size:
+            raise CorruptIndexError(f"{self.file.path}: last position {last.position} is outside 0..{log_size}")
+
+    def _reset_last(self) -> None:
+        self.last_offset = self.base_offset
+        self.last_position = 0
+
+    def _set_last(self, entry: bytes) -> None:
+        relative, self.last_position = self.ENTRY.unpack(entry)
+        self.last_offset = self.base_offset + relative
+
+    @staticmethod
+    def _relative_offset(entry: bytes) -> int:
+        return int.from_bytes(entry[:4], "big", signed=True)
+
+    def _count_at_or_below(self, window: bytes, key: int) -> int:
+        # One entry read as one big-endian int64 sorts by its offset, so that bisect needs no Python call per entry.
+        entries = array("q", window)
+        if _SWAP:
+            entries.byteswap()
+        return bisect_right(entries, key << _RELATIVE_SHIFT | _POSITION_MASK)

@@ -1,0 +1,273 @@
+"""What a log remembers of the producers that wrote to it: the ground of idempotence (KIP-98, KIP-360)."""
+
+import contextlib
+import os
+from collections.abc import Collection, Mapping
+from struct import Struct
+from types import MappingProxyType
+from typing import Final
+
+from minibroker_protocol.records import BatchHeader, RecordBatch
+from minibroker_storage.checkpoints import read_file
+from minibroker_storage.errors import (
+    CorruptSnapshotError,
+    InvalidProducerEpochError,
+    InvalidTxnStateError,
+    OutOfOrderSequenceError,
+    TransactionCoordinatorFencedError,
+)
+from minibroker_storage.files import pwrite_all
+from minibroker_storage.layout import SNAPSHOT_SUFFIX, file_name
+from minibroker_storage.producer_snapshot import (
+    NO_OFFSET,
+    NUM_BATCHES_TO_RETAIN,
+    BatchMetadata,
+    ProducerStateEntry,
+    decode_snapshot,
+    encode_snapshot,
+)
+
+__all__ = ["BatchMetadata", "ProducerStateEntry", "ProducerStateManager"]
+
+_SEQUENCE_MASK: Final = 0x7FFFFFFF
+_TRANSACTIONAL_FLAG: Final = 0x10
+_CONTROL_FLAG: Final = 0x20
+_KEPT_BEFORE_APPEND: Final = NUM_BATCHES_TO_RETAIN - 1
+_MARKER_VALUE: Final = Struct(">hi")
+
+
+class ProducerStateManager:
+    """The producers of one log by id, and their snapshot files (Kafka's `ProducerStateManager`).
+
+    Bytes: see `encode_snapshot`; a file is named by the offset up to which it tells, `<20 digits>.snapshot`, and is written at
+    roll and at close. Crash rule: a snapshot that does not check out is removed; the newest good one at or below the
+    log's end is loaded, and the batches behind it are replayed from the log.
+
+    Changes are staged: `rollback()` undoes every `update` since the last `commit()`.
+    """
+
+    __slots__ = ("_directory", "_expiration_ms", "_last_snapshot_offset", "_producers", "_undo", "map_end_offset", "snapshots")
+
+    def __init__(self, directory: str, expiration_ms: int, snapshots: Collection[int] = ()) -> None:
+        self._directory = directory
+        self._expiration_ms = expiration_ms
+        self._producers: dict[int, ProducerStateEntry] = {}
+        self._undo: list[tuple[int, ProducerStateEntry | None]] = []
+        self._last_snapshot_offset = 0
+        #: The offset up to which the producers are known; the owner moves it before a snapshot is taken.
+        self.map_end_offset = 0
+        #: Offsets of the snapshot files there are, ascending.
+        self.snapshots = sorted(snapshots)
+
+    @property
+    def active(self) -> Mapping[int, ProducerStateEntry]:
+        """The known producers by id, staged changes included (DescribeProducers)."""
+        return MappingProxyType(self._producers)
+
+    @property
+    def latest_snapshot_offset(self) -> int | None:
+        """The offset of the newest snapshot file."""
+        return self.snapshots[-1] if self.snapshots else None
+
+    def move(self, directory: str) -> None:
+        """The log's directory was renamed."""
+        self._directory = directory
+
+    def set_expiration_ms(self, expiration_ms: int) -> None:
+        """Take over a changed `producer.id.expiration.ms`."""
+        self._expiration_ms = expiration_ms
+
+    def check(self, header: BatchHeader, *, from_client: bool = True) -> BatchMetadata | None:
+        """Whether the batch continues what its producer wrote (`ProducerAppendInfo`, `findDuplicateBatch`).
+
+        Returns the known batch that this one repeats, to be answered with that one's offset and timestamp, or None when it
+        is to be appended. A producer without state may begin at any sequence number (KIP-360). Batches of coordinators
+        (`from_client` False) carry no sequence numbers and are checked for their epoch only.
+        `InvalidProducerEpochError`, `OutOfOrderSequenceError`, `InvalidTxnStateError`.
+        """
+        entry = self._producers.get(header.producer_id)
+        if entry is None:
+            return None
+        in_transaction = header.attributes & _TRANSACTIONAL_FLAG or entry.current_txn_first_offset < 0
+        if entry.producer_epoch == header.producer_epoch:
+            batches = entry.batches
+            if batches and in_transaction and header.base_sequence == (batches[-1].last_sequence + 1) & _SEQUENCE_MASK:
+                return None
+            if from_client:
+                first, last = header.base_sequence, header.last_sequence
+                for batch in batches:
+                    if batch.first_sequence == first and batch.last_sequence == last:
+                        return batch
+        self._refuse_unless_next(header, entry, from_client=from_client)
+        if not in_transaction and not header.attributes & _CONTROL_FLAG:
+            raise InvalidTxnStateError(f"producer {header.producer_id}: a batch outside of its open transaction")
+        return None
+
+    def check_coordinator_epoch(self, producer_id: int, coordinator_epoch: int) -> None:
+        """`TransactionCoordinatorFencedError` when the log holds a marker from a newer coordinator epoch."""
+        entry = self._producers.get(producer_id)
+        if entry is not None and entry.coordinator_epoch > coordinator_epoch:
+            raise TransactionCoordinatorFencedError(
+                f"producer {producer_id}: coordinator epoch {coordinator_epoch} after {entry.coordinator_epoch}"
+            )
+
+    @staticmethod
+    def _refuse_unless_next(header: BatchHeader, entry: ProducerStateEntry, *, from_client: bool) -> None:
+        producer_id, epoch, sequence = header.producer_id, header.producer_epoch, header.base_sequence
+        if epoch < entry.producer_epoch:
+            raise InvalidProducerEpochError(f"producer {producer_id}: epoch {epoch} after {entry.producer_epoch}")
+        if not from_client or header.attributes & _CONTROL_FLAG:
+            return
+        if epoch > entry.producer_epoch:
+            if sequence:
+                raise OutOfOrderSequenceError(
+                    f"producer {producer_id}: sequence {sequence} begins epoch {epoch}, which follows {entry.producer_epoch}"
+                )
+        elif sequence != (entry.last_sequence + 1) & _SEQUENCE_MASK:
+            raise OutOfOrderSequenceError(
+                f"producer {producer_id}: sequence {sequence} after {entry.last_sequence} in epoch {epoch}"
+            )
+
+    def update(self, header: BatchHeader, base_offset: int, batch: memoryview) -> None:
+        """Note a batch that got `base_offset`; until `commit()` it can be taken back.
+
+        The bytes are opened only for a control batch, whose marker ends a transaction.
+        """
+        producer_id = header.producer_id
+        old = self._producers.get(producer_id)
+        self._undo.append((producer_id, old))
+        if header.attributes & _CONTROL_FLAG:
+            self._producers[producer_id] = _after_marker(header, old, batch)
+            return
+        delta = header.last_offset_delta
+        sequence = header.base_sequence
+        added = BatchMetadata(
+            sequence,
+            (sequence + delta) & _SEQUENCE_MASK if sequence >= 0 else sequence,
+            base_offset + delta,
+            delta,
+            header.max_timestamp,
+        )
+        transactional = header.attributes & _TRANSACTIONAL_FLAG
+        if old is None:
+            self._producers[producer_id] = ProducerStateEntry(
+                header.producer_epoch,
+                (added,),
+                header.max_timestamp,
+                current_txn_first_offset=base_offset if transactional else NO_OFFSET,
+            )
+            return
+        kept = old.batches[-_KEPT_BEFORE_APPEND:] if old.producer_epoch == header.producer_epoch else ()
+        txn_first_offset = old.current_txn_first_offset
+        if transactional and txn_first_offset < 0:
+            txn_first_offset = base_offset
+        self._producers[producer_id] = ProducerStateEntry(
+            header.producer_epoch, (*kept, added), header.max_timestamp, old.coordinator_epoch, txn_first_offset
+        )
+
+    def commit(self) -> None:
+        """Keep all updates."""
+        self._undo.clear()
+
+    def rollback(self) -> None:
+        """Undo all updates since `commit()`."""
+        while self._undo:
+            producer_id, old = self._undo.pop()
+            if old is None:
+                self._producers.pop(producer_id, None)
+            else:
+                self._producers[producer_id] = old
+
+    def remove_expired(self, now_ms: int) -> int:
+        """Forget producers that have written nothing for `producer.id.expiration.ms`; says how many."""
+        expired = [producer_id for producer_id, entry in self._producers.items() if self._is_expired(entry, now_ms)]
+        for producer_id in expired:
+            del self._producers[producer_id]
+        return len(expired)
+
+    def _is_expired(self, entry: ProducerStateEntry, now_ms: int) -> bool:
+        return entry.current_txn_first_offset < 0 and now_ms - entry.last_timestamp >= self._expiration_ms
+
+    def take_snapshot(self) -> None:
+        """Write a snapshot at `map_end_offset`, unless there is none newer to tell. `OSError` leaves no file behind."""
+        offset = self.map_end_offset
+        if offset <= self._last_snapshot_offset:
+            return
+        path = self._path(offset)
+        try:
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+            try:
+                pwrite_all(fd, encode_snapshot(self._producers), 0)
+            finally:
+                os.close(fd)
+        except OSError:
+            self.delete_snapshot(offset)
+            raise
+        if offset not in self.snapshots:
+            self.snapshots = sorted([*self.snapshots, offset])
+        self._last_snapshot_offset = offset
+
+    def delete_snapshot(self, offset: int) -> None:
+        """Remove one snapshot file, if it is there."""
+        if offset in self.snapshots:
+            self.snapshots.remove(offset)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._path(offset))
+
+    def remove_stray_snapshots(self, segment_base_offsets: Collection[int]) -> None:
+        """Keep the snapshots of segments, and of the others only the newest if it lies behind the last segment's base."""
+        bases = set(segment_base_offsets)
+        newest = self.snapshots[-1:] if self.snapshots and self.snapshots[-1] > max(bases) else []
+        for offset in self.snapshots[:]:
+            if offset not in bases and offset not in newest:
+                self.delete_snapshot(offset)
+
+    def truncate_and_reload(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
+        """Go back to a state at or below `log_end_offset`: what the newest good snapshot in range says.
+
+        `map_end_offset` then tells from where the log has to be replayed.
+        """
+        for offset in self.snapshots[:]:
+            if offset > log_end_offset or offset <= log_start_offset:
+                self.delete_snapshot(offset)
+        self._producers.clear()
+        self._undo.clear()
+        while self.snapshots:
+            offset = self.snapshots[-1]
+            try:
+                loaded = decode_snapshot(read_file(self._path(offset)))
+            except (CorruptSnapshotError, FileNotFoundError):
+                self.delete_snapshot(offset)
+                continue
+            self._producers.update((key, entry) for key, entry in loaded.items() if not self._is_expired(entry, now_ms))
+            self.map_end_offset = self._last_snapshot_offset = offset
+            return
+        self.map_end_offset = self._last_snapshot_offset = log_start_offset
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Forget all producers and remove all snapshots."""
+        self._producers.clear()
+        self._undo.clear()
+        for snapshot in self.snapshots[:]:
+            self.delete_snapshot(snapshot)
+        self._last_snapshot_offset = 0
+        self.map_end_offset = offset
+
+    def on_log_start_offset_incremented(self, log_start_offset: int) -> None:
+        """The log begins later now; the producers themselves stay known."""
+        self.map_end_offset = max(self.map_end_offset, log_start_offset)
+        latest = self.latest_snapshot_offset
+        self._last_snapshot_offset = log_start_offset if latest is None else latest
+
+    def _path(self, offset: int) -> str:
+        return f"{self._directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"
+
+
+def _after_marker(header: BatchHeader, old: ProducerStateEntry | None, batch: memoryview) -> ProducerStateEntry:
+    """A commit or abort marker ends the transaction; a new epoch in it also ends the row of sequence numbers."""
+    old = old or ProducerStateEntry(header.producer_epoch, (), header.max_timestamp)
+    for record in RecordBatch(batch):
+        batches = old.batches if old.producer_epoch == header.producer_epoch else ()
+        _, coordinator_epoch = _MARKER_VALUE.unpack_from(record.value or b"", 0)
+        return ProducerStateEntry(header.producer_epoch, batches, record.timestamp, coordinator_epoch)
+    return old  # compaction has emptied the marker: its transaction is gone from the log

@@ -1,0 +1,101 @@
+"""From a timestamp to an offset."""
+
+from bisect import bisect_right
+from struct import Struct
+from typing import ClassVar, Final, NamedTuple
+
+from minibroker_storage.errors import CorruptIndexError
+from minibroker_storage.index_file import IndexFile
+
+NO_TIMESTAMP: Final = -1
+
+
+class TimeIndexEntry(NamedTuple):
+    """The largest timestamp (ms) so far, and the last offset of the batch that brought it."""
+
+    timestamp: int
+    offset: int
+
+
+class TimeIndex(IndexFile):
+    """Sparse map from timestamps to offsets (Kafka's `TimeIndex`).
+
+    Bytes: 12 per entry, big-endian: timestamp int64 (ms), then int32 relative offset. An entry says that every record with a
+    larger timestamp lies behind its offset; timestamps ascend strictly, offsets ascend. Written at the moments when the
+    offset index gets an entry, and once more at roll and close, for which one slot is kept free.
+    Crash rule: see `IndexFile`.
+    """
+
+    __slots__ = ("last_offset", "last_timestamp")
+
+    ENTRY: ClassVar[Struct] = Struct(">qi")
+
+    last_timestamp: int
+    last_offset: int
+
+    @property
+    def is_full(self) -> bool:
+        """Whether only the slot that roll and close need is free, staged entries counted."""
+        return self.entries_with_staged >= self.max_entries - 1
+
+    @property
+    def last_entry(self) -> TimeIndexEntry:
+        """The newest entry, staged ones counted; (-1, base offset) when there is none."""
+        return TimeIndexEntry(self.last_timestamp, self.last_offset)
+
+    def maybe_stage(self, timestamp: int, offset: int) -> None:
+        """Remember an entry for `commit()` if its timestamp is larger than the last one."""
+        if timestamp > self.last_timestamp and offset >= self.last_offset:
+            self._staged += self.ENTRY.pack(timestamp, offset - self.base_offset)
+            self.last_timestamp = timestamp
+            self.last_offset = offset
+
+    def maybe_append(self, timestamp: int, offset: int) -> None:
+        """`maybe_stage` and `commit` at once, for roll and close; goes into the slot kept free. `OSError`."""
+        self.maybe_stage(timestamp, offset)
+        self.commit()
+
+    def lookup(self, timestamp: int) -> TimeIndexEntry:
+        """The last written entry with a timestamp at or below `timestamp`; (-1, base offset) when there is none."""
+        if self.entries:
+            _, entry = self._slots_at_or_below(timestamp)
+            if entry:
+                found, relative = self.ENTRY.unpack(entry)
+                return TimeIndexEntry(found, self.base_offset + relative)
+        return TimeIndexEntry(NO_TIMESTAMP, self.base_offset)
+
+    def entry(self, slot: int) -> TimeIndexEntry:
+        """The written entry in `slot`. `IndexError` outside 0..`entries` - 1."""
+        if not 0 <= slot < self.entries:
+            raise IndexError(f"{self.file.path}: no slot {slot} among {self.entries}")
+        timestamp, relative = self.ENTRY.unpack(self._read(slot, 1))
+        return TimeIndexEntry(timestamp, self.base_offset + relative)
+
+    def sanity_check(self, log_size: int, next_base_offset: int | None) -> None:
+        """The last timestamp is not below the first, and the last offset lies in this segment."""
+        if not self.entries:
+            return
+        if self.last_timestamp < self.entry(0).timestamp:
+            raise CorruptIndexError(f"{self.file.path}: the last timestamp is below the first")
+        if self.last_offset < self.base_offset or (
+            next_base_offset is not None and self.last_offset >= next_base_offset
+        ):
+            raise CorruptIndexError(f"{self.file.path}: last offset {self.last_offset} is outside the segment")
+        if not log_size:
+            raise CorruptIndexError(f"{self.file.path}: entries for an empty log")
+
+    def _reset_last(self) -> None:
+        self.last_timestamp = NO_TIMESTAMP
+        self.last_offset = self.base_offset
+
+    def _set_last(self, entry: bytes) -> None:
+        self.last_timestamp, relative = self.ENTRY.unpack(entry)
+        self.last_offset = self.base_offset + relative
+
+    @staticmethod
+    def _relative_offset(entry: bytes) -> int:
+        return int.from_bytes(entry[8:12], "big", signed=True)
+
+    def _count_at_or_below(self, window: bytes, key: int) -> int:
+        unpack, size = self.ENTRY.unpack_from, self.ENTRY.size
+        return bisect_right(range(len(window) // size), key, key=lambda slot: unpack(window, slot * size)[0])

@@ -1,0 +1,282 @@
+"""The container's entry point, run as the plain process that it is in the container."""
+
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from docker import entrypoint
+
+ROOT = Path(__file__).parents[2]
+ENTRYPOINT = ROOT / "docker" / "entrypoint.py"
+TIMEOUT = 30
+
+Completed: TypeAlias = "subprocess.CompletedProcess[str]"
+
+
+def run(environment: Mapping[str, str], *arguments: str) -> Completed:
+    """Run the entry point with nothing else in its environment."""
+    return subprocess.run(
+        [sys.executable, str(ENTRYPOINT), *arguments],
+        env=dict(environment),
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
+    )
+
+
+def printed_command(environment: Mapping[str, str], *arguments: str) -> list[str]:
+    """Return the words of the command that the container would run."""
+    completed = run(environment, "--print-command", *arguments)
+    assert completed.returncode == 0, completed.stderr
+    return shlex.split(completed.stdout)
+
+
+def values(command: list[str], option: str) -> list[str]:
+    """Return what follows each `option` in the command."""
+    return [value for name, value in pairwise(command) if name == option]
+
+
+def test_an_empty_environment_serves_the_machine_that_publishes_the_port() -> None:
+    assert printed_command({}) == [
+        *("minibroker", "serve"),
+        *("--listen", "0.0.0.0:9092"),
+        *("--advertise", "localhost:9092"),
+        *("--data-dir", "/var/lib/minibroker"),
+    ]
+
+
+def test_the_environment_of_a_single_node_compose_file_is_understood() -> None:
+    command = printed_command(
+        {
+            "KAFKA_NODE_ID": "1",
+            "KAFKA_PROCESS_ROLES": "broker,controller",
+            "KAFKA_LISTENERS": "PLAINTEXT://0.0.0.0:19092,CONTROLLER://localhost:9093",
+            "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://kafka.example:29092",
+            "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+            "KAFKA_AUTO_CREATE_TOPICS_ENABLE": "false",
+        }
+    )
+    assert values(command, "--listen") == ["0.0.0.0:19092"]
+    assert values(command, "--advertise") == ["kafka.example:29092"]
+    assert values(command, "--set") == [
+        "auto.create.topics.enable=false",
+        "controller.listener.names=CONTROLLER",
+        "node.id=1",
+        "process.roles=broker,controller",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("variable", "config"),
+    [
+        ("KAFKA_LOG_SEGMENT_BYTES", "log.segment.bytes"),
+        ("KAFKA_CONFLUENT_METRICS__NAME", "confluent.metrics_name"),
+        ("KAFKA_SASL_SCRAM___SHA_512", "sasl.scram-sha.512"),
+        ("KAFKA_MY_KAFKA_HOST", "my.kafka.host"),
+    ],
+)
+def test_underscores_of_a_variable_become_dots_underscores_and_dashes(variable: str, config: str) -> None:
+    assert values(printed_command({variable: "a b=c"}), "--set") == [f"{config}=a b=c"]
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        "KAFKA_VERSION",
+        "KAFKA_HEAP_OPTS",
+        "KAFKA_OPTS",
+        "KAFKA_JVM_PERFORMANCE_OPTS",
+        "KAFKA_JMX_PORT",
+        "KAFKA_LOG4J_LOGGERS",
+        "KAFKA_TOOLS_LOG4J_LOGLEVEL",
+        "KAFKA_PORT_9092_TCP_ADDR",
+        "KAFKA_SERVICE_HOST",
+        "CLUSTER_ID",
+        "PATH",
+    ],
+)
+def test_variables_that_are_no_broker_configs_are_skipped(variable: str) -> None:
+    assert printed_command({variable: "anything"}) == printed_command({})
+
+
+def test_the_listener_called_plaintext_is_preferred_and_others_are_named_on_stderr() -> None:
+    environment = {
+        "KAFKA_LISTENERS": "PLAINTEXT_HOST://:9092, PLAINTEXT://broker:29092, CTRL://:9093",
+        "KAFKA_CONTROLLER_LISTENER_NAMES": "CTRL",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "PLAINTEXT:PLAINTEXT,PLAINTEXT_HOST:PLAINTEXT,CTRL:PLAINTEXT",
+        "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT_HOST://localhost:9092,PLAINTEXT://broker:29092",
+    }
+    command = printed_command(environment)
+    assert values(command, "--listen") == ["broker:29092"]
+    assert values(command, "--advertise") == ["broker:29092"]
+    warnings = run(environment, "--print-command").stderr
+    assert "PLAINTEXT_HOST is not served" in warnings
+    assert "CTRL" not in warnings
+
+
+def test_a_listener_of_another_name_is_taken_if_its_protocol_is_plaintext() -> None:
+    command = printed_command(
+        {
+            "KAFKA_LISTENERS": "SECURE://:9094,INSIDE://[::]:9095",
+            "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "SECURE:SSL,INSIDE:PLAINTEXT",
+        }
+    )
+    assert values(command, "--listen") == ["[::]:9095"]
+    assert values(command, "--advertise") == []
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "reason"),
+    [
+        ("KAFKA_LISTENERS", "SSL://:9093", "speaks PLAINTEXT"),
+        ("KAFKA_LISTENERS", "9092", "'9092' is not NAME://HOST:PORT"),
+        ("KAFKA_ADVERTISED_LISTENERS", "PLAINTEXT://localhost", "is not NAME://HOST:PORT"),
+    ],
+)
+def test_a_listener_that_cannot_be_served_is_refused_by_its_name(variable: str, value: str, reason: str) -> None:
+    completed = run({variable: value})
+    assert completed.returncode == 1
+    assert completed.stdout == ""
+    assert f"{variable}: " in completed.stderr
+    assert reason in completed.stderr
+
+
+def test_variables_of_minibroker_go_before_those_of_kafka() -> None:
+    command = printed_command(
+        {
+            "KAFKA_LISTENERS": "SSL://:9093",
+            "KAFKA_LOG_DIRS": "/elsewhere",
+            "MINIBROKER_LISTEN": "127.0.0.1:0",
+            "MINIBROKER_ADVERTISE": "localhost:1",
+            "MINIBROKER_DATA_DIR": "/data",
+            "MINIBROKER_READY_FILE": "/run/ready",
+            "MINIBROKER_TOPICS": "orders:3  audit:1:cleanup.policy=compact",
+        }
+    )
+    assert command[2:] == [
+        *("--listen", "127.0.0.1:0"),
+        *("--advertise", "localhost:1"),
+        *("--data-dir", "/data"),
+        *("--ready-file", "/run/ready"),
+        *("--topic", "orders:3"),
+        *("--topic", "audit:1:cleanup.policy=compact"),
+    ]
+
+
+@pytest.mark.parametrize("variable", ["KAFKA_LOG_DIRS", "KAFKA_LOG_DIR"])
+def test_log_directories_become_the_data_directory(variable: str) -> None:
+    command = printed_command({variable: "/var/lib/kafka/data,/second"})
+    assert values(command, "--data-dir") == ["/var/lib/kafka/data"]
+    assert values(command, "--set") == []
+
+
+def test_a_misspelt_variable_of_minibroker_is_named_on_stderr() -> None:
+    completed = run({"MINIBROKER_TOPIC": "orders", "MINIBROKER_PORT": "tcp://10.0.0.1:9092"}, "--print-command")
+    assert "MINIBROKER_TOPIC is not known" in completed.stderr
+    assert "MINIBROKER_PORT" not in completed.stderr
+
+
+def test_a_mounted_server_properties_is_read_and_variables_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mounted = tmp_path / "server.properties"
+    monkeypatch.setattr(entrypoint, "MOUNTED_CONFIG", str(mounted))
+    assert "--config" not in entrypoint.serve_options({})
+    mounted.write_text("listeners=PLAINTEXT://:9096,CONTROLLER://:9093\nlog.dirs=/mounted\nnum.partitions=3\n")
+    options = entrypoint.serve_options({"KAFKA_LOG_DIRS": "/mine"})
+    assert values(options, "--config") == [str(mounted)]
+    assert values(options, "--listen") == ["0.0.0.0:9096"]
+    assert values(options, "--data-dir") == ["/mine"]
+    assert values(options, "--set") == []
+
+
+def test_a_config_file_that_is_not_there_is_refused_by_its_name(tmp_path: Path) -> None:
+    completed = run({"MINIBROKER_CONFIG": str(tmp_path / "missing"), "PYTHONPATH": str(ROOT)}, "--print-command")
+    assert completed.returncode == 1
+    assert str(tmp_path / "missing") in completed.stderr
+
+
+def test_arguments_with_a_dash_are_further_options_and_a_word_is_another_command() -> None:
+    assert printed_command({}, "--topic", "orders")[-2:] == ["--topic", "orders"]
+    assert printed_command({"KAFKA_LISTENERS": "SSL://:9093"}, "minibroker", "--help") == ["minibroker", "--help"]
+
+
+def test_another_command_takes_the_place_of_the_process() -> None:
+    completed = run({"PATH": os.defpath}, "sh", "-c", "exit 7")
+    assert completed.returncode == 7
+
+
+@pytest.fixture
+def silent_port() -> Iterator[int]:
+    """Yield the port of a server that closes each connection without an answer."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def close_each() -> None:
+            while True:
+                try:
+                    server.accept()[0].close()
+                except OSError:
+                    return
+
+        thread = threading.Thread(target=close_each)
+        thread.start()
+        yield server.getsockname()[1]
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join(TIMEOUT)
+
+
+def test_a_server_that_does_not_answer_is_not_healthy(silent_port: int) -> None:
+    completed = run({"KAFKA_LISTENERS": f"PLAINTEXT://127.0.0.1:{silent_port}"}, "--check-health")
+    assert completed.returncode == 1
+    assert str(silent_port) in completed.stderr or "reset" in completed.stderr
+
+
+@pytest.fixture
+def path_with_minibroker(tmp_path: Path) -> str:
+    """Put a `minibroker` on a PATH of its own that runs this checkout, installed or not."""
+    script = tmp_path / "minibroker"
+    rooms = os.pathsep.join(str(ROOT / room) for room in (".", "protocol", "storage"))
+    script.write_text(
+        f'#!/bin/sh\nPYTHONPATH={shlex.quote(rooms)} exec {shlex.quote(sys.executable)} -m minibroker "$@"\n'
+    )
+    script.chmod(0o755)
+    return os.pathsep.join([str(tmp_path), os.defpath])
+
+
+def test_the_container_serves_answers_its_health_check_and_stops_at_sigterm(
+    tmp_path: Path, path_with_minibroker: str
+) -> None:
+    environment = {
+        "PATH": path_with_minibroker,
+        "KAFKA_LISTENERS": "PLAINTEXT://127.0.0.1:0,CONTROLLER://:9093",
+        "KAFKA_LOG_DIRS": str(tmp_path / "data"),
+        "KAFKA_PROCESS_ROLES": "broker,controller",
+        "MINIBROKER_TOPICS": "orders:2",
+    }
+    with subprocess.Popen(
+        [sys.executable, str(ENTRYPOINT)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            ready = process.stdout.readline()
+            match = re.match(r"minibroker ready: bootstrap=127\.0\.0\.1:(\d+) .*pid=(\d+)$", ready)
+            assert match, ready
+            assert int(match[2]) == process.pid
+            assert sorted(path.name for path in (tmp_path / "data").glob("orders-*")) == ["orders-0", "orders-1"]
+            healthy = run({"KAFKA_LISTENERS": f"PLAINTEXT://127.0.0.1:{match[1]}"}, "--check-health")
+            assert healthy.returncode == 0, healthy.stderr
+        finally:
+            process.send_signal(signal.SIGTERM)
+            _, errors = process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 0, errors
+    assert "Traceback" not in errors

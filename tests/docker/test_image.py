@@ -1,0 +1,81 @@
+"""What can be said of the image without a container engine: its Dockerfile, the build context and compose.yaml."""
+
+import fnmatch
+import re
+import sys
+from pathlib import Path
+from subprocess import run
+
+ROOT = Path(__file__).parents[2]
+DOCKER = ROOT / "docker"
+
+
+def instructions() -> list[tuple[str, str]]:
+    """Parse the Dockerfile into its instructions and what follows them, with continued lines joined."""
+    text = re.sub(r"^#.*\n", "", (DOCKER / "Dockerfile").read_text(), flags=re.MULTILINE).replace("\\\n", " ")
+    lines = [line.split(maxsplit=1) for line in text.splitlines() if line.strip()]
+    return [(name, " ".join(rest.split())) for name, rest in lines]
+
+
+def final_stage() -> dict[str, str]:
+    """Return the last instruction of each name in the last stage."""
+    all_of_them = instructions()
+    start = max(place for place, (name, _) in enumerate(all_of_them) if name == "FROM")
+    return dict(all_of_them[start:])
+
+
+def copied_sources() -> list[str]:
+    """Return what the Dockerfile copies out of the checkout."""
+    copies = [rest.split() for name, rest in instructions() if name == "COPY" and "--from=" not in rest]
+    return [source for words in copies for source in words[:-1]]
+
+
+def test_the_broker_does_not_run_as_root_and_its_user_is_a_number() -> None:
+    user = final_stage()["USER"]
+    assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", user)
+
+
+def test_the_image_declares_port_volume_signal_and_health_check() -> None:
+    stage = final_stage()
+    assert stage["EXPOSE"] == "9092"
+    assert stage["VOLUME"] == '["/var/lib/minibroker"]'
+    assert stage["STOPSIGNAL"] == "SIGTERM"
+    assert '"--check-health"' in stage["HEALTHCHECK"]
+    assert stage["HEALTHCHECK"].split("CMD ")[1].replace(', "--check-health"', "") == stage["ENTRYPOINT"]
+
+
+def test_every_installation_in_the_image_is_checked_by_hashes_or_needs_none() -> None:
+    installs = [
+        command
+        for name, rest in instructions()
+        if name == "RUN"
+        for command in rest.split("&&")
+        if re.search(r"\bpip\b.* install ", command)
+    ]
+    assert len(installs) == 3
+    assert all("--require-hashes" in command or "--no-deps dist/" in command for command in installs)
+
+
+def test_what_the_dockerfile_copies_exists_and_is_sent_to_the_engine() -> None:
+    kept = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
+    for source in copied_sources():
+        assert (ROOT / source).exists(), source
+        assert any(fnmatch.fnmatch(source, pattern) for pattern in kept), source
+    assert sorted(copied_sources()) == sorted(kept)
+
+
+def test_the_compose_file_publishes_and_advertises_the_same_address() -> None:
+    text = (DOCKER / "compose.yaml").read_text()
+    environment = {name: value.strip('"') for name, value in re.findall(r"^ +(KAFKA_\w+): (.*)$", text, re.MULTILINE)}
+    printed = run(
+        [sys.executable, str(DOCKER / "entrypoint.py"), "--print-command"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    assert printed.stderr == ""
+    assert " --listen 0.0.0.0:9092 --advertise localhost:9092 " in printed.stdout
+    assert '"127.0.0.1:9092:9092"' in text
+    assert f"data:{final_stage()['VOLUME'][2:-2]}" in text

@@ -1,0 +1,73 @@
+"""Hypothesis strategies for messages, derived from their declarations."""
+
+import importlib
+import struct
+from typing import Any
+
+from hypothesis import strategies as st
+
+from minibroker.dispatch import ROUTES, Route
+from minibroker_protocol import primitives as p
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.schema import Field, fields_of, schema_of
+
+_TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
+_BYTES = st.binary(max_size=40)
+
+
+def message_class(route: Route, kind: str) -> type[Any]:
+    """The "Request" or "Response" class of a route."""
+    module = importlib.import_module(f"minibroker_protocol.messages.{route.module}")
+    found: type[Any] = getattr(module, route.message + kind)
+    return found
+
+
+def all_messages() -> list[tuple[type[Any], int]]:
+    """Every (class, version) that is declared."""
+    return [
+        (cls, version)
+        for route in ROUTES
+        for cls in (message_class(route, "Request"), message_class(route, "Response"))
+        for version in range(schema_of(cls).versions.first, schema_of(cls).versions.last + 1)
+    ]
+
+
+def messages(cls: type[Any], version: int, *, top: type[Any] | None = None) -> st.SearchStrategy[Any]:
+    """Values of `cls` whose fields are set where `version` has them and default elsewhere."""
+    top = top or cls
+    return st.builds(
+        cls,
+        **{
+            field.name: _values(field, version, top) if _exists(field, version, top) else st.builds(field.default)
+            for field in fields_of(cls)
+        },
+    )
+
+
+def _exists(field: Field, version: int, top: type[Any]) -> bool:
+    return version in field.present and (version not in field.tagged_in or version in schema_of(top).flexible)
+
+
+def _values(field: Field, version: int, top: type[Any]) -> st.SearchStrategy[Any]:
+    single = _single(field.kind, field.name, version, top)
+    values = st.lists(single, max_size=3) if field.is_array else single
+    return st.none() | values if version in field.nullable else values
+
+
+def _single(kind: Any, name: str, version: int, top: type[Any]) -> st.SearchStrategy[Any]:
+    if not isinstance(kind, p.WireType):
+        return messages(kind, version, top=top)
+    if name == "error_code":
+        return st.sampled_from(ErrorCode).map(int)
+    if name.endswith("_ms"):
+        return st.integers(0, 2**31 - 1)
+    if kind is p.BOOLEAN:
+        return st.booleans()
+    if kind is p.UUID:
+        return st.binary(min_size=16, max_size=16)
+    if kind is p.STRING:
+        return _TEXT
+    if kind in {p.BYTES, p.RECORDS}:
+        return _BYTES
+    bits = 8 * struct.calcsize(">" + kind.fmt)
+    return st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)

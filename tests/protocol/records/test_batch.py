@@ -1,0 +1,281 @@
+"""Reading batches: round trips, what is refused and with which words, and that nothing else is ever raised."""
+
+import random
+import struct
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minibroker_protocol.errors import (
+    CorruptRecordError,
+    DecodeError,
+    InvalidRecordError,
+    UnsupportedCodecError,
+    UnsupportedMagicError,
+)
+from minibroker_protocol.records import (
+    HEADER,
+    CompressionCodec,
+    NewRecord,
+    Record,
+    RecordBatch,
+    TimestampType,
+    build_batch,
+    compress,
+    compute_crc,
+    iter_batches,
+    read_header,
+)
+
+INT64 = st.integers(-(2**63), 2**63 - 1)
+NULLABLE_BYTES = st.none() | st.binary(max_size=100)
+HEADERS = st.lists(st.tuples(st.text(max_size=20), NULLABLE_BYTES), max_size=4).map(tuple)
+NEAR = st.integers(1_700_000_000_000 - 10_000, 1_700_000_000_000 + 10_000)
+NEW_RECORDS = st.lists(
+    st.builds(NewRecord, NULLABLE_BYTES, NULLABLE_BYTES, NEAR | INT64, HEADERS), min_size=1, max_size=100
+)
+SAMPLE = [
+    NewRecord(b"key", b"value", 1_700_000_000_000, (("name", b"content"), ("null", None))),
+    NewRecord(None, None, 1_700_000_000_500),
+    NewRecord(b"k" * 70, b"v" * 300, 1_699_999_000_000),
+]
+
+
+def with_crc(batch: bytearray) -> bytearray:
+    """The batch with its CRC put right."""
+    struct.pack_into(">I", batch, 17, compute_crc(memoryview(batch)))
+    return batch
+
+
+def batch_of(payload: bytes, *, count: int, attributes: int = 0) -> RecordBatch:
+    """A batch whose records are these very bytes."""
+    header = HEADER.pack(1000, 49 + len(payload), 0, 2, 0, attributes, count - 1, 5000, 6000, -1, -1, -1, count)
+    return RecordBatch(memoryview(with_crc(bytearray(header + payload))))
+
+
+@given(records=NEW_RECORDS, codec=st.sampled_from(CompressionCodec), base_offset=st.integers(0, 2**62))
+@settings(deadline=None)
+def test_records_come_back_under_every_codec(
+    records: list[NewRecord], codec: CompressionCodec, base_offset: int
+) -> None:
+    (batch,) = iter_batches(build_batch(records, codec=codec, base_offset=base_offset))
+    batch.check_crc()
+    assert list(batch) == [
+        Record(
+            base_offset + index, record.timestamp, TimestampType.CREATE_TIME, record.key, record.value, record.headers
+        )
+        for index, record in enumerate(records)
+    ]
+    assert batch.header.last_offset == base_offset + len(records) - 1
+    assert batch.header.max_timestamp == max(record.timestamp for record in records)
+
+
+def test_under_log_append_time_every_record_carries_the_max_timestamp() -> None:
+    (batch,) = iter_batches(build_batch(SAMPLE, timestamp_type=TimestampType.LOG_APPEND_TIME))
+    assert {(record.timestamp, record.timestamp_type) for record in batch} == {
+        (1_700_000_000_500, TimestampType.LOG_APPEND_TIME)
+    }
+
+
+def test_a_batch_can_be_read_twice_and_lies_over_the_callers_buffer() -> None:
+    data = build_batch(SAMPLE)
+    batch = RecordBatch(memoryview(data))
+    assert list(batch) == list(batch)
+    assert batch.buffer.obj is data
+
+
+def test_batches_follow_one_another_and_a_last_one_cut_short_ends_them() -> None:
+    first, second = build_batch(SAMPLE), build_batch(SAMPLE, base_offset=3, codec=CompressionCodec.LZ4)
+    whole = bytes(first + second)
+    for size in range(len(whole) + 1):
+        batches = list(iter_batches(whole[:size]))
+        assert len(batches) == (size >= len(first)) + (size == len(whole))
+    assert [batch.header.base_offset for batch in iter_batches(whole)] == [0, 3]
+
+
+@pytest.mark.parametrize("batch_length", [-(2**31), -1, 0, 13])
+def test_a_size_that_no_format_can_have_is_corrupt(batch_length: int) -> None:
+    data = build_batch(SAMPLE)
+    struct.pack_into(">i", data, 8, batch_length)
+    with pytest.raises(CorruptRecordError, match=str(batch_length)):
+        list(iter_batches(data))
+
+
+@pytest.mark.parametrize("batch_length", [14, 48])
+def test_a_v2_batch_smaller_than_its_header_is_corrupt(batch_length: int) -> None:
+    data = build_batch(SAMPLE)
+    struct.pack_into(">i", data, 8, batch_length)
+    with pytest.raises(CorruptRecordError):
+        list(iter_batches(data))
+    with pytest.raises(CorruptRecordError):
+        RecordBatch(memoryview(data))
+
+
+@pytest.mark.parametrize("magic", [0, 1, 3, 255])
+def test_another_magic_is_unsupported(magic: int) -> None:
+    data = build_batch(SAMPLE)
+    data[16] = magic
+    with pytest.raises(UnsupportedMagicError, match="magic"):
+        list(iter_batches(data))
+    with pytest.raises(UnsupportedMagicError, match="magic"):
+        RecordBatch(memoryview(data))
+
+
+def test_a_single_batch_cut_short_is_corrupt() -> None:
+    data = build_batch(SAMPLE)
+    for size in range(len(data)):
+        with pytest.raises(CorruptRecordError):
+            RecordBatch(memoryview(data)[:size])
+
+
+def test_a_flip_of_any_bit_under_the_crc_is_noticed() -> None:
+    data = build_batch(SAMPLE)
+    for position in range(17, len(data)):
+        data[position] ^= 1 << position % 8
+        with pytest.raises(CorruptRecordError, match="crc: stored"):
+            RecordBatch(memoryview(data)).check_crc()
+        data[position] ^= 1 << position % 8
+
+
+def test_a_codec_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(UnsupportedCodecError):
+        list(batch_of(b"", count=1, attributes=5))
+
+
+def test_a_batch_that_compaction_emptied_has_no_records() -> None:
+    assert list(batch_of(b"", count=0)) == []
+
+
+# One record: length, attributes, timestamp delta, offset delta, key, value, header count.
+GOOD = bytes.fromhex("0c 00 00 00 01 01 00")
+
+
+@pytest.mark.parametrize(
+    ("payload", "count", "message"),
+    [
+        ("", -1, "record count: -1"),
+        ("", 1, "record 0: a field goes beyond"),
+        (GOOD.hex(), 2, "record 1: a field goes beyond"),
+        (GOOD.hex() + "00", 1, "record count: 1, but 1 bytes follow"),
+        (GOOD.hex() * 3, 2, "record count: 2, but 7 bytes follow"),
+        ("0e 00 00 00 01 01 00", 1, "record 0: length: 7, but 6 bytes are left"),
+        ("01 00 00 00 01 01 00", 1, "record 0: length: -1"),
+        ("0a 00 00 00 01 01 00", 1, "record 0: length: it ends at byte 6, its fields at byte 7"),
+        ("feffffff0f 00 00 00 01 01 00", 1, "record 0: length: 2147483647"),
+        ("ffffffffff 00 00 00 01 01 00", 1, "record 0: variable-length integer: more than 5 bytes"),
+        ("1a 00 ffffffffffffffffffff 00 01 01", 1, "record 0: variable-length integer: more than 10 bytes"),
+        ("0c 00 00 00 04 01 00", 1, "record 0: a field goes beyond|record 0: length"),
+        ("0c 00 00 00 01 02 00", 1, "record 0: a field goes beyond|record 0: length"),
+        ("0c 00 00 00 01 01 01", 1, "record 0: header count: -1"),
+        ("0c 00 00 00 01 01 02", 1, "record 0: header count: 1, but 0 bytes are left"),
+        ("14 00 00 00 01 01 fe ff ff ff 0f", 1, "record 0: header count: 2147483647"),
+        ("10 00 00 00 01 01 02 01 01", 1, "record 0: header key length: -1"),
+        ("10 00 00 00 01 01 02 08 01", 1, "record 0: variable-length integer: cut short"),
+        ("10 00 00 00 01 01 02 00 04", 1, "record 0: length: it ends at byte 9, its fields at byte 11"),
+    ],
+)
+@pytest.mark.parametrize("codec", [CompressionCodec.NONE, CompressionCodec.GZIP])
+def test_lying_records_are_refused_with_the_field_and_the_value(
+    payload: str, count: int, message: str, codec: CompressionCodec
+) -> None:
+    data = compress(codec, bytes.fromhex(payload))
+    with pytest.raises(InvalidRecordError, match=message):
+        list(batch_of(data, count=count, attributes=codec))
+
+
+def test_records_before_a_bad_one_are_still_read() -> None:
+    records = iter(batch_of(GOOD + b"\x01", count=2))
+    assert next(records) == Record(1000, 5000, TimestampType.CREATE_TIME, None, None, ())
+    with pytest.raises(InvalidRecordError, match="record 1"):
+        next(records)
+
+
+def test_any_negative_length_is_null_as_in_kafka() -> None:
+    (record,) = batch_of(bytes.fromhex("0c 00 00 00 05 7f 00"), count=1)
+    assert (record.key, record.value) == (None, None)
+
+
+def test_header_keys_that_are_not_utf8_survive_a_rewrite() -> None:
+    (record,) = batch_of(bytes.fromhex("14 00 00 00 01 01 02 04 ff61 01"), count=1)
+    ((name, value),) = record.headers
+    assert (name.encode("utf-8", "surrogateescape"), value) == (b"\xffa", None)
+    rewritten = RecordBatch(memoryview(build_batch([NewRecord(record.key, record.value, 1, record.headers)])))
+    assert next(iter(rewritten)).headers == record.headers
+
+
+def test_timestamps_wrap_as_in_java_where_a_delta_leads_beyond_an_int64() -> None:
+    header = HEADER.pack(0, 49 + 7, 0, 2, 0, 0, 0, 2**63 - 1, 2**63 - 1, -1, -1, -1, 1)
+    (record,) = RecordBatch(memoryview(header + bytes.fromhex("0c 00 02 00 01 01 00")))
+    assert record.timestamp == -(2**63)
+
+
+@pytest.mark.parametrize("codec", [codec for codec in CompressionCodec if codec])
+def test_a_decompression_bomb_is_refused_at_the_readers_limit(codec: CompressionCodec) -> None:
+    data = build_batch([NewRecord(None, bytes(3_000_000), 1)], codec=codec)
+    (batch,) = iter_batches(data, max_decompressed_size=2_999_999)
+    with pytest.raises(InvalidRecordError, match="more than 2999999 bytes"):
+        list(batch)
+    (batch,) = iter_batches(data)
+    assert [record.value for record in batch] == [bytes(3_000_000)]
+
+
+def read_everything(data: bytes | bytearray) -> None:
+    for batch in iter_batches(data):
+        batch.check_crc()
+        list(batch)
+
+
+def read_without_checking_the_crc(data: bytes | bytearray) -> None:
+    for batch in iter_batches(data):
+        list(batch)
+
+
+@pytest.mark.parametrize("read", [read_everything, read_without_checking_the_crc])
+@pytest.mark.parametrize("codec", list(CompressionCodec))
+def test_a_batch_cut_at_any_byte_raises_nothing_but_decode_errors(
+    codec: CompressionCodec, read: Callable[[bytes | bytearray], None]
+) -> None:
+    whole = build_batch(SAMPLE, codec=codec)
+    for size in range(len(whole)):
+        read(whole[:size])  # cut short, so there is no batch
+        if size >= 61:
+            cut = whole[:size]
+            struct.pack_into(">i", cut, 8, size - 12)
+            with pytest.raises(DecodeError):
+                read(cut)
+            with pytest.raises(InvalidRecordError):
+                read(with_crc(cut))
+
+
+@pytest.mark.parametrize("codec", list(CompressionCodec))
+def test_damaged_batches_raise_nothing_but_decode_errors(codec: CompressionCodec) -> None:
+    whole = build_batch(SAMPLE, codec=codec)
+    rng = random.Random(codec.value)
+    refused = 0
+    for _ in range(2000):
+        damaged = bytearray(whole)
+        for _ in range(rng.choice((1, 1, 3))):
+            damaged[rng.randrange(21, len(whole))] = rng.randrange(256)
+        with_crc(damaged)
+        try:
+            read_everything(damaged)
+        except DecodeError:
+            refused += 1
+        position = rng.randrange(len(whole))
+        damaged = bytearray(whole)
+        damaged[position] ^= 1 << rng.randrange(8)
+        try:
+            read_everything(damaged)
+        except DecodeError:
+            refused += 1
+        else:
+            # Outside the CRC lie only the base offset and the leader epoch; a greater length makes it a cut batch.
+            assert position < 16
+    assert refused > 2000
+
+
+def test_read_header_agrees_with_the_batch() -> None:
+    data = build_batch(SAMPLE)
+    assert RecordBatch(memoryview(data)).header == read_header(data)

@@ -1,0 +1,80 @@
+"""Writing batches: the header's fields and what cannot be written."""
+
+import pytest
+
+from minibroker_protocol.errors import EncodeError
+from minibroker_protocol.records import (
+    CompressionCodec,
+    NewRecord,
+    RecordBatch,
+    TimestampType,
+    build_batch,
+    read_header,
+)
+
+ONE = [NewRecord(b"key", b"value", 5)]
+
+
+def test_defaults_are_those_of_a_producer_without_idempotence() -> None:
+    header = read_header(build_batch(ONE))
+    assert header._replace(crc=0) == (0, 64, -1, 2, 0, 0, 0, 5, 5, -1, -1, -1, 1)
+
+
+def test_every_argument_lands_in_its_field() -> None:
+    batch = build_batch(
+        (NewRecord(None, b"x", timestamp) for timestamp in (50, 70, 60)),
+        base_offset=11,
+        codec=CompressionCodec.LZ4,
+        timestamp_type=TimestampType.LOG_APPEND_TIME,
+        producer_id=12,
+        producer_epoch=13,
+        base_sequence=14,
+        partition_leader_epoch=15,
+        is_transactional=True,
+        is_control=True,
+    )
+    header = read_header(batch)
+    assert (header.base_offset, header.last_offset, header.record_count) == (11, 13, 3)
+    assert (header.base_timestamp, header.max_timestamp) == (50, 70)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (12, 13, 14)
+    assert header.partition_leader_epoch == 15
+    assert header.attributes == 0b111011
+    assert header.size_in_bytes == len(batch)
+    RecordBatch(memoryview(batch)).check_crc()
+
+
+def test_the_result_can_be_resized_again() -> None:
+    batch = build_batch(ONE)
+    batch += b"more"
+    assert len(batch) == 80
+
+
+def test_a_batch_without_records_cannot_be_written() -> None:
+    with pytest.raises(EncodeError, match="at least one"):
+        build_batch([])
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("base_offset", 2**63), ("producer_epoch", 2**15), ("base_sequence", 2**31)]
+)
+def test_a_header_value_out_of_range_is_our_fault(field: str, value: int) -> None:
+    arguments: dict[str, int] = {field: value}
+    with pytest.raises(EncodeError, match="header"):
+        build_batch(ONE, **arguments)  # type: ignore[arg-type]  # the names are checked by the call itself
+
+
+def test_a_timestamp_that_no_int64_holds_is_our_fault() -> None:
+    with pytest.raises(EncodeError):
+        build_batch([NewRecord(None, None, 2**63)])
+    with pytest.raises(EncodeError):
+        build_batch([NewRecord(None, None, 0), NewRecord(None, None, 2**63)])
+
+
+def test_timestamps_further_apart_than_an_int64_still_come_back() -> None:
+    batch = RecordBatch(memoryview(build_batch([NewRecord(None, None, -(2**63)), NewRecord(None, None, 2**63 - 1)])))
+    assert [record.timestamp for record in batch] == [-(2**63), 2**63 - 1]
+
+
+def test_a_header_key_that_is_not_text_is_our_fault() -> None:
+    with pytest.raises(EncodeError, match="header key"):
+        build_batch([NewRecord(None, None, 1, (("\ud800", None),))])

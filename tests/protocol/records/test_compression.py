@@ -1,0 +1,265 @@
+"""The four codecs: what other writers' bytes look like, and what bad bytes do."""
+
+import random
+import struct
+import tracemalloc
+import zlib
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minibroker_protocol.errors import InvalidRecordError
+from minibroker_protocol.records import CompressionCodec, compress, decompress
+
+GZIP, SNAPPY, LZ4, ZSTD = (
+    CompressionCodec.GZIP,
+    CompressionCodec.SNAPPY,
+    CompressionCodec.LZ4,
+    CompressionCodec.ZSTD,
+)
+COMPRESSING = [GZIP, SNAPPY, LZ4, ZSTD]
+MEGABYTE = 1024 * 1024
+TEXT = b"the quick brown fox jumps over the lazy dog. " * 5000
+
+lz4_frame: Any = import_module("lz4.frame")
+snappy: Any = import_module("snappy")
+zstandard: Any = import_module("zstandard")
+
+
+@given(
+    data=st.binary(max_size=300) | st.builds(bytes, st.integers(0, 200_000)), codec=st.sampled_from(CompressionCodec)
+)
+@settings(deadline=None)
+def test_data_comes_back(data: bytes, codec: CompressionCodec) -> None:
+    assert decompress(codec, compress(codec, data), max_size=len(data)) == data
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+@pytest.mark.parametrize("codec", list(CompressionCodec))
+def test_any_kind_of_buffer_is_taken(codec: CompressionCodec, kind: Callable[[bytes], Any]) -> None:
+    compressed = compress(codec, kind(TEXT))
+    assert type(compressed) is bytes
+    plain = decompress(codec, kind(compressed), max_size=len(TEXT))
+    assert type(plain) is bytes
+    assert plain == TEXT
+
+
+@pytest.mark.parametrize("codec", list(CompressionCodec))
+def test_the_limit_is_exact(codec: CompressionCodec) -> None:
+    compressed = compress(codec, TEXT)
+    assert len(decompress(codec, compressed, max_size=len(TEXT))) == len(TEXT)
+    with pytest.raises(InvalidRecordError, match=str(len(TEXT) - 1)):
+        decompress(codec, compressed, max_size=len(TEXT) - 1)
+
+
+@pytest.mark.parametrize("codec", COMPRESSING)
+def test_data_cut_short_at_any_byte_is_refused(codec: CompressionCodec) -> None:
+    compressed = compress(codec, TEXT[:2000] + random.Random(1).randbytes(100))
+    headless = {0, 16} if codec is SNAPPY else {0}  # a xerial header alone is a stream without blocks
+    for size in sorted(set(range(len(compressed))) - headless):
+        with pytest.raises(InvalidRecordError):
+            decompress(codec, compressed[:size], max_size=MEGABYTE)
+    with pytest.raises(InvalidRecordError):
+        decompress(codec, b"", max_size=MEGABYTE)
+
+
+@pytest.mark.parametrize("codec", COMPRESSING)
+def test_damaged_data_never_raises_a_librarys_own_error(codec: CompressionCodec) -> None:
+    compressed = compress(codec, TEXT[:3000] + random.Random(2).randbytes(100))
+    rng = random.Random(3)
+    refused = 0
+    for _ in range(1500):
+        damaged = bytearray(compressed)
+        for _ in range(rng.choice((1, 2, 8))):
+            damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+        try:
+            decompress(codec, damaged, max_size=MEGABYTE)
+        except InvalidRecordError:
+            refused += 1
+    assert refused > 500
+
+
+@given(data=st.binary(min_size=1, max_size=200), codec=st.sampled_from(COMPRESSING))
+@settings(deadline=None)
+def test_random_bytes_never_raise_a_librarys_own_error(data: bytes, codec: CompressionCodec) -> None:
+    try:
+        decompress(codec, data, max_size=MEGABYTE)
+    except InvalidRecordError as error:
+        assert codec.name.lower() in str(error)  # noqa: PT017 - most inputs raise, a few are valid
+
+
+def gzip_bomb() -> bytes:
+    deflate = zlib.compressobj(wbits=31)
+    return b"".join([deflate.compress(bytes(MEGABYTE)) for _ in range(64)]) + deflate.flush()
+
+
+def snappy_block_bomb() -> bytes:
+    block: bytes = snappy.compress(bytes(64 * MEGABYTE))
+    return block
+
+
+def snappy_framed_bomb() -> bytes:
+    return compress(SNAPPY, bytes(64 * MEGABYTE))
+
+
+def lz4_bomb() -> bytes:
+    return compress(LZ4, bytes(64 * MEGABYTE))
+
+
+def zstd_bomb() -> bytes:
+    return compress(ZSTD, bytes(64 * MEGABYTE))
+
+
+def zstd_bomb_without_content_size() -> bytes:
+    frame: bytes = zstandard.ZstdCompressor(write_content_size=False).compress(bytes(64 * MEGABYTE))
+    return frame
+
+
+def zstd_bomb_of_many_frames() -> bytes:
+    frame: bytes = zstandard.ZstdCompressor().compress(bytes(MEGABYTE))
+    return frame * 64
+
+
+@pytest.mark.parametrize(
+    ("codec", "make_bomb"),
+    [
+        (GZIP, gzip_bomb),
+        (GZIP, lambda: compress(GZIP, bytes(MEGABYTE)) * 64),
+        (SNAPPY, snappy_block_bomb),
+        (SNAPPY, snappy_framed_bomb),
+        (LZ4, lz4_bomb),
+        (ZSTD, zstd_bomb),
+        (ZSTD, zstd_bomb_without_content_size),
+        (ZSTD, zstd_bomb_of_many_frames),
+    ],
+)
+def test_a_bomb_is_refused_within_bounded_memory(codec: CompressionCodec, make_bomb: Callable[[], bytes]) -> None:
+    bomb = make_bomb()
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidRecordError, match=f"more than {2 * MEGABYTE} bytes"):
+            decompress(codec, bomb, max_size=2 * MEGABYTE)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * MEGABYTE
+
+
+def test_gzip_members_are_joined_and_what_follows_them_is_ignored_as_in_java() -> None:
+    two = compress(GZIP, b"one ") + compress(GZIP, b"two")
+    assert decompress(GZIP, two, max_size=7) == b"one two"
+    assert decompress(GZIP, two + b"\x00garbage", max_size=7) == b"one two"
+    with pytest.raises(InvalidRecordError, match="more than"):
+        decompress(GZIP, two, max_size=6)
+
+
+def test_gzip_members_longer_than_one_read_and_empty_ones_are_joined() -> None:
+    noise = random.Random(5).randbytes(200_000)
+    data = compress(GZIP, noise) + compress(GZIP, b"") * 1000 + compress(GZIP, b"end")
+    assert decompress(GZIP, data, max_size=200_003) == noise + b"end"
+    with pytest.raises(InvalidRecordError, match="cut short"):
+        decompress(GZIP, data[:-1], max_size=200_003)
+
+
+def test_snappy_is_written_in_xerial_framing_with_blocks_of_32_kb() -> None:
+    framed = compress(SNAPPY, bytes(32 * 1024 + 1))
+    assert framed[:16] == b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"
+    (first,) = struct.unpack_from(">i", framed, 16)
+    assert snappy.uncompress(framed[20 : 20 + first]) == bytes(32 * 1024)
+    (second,) = struct.unpack_from(">i", framed, 20 + first)
+    assert snappy.uncompress(framed[24 + first : 24 + first + second]) == b"\x00"
+    assert 24 + first + second == len(framed)
+
+
+def test_snappy_is_read_without_framing_and_from_joined_streams() -> None:
+    assert decompress(SNAPPY, snappy.compress(TEXT), max_size=len(TEXT)) == TEXT
+    assert decompress(SNAPPY, snappy.compress(b""), max_size=0) == b""
+    assert decompress(SNAPPY, compress(SNAPPY, b"one ") + compress(SNAPPY, b"two"), max_size=7) == b"one two"
+    assert decompress(SNAPPY, compress(SNAPPY, b""), max_size=0) == b""
+
+
+@pytest.mark.parametrize("size", [-1, -(2**31), 1000, 2**31 - 1])
+def test_a_snappy_block_with_a_lying_size_is_refused(size: int) -> None:
+    framed = compress(SNAPPY, b"")
+    with pytest.raises(InvalidRecordError, match="snappy"):
+        decompress(SNAPPY, framed + struct.pack(">i", size) + snappy.compress(b"abc"), max_size=MEGABYTE)
+
+
+def test_a_snappy_block_that_promises_more_than_it_can_hold_is_refused_before_room_is_made() -> None:
+    lying = b"\xff\xff\xff\xff\x07" + b"\x00a"
+    with pytest.raises(InvalidRecordError, match="7 bytes that promise 2147483647"):
+        decompress(SNAPPY, lying, max_size=2**31 - 1)
+
+
+def test_lz4_is_written_as_java_writes_it() -> None:
+    frame = compress(LZ4, TEXT)
+    # Magic; version 1, independent blocks, no checksums, no content size; blocks of 64 KB; the right header checksum.
+    assert frame[:7].hex() == "04224d18604082"
+    info = lz4_frame.get_frame_info(frame)
+    assert (info["block_linked"], info["block_checksum"], info["content_checksum"]) == (False, False, False)
+
+
+@pytest.mark.parametrize("block_linked", [False, True])
+@pytest.mark.parametrize("block_checksum", [False, True])
+@pytest.mark.parametrize("content_checksum", [False, True])
+@pytest.mark.parametrize("store_size", [False, True])
+def test_lz4_frames_with_any_options_are_read(
+    block_linked: bool,  # noqa: FBT001 - parametrized
+    block_checksum: bool,  # noqa: FBT001 - parametrized
+    content_checksum: bool,  # noqa: FBT001 - parametrized
+    store_size: bool,  # noqa: FBT001 - parametrized
+) -> None:
+    frame = lz4_frame.compress(
+        TEXT,
+        block_linked=block_linked,
+        block_checksum=block_checksum,
+        content_checksum=content_checksum,
+        store_size=store_size,
+    )
+    assert decompress(LZ4, frame, max_size=len(TEXT)) == TEXT
+
+
+def test_what_follows_an_lz4_frame_is_ignored_as_in_java() -> None:
+    assert decompress(LZ4, compress(LZ4, b"one") + b"garbage", max_size=3) == b"one"
+
+
+def test_an_lz4_frame_larger_than_one_read_is_joined() -> None:
+    data = random.Random(4).randbytes(1000) * 9000
+    assert decompress(LZ4, compress(LZ4, data), max_size=len(data)) == data
+
+
+def test_zstd_frames_are_read_with_and_without_content_size_and_checksum() -> None:
+    for write_content_size in (True, False):
+        for write_checksum in (True, False):
+            compressor = zstandard.ZstdCompressor(write_content_size=write_content_size, write_checksum=write_checksum)
+            frame = compressor.compress(TEXT)
+            assert decompress(ZSTD, frame, max_size=len(TEXT)) == TEXT
+            with pytest.raises(InvalidRecordError, match="cut short"):
+                decompress(ZSTD, frame[:-1], max_size=len(TEXT))
+
+
+def test_zstd_frames_are_joined_over_skippable_ones_and_flushed_blocks() -> None:
+    stream = zstandard.ZstdCompressor().compressobj()
+    flushed = stream.compress(b"one ") + stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+    flushed += stream.compress(b"two ") + stream.flush()
+    skippable = b"\x5a\x2a\x4d\x18\x03\x00\x00\x00abc"
+    assert decompress(ZSTD, flushed + skippable + compress(ZSTD, b"three"), max_size=13) == b"one two three"
+    with pytest.raises(InvalidRecordError, match="cut short"):
+        decompress(ZSTD, flushed + skippable[:-1], max_size=13)
+
+
+def test_bytes_after_a_zstd_frame_that_start_no_frame_are_refused() -> None:
+    with pytest.raises(InvalidRecordError, match="zstd"):
+        decompress(ZSTD, compress(ZSTD, b"one") + b"garbage!", max_size=100)
+
+
+def test_a_zstd_frame_that_asks_for_a_huge_window_is_refused() -> None:
+    parameters = zstandard.ZstdCompressionParameters(window_log=30)
+    stream = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    frame = stream.compress(b"a") + stream.flush()
+    with pytest.raises(InvalidRecordError, match="memory"):
+        decompress(ZSTD, frame, max_size=100)

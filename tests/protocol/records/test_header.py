@@ -1,0 +1,135 @@
+"""F4: the 61 bytes of a v2 header, their attributes, and the two fields outside the CRC."""
+
+import os
+import subprocess
+import sys
+from importlib.machinery import PathFinder
+
+import pytest
+
+from minibroker_protocol.errors import DecodeError, UnsupportedCodecError
+from minibroker_protocol.records import (
+    HEADER,
+    NO_SEQUENCE,
+    RECORD_BATCH_OVERHEAD,
+    BatchHeader,
+    CompressionCodec,
+    NewRecord,
+    RecordBatch,
+    TimestampType,
+    build_batch,
+    compute_crc,
+    increment_sequence,
+    read_header,
+    stamp,
+)
+from minibroker_protocol.records.checksum import crc32c, load_crc32c
+
+FIELDS = BatchHeader(1, 49, 2, 2, 0xFFFFFFFF, 0, 3, 4, 5, 6, 7, 8, 9)
+
+
+def test_the_header_takes_61_bytes() -> None:
+    assert HEADER.size == RECORD_BATCH_OVERHEAD == 61
+
+
+def test_each_field_stands_where_the_format_says() -> None:
+    data = (
+        b"\x00\x00\x00\x00\x00\x00\x00\x01"  # base offset
+        b"\x00\x00\x00\x31"  # batch length
+        b"\x00\x00\x00\x02"  # partition leader epoch
+        b"\x02"  # magic
+        b"\xff\xff\xff\xff"  # crc, unsigned
+        b"\x00\x00"  # attributes
+        b"\x00\x00\x00\x03"  # last offset delta
+        b"\x00\x00\x00\x00\x00\x00\x00\x04"  # base timestamp
+        b"\x00\x00\x00\x00\x00\x00\x00\x05"  # max timestamp
+        b"\x00\x00\x00\x00\x00\x00\x00\x06"  # producer id
+        b"\x00\x07"  # producer epoch
+        b"\x00\x00\x00\x08"  # base sequence
+        b"\x00\x00\x00\x09"  # record count
+    )
+    assert read_header(data) == FIELDS
+    assert read_header(b"??" + data, 2) == FIELDS
+    assert HEADER.pack(*FIELDS) == data
+
+
+def test_a_header_knows_its_batchs_size_and_last_offset() -> None:
+    assert FIELDS.size_in_bytes == 61
+    assert FIELDS.last_offset == 4
+
+
+@pytest.mark.parametrize("size", [0, 12, 60])
+def test_a_header_cut_short_is_refused(size: int) -> None:
+    with pytest.raises(DecodeError, match=f"{size} of 61 bytes"):
+        read_header(bytes(size))
+    with pytest.raises(DecodeError, match=f"{size} of 61 bytes"):
+        read_header(bytes(size + 7), 7)
+
+
+@pytest.mark.parametrize("codec", list(CompressionCodec))
+def test_bits_0_to_2_are_the_codec(codec: CompressionCodec) -> None:
+    assert FIELDS._replace(attributes=codec.value).codec is codec
+    assert FIELDS._replace(attributes=codec.value | 0x38).codec is codec
+
+
+@pytest.mark.parametrize("codec_id", [5, 6, 7])
+def test_codecs_that_kafka_has_not_given_out_are_refused(codec_id: int) -> None:
+    with pytest.raises(UnsupportedCodecError, match=str(codec_id)):
+        _ = FIELDS._replace(attributes=codec_id).codec
+
+
+def test_bits_3_to_5_are_timestamp_type_transactional_and_control() -> None:
+    plain = FIELDS._replace(attributes=0x07)
+    assert (plain.timestamp_type, plain.is_transactional, plain.is_control) == (TimestampType.CREATE_TIME, False, False)
+    assert FIELDS._replace(attributes=0x08).timestamp_type is TimestampType.LOG_APPEND_TIME
+    assert FIELDS._replace(attributes=0x10).is_transactional
+    assert FIELDS._replace(attributes=0x20).is_control
+
+
+def test_producer_ids_start_at_zero() -> None:
+    assert not FIELDS._replace(producer_id=-1).has_producer_id
+    assert FIELDS._replace(producer_id=0).has_producer_id
+
+
+def test_sequence_numbers_wrap_to_zero_after_the_largest_int32() -> None:
+    top = 2**31 - 1
+    assert increment_sequence(top, 0) == top
+    assert increment_sequence(top, 1) == 0
+    assert increment_sequence(top - 1, 3) == 1
+    assert FIELDS._replace(base_sequence=top - 1, last_offset_delta=3).last_sequence == 1
+    assert FIELDS._replace(base_sequence=10, last_offset_delta=3).last_sequence == 13
+    assert FIELDS._replace(base_sequence=NO_SEQUENCE, last_offset_delta=3).last_sequence == NO_SEQUENCE
+
+
+def test_stamping_writes_base_offset_and_leader_epoch_and_leaves_the_crc_right() -> None:
+    batch = build_batch([NewRecord(b"key", b"value", 1)])
+    before = bytes(batch)
+    stamp(memoryview(batch), 2**40 + 5, 77)
+    header = read_header(batch)
+    assert (header.base_offset, header.partition_leader_epoch) == (2**40 + 5, 77)
+    assert batch[8:12] + batch[16:] == before[8:12] + before[16:]
+    RecordBatch(memoryview(batch)).check_crc()
+
+
+def test_the_crc_is_castagnolis_and_starts_at_the_attributes() -> None:
+    assert crc32c(b"123456789") == 0xE3069283
+    assert compute_crc(memoryview(bytes(21) + b"123456789")) == 0xE3069283
+
+
+def test_the_checksum_is_the_packages_own_when_its_compiled_module_is_not_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def not_found(*_: object) -> None:
+        return None
+
+    imported = sys.modules.get("crc32c") or __import__("crc32c")
+    monkeypatch.setattr(PathFinder, "find_spec", not_found)
+    assert load_crc32c() is imported.crc32c
+
+
+def test_importing_the_package_loads_no_codec_and_no_package_metadata() -> None:
+    heavy = ["lz4", "snappy", "zstandard", "zlib", "importlib.metadata", "minibroker_protocol.records.codecs"]
+    code = f"import sys, minibroker_protocol.records; print([name for name in {heavy} if name in sys.modules])"
+    environment = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

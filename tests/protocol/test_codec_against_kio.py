@@ -1,0 +1,79 @@
+"""The codec against kio, an independent implementation generated from Kafka's own message definitions.
+
+kio follows Kafka 4, which has dropped some old versions: those are held against golden bytes in `test_codec.py`.
+"""
+
+import importlib
+import io
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kio.serial import entity_reader, entity_writer
+
+from minibroker.dispatch import ROUTES
+from minibroker_protocol.codec import decode, encode
+from minibroker_protocol.schema import schema_of
+from tests.protocol.message_strategies import all_messages, message_class, messages
+
+
+def kio_class(cls: type[Any], version: int) -> type[Any] | None:
+    """Kio's class for the same message, or None where Kafka 4 has dropped the version."""
+    name, kind = re.fullmatch(r"(\w+?)(Request|Response)", cls.__name__).groups()  # type: ignore[union-attr]
+    package = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+    try:
+        module = importlib.import_module(f"kio.schema.{package}.v{version}.{kind.lower()}")
+    except ModuleNotFoundError:
+        return None
+    found: type[Any] = getattr(module, cls.__name__)
+    return found
+
+
+KNOWN_TO_BOTH = [(cls, version) for cls, version in all_messages() if kio_class(cls, version) is not None]
+
+
+def ids(pair: tuple[type[Any], int]) -> str:
+    return f"{pair[0].__name__}-v{pair[1]}"
+
+
+@pytest.mark.parametrize("pair", KNOWN_TO_BOTH, ids=ids)
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_kio_reads_what_we_write_and_writes_the_same_bytes(pair: tuple[type[Any], int], data: st.DataObject) -> None:
+    cls, version = pair
+    value = data.draw(messages(cls, version))
+    ours = bytearray()
+    encode(value, version, ours, [])
+    theirs = kio_class(cls, version)
+    assert theirs is not None
+    parsed, size = entity_reader(theirs)(bytes(ours), 0)
+    assert size == len(ours)
+    again = io.BytesIO()
+    entity_writer(theirs)(again, parsed)
+    assert again.getvalue() == bytes(ours)
+    assert decode(cls, memoryview(ours), version) == (value, len(ours))
+
+
+def test_nearly_every_served_version_is_known_to_kio() -> None:
+    unknown = {
+        (route.message, version)
+        for route in ROUTES
+        for version in range(route.first, route.last + 1)
+        if kio_class(message_class(route, "Request"), version) is None
+    }
+    assert unknown == {
+        *(("Produce", version) for version in (0, 1, 2)),
+        *(("CreateTopics", version) for version in (0, 1)),
+        ("ListOffsets", 0),
+        ("DeleteTopics", 0),
+    }
+
+
+def test_the_served_versions_are_declared() -> None:
+    for route in ROUTES:
+        for kind in ("Request", "Response"):
+            declared = schema_of(message_class(route, kind)).versions
+            assert route.first in declared
+            assert route.last in declared
