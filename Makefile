@@ -39,13 +39,13 @@ test: $(VENV)/.dev ## Run lint, then every test (ARGS: options of pytest)
 
 lint: $(VENV)/.dev ## Run ruff, mypy, pyright and import-linter; report all that fail
 	@failed=; \
-	check() { echo "== $$*"; $(VENV)/bin/"$$@" || failed="$$failed, $$1 $$2"; }; \
-	check ruff check --quiet; \
-	check ruff format --check --quiet; \
-	check mypy; \
-	check pyright --pythonpath $(VENV)/bin/python; \
-	check lint-imports; \
-	[ -z "$$failed" ] || { echo "lint failed: $${failed#, }" >&2; exit 1; }
+	check() { echo "== $$1"; shift; $(VENV)/bin/"$$@" || failed="$$failed $$1"; }; \
+	check "ruff: rules" ruff check --quiet --output-format concise; \
+	check "ruff: format" ruff format --check --quiet; \
+	check mypy mypy; \
+	check pyright pyright --pythonpath $(VENV)/bin/python; \
+	check import-linter lint-imports; \
+	[ -z "$$failed" ] || { echo "lint failed:$$failed" >&2; exit 1; }
 
 format: $(VENV)/.dev ## Format the code and mend what ruff can mend
 	@$(VENV)/bin/ruff check --quiet --fix-only
@@ -57,7 +57,7 @@ bench: $(VENV)/.dev ## Measure the broker beside its peers (ARGS=--help lists wh
 # The pages are staged in the layout of the repository, so that a link that works in the sources works on the site.
 docs: $(VENV)/.docs ## Build the documentation site into build/site; a broken link is an error
 	@rm -rf build/docs && mkdir -p build/docs
-	@cp -R *.md LICENSE docs examples build/docs/
+	@cp -R $(wildcard *.md LICENSE docs examples) build/docs/
 	@$(VENV)/bin/mkdocs build --strict --clean
 
 lock: $(VENV)/.lock ## Resolve requirements/*.txt again from pyproject.toml (ARGS=--upgrade takes newer versions)

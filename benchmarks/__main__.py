@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import FrameType
 
@@ -27,6 +27,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="less of everything: two minutes")
     parser.add_argument("--long", action="store_true", help="10 GB instead of 2 GB in the endurance measure")
     parser.add_argument("--rounds", type=int, metavar="N", help="rounds of the measures that run side by side")
+    parser.add_argument(
+        "--warm-ups", type=int, metavar="N", help="how often the hot paths are taken before rounds count"
+    )
     parser.add_argument("--only", metavar="NAME,...", help="only measures whose name begins with one of these")
     parser.add_argument("--peers", default=",".join(peers.PEERS), metavar="NAME,...", help="default: %(default)s")
     parser.add_argument("--kafka-libs", metavar="DIR", help="Apache Kafka's jars (default: $KAFKA_LIBS, else by Maven)")
@@ -40,6 +43,8 @@ def _arguments() -> argparse.Namespace:
         parser.error(f"no peer is called {', '.join(sorted(unknown))}; there are {', '.join(peers.PEERS)}")
     if arguments.rounds is not None and arguments.rounds < 1:
         parser.error("--rounds must be at least 1")
+    if arguments.warm_ups is not None and arguments.warm_ups < 0:
+        parser.error("--warm-ups must not be negative")
     arguments.measures = _chosen(arguments.only)
     if not arguments.measures:
         parser.error(f"no measure's name begins with {arguments.only}; --list shows them")
@@ -56,7 +61,9 @@ def _scale(arguments: argparse.Namespace) -> Scale:
     scale = QUICK if arguments.quick else STANDARD
     if arguments.long:
         scale = replace(scale, endurance_bytes=10_000_000_000)
-    return scale if arguments.rounds is None else replace(scale, rounds=arguments.rounds)
+    if arguments.rounds is not None:
+        scale = replace(scale, rounds=arguments.rounds)
+    return scale if arguments.warm_ups is None else replace(scale, warm_ups=arguments.warm_ups)
 
 
 def _end_like_ctrl_c(number: int, _: FrameType | None) -> None:
@@ -115,20 +122,25 @@ def _run(
 
         runner = Runner(kinds, measures, scale, step, work_dir)
         progress.update(task, total=runner.steps)
+        interrupted = False
         try:
             runner.run()
         except KeyboardInterrupt:
+            interrupted = True
             console.print("[yellow]interrupted: this is what was measured until then[/yellow]")
     names = [kind.name for kind in kinds]
-    report.show(console, measures, names, runner.results)
+    report.show(console, measures, names, runner.results, scale)
     about: dict[str, object] = {
         "seconds": round(time.time() - begin),
         "versions": peers.versions(),
         "load_average": os.getloadavg(),
         "command": sys.argv[1:],
+        "scale": asdict(scale),
         "not_measured": missing,
     }
     _write(console, measures, names, runner, about, begin)
+    if interrupted:
+        return 128 + signal.SIGINT
     return 1 if runner.results.failures else 0
 
 

@@ -45,7 +45,7 @@ def start(
     )
 
 
-def end(child: Child, grace: float = 15.0) -> None:
+def end(child: Child, grace: float = 8.0) -> None:
     """SIGTERM to the child's group, and SIGKILL if it is still there after `grace` seconds. Returns when it is gone."""
     if child.poll() is None:
         _signal_group(child, signal.SIGTERM)

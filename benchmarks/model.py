@@ -73,7 +73,8 @@ class Scale:
     idle_seconds: float
     idle_pings: int
     endurance_bytes: int
-    warm_up_bytes: int
+    warm_ups: int
+    """How often the warm-up is repeated; once is some hundred MB and ten thousand requests."""
     connections: int = 1_000
     partitions: int = 5_000
     session_partitions: int = 1_000
@@ -92,7 +93,7 @@ QUICK = Scale(
     idle_seconds=2.0,
     idle_pings=2_000,
     endurance_bytes=500_000_000,
-    warm_up_bytes=300_000_000,
+    warm_ups=1,
 )
 STANDARD = Scale(
     rounds=5,
@@ -107,7 +108,7 @@ STANDARD = Scale(
     idle_seconds=5.0,
     idle_pings=4_000,
     endurance_bytes=2_000_000_000,
-    warm_up_bytes=500_000_000,
+    warm_ups=4,
 )
 
 

@@ -35,7 +35,7 @@ def draw(stem: Path, measures: Sequence[Measure], peers: Sequence[str], results:
         figure
         for measure in measures
         for figure in measure.figures
-        if any(_advantages(figure, peer, results) for peer in others)
+        if any(_advantages(figure, peer, results) for peer in (others[:1] if SUBJECT in others else others))
     ]
     if not figures:
         return []
@@ -86,4 +86,13 @@ def _targets(axes: Axes, figures: Sequence[Figure]) -> None:
     rows = [(row, _better(figure, figure.ratio)) for row, figure in enumerate(figures) if figure.ratio]
     if rows:
         places, bounds = zip(*rows, strict=True)
-        axes.scatter(bounds, places, marker="|", s=120, linewidths=2, color=_TARGET_COLOUR, label="target", zorder=3)
+        axes.scatter(
+            bounds,
+            places,
+            marker="|",
+            s=120,
+            linewidths=2,
+            color=_TARGET_COLOUR,
+            label="target for minibroker",
+            zorder=3,
+        )

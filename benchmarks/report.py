@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from benchmarks.model import Figure, Measure
+from benchmarks.model import Figure, Measure, Scale
 from benchmarks.peers import REFERENCE, MinibrokerPeer
 from benchmarks.runner import Results
 
@@ -66,18 +66,26 @@ def _cell(measure: Measure, figure: Figure, peer: str, results: Results) -> str:
     return _number(results.median(figure.key, peer), figure) + mark
 
 
-def show(console: Console, measures: Sequence[Measure], peers: Sequence[str], results: Results) -> None:
+def show(console: Console, measures: Sequence[Measure], peers: Sequence[str], results: Results, scale: Scale) -> None:
     console.print(table(measures, peers, results))
     if results.client_bound:
         console.print("* the client's thread used a whole CPU: the broker may be faster than this")
     if any(measure.when == "round" for measure in measures):
-        console.print(
-            "Each running peer was warmed up before it counted; CPU s/GB is the figure that survives a noisy machine."
-        )
+        console.print(f"{scale.rounds} rounds; {_warmth(scale)}. CPU s/GB is the figure that survives a noisy machine.")
     for note in results.notes:
         console.print(f"[yellow]{escape(note)}[/yellow]")
     for failure in results.failures:
         console.print(f"[red]FAILED[/red] {escape(failure)}", highlight=False)
+
+
+def _warmth(scale: Scale) -> str:
+    if not scale.warm_ups:
+        return "no warm-up: a JVM is measured as a test suite meets it"
+    requests = 10_000 * scale.warm_ups
+    amounts = (
+        f"{0.7 * scale.warm_ups:.1f} GB produced, {0.8 * scale.warm_ups:.1f} GB fetched, {requests:,} requests in turn"
+    )
+    return f"warmed up first, uncounted, by {amounts}, {2 * scale.warm_ups} s of pipelined ones"
 
 
 def write_json(path: Path, measures: Sequence[Measure], results: Results, about: dict[str, object]) -> None:

@@ -57,7 +57,7 @@ class Runner:
     @property
     def steps(self) -> int:
         repeats = {"round": self.scale.rounds, "start": self.scale.starts + 1, "once": 1}
-        warm_ups = any(measure.when == "round" for measure in self.measures)
+        warm_ups = self.scale.warm_ups > 0 and any(measure.when == "round" for measure in self.measures)
         return len(self.peers) * (sum(repeats[measure.when] for measure in self.measures) + warm_ups)
 
     def run(self) -> None:
@@ -96,7 +96,7 @@ class Runner:
         if not measures:
             return
         with _running(self.peers, self.work_dir) as running:
-            for peer in running:
+            for peer in running if self.scale.warm_ups else []:
                 self.step(f"warm-up: {peer.name}")
                 self._warm_up(peer)
             for number in range(self.scale.rounds):
@@ -127,19 +127,25 @@ class Runner:
 
     def _warm_up(self, peer: Peer) -> None:
         """Takes each hot path often enough that a JVM has compiled it: hundreds of MB, ten thousand requests."""
-        bench, size = self._bench(peer), self.scale.warm_up_bytes
+        bench = self._bench(peer)
         try:
-            topic = bench.topic(4)
-            bench.client("raw.produce", topic=topic, record_size=1_024, total_bytes=size)
-            bench.client("raw.fetch", topic=topic, max_bytes=1024 * 1024, total_bytes=size)
-            bench.client("raw.produce", topic=topic, record_size=100, total_bytes=size // 2)
-            bench.client("librdkafka.produce", topic=topic, record_size=1_024, total_bytes=size // 4)
-            bench.client("raw.ping_pong", topic=topic, count=10_000)
-            bench.client("raw.pipelined", topic=topic, partitions=4, seconds=self.scale.pipelined_seconds)
-            bench.client("librdkafka.tail_latency", topic=topic, count=self.scale.tail_records, seconds=1.0)
-            bench.delete_topics()
+            for _ in range(self.scale.warm_ups):
+                _take_hot_paths(bench)
         except (ClientError, WireError, OSError) as error:
             self.results.failures.append(f"warm-up: {peer.name}: {error}")
+
+
+def _take_hot_paths(bench: Bench) -> None:
+    """Takes every path that the rounds measure, so that a JVM has compiled it."""
+    topic = bench.topic(4)
+    bench.client("raw.produce", topic=topic, record_size=1_024, total_bytes=400_000_000)
+    bench.client("raw.fetch", topic=topic, max_bytes=1024 * 1024, total_bytes=800_000_000)
+    bench.client("raw.produce", topic=topic, record_size=100, total_bytes=200_000_000)
+    bench.client("librdkafka.produce", topic=topic, record_size=1_024, total_bytes=100_000_000)
+    bench.client("raw.ping_pong", topic=topic, count=10_000)
+    bench.client("raw.pipelined", topic=topic, partitions=4, seconds=2.0)
+    bench.client("librdkafka.tail_latency", topic=topic, count=1_000, seconds=1.0)
+    bench.delete_topics()
 
 
 def _failed(results: Results, measure: Measure, peer: str, error: Exception) -> None:

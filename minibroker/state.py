@@ -47,8 +47,7 @@ class BrokerState:
         self.fetch_max_bytes = config.integer("fetch.max.bytes")
 
     def close(self) -> None:
-        """Close all logs and files."""
+        """Close all logs."""
         self.writes.commit()
         self.topics.save()
         self.topics.close()
-        self.files.close()

@@ -320,7 +320,7 @@ def _read_state(path: str) -> dict[str, Any] | None:
         return None
     except ValueError as error:
         raise TopicsFileError(f"{path} is not JSON: {error}") from None
-    if not isinstance(state, dict) or state.get("version") != _FILE_VERSION:
+    if state.get("version") != _FILE_VERSION:
         raise TopicsFileError(f"{path} is no topics file of version {_FILE_VERSION}")
     return state
 

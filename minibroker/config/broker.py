@@ -88,10 +88,11 @@ class BrokerConfig(ConfigValues):
     """The broker's configuration: what was given, and Kafka's defaults for the rest.
 
     `given` is the text of every known key that was set, `unknown` that of every other; Kafka warns of those and goes
-    on. `topic_defaults` is what each topic key is on a topic that does not override it.
+    on. `topic_defaults` is what each topic key is on a topic that does not override it, `topic_entries` the same as
+    entries, empty until a topic is first asked for its own.
     """
 
-    __slots__ = ("given", "topic_defaults", "unknown")
+    __slots__ = ("given", "topic_defaults", "topic_entries", "unknown")
 
     def __init__(self, given: dict[str, str], unknown: dict[str, str]) -> None:
         values = {name: key.default for name, key in BROKER_KEYS.items()}
@@ -104,6 +105,7 @@ class BrokerConfig(ConfigValues):
         self.unknown = unknown
         self.topic_defaults = {name: _topic_default(key, values) for name, key in TOPIC_KEYS.items()}
         self.topic_defaults.update(timestamp_limits(self.topic_defaults))
+        self.topic_entries: list[ConfigEntry] = []
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> "BrokerConfig":

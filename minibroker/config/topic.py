@@ -35,6 +35,14 @@ class TopicConfig(ConfigValues):
         self._reported = reported
         self.broker = broker
 
+    def entries(self) -> list[ConfigEntry]:
+        """Tell the whole configuration, in the order of the table."""
+        # Every answer to CreateTopics has them, so what topics share is worked out once.
+        shared = self.broker.topic_entries
+        if not shared:
+            shared.extend(TopicConfig(self.broker, {}).entry(name) for name in self.keys)
+        return [self.entry(told.name) if told.name in self.overrides else told for told in shared]
+
     def value_text(self, name: str) -> str | None:
         """Write the value as DescribeConfigs shows it; None for null and for passwords."""
         return self.keys[name].text(self._reported[name])

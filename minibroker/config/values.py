@@ -90,12 +90,14 @@ class ConfigValues:
         kind = "null" if self._values[name] is None else self.keys[name].type.name
         return TypeError(f"{name} is {kind}, ask for it with another getter")
 
+    def entry(self, name: str) -> ConfigEntry:
+        """Tell the value of one key and where it came from."""
+        is_sensitive = self.keys[name].type is ConfigType.PASSWORD
+        return ConfigEntry(name, self.value_text(name), self.value_source(name), is_sensitive)
+
     def entries(self) -> list[ConfigEntry]:
         """Tell the whole configuration, in the order of the table."""
-        return [
-            ConfigEntry(name, self.value_text(name), self.value_source(name), key.type is ConfigType.PASSWORD)
-            for name, key in self.keys.items()
-        ]
+        return [self.entry(name) for name in self.keys]
 
     def value_text(self, name: str) -> str | None:
         """Write the value as DescribeConfigs shows it; None for null and for passwords."""

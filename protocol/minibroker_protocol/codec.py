@@ -76,7 +76,7 @@ def encode(value: object, version: int, out: bytearray, splices: Splices) -> Non
         codec_for(cls, version).encode(value, out, splices)
     except ProtocolError as error:
         raise EncodeError(f"{cls.__name__} v{version}: {error}") from error
-    except (struct.error, TypeError, AttributeError) as error:
+    except (struct.error, TypeError, AttributeError, UnicodeEncodeError) as error:
         raise EncodeError(f"{cls.__name__} v{version}: {error}") from error
 
 

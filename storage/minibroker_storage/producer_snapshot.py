@@ -4,6 +4,7 @@ from struct import Struct, error
 from typing import Final, NamedTuple
 
 from minibroker_protocol.records.checksum import crc32c
+from minibroker_protocol.records.header import INT32_MAX
 from minibroker_storage.errors import CorruptSnapshotError
 
 NUM_BATCHES_TO_RETAIN: Final = 5
@@ -100,4 +101,4 @@ def _entry(fields: tuple[int, ...]) -> tuple[int, ProducerStateEntry]:
 
 def first_sequence(last_sequence: int, offset_delta: int) -> int:
     """The first sequence number of a batch by its last one; below 0 lies 2**31 - 1."""
-    return (last_sequence - offset_delta) & 0x7FFFFFFF
+    return (last_sequence - offset_delta) & INT32_MAX

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from minibroker_protocol.records import BatchHeader, RecordBatch
+from minibroker_protocol.records.header import CONTROL_FLAG, INT32_MAX, TRANSACTIONAL_FLAG
 from minibroker_storage.checkpoints import read_file
 from minibroker_storage.errors import (
     CorruptSnapshotError,
@@ -29,9 +30,6 @@ from minibroker_storage.producer_snapshot import (
 
 __all__ = ["BatchMetadata", "ProducerStateEntry", "ProducerStateManager"]
 
-_SEQUENCE_MASK: Final = 0x7FFFFFFF
-_TRANSACTIONAL_FLAG: Final = 0x10
-_CONTROL_FLAG: Final = 0x20
 _KEPT_BEFORE_APPEND: Final = NUM_BATCHES_TO_RETAIN - 1
 _MARKER_VALUE: Final = Struct(">hi")
 
@@ -88,10 +86,10 @@ class ProducerStateManager:
         entry = self._producers.get(header.producer_id)
         if entry is None:
             return None
-        in_transaction = header.attributes & _TRANSACTIONAL_FLAG or entry.current_txn_first_offset < 0
+        in_transaction = header.attributes & TRANSACTIONAL_FLAG or entry.current_txn_first_offset < 0
         if entry.producer_epoch == header.producer_epoch:
             batches = entry.batches
-            if batches and in_transaction and header.base_sequence == (batches[-1].last_sequence + 1) & _SEQUENCE_MASK:
+            if batches and in_transaction and header.base_sequence == (batches[-1].last_sequence + 1) & INT32_MAX:
                 return None
             if from_client:
                 first, last = header.base_sequence, header.last_sequence
@@ -99,7 +97,7 @@ class ProducerStateManager:
                     if batch.first_sequence == first and batch.last_sequence == last:
                         return batch
         self._refuse_unless_next(header, entry, from_client=from_client)
-        if not in_transaction and not header.attributes & _CONTROL_FLAG:
+        if not in_transaction and not header.attributes & CONTROL_FLAG:
             raise InvalidTxnStateError(f"producer {header.producer_id}: a batch outside of its open transaction")
         return None
 
@@ -116,14 +114,14 @@ class ProducerStateManager:
         producer_id, epoch, sequence = header.producer_id, header.producer_epoch, header.base_sequence
         if epoch < entry.producer_epoch:
             raise InvalidProducerEpochError(f"producer {producer_id}: epoch {epoch} after {entry.producer_epoch}")
-        if not from_client or header.attributes & _CONTROL_FLAG:
+        if not from_client or header.attributes & CONTROL_FLAG:
             return
         if epoch > entry.producer_epoch:
             if sequence:
                 raise OutOfOrderSequenceError(
                     f"producer {producer_id}: sequence {sequence} begins epoch {epoch}, which follows {entry.producer_epoch}"
                 )
-        elif sequence != (entry.last_sequence + 1) & _SEQUENCE_MASK:
+        elif sequence != (entry.last_sequence + 1) & INT32_MAX:
             raise OutOfOrderSequenceError(
                 f"producer {producer_id}: sequence {sequence} after {entry.last_sequence} in epoch {epoch}"
             )
@@ -136,19 +134,19 @@ class ProducerStateManager:
         producer_id = header.producer_id
         old = self._producers.get(producer_id)
         self._undo.append((producer_id, old))
-        if header.attributes & _CONTROL_FLAG:
+        if header.attributes & CONTROL_FLAG:
             self._producers[producer_id] = _after_marker(header, old, batch)
             return
         delta = header.last_offset_delta
         sequence = header.base_sequence
         added = BatchMetadata(
             sequence,
-            (sequence + delta) & _SEQUENCE_MASK if sequence >= 0 else sequence,
+            (sequence + delta) & INT32_MAX if sequence >= 0 else sequence,
             base_offset + delta,
             delta,
             header.max_timestamp,
         )
-        transactional = header.attributes & _TRANSACTIONAL_FLAG
+        transactional = header.attributes & TRANSACTIONAL_FLAG
         if old is None:
             self._producers[producer_id] = ProducerStateEntry(
                 header.producer_epoch,

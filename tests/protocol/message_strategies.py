@@ -69,5 +69,7 @@ def _single(kind: Any, name: str, version: int, top: type[Any]) -> st.SearchStra
         return _TEXT
     if kind in {p.BYTES, p.RECORDS}:
         return _BYTES
-    bits = 8 * struct.calcsize(">" + kind.fmt)
-    return st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    if kind is p.FLOAT64:
+        return st.floats(allow_nan=False)
+    bits = {p.VARINT: 32, p.VARLONG: 64}.get(kind) or 8 * struct.calcsize(">" + kind.fmt)
+    return st.integers(0, 2**bits - 1) if kind.fmt.isupper() else st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)

@@ -1,0 +1,396 @@
+"""Every line of Python's own standard library through the broker and back, and again after a restart and a kill -9.
+
+About 700,000 lines are produced by a `KafkaProducer` with its default settings to a topic of four partitions, each
+line one record, keyed by the name of its file. A `KafkaConsumer` reads them back and holds each against the source:
+byte for byte and, within its file, in order. Then the broker is stopped and started again on the same data directory
+and everything is read again by a new consumer; then once more after the broker was killed with SIGKILL.
+
+    pip install minibroker kafka-python
+    python examples/stdlib_roundtrip.py                                # about two minutes
+    python examples/stdlib_roundtrip.py --limit 20000                  # a few seconds
+    python examples/stdlib_roundtrip.py --bootstrap 127.0.0.1:9092     # a broker that runs already: no restarts
+
+Exit status 1 if a single line is missing, repeated, changed or out of order. Lines are compared as they come, so that
+at any time only a handful of files is held in memory.
+"""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+from kafka import (  # type: ignore[import-untyped]  # kafka-python ships no types
+    KafkaAdminClient,
+    KafkaConsumer,
+    KafkaProducer,
+    TopicPartition,
+)
+
+PARTITIONS = 4
+UPDATE_EVERY = 5_000
+"""Lines between two updates of the progress line."""
+UNACKNOWLEDGED = 50_000
+"""Lines that the producer may be ahead of the broker: its own buffer has no bound."""
+PATIENCE_SECONDS = 30.0
+"""How long a read may go without a single record before the rest counts as missing."""
+SHOWN = 10
+"""Differences that are printed one by one; all of them are counted."""
+
+
+class RoundTripError(Exception):
+    """The round trip cannot go on: the broker did not start, or refused a record."""
+
+
+class Source:
+    """The lines of the standard library's .py files, or the first `limit` of them.
+
+    `counts` is filled while `lines` runs: how many lines of each file were handed out.
+    """
+
+    def __init__(self, limit: int | None = None) -> None:
+        self.root = sysconfig.get_path("stdlib")
+        self.counts: dict[str, int] = {}
+        self._limit = limit
+
+    def lines(self) -> Iterator[tuple[str, bytes]]:
+        """(name of the file, line with its end), file after file."""
+        left = sys.maxsize if self._limit is None else self._limit
+        for name in self._names():
+            lines = self._read(name)[:left]
+            left -= len(lines)
+            if lines:
+                self.counts[name] = len(lines)
+            for line in lines:
+                yield name, line
+
+    def lines_of(self, name: str) -> list[bytes]:
+        """What `lines` handed out of one file."""
+        return self._read(name)[: self.counts[name]]
+
+    @property
+    def total(self) -> int:
+        """How many lines were handed out."""
+        return sum(self.counts.values())
+
+    def _names(self) -> Iterator[str]:
+        for directory, subdirectories, files in os.walk(self.root):
+            subdirectories[:] = sorted(set(subdirectories) - {"site-packages", "dist-packages", "__pycache__"})
+            for file in sorted(files):
+                if file.endswith(".py"):
+                    yield os.path.relpath(os.path.join(directory, file), self.root)
+
+    def _read(self, name: str) -> list[bytes]:
+        with open(os.path.join(self.root, name), "rb") as file:
+            return file.readlines()
+
+
+class FileCheck:
+    """Holds the records of one file, as they come, against its lines."""
+
+    def __init__(self, lines: list[bytes]) -> None:
+        self._lines = lines
+        self._next = 0
+        self._skipped: set[int] = set()
+
+    def take(self, value: bytes | None) -> str | None:
+        """Compare the next record. None if it is the next line, otherwise what is wrong with it."""
+        if self._next < len(self._lines) and value == self._lines[self._next]:
+            self._next += 1
+            return None
+        for index in range(self._next + 1, len(self._lines)):
+            if value == self._lines[index]:  # those between are missing, unless they come later
+                self._skipped.update(range(self._next, index))
+                self._next = index + 1
+                return None
+        for index in sorted(self._skipped):
+            if value == self._lines[index]:
+                self._skipped.remove(index)
+                return "out of order"
+        if value in self._lines[: self._next]:
+            return "repeated"
+        self._next = min(self._next + 1, len(self._lines))
+        return "changed"
+
+    @property
+    def missing(self) -> int:
+        """How many lines have not come so far."""
+        return len(self._lines) - self._next + len(self._skipped)
+
+
+@dataclass
+class Verdict:
+    """What a consumer saw, and how it differs from the source."""
+
+    records: int = 0
+    seconds: float = 0.0
+    differences: Counter[str] = field(default_factory=Counter)
+    examples: list[str] = field(default_factory=list)
+
+    @property
+    def identical(self) -> bool:
+        """Whether every line came back, unchanged, once and in order."""
+        return not self.differences
+
+    def add(self, kind: str, where: str, count: int = 1) -> None:
+        """Count differences of one kind, and keep the first few for the report."""
+        self.differences[kind] += count
+        if len(self.examples) < SHOWN:
+            self.examples.append(f"{kind}: {where}")
+
+
+class Verifier:
+    """Holds records from any number of partitions against the source; only files that are under way are in memory."""
+
+    def __init__(self, source: Source) -> None:
+        self.verdict = Verdict()
+        self._source = source
+        self._open: dict[str, FileCheck] = {}
+        self._complete: set[str] = set()
+        self._partitions: dict[str, int] = {}
+
+    def take(self, key: bytes | None, value: bytes | None, partition: int, offset: int) -> None:
+        """Check one record; records of one partition come in the order of their offsets."""
+        self.verdict.records += 1
+        name = os.fsdecode(key or b"")
+        where = f"{name or 'a record without a key'} at partition {partition}, offset {offset}: {value!r:.100}"
+        if self._partitions.setdefault(name, partition) != partition:
+            self.verdict.add("in a second partition", where)
+        if name in self._complete:
+            self.verdict.add("repeated", where)
+            return
+        check = self._open.get(name)
+        if check is None:
+            if name not in self._source.counts:
+                self.verdict.add("of no file", where)
+                return
+            check = self._open[name] = FileCheck(self._source.lines_of(name))
+        difference = check.take(value)
+        if difference:
+            self.verdict.add(difference, where)
+        if not check.missing:
+            del self._open[name]
+            self._complete.add(name)
+
+    def finish(self) -> Verdict:
+        """The verdict, when no more records come."""
+        for name, check in self._open.items():
+            self.verdict.add("missing", f"{check.missing} lines of {name}", check.missing)
+        for name in self._source.counts.keys() - self._complete - self._open.keys():
+            self.verdict.add("missing", f"all of {name}", self._source.counts[name])
+        return self.verdict
+
+
+class Progress:
+    """One line that is rewritten in place; on something other than a terminal, only how it ended."""
+
+    def __init__(self, what: str, total: int | None) -> None:
+        self._what = what
+        self._total = total
+        self._start = time.monotonic()
+        self._next = UPDATE_EVERY
+        self._terminal = sys.stdout.isatty()
+
+    @property
+    def seconds(self) -> float:
+        """Since the beginning."""
+        return time.monotonic() - self._start
+
+    def show(self, lines: int) -> None:
+        """Show how far it is, not too often."""
+        if not self._terminal or lines < self._next:
+            return
+        self._next = lines + UPDATE_EVERY
+        share = f" ({lines / self._total:.0%})" if self._total else ""
+        print(f"\r\x1b[2K{self._what}: {lines:,} lines{share}, {lines / self.seconds:,.0f}/s", end="", flush=True)
+
+    def finish(self, lines: int, outcome: str) -> None:
+        """Replace the line by its last state."""
+        rate = lines / max(self.seconds, 1e-9)
+        start = "\r\x1b[2K" if self._terminal else ""
+        print(f"{start}{self._what}: {lines:,} lines in {self.seconds:.1f} s, {rate:,.0f} lines/s, {outcome}")
+
+
+class BrokerProcess:
+    """`minibroker serve` as a child process on one port and one data directory, however often it is started."""
+
+    def __init__(self, data_dir: str) -> None:
+        self.bootstrap = "127.0.0.1:0"  # a free port at the first start, the same one later
+        self._data_dir = data_dir
+        self._child: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        """Start and wait for the line that says that clients can connect. RoundTripError if it does not come."""
+        command = [
+            sys.executable,
+            "-m",
+            "minibroker",
+            "serve",
+            "--listen",
+            self.bootstrap,
+            "--data-dir",
+            self._data_dir,
+        ]
+        self._child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self._child.stdout is not None
+        ready = self._child.stdout.readline()
+        words = dict(word.split("=", 1) for word in ready.split() if "=" in word)
+        if "bootstrap" not in words:
+            self.stop(signal.SIGKILL)
+            raise RoundTripError(f"the broker did not start: {ready or 'it ended without a word'}")
+        self.bootstrap = words["bootstrap"]
+
+    def stop(self, number: signal.Signals) -> int:
+        """Send the signal and wait for the end. Returns the exit status; negative for a signal's number."""
+        assert self._child is not None
+        self._child.send_signal(number)
+        status = self._child.wait(timeout=60)
+        assert self._child.stdout is not None
+        self._child.stdout.close()
+        self._child = None
+        return status
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._child is not None:
+            self.stop(signal.SIGKILL)
+
+
+def produce(bootstrap: str, topic: str, source: Source) -> None:
+    """Produce all lines; returns when the broker has acknowledged them all. RoundTripError if it refused one."""
+    progress = Progress("produced", None)
+    refused: list[BaseException] = []
+    size = 0
+    lines = 0
+    # Every setting but the address is the client's default: an idempotent producer, all acknowledgements.
+    producer = KafkaProducer(bootstrap_servers=bootstrap)
+    try:
+        for lines, (name, line) in enumerate(source.lines(), start=1):
+            producer.send(topic, key=os.fsencode(name), value=line).add_errback(refused.append)
+            size += len(line)
+            progress.show(lines)
+            if lines % UNACKNOWLEDGED == 0:
+                producer.flush()
+        producer.flush()
+    finally:
+        producer.close()
+    if refused:
+        raise RoundTripError(f"{len(refused)} lines were refused, the first with {refused[0]!r}")
+    progress.finish(lines, f"{size / 1e6:.1f} MB from {len(source.counts):,} files, all acknowledged")
+
+
+def verify(bootstrap: str, topic: str, source: Source, when: str) -> Verdict:
+    """Read everything with a new consumer and compare it with the source."""
+    progress = Progress(f"read {when}", source.total)
+    verifier = Verifier(source)
+    records = 0
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap)
+    try:
+        partitions = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
+        consumer.assign(partitions)
+        consumer.seek_to_beginning()
+        left = sum(consumer.end_offsets(partitions).values())
+        heard = time.monotonic()
+        while left > 0 and time.monotonic() - heard < PATIENCE_SECONDS:
+            for batch in consumer.poll(timeout_ms=1_000, max_records=UPDATE_EVERY).values():
+                heard = time.monotonic()
+                for record in batch:
+                    verifier.take(record.key, record.value, record.partition, record.offset)
+                records += len(batch)
+                left -= len(batch)
+            progress.show(records)
+    finally:
+        consumer.close()
+    verdict = verifier.finish()
+    verdict.seconds = progress.seconds
+    differences = ", ".join(f"{count:,} {kind}" for kind, count in verdict.differences.items())
+    progress.finish(records, differences or "all identical and in order")
+    for example in verdict.examples:
+        print(f"  {example}")
+    return verdict
+
+
+def create_topic(bootstrap: str, topic: str) -> None:
+    """Create the topic of four partitions and wait until clients see it."""
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    try:
+        admin.create_topics({topic: {"num_partitions": PARTITIONS, "replication_factor": 1}}, wait_for_metadata=True)
+    finally:
+        admin.close()
+
+
+def delete_topic(bootstrap: str, topic: str) -> None:
+    """Leave nothing behind in a broker that is not ours."""
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    try:
+        admin.delete_topics([topic])
+    finally:
+        admin.close()
+
+
+def with_own_broker(source: Source, topic: str) -> list[Verdict]:
+    """The whole round trip on a broker started here, with a restart and a kill."""
+    with tempfile.TemporaryDirectory(prefix="stdlib-roundtrip-") as data_dir, BrokerProcess(data_dir) as broker:
+        create_topic(broker.bootstrap, topic)
+        produce(broker.bootstrap, topic, source)
+        verdicts = [verify(broker.bootstrap, topic, source, "back")]
+        status = broker.stop(signal.SIGTERM)
+        if status != 0:
+            raise RoundTripError(f"the broker ended with status {status} on SIGTERM")
+        broker.start()
+        verdicts.append(verify(broker.bootstrap, topic, source, "after a restart"))
+        broker.stop(signal.SIGKILL)
+        broker.start()
+        verdicts.append(verify(broker.bootstrap, topic, source, "after kill -9"))
+        broker.stop(signal.SIGTERM)
+    return verdicts
+
+
+def with_running_broker(bootstrap: str, source: Source, topic: str) -> list[Verdict]:
+    """The round trip without restarts on a broker that somebody else runs."""
+    create_topic(bootstrap, topic)
+    try:
+        produce(bootstrap, topic, source)
+        return [verify(bootstrap, topic, source, "back")]
+    finally:
+        delete_topic(bootstrap, topic)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run it; 0 if every line came back each time."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="use the broker that runs there; no restarts then")
+    parser.add_argument("--limit", metavar="N", type=int, help="only the first N lines")
+    options = parser.parse_args(arguments)
+    source = Source(options.limit)
+    topic = f"stdlib-{uuid.uuid4().hex[:8]}"
+    print(f"{source.root}: every line to {topic}, {PARTITIONS} partitions")
+    try:
+        if options.bootstrap:
+            verdicts = with_running_broker(options.bootstrap, source, topic)
+        else:
+            verdicts = with_own_broker(source, topic)
+    except RoundTripError as error:
+        print(f"FAILED: {error}")
+        return 1
+    failed = sum(not verdict.identical for verdict in verdicts)
+    if failed or not source.total:
+        print(f"FAILED: {failed} of {len(verdicts)} times the lines that came back were not those of the source")
+        return 1
+    print(f"OK: {source.total:,} lines of {len(source.counts):,} files came back identical, {len(verdicts)} times")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

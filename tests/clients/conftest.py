@@ -1,0 +1,52 @@
+"""The clients, what they talk to, and a topic for each test."""
+
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.clients.aiokafka_client import Aiokafka
+from tests.clients.contract import Client
+from tests.clients.kafka_python_client import KafkaPython
+from tests.clients.librdkafka_client import Librdkafka
+if TYPE_CHECKING:
+    from minibroker import Broker
+
+CLIENTS: dict[str, type[Client]] = {"kafka-python": KafkaPython, "librdkafka": Librdkafka, "aiokafka": Aiokafka}
+"""Every test that takes `client` runs once for each of them."""
+
+
+@pytest.fixture
+def bootstrap(request: pytest.FixtureRequest) -> str:
+    """Where clients connect: a broker inside this process, or the Kafka of --kafka."""
+    given: str | None = request.config.getoption("--kafka")
+    if given is not None:
+        return given
+    broker: "Broker" = request.getfixturevalue("broker")
+    return broker.bootstrap_servers
+
+
+@pytest.fixture(params=CLIENTS)
+def client(request: pytest.FixtureRequest, bootstrap: str) -> Client:
+    return CLIENTS[request.param](bootstrap)
+
+
+@pytest.fixture
+def every_client(bootstrap: str) -> list[Client]:
+    return [kind(bootstrap) for kind in CLIENTS.values()]
+
+
+@pytest.fixture
+def topic() -> str:
+    """A name that no other test uses; nobody has created the topic."""
+    return f"topic-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def data_dir(request: pytest.FixtureRequest) -> Path:
+    """Where the broker of `bootstrap` keeps its logs."""
+    if request.config.getoption("--kafka") is not None:
+        pytest.skip("the data directory of --kafka is not known")
+    broker: "Broker" = request.getfixturevalue("broker")
+    return Path(broker.data_dir)

@@ -1,0 +1,104 @@
+"""What the tests ask of a client, whichever it is; one adapter per client makes its own calls out of it.
+
+Every call opens its client and closes it again, so that nothing hides in a client's caches, sessions or buffers.
+"""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+TIMEOUT = 30.0
+"""Seconds after which anything that should have happened counts as failed."""
+
+Acks: TypeAlias = Literal["all", "1", "0"]
+Compression: TypeAlias = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+Headers: TypeAlias = tuple[tuple[str, bytes], ...]
+
+
+class Message(NamedTuple):
+    """What is produced. `timestamp` is in ms; None is now."""
+
+    value: bytes | None
+    key: bytes | None = None
+    headers: Headers = ()
+    timestamp: int | None = None
+    partition: int = 0
+
+
+class Record(NamedTuple):
+    """What is consumed. `timestamp` is in ms."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+class RefusedError(Exception):
+    """The broker answered with an error; `code` is Kafka's number for it."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(f"{code}: {text}")
+        self.code = code
+
+
+class Client(ABC):
+    """One Kafka client library."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+
+    @abstractmethod
+    def produce(
+        self,
+        topic: str,
+        messages: Sequence[Message],
+        *,
+        compression: Compression = "none",
+        acks: Acks = "all",
+        idempotent: bool = False,
+    ) -> list[int]:
+        """Produce in order with one producer; messages may be up to 4 MiB.
+
+        Returns their offsets, which nobody knows with acks 0. RefusedError if the broker refuses one.
+        """
+
+    @abstractmethod
+    def consume(self, topic: str, count: int, *, partition: int = 0, start: int | None = None) -> list[Record]:
+        """The first `count` records from offset `start`, or from the beginning.
+
+        An offset out of range starts again from the earliest one. AssertionError if they do not come in time.
+        """
+
+    @abstractmethod
+    def watermarks(self, topic: str, partition: int = 0) -> tuple[int, int]:
+        """(earliest offset, end offset)."""
+
+    @abstractmethod
+    def offset_for_time(self, topic: str, timestamp: int, partition: int = 0) -> int | None:
+        """The offset of the first record with a timestamp at or after `timestamp`, or None."""
+
+    @abstractmethod
+    def topics(self) -> dict[str, int]:
+        """The number of partitions of every topic there is."""
+
+    @abstractmethod
+    def create_topic(self, topic: str, partitions: int) -> None:
+        """Create a topic with one replica. RefusedError if the broker refuses."""
+
+    @abstractmethod
+    def delete_topic(self, topic: str) -> None:
+        """Delete a topic. RefusedError if the broker refuses."""
+
+    @abstractmethod
+    def create_partitions(self, topic: str, total: int) -> None:
+        """Give a topic more partitions. RefusedError if the broker refuses."""
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    """Ask again until it is so; the asking itself (a client's round trip) is the only pause. AssertionError if never."""
+    deadline = time.monotonic() + TIMEOUT
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"

@@ -1,0 +1,132 @@
+"""kafka-python."""
+
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # it loads its schemas in a way that Python 3.11 deprecates
+    from kafka import (  # type: ignore[import-untyped]  # it ships no types
+        KafkaAdminClient,
+        KafkaConsumer,
+        KafkaProducer,
+        TopicPartition,
+    )
+    from kafka.errors import KafkaError  # type: ignore[import-untyped]  # it ships no types
+
+from tests.clients.contract import TIMEOUT, Acks, Client, Compression, Message, Record, RefusedError
+
+__all__ = ["KafkaAdminClient", "KafkaConsumer", "KafkaProducer", "KafkaPython", "TopicPartition"]
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    try:
+        yield
+    except KafkaError as error:
+        raise RefusedError(error.errno, repr(error)) from error
+
+
+class KafkaPython(Client):
+    """Its producer is idempotent unless told otherwise; its network runs on a thread of its own."""
+
+    def produce(
+        self,
+        topic: str,
+        messages: Sequence[Message],
+        *,
+        compression: Compression = "none",
+        acks: Acks = "all",
+        idempotent: bool = False,
+    ) -> list[int]:
+        producer = KafkaProducer(
+            bootstrap_servers=self.bootstrap,
+            compression_type=None if compression == "none" else compression,
+            acks="all" if acks == "all" else int(acks),
+            enable_idempotence=idempotent,
+            linger_ms=5,
+            max_request_size=4 << 20,
+        )
+        try:
+            futures = [
+                producer.send(
+                    topic,
+                    key=message.key,
+                    value=message.value,
+                    headers=list(message.headers),
+                    partition=message.partition,
+                    timestamp_ms=message.timestamp,
+                )
+                for message in messages
+            ]
+            producer.flush(TIMEOUT)
+            with _refusals():
+                return [future.get(TIMEOUT).offset for future in futures]
+        finally:
+            producer.close()
+
+    def consume(self, topic: str, count: int, *, partition: int = 0, start: int | None = None) -> list[Record]:
+        records: list[Record] = []
+        deadline = time.monotonic() + TIMEOUT
+        with self._assigned(topic, partition) as (consumer, assigned):
+            if start is None:
+                consumer.seek_to_beginning()
+            else:
+                consumer.seek(assigned, start)
+            while len(records) < count:
+                assert time.monotonic() < deadline, f"{len(records)} of {count} records came"
+                batches = consumer.poll(timeout_ms=1_000, max_records=count - len(records))
+                records += [_record(found) for found in batches.get(assigned, [])]
+        return records
+
+    def watermarks(self, topic: str, partition: int = 0) -> tuple[int, int]:
+        with self._assigned(topic, partition) as (consumer, assigned):
+            return consumer.beginning_offsets([assigned])[assigned], consumer.end_offsets([assigned])[assigned]
+
+    def offset_for_time(self, topic: str, timestamp: int, partition: int = 0) -> int | None:
+        with self._assigned(topic, partition) as (consumer, assigned):
+            found = consumer.offsets_for_times({assigned: timestamp})[assigned]
+            return None if found is None else found.offset
+
+    def topics(self) -> dict[str, int]:
+        with self._admin() as admin:
+            return {topic["name"]: len(topic["partitions"]) for topic in admin.describe_topics()}
+
+    def create_topic(self, topic: str, partitions: int) -> None:
+        with self._admin() as admin:
+            admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": 1}})
+
+    def delete_topic(self, topic: str) -> None:
+        with self._admin() as admin:
+            admin.delete_topics([topic])
+
+    def create_partitions(self, topic: str, total: int) -> None:
+        with self._admin() as admin:
+            admin.create_partitions({topic: total})
+
+    @contextmanager
+    def _assigned(self, topic: str, partition: int) -> Iterator[tuple[Any, Any]]:
+        """A consumer of one partition, and that partition."""
+        consumer = KafkaConsumer(bootstrap_servers=self.bootstrap, auto_offset_reset="earliest")
+        try:
+            assigned = TopicPartition(topic, partition)
+            consumer.assign([assigned])
+            with _refusals():
+                yield consumer, assigned
+        finally:
+            consumer.close()
+
+    @contextmanager
+    def _admin(self) -> Iterator[Any]:
+        admin = KafkaAdminClient(bootstrap_servers=self.bootstrap)
+        try:
+            with _refusals():
+                yield admin
+        finally:
+            admin.close()
+
+
+def _record(found: Any) -> Record:
+    return Record(found.offset, found.timestamp, found.key, found.value, tuple(found.headers))

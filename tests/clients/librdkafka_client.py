@@ -1,0 +1,146 @@
+"""confluent-kafka, and so librdkafka."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Message as Delivered
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+from tests.clients.contract import TIMEOUT, Acks, Client, Compression, Message, Record, RefusedError
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    try:
+        yield
+    except KafkaException as error:
+        raise _refused(error.args[0]) from error
+
+
+def _refused(error: KafkaError) -> RefusedError:
+    return RefusedError(error.code(), error.str())
+
+
+class Librdkafka(Client):
+    """It needs a group's name even for partitions that it was assigned by hand, and then never joins that group."""
+
+    def produce(
+        self,
+        topic: str,
+        messages: Sequence[Message],
+        *,
+        compression: Compression = "none",
+        acks: Acks = "all",
+        idempotent: bool = False,
+    ) -> list[int]:
+        producer = Producer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "compression.type": compression,
+                "acks": acks,
+                "enable.idempotence": idempotent,
+                "message.max.bytes": 4 << 20,
+            }
+        )
+        offsets = [-1] * len(messages)
+        errors: list[KafkaError] = []
+
+        def delivered(index: int) -> Callable[[KafkaError | None, Delivered], None]:
+            def note(error: KafkaError | None, message: Delivered) -> None:
+                if error is not None:
+                    errors.append(error)
+                else:
+                    offsets[index] = message.offset() or 0
+
+            return note
+
+        with _refusals():
+            for index, message in enumerate(messages):
+                producer.produce(
+                    topic,
+                    message.value,
+                    message.key,
+                    message.partition,
+                    headers=list(message.headers),
+                    timestamp=message.timestamp or 0,
+                    on_delivery=delivered(index),
+                )
+                producer.poll(0)
+            unsent = producer.flush(TIMEOUT)
+        if errors:
+            raise _refused(errors[0])
+        assert not unsent, f"{unsent} of {len(messages)} messages were not acknowledged in time"
+        return offsets
+
+    def consume(self, topic: str, count: int, *, partition: int = 0, start: int | None = None) -> list[Record]:
+        records: list[Record] = []
+        deadline = time.monotonic() + TIMEOUT
+        with self._consumer() as consumer:
+            consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING if start is None else start)])
+            while len(records) < count:
+                assert time.monotonic() < deadline, f"{len(records)} of {count} records came"
+                # It waits for as many as it is asked for, so it is asked for no more than are left.
+                for message in consumer.consume(min(count - len(records), 1_000), timeout=1.0):
+                    error = message.error()
+                    if error is not None:
+                        raise _refused(error)
+                    records.append(_record(message))
+        return records
+
+    def watermarks(self, topic: str, partition: int = 0) -> tuple[int, int]:
+        with self._consumer() as consumer:
+            return consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=TIMEOUT)
+
+    def offset_for_time(self, topic: str, timestamp: int, partition: int = 0) -> int | None:
+        with self._consumer() as consumer:
+            (found,) = consumer.offsets_for_times([TopicPartition(topic, partition, timestamp)], timeout=TIMEOUT)
+            if found.error is not None:
+                raise _refused(found.error)
+            return found.offset if found.offset >= 0 else None
+
+    def topics(self) -> dict[str, int]:
+        with self._admin() as admin:
+            metadata = admin.list_topics(timeout=TIMEOUT)
+        return {name: len(topic.partitions) for name, topic in metadata.topics.items()}
+
+    def create_topic(self, topic: str, partitions: int) -> None:
+        with self._admin() as admin:
+            admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(TIMEOUT)
+
+    def delete_topic(self, topic: str) -> None:
+        with self._admin() as admin:
+            admin.delete_topics([topic])[topic].result(TIMEOUT)
+
+    def create_partitions(self, topic: str, total: int) -> None:
+        with self._admin() as admin:
+            admin.create_partitions([NewPartitions(topic, total)])[topic].result(TIMEOUT)
+
+    @contextmanager
+    def _consumer(self) -> Iterator[Consumer]:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": "assigned by hand",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+            }
+        )
+        try:
+            with _refusals():
+                yield consumer
+        finally:
+            consumer.close()
+
+    @contextmanager
+    def _admin(self) -> Iterator[AdminClient]:
+        with AdminClient({"bootstrap.servers": self.bootstrap}) as admin, _refusals():
+            yield admin
+
+
+def _record(message: Delivered) -> Record:
+    offset, (_, timestamp) = message.offset(), message.timestamp()
+    assert offset is not None
+    headers = tuple((name, bytes(value or b"")) for name, value in message.headers() or ())
+    return Record(offset, timestamp, message.key(), message.value(), headers)

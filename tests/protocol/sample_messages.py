@@ -1,0 +1,101 @@
+"""Small messages that hold every type of field in every form, for the tests of the schema and of the codec."""
+
+from dataclasses import field
+from typing import Annotated
+
+from minibroker_protocol.schema import (
+    Array,
+    Bool,
+    Bytes,
+    Float64,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    NullableArray,
+    NullableBytes,
+    NullableString,
+    Records,
+    String,
+    UInt16,
+    UInt32,
+    Uuid,
+    VarInt,
+    VarLong,
+    frozen_structure,
+    message,
+    nullable,
+    since,
+    structure,
+    tagged,
+    versions,
+)
+
+
+@message(versions="0-1", flexible="1")
+class Numbers:
+    """Every type whose size the type tells, and the varints."""
+
+    boolean: Bool
+    int8: Int8
+    int16: Int16
+    int32: Int32
+    int64: Int64
+    uint16: UInt16
+    uint32: UInt32
+    float64: Float64
+    uuid: Uuid
+    varint: VarInt
+    varlong: VarLong
+
+
+@message(versions="0-1", flexible="1")
+class Texts:
+    """Every type that begins with its length, nullable and not."""
+
+    string: String
+    nullable_string: NullableString
+    data: Bytes
+    nullable_data: NullableBytes
+    records: Records
+
+
+@message(versions="0-1", flexible="1")
+class Arrays:
+    """Arrays of fixed, sized and variable elements."""
+
+    shorts: Array[Int16]
+    names: Array[String]
+    ids: Array[Uuid]
+    counts: Array[VarInt]
+    numbers: NullableArray[Int32]
+
+
+@structure
+class Leaf:
+    """A nested structure with a field that comes later."""
+
+    name: String
+    weight: Annotated[Int16, since(2)] = -7
+
+
+@frozen_structure
+class Point:
+    """A nested structure of fixed values."""
+
+    x: Int32 = -1
+    y: Int32 = -1
+
+
+@message(versions="0-4", flexible="3+")
+class Tree:
+    """Fields that come, go, become nullable and become tagged."""
+
+    old: Annotated[Int8, versions("0-1")] = 9
+    leaves: Annotated[NullableArray[Leaf], nullable("1+")]
+    label: Annotated[NullableString, nullable("2+")]
+    leaf: Annotated[Leaf | None, since(4), nullable("4+")] = None
+    origin: Annotated[Point, tagged(5, "3+"), since(3)] = Point()
+    comment: Annotated[String, tagged(0, "4+"), since(3)] = "none"
+    tags: Annotated[Array[Int8], tagged(200, "3+"), since(3)] = field(default_factory=list)
+    last: Int8

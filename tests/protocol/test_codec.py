@@ -1,0 +1,319 @@
+"""Messages byte for byte, and what happens to bytes that are none.
+
+The versions that an independent implementation knows are held against it in `test_codec_against_kio.py`. Those that
+it has dropped stand here, written by hand from the protocol's definition.
+"""
+
+import random
+import struct
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from minibroker_protocol.codec import Splices, decode, encode
+from minibroker_protocol.errors import DecodeError, EncodeError
+from minibroker_protocol.messages.api_versions import ApiVersionsResponse
+from minibroker_protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from minibroker_protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from minibroker_protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from minibroker_protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+    ListOffsetsTopicResponse,
+)
+from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from minibroker_protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from tests.protocol.message_strategies import all_messages, messages
+from tests.protocol.sample_messages import Arrays, Leaf, Point, Texts, Tree
+
+PRODUCE = ProduceRequest(
+    acks=-1,
+    timeout_ms=1500,
+    topic_data=[TopicProduceData(name="t", partition_data=[PartitionProduceData(index=2, records=b"abc")])],
+)
+PRODUCED = TopicProduceResponse(
+    name="t", partition_responses=[PartitionProduceResponse(index=2, error_code=3, base_offset=258)]
+)
+CREATED = CreatableTopicResult(name="t", error_code=36)
+LISTED = ListOffsetsPartitionResponse(partition_index=1, error_code=0, old_style_offsets=[7, 0])
+FETCHED = PartitionData(partition_index=1, error_code=1, high_watermark=-1, records=b"xyz")
+
+
+def created_topics(**fields: Any) -> CreateTopicsRequest:
+    return CreateTopicsRequest(
+        topics=[
+            CreatableTopic(
+                name="t",
+                num_partitions=-1,
+                replication_factor=-1,
+                assignments=[CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2])],
+                configs=[CreatableTopicConfig(name="k", value="v"), CreatableTopicConfig(name="n", value=None)],
+            )
+        ],
+        timeout_ms=256,
+        **fields,
+    )
+
+
+_CREATE_TOPICS_V0 = (
+    b"\0\0\0\x01\0\x01t\xff\xff\xff\xff\xff\xff"
+    b"\0\0\0\x01\0\0\0\0\0\0\0\x02\0\0\0\x01\0\0\0\x02"
+    b"\0\0\0\x02\0\x01k\0\x01v\0\x01n\xff\xff"
+    b"\0\0\x01\0"
+)
+_PRODUCE_V0 = b"\xff\xff\0\0\x05\xdc\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x02\0\0\0\x03abc"
+_PRODUCED_V0 = b"\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x02\0\x03\0\0\0\0\0\0\x01\x02"
+
+GOLDEN: list[tuple[int, Any, bytes]] = [
+    (0, PRODUCE, _PRODUCE_V0),
+    (1, PRODUCE, _PRODUCE_V0),
+    (2, PRODUCE, _PRODUCE_V0),
+    (3, PRODUCE, b"\xff\xff" + _PRODUCE_V0),
+    (0, ProduceResponse(responses=[PRODUCED]), _PRODUCED_V0),
+    (1, ProduceResponse(responses=[PRODUCED], throttle_time_ms=5), _PRODUCED_V0 + b"\0\0\0\x05"),
+    (2, ProduceResponse(responses=[PRODUCED]), _PRODUCED_V0 + b"\xff" * 8 + b"\0\0\0\0"),
+    (0, created_topics(), _CREATE_TOPICS_V0),
+    (1, created_topics(validate_only=True), _CREATE_TOPICS_V0 + b"\x01"),
+    (0, CreateTopicsResponse(topics=[CREATED]), b"\0\0\0\x01\0\x01t\0\x24"),
+    (1, CreateTopicsResponse(topics=[CREATED]), b"\0\0\0\x01\0\x01t\0\x24\xff\xff"),
+    (0, DeleteTopicsRequest(topic_names=["a", "bc"], timeout_ms=1), b"\0\0\0\x02\0\x01a\0\x02bc\0\0\0\x01"),
+    (0, DeleteTopicsResponse(responses=[DeletableTopicResult(name="a", error_code=3)]), b"\0\0\0\x01\0\x01a\0\x03"),
+    (
+        0,
+        ListOffsetsRequest(
+            topics=[
+                ListOffsetsTopic(
+                    name="t", partitions=[ListOffsetsPartition(partition_index=1, timestamp=-2, max_num_offsets=9)]
+                )
+            ]
+        ),
+        b"\xff\xff\xff\xff\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x01\xff\xff\xff\xff\xff\xff\xff\xfe\0\0\0\x09",
+    ),
+    (
+        0,
+        ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[LISTED])]),
+        b"\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x01\0\0\0\0\0\x02\0\0\0\0\0\0\0\x07\0\0\0\0\0\0\0\0",
+    ),
+    (
+        0,
+        FetchRequest(
+            max_wait_ms=100,
+            min_bytes=1,
+            topics=[
+                FetchTopic(topic="t", partitions=[FetchPartition(partition=3, fetch_offset=5, partition_max_bytes=1024)])
+            ],
+        ),
+        b"\xff\xff\xff\xff\0\0\0\x64\0\0\0\x01\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x03\0\0\0\0\0\0\0\x05\0\0\x04\0",
+    ),
+    (
+        0,
+        FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[FETCHED])]),
+        b"\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x01\0\x01" + b"\xff" * 8 + b"\0\0\0\x03xyz",
+    ),
+    (0, MetadataRequest(topics=[MetadataRequestTopic(name="t")]), b"\0\0\0\x01\0\x01t"),
+    (1, MetadataRequest(topics=None), b"\xff\xff\xff\xff"),
+    (3, ApiVersionsResponse(error_code=0, api_keys=[]), b"\0\0\x01\0\0\0\0\0"),
+    (
+        3,
+        ApiVersionsResponse(error_code=0, api_keys=[], finalized_features_epoch=1, zk_migration_ready=True),
+        b"\0\0\x01\0\0\0\0\x02\x01\x08\0\0\0\0\0\0\0\x01\x03\x01\x01",
+    ),
+]
+
+
+def encoded(value: object, version: int) -> bytes:
+    out = bytearray()
+    encode(value, version, out, [])
+    return bytes(out)
+
+
+@pytest.mark.parametrize(("version", "value", "golden"), GOLDEN, ids=[f"{type(m).__name__}-v{v}" for v, m, _ in GOLDEN])
+def test_a_message_is_what_the_protocol_says(version: int, value: Any, golden: bytes) -> None:
+    assert encoded(value, version) == golden
+    assert decode(type(value), memoryview(golden), version) == (value, len(golden))
+
+
+def test_decoding_begins_where_it_is_told_and_ends_where_the_message_ends() -> None:
+    framed = memoryview(b"header" + _PRODUCE_V0 + b"rest")
+    assert decode(ProduceRequest, framed, 0, position=6) == (PRODUCE, 6 + len(_PRODUCE_V0))
+
+
+def test_records_and_bytes_are_views_of_the_buffer_and_not_copies() -> None:
+    buffer = bytearray(_PRODUCE_V0)
+    value, _ = decode(ProduceRequest, memoryview(buffer), 0)
+    buffer[-3:] = b"new"
+    assert value.topic_data[0].partition_data[0].records == b"new"
+
+
+class OnDisk:
+    """Record data that is not in memory."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+
+@pytest.mark.parametrize(("version", "length"), [(4, b"\0\0\x03\xe8"), (12, b"\xe9\x07")])
+def test_records_on_disk_leave_a_hole_with_their_length_before_it(version: int, length: bytes) -> None:
+    whole = FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[])])
+    holes = [OnDisk(1000), OnDisk(0), OnDisk(5)]
+    for index, hole in enumerate(holes):
+        whole.responses[0].partitions.append(
+            PartitionData(partition_index=index, error_code=0, high_watermark=0, records=hole)
+        )
+    out, splices = bytearray(b"before"), Splices()
+    encode(whole, version, out, splices)
+    assert [splice for _, splice in splices] == [holes[0], holes[2]]  # nothing is no hole
+    assert out[: splices[0][0]].endswith(length)
+    for position, splice in reversed(splices):
+        out[position:position] = bytes(splice.size)
+    read, end = decode(FetchResponse, memoryview(out), version, 6)
+    assert end == len(out)
+    assert [data.records for data in read.responses[0].partitions] == [bytes(1000), b"", bytes(5)]
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_tagged_fields_that_are_not_declared_are_passed_over(version: int) -> None:
+    value = Tree(leaves=None, label=None, last=1, origin=Point(x=1, y=2))
+    out = encoded(value, version)
+    count_at = len(out) - 1 - 1 - 1 - 9  # count, tag, size, content
+    assert out[count_at] == 1
+    unknown = b"\x03" + b"\x02\x04\xff\xff\xff\xff" + out[count_at + 1 :] + b"\xac\x02\x00"
+    assert decode(Tree, memoryview(out[:count_at] + unknown), version) == (value, count_at + len(unknown))
+
+
+def test_a_nested_structure_has_tagged_fields_of_its_own_to_pass_over() -> None:
+    value = Tree(leaves=[Leaf(name="a", weight=1)], label="", last=0)
+    plain = encoded(value, 4)
+    assert plain == b"\x02\x02a\0\x01\0\x01\xff\0\0"
+    assert decode(Tree, memoryview(b"\x02\x02a\0\x01\x01\x07\x02zz\x01\xff\0\0"), 4)[0] == value
+
+
+@pytest.mark.parametrize(
+    ("cls", "version", "data"),
+    [
+        (Tree, 3, b"\x01\x01\x01\0\x01\x05\x0a\0\0\0\x01\0\0\0\x02\x00\x00"),  # a size that is one too large
+        (Tree, 3, b"\x01\x01\x01\0\x01\x05\x08\0\0\0\x01\0\0\0\x02\x00"),  # or too small
+        (Tree, 3, b"\x01\x01\x01\0\x01\x05\xff\xff\xff\xff\x0f"),  # or far beyond the end
+        (Tree, 3, b"\x01\x01\x01\0\x01\x09\x01"),  # also of a tag that nobody knows
+        (Tree, 3, b"\x01\x01\x01\0\xff\xff\xff\xff\x0f"),  # four billion tagged fields
+        (Tree, 3, b"\x80\x80\x80\x80\x10\x01\x01\0\0"),  # a count beyond 32 bits
+        (Tree, 0, b"\0\x7f\xff\xff\xff\0\0\0"),  # two billion leaves
+        (Tree, 0, b"\0\x80\0\0\0\0\0\0"),  # -2**31 leaves
+        (Arrays, 0, b"\0\0\0\x0a" + bytes(19)),  # ten shorts in 19 bytes
+        (Arrays, 1, b"\x0b" + bytes(19)),
+        (Arrays, 0, b"\0\0\0\0\0\0\0\0\0\0\0\x02" + bytes(31)),  # two ids in 31 bytes
+        (Texts, 0, b"\x7f\xffabc"),
+        (Texts, 0, b"\x80\0abc"),
+        (Texts, 0, b"\0\0\0\0\x7f\xff\xff\xff"),
+        (Texts, 0, b"\0\0\0\0\x80\0\0\0"),
+        (Texts, 1, b"\xff\xff\xff\xff\x0fabc"),
+        (Texts, 1, b"\x00"),  # null where there is none
+    ],
+)
+def test_lengths_and_counts_that_lie_are_refused(cls: type[Any], version: int, data: bytes) -> None:
+    with pytest.raises(DecodeError, match=f"{cls.__name__} v{version}: "):
+        decode(cls, memoryview(data), version)
+
+
+def test_a_lying_count_costs_no_memory() -> None:
+    import tracemalloc  # noqa: PLC0415 - slow to have around
+
+    lies = struct.pack(">hii", 1, 0, 2**31 - 1) + bytes(1000)
+    with pytest.raises(DecodeError):
+        decode(ProduceRequest, memoryview(lies), 0)
+    tracemalloc.start()
+    try:
+        with pytest.raises(DecodeError):
+            decode(ProduceRequest, memoryview(lies), 0)
+        assert tracemalloc.get_traced_memory()[1] < 100_000
+    finally:
+        tracemalloc.stop()
+
+
+def ids(pair: tuple[type[Any], int]) -> str:
+    return f"{pair[0].__name__}-v{pair[1]}"
+
+
+@pytest.mark.parametrize("pair", all_messages(), ids=ids)
+@settings(max_examples=10, deadline=None)
+@given(data=st.data())
+def test_a_message_that_is_cut_anywhere_is_refused_and_a_whole_one_comes_back(
+    pair: tuple[type[Any], int], data: st.DataObject
+) -> None:
+    cls, version = pair
+    value = data.draw(messages(cls, version))
+    out = encoded(value, version)
+    assert decode(cls, memoryview(out), version) == (value, len(out))
+    for cut in range(len(out)):
+        with pytest.raises(DecodeError):
+            decode(cls, memoryview(out)[:cut], version)
+
+
+@pytest.mark.parametrize("pair", all_messages(), ids=ids)
+def test_random_bytes_are_a_message_or_refused_and_nothing_else(pair: tuple[type[Any], int]) -> None:
+    cls, version = pair
+    dice = random.Random(f"{cls.__name__} {version}")
+    for _ in range(100):
+        # Small numbers are likelier to get past the first count.
+        data = bytes(dice.choice((0, 0, 0, 1, 2, 255, dice.randrange(256))) for _ in range(dice.randrange(60)))
+        try:
+            _, end = decode(cls, memoryview(data), version)
+        except DecodeError:
+            continue
+        assert end <= len(data)
+
+
+@given(flips=st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), min_size=1, max_size=5))
+@example(flips=[(0, 255)])
+def test_flipped_bytes_are_a_message_or_refused_and_nothing_else(flips: list[tuple[int, int]]) -> None:
+    for version, value, golden in GOLDEN:
+        data = bytearray(golden)
+        for position, byte in flips:
+            data[position % len(data)] = byte
+        try:
+            decode(type(value), memoryview(data), version)
+        except DecodeError as error:
+            assert str(error).startswith(f"{type(value).__name__} v{version}: ")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        ProduceRequest(acks=2**15, timeout_ms=0, topic_data=[]),
+        ProduceRequest(acks=0, timeout_ms=-(2**31) - 1, topic_data=[]),
+        ProduceRequest(acks=0, timeout_ms=0, topic_data=None),  # type: ignore[arg-type]  # that is the point
+        ProduceRequest(acks=0, timeout_ms=0, topic_data=[None]),  # type: ignore[list-item]  # that is the point
+        DeletableTopicResult(name=None, error_code=0),
+    ],
+)
+def test_a_value_that_does_not_fit_is_our_fault_and_named(value: Any) -> None:
+    if isinstance(value, DeletableTopicResult):
+        value = DeleteTopicsResponse(responses=[value])
+    with pytest.raises(EncodeError, match=f"{type(value).__name__} v5: "):
+        encoded(value, 5)

@@ -1,0 +1,145 @@
+"""Our declarations against Kafka's own message definitions, field by field.
+
+A kafka-clients jar carries them as JSON. KAFKA_LIBS names a folder with such a jar, as a Kafka distribution's `libs`;
+without it these tests are skipped. Kafka 3.9 is the last one that has every old version.
+"""
+
+import glob
+import json
+import os
+import re
+import zipfile
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import pytest
+
+from minibroker_protocol import primitives as p
+from minibroker_protocol.schema import Field, VersionRange, fields_of, schema_of
+from tests.protocol.message_strategies import all_messages
+
+_FOLDER: Final = os.environ.get("KAFKA_LIBS", "")
+_JARS: Final = sorted(glob.glob(os.path.join(_FOLDER, "kafka-clients-*.jar"))) if _FOLDER else []
+
+pytestmark = pytest.mark.skipif(
+    not _JARS, reason="KAFKA_LIBS names no folder with a kafka-clients jar: Kafka's definitions are not at hand"
+)
+
+_TYPES: Final = {
+    **{"bool": "BOOLEAN", "int8": "INT8", "int16": "INT16", "int32": "INT32", "int64": "INT64", "uint16": "UINT16"},
+    **{"uint32": "UINT32", "float64": "FLOAT64", "uuid": "UUID", "string": "STRING", "bytes": "BYTES"},
+    "records": "RECORDS",
+}
+_NOT_SAID: Final = object()
+
+
+class Wire(NamedTuple):
+    """What one version of a message has at one place: a path of names and what both sides say of it."""
+
+    path: str
+    type: str
+    nullable: bool
+    tag: int | None
+
+
+def definition(name: str) -> dict[str, Any]:
+    """Kafka's definition of a message."""
+    with zipfile.ZipFile(_JARS[-1]) as jar:
+        text = jar.read(f"common/message/{name}.json").decode()
+    found: dict[str, Any] = json.loads(re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE))
+    return found
+
+
+def snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def kafkas_range(text: str | None) -> VersionRange:
+    return VersionRange(1, 0) if text in {None, "none"} else VersionRange.parse(text or "")
+
+
+def kafkas(fields: list[dict[str, Any]], version: int, common: dict[str, Any], path: str = "") -> Iterator[Wire]:
+    """Everything that Kafka's definition has in a version, in wire order."""
+    for field in fields:
+        if version not in kafkas_range(field["versions"]):
+            continue
+        here = f"{path}/{snake(field['name'])}"
+        kind = field["type"].removeprefix("[]")
+        brackets = "[]" if field["type"].startswith("[]") else ""
+        tag = field["tag"] if version in kafkas_range(field.get("taggedVersions")) else None
+        null = version in kafkas_range(field.get("nullableVersions"))
+        yield Wire(here, brackets + _TYPES.get(kind, "struct"), null, tag)
+        if kind not in _TYPES:
+            yield from kafkas(field.get("fields") or common[kind], version, common, here)
+
+
+def ours(cls: type[Any], version: int, *, flexible: bool, path: str = "") -> Iterator[Wire]:
+    """Everything that our declaration has in a version, in wire order."""
+    for field in fields_of(cls):
+        tag = field.tag if flexible and version in field.tagged_in else None
+        if version not in field.present:
+            continue
+        here = f"{path}/{field.name}"
+        kind = field.kind.name if isinstance(field.kind, p.WireType) else "struct"
+        yield Wire(here, ("[]" if field.is_array else "") + kind, version in field.nullable, tag)
+        if not isinstance(field.kind, p.WireType):
+            yield from ours(field.kind, version, flexible=flexible, path=here)
+
+
+def all_fields(cls: type[Any], definition_fields: list[dict[str, Any]]) -> Iterator[tuple[Field, dict[str, Any]]]:
+    """Our fields with Kafka's, structures before their content."""
+    by_name = {snake(field["name"]): field for field in definition_fields}
+    for field in fields_of(cls):
+        theirs = by_name[field.name]
+        yield field, theirs
+        if not isinstance(field.kind, p.WireType):
+            yield from all_fields(field.kind, theirs["fields"])
+
+
+def kafkas_default(field: dict[str, Any]) -> object:
+    """The default that Kafka's definition gives, or what a field of its type has without one."""
+    text = field.get("default")
+    if text == "null":
+        return None
+    match field["type"]:
+        case "bool":
+            return text in {True, "true"}
+        case "string":
+            return text or ""
+        case "int8" | "int16" | "int32" | "int64":
+            return int(str(text), 0) if text is not None else 0
+    return [] if field["type"].startswith("[]") else _NOT_SAID
+
+
+MESSAGES: Final = all_messages()
+CLASSES: Final = list(dict.fromkeys(cls for cls, _ in MESSAGES))
+
+
+@pytest.mark.parametrize(("cls", "version"), MESSAGES, ids=lambda value: getattr(value, "__name__", value))
+def test_every_version_has_kafkas_fields_in_kafkas_order(cls: type[Any], version: int) -> None:
+    theirs = definition(cls.__name__)
+    common = {struct["name"]: struct["fields"] for struct in theirs.get("commonStructs", [])}
+    flexible = version in kafkas_range(theirs["flexibleVersions"])
+    assert version in kafkas_range(theirs["validVersions"])
+    assert (version in schema_of(cls).flexible) is flexible
+    assert list(ours(cls, version, flexible=flexible)) == list(kafkas(theirs["fields"], version, common))
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_declarations_begin_where_kafkas_begin(cls: type[Any]) -> None:
+    assert schema_of(cls).versions.first == kafkas_range(definition(cls.__name__)["validVersions"]).first
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_a_field_that_may_be_missing_has_kafkas_default(cls: type[Any]) -> None:
+    versions = schema_of(cls).versions
+    for field, theirs in all_fields(cls, definition(cls.__name__)["fields"]):
+        wanted = kafkas_default(theirs)
+        sometimes_missing = any(
+            version not in field.present or version in field.tagged_in
+            for version in range(versions.first, versions.last + 1)
+        )
+        if sometimes_missing and wanted is not _NOT_SAID:
+            # Where null is allowed, ours may say null for what Kafka calls empty: nothing is there either way.
+            accepted = [wanted, None] if not wanted and field.nullable.first <= versions.last else [wanted]
+            assert field.default() in accepted, field.name

@@ -1,0 +1,236 @@
+"""How declarations are read: versions, nullability, tags and defaults."""
+
+from dataclasses import FrozenInstanceError
+from typing import Annotated, Any
+
+import pytest
+
+from minibroker_protocol import primitives as p
+from minibroker_protocol.codec import codec_for, decode, encode, source
+from minibroker_protocol.errors import DecodeError, EncodeError
+from minibroker_protocol.schema import (
+    ALWAYS,
+    NEVER,
+    Int16,
+    NullableString,
+    String,
+    VersionRange,
+    fields_of,
+    message,
+    schema_of,
+    since,
+    structure,
+)
+from tests.protocol.sample_messages import Arrays, Leaf, Numbers, Point, Texts, Tree
+
+TREE = {field.name: field for field in fields_of(Tree)}
+
+
+def encoded(value: object, version: int) -> bytes:
+    out = bytearray()
+    encode(value, version, out, [])
+    return bytes(out)
+
+
+def tree(**fields: Any) -> Tree:
+    return Tree(**{"leaves": [], "label": "", "last": 0, **fields})
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"), [("3", 3, 3), ("0-7", 0, 7), ("2-2", 2, 2), ("0+", 0, 32767), ("12+", 12, 32767)]
+)
+def test_a_version_range_is_written_as_in_kafkas_definitions(text: str, first: int, last: int) -> None:
+    assert VersionRange.parse(text) == (first, last)
+
+
+def test_a_version_range_holds_its_ends_and_nothing_beyond() -> None:
+    versions = VersionRange.parse("2-4")
+    assert [version for version in range(7) if version in versions] == [2, 3, 4]
+    assert "3" not in versions
+    assert all(version in ALWAYS and version not in NEVER for version in range(100))
+
+
+@pytest.mark.parametrize("text", ["", "x", "1-x", "-", "+"])
+def test_a_version_range_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="invalid literal"):
+        VersionRange.parse(text)
+
+
+def test_a_message_knows_its_versions_and_the_flexible_ones() -> None:
+    assert schema_of(Tree) == (VersionRange(0, 4), VersionRange.parse("3+"))
+    assert schema_of(Numbers).flexible == VersionRange(1, 1)
+
+
+def test_a_message_without_flexible_versions_has_none() -> None:
+    @message(versions="0-3")
+    class Plain:
+        number: Int16
+
+    assert schema_of(Plain) == (VersionRange(0, 3), NEVER)
+
+
+def test_a_structure_is_no_message() -> None:
+    with pytest.raises(KeyError):
+        schema_of(Leaf)
+
+
+def test_fields_stand_in_the_order_of_their_declaration() -> None:
+    assert list(TREE) == ["old", "leaves", "label", "leaf", "origin", "comment", "tags", "last"]
+
+
+def test_the_kinds_of_fields_are_read_from_their_types() -> None:
+    assert [field.kind for field in fields_of(Numbers)] == [
+        *(p.BOOLEAN, p.INT8, p.INT16, p.INT32, p.INT64, p.UINT16, p.UINT32, p.FLOAT64, p.UUID, p.VARINT, p.VARLONG)
+    ]
+    assert [field.kind for field in fields_of(Texts)] == [p.STRING, p.STRING, p.BYTES, p.BYTES, p.RECORDS]
+    assert [field.kind for field in fields_of(Arrays)] == [p.INT16, p.STRING, p.UUID, p.VARINT, p.INT32]
+    assert all(field.is_array for field in fields_of(Arrays))
+    assert TREE["leaves"].kind is Leaf
+    assert TREE["leaf"].kind is Leaf
+    assert TREE["origin"].kind is Point
+    assert [name for name, field in TREE.items() if field.is_array] == ["leaves", "tags"]
+
+
+def test_a_type_that_admits_none_is_nullable_in_every_version_unless_told_otherwise() -> None:
+    assert [field.nullable for field in fields_of(Texts)] == [NEVER, ALWAYS, NEVER, ALWAYS, ALWAYS]
+    assert TREE["leaves"].nullable == VersionRange.parse("1+")
+    assert TREE["label"].nullable == VersionRange.parse("2+")
+
+
+def test_presence_and_tags_are_read_from_the_annotations() -> None:
+    assert TREE["old"].present == VersionRange(0, 1)
+    assert TREE["last"].present == ALWAYS
+    assert (TREE["comment"].tag, TREE["comment"].present, TREE["comment"].tagged_in) == (
+        0,
+        VersionRange.parse("3+"),
+        VersionRange.parse("4+"),
+    )
+    assert (TREE["last"].tag, TREE["last"].tagged_in) == (-1, NEVER)
+
+
+def test_defaults_are_those_of_the_declaration_or_of_the_type() -> None:
+    assert {name: field.default() for name, field in TREE.items()} == {
+        **{"old": 9, "leaves": [], "label": "", "leaf": None},
+        **{"origin": Point(), "comment": "none", "tags": [], "last": 0},
+    }
+    assert [field.default() for field in fields_of(Numbers)] == [False, 0, 0, 0, 0, 0, 0, 0.0, bytes(16), 0, 0]
+    assert [field.default() for field in fields_of(Texts)] == ["", "", b"", b"", None]
+
+
+def test_a_list_that_is_a_default_is_new_every_time() -> None:
+    first, second = tree(), tree()
+    first.tags.append(1)
+    assert second.tags == []
+    assert TREE["leaves"].default() is not TREE["leaves"].default()
+
+
+def test_a_structure_without_a_default_of_its_own_is_built_from_the_defaults_of_its_fields() -> None:
+    @message(versions="0-1")
+    class Nest:
+        leaf: Annotated[Leaf, since(1)]
+
+    assert fields_of(Nest)[0].default() == Leaf(name="", weight=-7)
+    assert decode(Nest, memoryview(b""), 0) == (Nest(leaf=Leaf(name="", weight=-7)), 0)
+
+
+def test_only_fields_without_a_default_are_required() -> None:
+    assert [name for name, field in TREE.items() if field.required] == ["leaves", "label", "last"]
+    with pytest.raises(TypeError, match="last"):
+        Tree(leaves=[], label="")  # type: ignore[call-arg]  # that is the point
+
+
+def test_a_frozen_structure_cannot_change_under_the_messages_that_share_it() -> None:
+    with pytest.raises(FrozenInstanceError):
+        tree().origin.x = 5  # type: ignore[misc]  # that is the point
+
+
+def test_an_annotation_that_means_nothing_is_refused() -> None:
+    @structure
+    class Odd:
+        number: Annotated[Int16, "from version 3"]
+
+    with pytest.raises(TypeError, match="number: 'from version 3' means nothing"):
+        fields_of(Odd)
+
+
+def test_a_field_is_not_written_in_a_version_that_lacks_it() -> None:
+    assert encoded(tree(old=1, last=2), 1) == b"\x01" + b"\0\0\0\0" + b"\0\0" + b"\x02"
+    assert encoded(tree(old=1, last=2), 2) == b"\0\0\0\0" + b"\0\0" + b"\x02"
+
+
+def test_a_field_that_a_version_lacks_is_read_as_its_default() -> None:
+    value, size = decode(Tree, memoryview(b"\0\0\0\0\0\0\x02"), 2)
+    assert (value, size) == (tree(last=2, old=9), 7)
+
+
+def test_a_nested_field_comes_with_the_version_of_its_message() -> None:
+    one = tree(leaves=[Leaf(name="a", weight=3)])
+    assert encoded(one, 1) == b"\x09\0\0\0\x01\0\x01a\0\0\0"
+    assert encoded(one, 2) == b"\0\0\0\x01\0\x01a\0\x03\0\0\0"
+    old, _ = decode(Tree, memoryview(encoded(one, 1)), 1)
+    assert old.leaves == [Leaf(name="a", weight=-7)]
+
+
+def test_null_is_refused_in_versions_before_it_is_allowed() -> None:
+    with pytest.raises(EncodeError, match="Tree v0"):
+        encoded(tree(leaves=None), 0)
+    with pytest.raises(EncodeError, match="Tree v1"):
+        encoded(tree(label=None), 1)
+    with pytest.raises(DecodeError, match="Tree v0: leaves: count -1"):
+        decode(Tree, memoryview(b"\0\xff\xff\xff\xff\0\0\0"), 0)
+    with pytest.raises(DecodeError, match="Tree v1: label: length -1"):
+        decode(Tree, memoryview(b"\0\0\0\0\0\xff\xff\0"), 1)
+
+
+@pytest.mark.parametrize("version", [2, 3, 4])
+def test_null_is_kept_in_versions_that_allow_it(version: int) -> None:
+    value = tree(leaves=None, label=None)
+    assert decode(Tree, memoryview(encoded(value, version)), version)[0] == value
+
+
+def test_a_tagged_field_takes_no_place_while_it_is_its_default() -> None:
+    assert encoded(tree(), 4) == b"\x01\x01\xff\0\0"
+
+
+def test_tagged_fields_stand_in_the_order_of_their_tags() -> None:
+    value = tree(origin=Point(x=1, y=2), comment="hi", tags=[3])
+    assert encoded(value, 4) == (
+        b"\x01\x01\xff\0"  # no leaves, an empty label, no leaf, last
+        b"\x03"  # three tagged fields
+        b"\x00\x03\x03hi"
+        b"\x05\x09\0\0\0\x01\0\0\0\x02\x00"
+        b"\xc8\x01\x02\x02\x03"
+    )
+
+
+def test_a_field_may_be_ordinary_in_one_version_and_tagged_in_the_next() -> None:
+    assert encoded(tree(comment="hi"), 3) == b"\x01\x01\x03hi\0\0"
+    assert encoded(tree(comment="hi"), 4) == b"\x01\x01\xff\0\x01\x00\x03\x03hi"
+
+
+def test_a_version_that_does_not_exist_has_no_codec() -> None:
+    for version in (-1, 5):
+        with pytest.raises(ValueError, match=f"Tree has no version {version}"):
+            codec_for(Tree, version)
+
+
+def test_a_codec_is_compiled_once() -> None:
+    assert codec_for(Tree, 2) is codec_for(Tree, 2)
+    assert codec_for(Tree, 2) is not codec_for(Tree, 3)
+
+
+def test_fields_next_to_each_other_are_read_and_written_in_one_call() -> None:
+    text = source(Numbers, 0)
+    assert "unpack_from_?bhiqHId16s(buf, p)" in text.replace("B0", "?")
+    assert text.count("unpack_from_") == 1
+    assert text.count("pack_") - text.count("unpack_") == 1
+
+
+def test_the_nullable_type_of_a_structure_field_is_an_ordinary_python_type() -> None:
+    @message(versions="0")
+    class Named:
+        name: String
+        other: NullableString = None
+
+    assert Named(name="a") == Named(name="a", other=None)
+    assert decode(Named, memoryview(encoded(Named(name="a"), 0)), 0) == (Named(name="a"), 5)
