@@ -39,13 +39,13 @@ test: $(VENV)/.dev ## Run lint, then every test (ARGS: options of pytest)
 
 lint: $(VENV)/.dev ## Run ruff, mypy, pyright and import-linter; report all that fail
 	@failed=; \
-	check() { echo "== $$1"; shift; $(VENV)/bin/"$$@" || failed="$$failed $$1"; }; \
-	check "ruff: rules" ruff check --quiet --output-format concise; \
-	check "ruff: format" ruff format --check --quiet; \
+	check() { title=$$1; shift; echo "== $$title"; $(VENV)/bin/"$$@" || failed="$$failed, $$title"; }; \
+	check "ruff rules" ruff check --quiet --output-format concise; \
+	check "ruff format" ruff format --check --quiet --output-format concise; \
 	check mypy mypy; \
 	check pyright pyright --pythonpath $(VENV)/bin/python; \
 	check import-linter lint-imports; \
-	[ -z "$$failed" ] || { echo "lint failed:$$failed" >&2; exit 1; }
+	[ -z "$$failed" ] || { echo "lint failed: $${failed#, }" >&2; exit 1; }
 
 format: $(VENV)/.dev ## Format the code and mend what ruff can mend
 	@$(VENV)/bin/ruff check --quiet --fix-only

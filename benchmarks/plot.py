@@ -12,10 +12,11 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
 from benchmarks.model import Figure, Measure
-from benchmarks.peers import REFERENCE
+from benchmarks.peers import REFERENCE, MinibrokerPeer
 from benchmarks.runner import Results
 
 _COLOURS = {"minibroker": "#1b7f79", "mock": "#b8bfc6"}
+SUBJECT = MinibrokerPeer.name
 _TARGET_COLOUR = "#d1495b"
 
 
@@ -31,11 +32,13 @@ def _advantages(figure: Figure, peer: str, results: Results) -> list[float]:
 def draw(stem: Path, measures: Sequence[Measure], peers: Sequence[str], results: Results) -> list[Path]:
     """Writes STEM.png and STEM.svg; nothing if there is no pair to compare. Returns the files' paths."""
     others = [peer for peer in peers if peer != REFERENCE]
+    # What minibroker was not measured in says nothing about it; without minibroker everything is shown.
+    shown = [SUBJECT] if SUBJECT in others else others
     figures = [
         figure
         for measure in measures
         for figure in measure.figures
-        if any(_advantages(figure, peer, results) for peer in (others[:1] if SUBJECT in others else others))
+        if any(_advantages(figure, peer, results) for peer in shown)
     ]
     if not figures:
         return []

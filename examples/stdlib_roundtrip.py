@@ -34,6 +34,7 @@ from kafka import (  # type: ignore[import-untyped]  # kafka-python ships no typ
     KafkaProducer,
     TopicPartition,
 )
+from kafka.errors import KafkaError  # type: ignore[import-untyped]  # kafka-python ships no types
 
 PARTITIONS = 4
 UPDATE_EVERY = 5_000
@@ -381,8 +382,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             verdicts = with_running_broker(options.bootstrap, source, topic)
         else:
             verdicts = with_own_broker(source, topic)
-    except RoundTripError as error:
-        print(f"FAILED: {error}")
+    except (RoundTripError, KafkaError) as error:
+        print(f"FAILED: {error!r}")
         return 1
     failed = sum(not verdict.identical for verdict in verdicts)
     if failed or not source.total:

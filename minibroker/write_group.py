@@ -42,6 +42,8 @@ class WriteGroup:
             except LogWriteError as error:
                 _logger.error("%s", error)  # noqa: TRY400 - the disk's fault, not ours: the message says all
                 for answer in answers:
+                    if answer.base_offset < error.log_end_offset:
+                        continue  # written by a roll, before the failure
                     answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
                     answer.base_offset = -1
                     answer.error_message = str(error)

@@ -105,6 +105,7 @@ def test_the_wheel_is_pure_python_and_its_top_level_names_are_the_three_packages
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_each_package_says_that_it_is_typed_and_has_all_of_its_modules(package: str, unpacked: Path) -> None:
+    assert (unpacked / package / "__init__.py").is_file()
     assert (unpacked / package / "py.typed").is_file()
     room = {"minibroker": ROOT, "minibroker_protocol": ROOT / "protocol", "minibroker_storage": ROOT / "storage"}[
         package

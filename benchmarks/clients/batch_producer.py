@@ -84,7 +84,7 @@ class BatchProducer:
                 raise BufferError(f"only {queued} of {size} records were queued")
 
     def flush(self, timeout: float) -> None:
-        """Returns when every queued record is acknowledged or has failed. Raises TimeoutError after `timeout` seconds."""
+        """Returns when every queued record is acknowledged or has failed. Raises TimeoutError after `timeout` s."""
         if self._library.rd_kafka_flush(self._client, int(timeout * 1000)):
             raise TimeoutError(f"records are still queued after {timeout:.0f} s")
 

@@ -384,7 +384,7 @@ def _await_usable(connection: wire.Connection, topic: str, partitions: int, time
             return
         if time.monotonic() > deadline:
             raise wire.WireError(f"{failed} of {partitions} partitions cannot be read after {timeout:.0f} s")
-        time.sleep(0.2)  # a broker that is still at work is not asked all the time
+        time.sleep(0.5)  # a broker that is still at work is not kept busy with questions
 
 
 def many_partitions(address: Address, pid: int, *, partitions: int, topics: int, repeats: int) -> dict[str, float]:

@@ -5,8 +5,8 @@ requests in flight. The client does next to nothing, so this is the broker's own
 bytes of batches.
 
 `produce-client`: a librdkafka producer with its default settings, no compression, one partition, from the first
-produce() to the last acknowledgement; GB and MB of payload. Python's produce() loop fills a core at small records,
-which bounds the throughput for every peer.
+record queued to the last acknowledgement; GB and MB of payload. The client is called through its C interface: Python's
+loop over records costs a core at small records and would hide the broker.
 """
 
 from collections.abc import Callable

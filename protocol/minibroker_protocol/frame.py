@@ -121,10 +121,9 @@ class FrameReader:
         own = self._own
         if own is None:
             return self._pool.scratch
-        if self._end - self._start >= _LENGTH.size:
-            frame_end = self._start + _LENGTH.size + self._length()
-            if self._end < frame_end <= len(own):
-                return own[self._end : frame_end]
+        frame_end = self._start + self._wanted()
+        if self._end - self._start >= _LENGTH.size and self._end < frame_end <= len(own):
+            return own[self._end : frame_end]
         return own[self._end :]
 
     def received(self, count: int) -> None:
@@ -157,9 +156,8 @@ class FrameReader:
             return
         if own is not None and self._start == 0 and self._end < len(own):
             return
-        wanted = _LENGTH.size + (self._length() if left >= _LENGTH.size else 0)
         # A peer is granted twice what it has sent, so that a length alone costs no memory.
-        capacity = max(left + 1, min(wanted, max(_FIRST_GRANT, 2 * left)))
+        capacity = max(left + 1, min(self._wanted(), max(_FIRST_GRANT, 2 * left)))
         roomier = self._pool.acquire(capacity)
         roomier[:left] = self._view[self._start : self._end]
         if own is not None:
@@ -171,6 +169,13 @@ class FrameReader:
         """Give all memory back; what was not taken is lost."""
         self._start = self._end
         self.settle()
+
+    def _wanted(self) -> int:
+        """Bytes that the first frame takes as far as is known; a bad length is left for `next_frame` to refuse."""
+        if self._end - self._start < _LENGTH.size:
+            return _LENGTH.size
+        length: int = _LENGTH.unpack_from(self._view, self._start)[0]
+        return _LENGTH.size + (length if 0 <= length <= self._max_size else 0)
 
     def _length(self) -> int:
         length: int = _LENGTH.unpack_from(self._view, self._start)[0]

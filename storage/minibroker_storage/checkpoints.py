@@ -4,7 +4,7 @@ import binascii
 import contextlib
 import os
 from bisect import bisect_right
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from minibroker_storage.errors import CorruptCheckpointError
 from minibroker_storage.files import pwrite_all
@@ -90,8 +90,8 @@ class LeaderEpochCheckpoint:
     """Which leader epoch began at which offset (KIP-101; Kafka's `LeaderEpochFileCache` and its checkpoint file).
 
     Bytes: text lines: version 0, the number of entries, then "epoch startoffset" per entry, both ascending. An empty
-    file, or none, holds no entries. Crash rule: replaced as a whole; an entry may be on disk before its first batch is, so
-    that loading a log drops entries at or behind its end.
+    file, or none, holds no entries. Crash rule: replaced as a whole; an entry may be on disk before its first batch
+    is, so that loading a log drops entries at or behind its end.
     """
 
     __slots__ = ("_path", "entries")
@@ -104,6 +104,12 @@ class LeaderEpochCheckpoint:
     def latest_epoch(self) -> int:
         """The newest epoch, -1 when there is none."""
         return self.entries[-1].epoch if self.entries else UNDEFINED_EPOCH
+
+    def copy(self) -> Self:
+        """The same entries for the same file, to be changed on trial."""
+        twin = type(self)(self._path)
+        twin.entries = self.entries
+        return twin
 
     def move(self, path: str) -> None:
         """The file was renamed with its directory."""

@@ -12,8 +12,8 @@ class LogClosedError(StorageError):
 class LogWriteError(StorageError):
     """A write failed (a full disk, an I/O error) and was undone (`KafkaStorageException`).
 
-    `log_end_offset` is where the log ended when it failed: staged batches with a smaller base offset were written before the
-    failure, all others are gone. The log stays readable and takes appends again.
+    `log_end_offset` is where the log ended when it failed: staged batches with a smaller base offset were written
+    before the failure, all others are gone. The log stays readable and takes appends again.
     """
 
     def __init__(self, message: str, log_end_offset: int) -> None:

@@ -1,7 +1,7 @@
 """Open descriptors, bounded: 5,000 partitions have 15,000 files, a process often 1,024 descriptors.
 
-A `FileHandle` stands for one file for as long as its segment lives; its descriptor comes and goes. Not thread-safe: one event
-loop owns a pool and its handles.
+A `FileHandle` stands for one file for as long as its segment lives; its descriptor comes and goes. Not thread-safe:
+one event loop owns a pool and its handles.
 """
 
 import errno
@@ -9,7 +9,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from minibroker_storage.errors import LogClosedError
 
@@ -23,9 +23,9 @@ type_of_buffer = bytes | bytearray | memoryview
 class FileHandle:
     """One file by path. Opened on the first `fd()`, closed by the pool when others need the place, opened again on demand.
 
-    Crash and eviction rule: creating flags (O_CREAT, O_EXCL, O_TRUNC) act on the first opening only, so that a file that was
-    evicted and comes back is never emptied. A pinned descriptor is not closed: eviction passes it over, and `delete()` and
-    `close()` leave it to the last `unpin()`.
+    Crash and eviction rule: creating flags (O_CREAT, O_EXCL, O_TRUNC) act on the first opening only, so that a file
+    that was evicted and comes back is never emptied. A pinned descriptor is not closed: eviction passes it over, and
+    `delete()` and `close()` leave it to the last `unpin()`.
     """
 
     __slots__ = ("_closed", "_fd", "_flags", "_pins", "_pool", "path")

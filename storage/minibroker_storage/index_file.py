@@ -12,16 +12,21 @@ WINDOW_BYTES: Final = 4096
 """The search narrows the file down to about this much and finishes in memory."""
 
 
+IndexState = tuple[int, int, int]
+
+
 class IndexFile(ABC):
     """A file of ascending fixed-size entries, preallocated while its segment is active (Kafka's `AbstractIndex`).
 
-    Bytes: `entries` entries from position 0, then zeros up to `max_bytes` rounded down to whole entries. The file is trimmed
-    to its entries at roll and at close. Entries are staged in memory and written by `commit()` with pwrite: unlike a
-    mapped file, a full disk then is an `OSError` and no signal. Of the index, memory holds its last entry only.
+    Bytes: `entries` entries from position 0, then zeros up to `max_bytes` rounded down to whole entries. The file is
+    trimmed to its entries at roll and at close. Entries are staged in memory and written by `commit()` with pwrite:
+    unlike a mapped file, a full disk then is an `OSError` and no signal. Of the index, memory holds its last entry
+    only.
 
-    Crash rule: an index has no checksum. After an unclean stop it is rebuilt from its log, or checked against it. Zeros at
-    the end of the file count as free slots, so that a file that was not trimmed still tells where its entries end. (The one
-    true entry of zeros, timestamp 0 at relative offset 0, is lost by this and found again in the log.)
+    Crash rule: an index has no checksum. After an unclean stop it is rebuilt from its log, or checked against it.
+    Zeros at the end of the file count as free slots, so that a file that was not trimmed still tells where its
+    entries end. (The one true entry of zeros, timestamp 0 at relative offset 0, is lost by this and found again in
+    the log.)
     """
 
     __slots__ = ("_staged", "base_offset", "entries", "file", "max_bytes")
@@ -87,7 +92,7 @@ class IndexFile(ABC):
 
     def preallocate(self) -> None:
         """Give the file its full size. Sparse: the zeros take no room on disk."""
-        os.ftruncate(self.file.fd(), self.max_bytes)
+        os.ftruncate(self.file.fd(), max(self.max_bytes, self.entries * self.ENTRY.size))
 
     def trim(self) -> None:
         """Cut the file to its entries."""
@@ -107,15 +112,17 @@ class IndexFile(ABC):
             self.entries += len(staged) // size
             staged.clear()
 
-    def rollback(self, entries: int) -> None:
-        """Drop what is staged and everything behind the first `entries` entries, in memory.
+    @property
+    @abstractmethod
+    def state(self) -> IndexState:
+        """The number of written entries and the last one, for `rollback`. Taken while nothing is staged."""
 
-        The file may keep bytes behind them until they are overwritten or trimmed; no lookup reaches them.
+    @abstractmethod
+    def rollback(self, state: IndexState) -> None:
+        """Go back to an earlier `state`, in memory.
+
+        The file may keep bytes behind its entries until they are overwritten or trimmed; no lookup reaches them.
         """
-        if self._staged or self.entries != entries:
-            self._staged.clear()
-            self.entries = entries
-            self._reload_last()
 
     def truncate_to(self, offset: int) -> None:
         """Drop all entries with an offset >= `offset`, and give the file its full size again."""
@@ -131,8 +138,8 @@ class IndexFile(ABC):
     def _cut_to(self, entries: int) -> None:
         fd = self.file.fd()
         os.ftruncate(fd, entries * self.ENTRY.size)
-        os.ftruncate(fd, self.max_bytes)
         self.entries = entries
+        self.preallocate()
         self._reload_last()
 
     @staticmethod

@@ -43,9 +43,9 @@ def create_partition_directory(
 ) -> None:
     """Make the directory of a new partition with all files of its empty first segment, without opening a log.
 
-    Writes `partition.metadata` with the 16 bytes of `topic_id`, an empty leader epoch checkpoint, the empty log and both
-    indexes at their full size (sparse). No fsync, no temporary files: this is done 5,000 times at once. A crash in between
-    leaves a directory that opens as an empty log. `FileExistsError` when it is there, `OSError`.
+    Writes `partition.metadata` with the 16 bytes of `topic_id`, an empty leader epoch checkpoint, the empty log and
+    both indexes at their full size (sparse). No fsync, no temporary files: this is done 5,000 times at once. A crash
+    in between leaves a directory that opens as an empty log. `FileExistsError` when it is there, `OSError`.
     """
     config = config or LogConfig()
     os.mkdir(directory, 0o755)

@@ -1,355 +1,453 @@
-"""One partition's log: segments in a row, appended to at the end and read by offset (Kafka's `UnifiedLog`)."""
+"""One partition's log: appends at its end, reads from anywhere in it (Kafka's `UnifiedLog` and `LocalLog`)."""
 
+import contextlib
 import os
 from bisect import bisect_right
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final, Self
 
 from minibroker_protocol.records import BatchHeader, stamp
-from minibroker_storage.checkpoints import LeaderEpochCheckpoint
+from minibroker_protocol.records.header import INT32_MAX
+from minibroker_storage.checkpoints import LeaderEpochCheckpoint, fsync_directory
 from minibroker_storage.config import LogConfig
-from minibroker_storage.errors import (
-    CorruptCheckpointError,
-    LogClosedError,
-    LogWriteError,
-    OffsetOutOfRangeError,
-    RecordBatchTooLargeError,
-)
-from minibroker_storage.files import FileHandle, FilePool
+from minibroker_storage.errors import LogClosedError, LogWriteError, OffsetOutOfRangeError, RecordBatchTooLargeError
+from minibroker_storage.files import FilePool
 from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, delete_directory_name
+from minibroker_storage.lookup import TimestampOffset, find_by_timestamp, find_max_timestamp
 from minibroker_storage.producer_state import ProducerStateManager
-from minibroker_storage.recovery import list_files, open_segments
-from minibroker_storage.segment import LogSegment, TimestampOffset
+from minibroker_storage.recovery import LoadedLog, load_log, replay_producers
+from minibroker_storage.segment import LogSegment, LogSlice
 
-_REMEMBERED_POSITIONS: Final = 64
+AppendListener = Callable[["Log"], None]
 
-
-class LogSlice(NamedTuple):
-    """A range of a log file, to be sent from there. `handle` is to be pinned for as long as someone reads from it."""
-
-    handle: FileHandle
-    position: int
-    size: int
-
-    def read(self) -> bytes:
-        """The bytes, for callers that need them in memory."""
-        return os.pread(self.handle.fd(), self.size, self.position)
+_ALWAYS_LOOK: Final = -2
+"""A limit that every batch exceeds: the first batch of a segment has not said yet when the segment's time is over."""
 
 
 class Log:
-    """The log of one partition, in a directory of its own.
+    """The batches of one partition, in segments, with the offsets that clients see.
 
-    Appends are staged: `append` assigns offsets, stamps the bytes in place and remembers the views; `commit` writes them. What is
-    not committed is not visible. `log_start_offset` <= `last_stable_offset` <= `high_watermark` <= `log_end_offset`; with a single
-    replica and without transactions the last three are the same.
+    Appends are staged: `append` stamps a batch and assigns its offset, `commit` writes all staged batches in one call
+    and lets readers see them. The caller commits before the buffers of the batches are used again. There are no
+    replicas, so that the high watermark is the log end offset as soon as a commit returns.
 
-    Crash rule: what `commit` has written survives the death of the process; what a crash of the machine cuts or damages is cut off when the
-    log is opened (see `recovery`).
+    Bytes: a directory `<topic>-<partition>`; see `LogSegment`, `OffsetIndex`, `TimeIndex`, `ProducerStateManager` and
+    `LeaderEpochCheckpoint`. Crash rule: what `commit` has written survives a crash of the process, what `flush` has
+    written one of the machine; a torn end is cut when the log is opened with `clean=False`.
+    A failed write is undone: the log then is as it was before the staged appends, and takes appends again.
+
+    Not thread-safe: one event loop owns a log.
     """
 
-    def __init__(
-        self,
-        directory: str,
-        config: LogConfig,
-        files: FilePool,
-        segments: list[LogSegment],
-        producers: ProducerStateManager,
-        epochs: LeaderEpochCheckpoint,
-    ) -> None:
-        self.directory = directory
-        self.segments = segments
-        self.producers = producers
-        self.epochs = epochs
-        self.log_start_offset = segments[0].base_offset
-        self.log_end_offset = 0
+    __slots__ = (
+        "_active",
+        "_bases",
+        "_byte_limit",
+        "_closed",
+        "_config",
+        "_directory",
+        "_empty",
+        "_epoch",
+        "_failure",
+        "_files",
+        "_listeners",
+        "_next_offset",
+        "_offset_limit",
+        "_roll_after",
+        "_staged_epochs",
+        "epochs",
+        "high_watermark",
+        "log_end_offset",
+        "log_start_offset",
+        "producers",
+        "segments",
+    )
+
+    def __init__(self, directory: str, config: LogConfig, files: FilePool, loaded: LoadedLog) -> None:
+        self._directory = directory
         self._config = config
         self._files = files
-        self._bases = [segment.base_offset for segment in segments]
-        self._next = 0  # the log's end with what is staged
-        self._dirty = False
-        self._failure: LogWriteError | None = None
-        self._positions: dict[int, tuple[LogSegment, int]] = {}
-        self._staged_positions: list[int] = []
-        self._listeners: dict[Callable[[Log], None], None] = {}
         self._closed = False
+        #: Segments, ascending; the last one takes the appends.
+        self.segments: list[LogSegment] = loaded.segments
+        self.producers: ProducerStateManager = loaded.producers
+        self.epochs: LeaderEpochCheckpoint = loaded.epochs
+        #: The first offset that clients may read.
+        self.log_start_offset = loaded.log_start_offset
+        #: The offset that the next committed record gets.
+        self.log_end_offset = loaded.log_end_offset
+        #: Readers see what lies below.
+        self.high_watermark = loaded.log_end_offset
+        self._next_offset = loaded.log_end_offset
+        self._epoch = self.epochs.latest_epoch
+        self._staged_epochs: LeaderEpochCheckpoint | None = None
+        self._failure: LogWriteError | None = None
+        self._listeners: dict[AppendListener, None] = {}
+        self._segments_changed()
 
     @classmethod
-    def open(cls, directory: str, *, config: LogConfig, files: FilePool, clean: bool, now_ms: int) -> "Log":
-        """Open the log in `directory` and recover it unless it was closed cleanly. OSError, StorageError."""
-        bases, snapshots = list_files(directory)
-        segments = open_segments(directory, bases or [0], config, files, clean=clean)
-        epochs = LeaderEpochCheckpoint(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
-        try:
-            epochs.load()
-        except CorruptCheckpointError:
-            epochs.write()
-        producers = ProducerStateManager(directory, config.producer_id_expiration_ms, snapshots)
-        log = cls(directory, config, files, segments, producers, epochs)
-        log._find_end()
-        if epochs.truncate_from_end(log.log_end_offset):
-            epochs.write()
-        log._reload_producers(now_ms)
-        return log
+    def open(
+        cls,
+        directory: str,
+        *,
+        config: LogConfig,
+        files: FilePool,
+        clean: bool,
+        now_ms: int,
+        log_start_offset: int = 0,
+    ) -> Self:
+        """Open the log in an existing directory; see `load_log` for what `clean` means and what is repaired.
+
+        `log_start_offset` is the one that the broker checkpointed. `OSError`, `UnsupportedLogFormatError`.
+        """
+        loaded = load_log(directory, config, files, clean=clean, now_ms=now_ms, log_start_offset=log_start_offset)
+        return cls(directory, config, files, loaded)
+
+    def __repr__(self) -> str:
+        return f"Log({self._directory!r}, {self.log_start_offset}..{self.log_end_offset})"
 
     @property
-    def high_watermark(self) -> int:
-        """The end of what readers may see."""
-        return self.log_end_offset
+    def directory(self) -> str:
+        """Where the files are."""
+        return self._directory
 
     @property
     def last_stable_offset(self) -> int:
-        """The end of what readers of committed data may see."""
-        return self.log_end_offset
+        """The offset below which every transaction is decided: what read_committed consumers see."""
+        return self.high_watermark
 
     @property
     def size(self) -> int:
-        """Bytes of committed batches."""
+        """Bytes of all log files."""
         return sum(segment.size for segment in self.segments)
 
-    def append(self, batch: memoryview, header: BatchHeader, leader_epoch: int, now_ms: int) -> int:
-        """Stage one batch, which the caller has validated; returns its base offset.
+    @property
+    def config(self) -> LogConfig:
+        """The configuration in force. A new one counts from the next batch; index sizes from the next segment."""
+        return self._config
 
-        `batch` is stamped in place and must stay as it is until `commit`. LogWriteError when a roll on the way fails.
+    @config.setter
+    def config(self, config: LogConfig) -> None:
+        self._config = config
+        self.producers.set_expiration_ms(config.producer_id_expiration_ms)
+        for segment in self.segments:
+            segment.index_interval_bytes = config.index_interval_bytes
+        self._set_limits()
+
+    def _segments_changed(self) -> None:
+        self._bases = [segment.base_offset for segment in self.segments]
+        self._active = self.segments[-1]
+        self._empty = LogSlice(self._active.log, 0, 0)
+        self._set_limits()
+
+    def _set_limits(self) -> None:
+        self._byte_limit = -1 if self._closed else self._config.segment_bytes
+        self._offset_limit = self._active.base_offset + INT32_MAX
+        self._roll_after = _ALWAYS_LOOK
+
+    # Appending
+
+    def append(self, batch: memoryview, header: BatchHeader, leader_epoch: int, now_ms: int) -> int:
+        """Stage one whole, valid v2 batch with its header as it arrived; returns the base offset that it gets.
+
+        The bytes are stamped in place and must stay as they are until `commit`. Idempotent producers' batches went
+        through `producers.check` before. May roll, which commits what was staged. `RecordBatchTooLargeError` when no
+        segment can hold it. `LogWriteError` when rolling failed: the batch is not staged; if batches staged before
+        are lost with it, `commit` says so too.
         """
-        base = self._next
-        last = base + header.last_offset_delta
-        segment = self.segments[-1]
-        if self._closed:
-            raise LogClosedError(f"{self.directory}: closed")
-        if segment.should_roll(len(batch), last, header.max_timestamp, now_ms):
-            if len(batch) > self._config.segment_bytes:
-                raise RecordBatchTooLargeError(f"{len(batch)} bytes do not fit into a segment of {self._config.segment_bytes}")
-            segment = self.roll()
-        if leader_epoch > self.epochs.latest_epoch:
-            self._begin_epoch(leader_epoch, base)
-        stamp(batch, base, leader_epoch)
-        position = segment.stage(batch, last, header.max_timestamp)
+        base_offset = self._next_offset
+        last_offset = base_offset + header.last_offset_delta
+        max_timestamp = header.max_timestamp
+        segment = self._active
+        if (
+            segment.end + len(batch) > self._byte_limit
+            or max_timestamp > self._roll_after
+            or last_offset > self._offset_limit
+            or segment.is_full
+            or leader_epoch != self._epoch
+        ):
+            self._prepare(len(batch), header, leader_epoch, now_ms)
+            segment = self._active
+        stamp(batch, base_offset, leader_epoch)
+        segment.stage(batch, base_offset, last_offset, max_timestamp)
         if header.producer_id >= 0:
-            self.producers.update(header, base, batch)
-        self._next = last + 1
-        self._dirty = True
-        positions = self._positions
-        positions[base] = (segment, position)
-        if len(positions) > _REMEMBERED_POSITIONS:
-            del positions[next(iter(positions))]
-        return base
+            self.producers.update(header, base_offset, batch)
+        self._next_offset = last_offset + 1
+        return base_offset
+
+    def _prepare(self, size: int, header: BatchHeader, leader_epoch: int, now_ms: int) -> None:
+        """What `append` needs now and then: a new segment, the segment's clock, a new leader epoch."""
+        if self._closed:
+            raise LogClosedError(f"{self._directory}: closed")
+        if self._failure is not None:
+            raise self._failure
+        if size > self._config.segment_bytes:
+            raise RecordBatchTooLargeError(f"a batch of {size} bytes in segments of {self._config.segment_bytes}")
+        base_offset, max_timestamp = self._next_offset, header.max_timestamp
+        last_offset = base_offset + header.last_offset_delta
+        if self._active.should_roll(size, last_offset, max_timestamp, self._config, now_ms):
+            try:
+                self.commit()
+            except LogWriteError as error:
+                self._fail(error)
+                raise
+            self._roll(now_ms)
+        segment = self._active
+        if not segment.end:
+            segment.first_timestamp = max_timestamp
+        if segment.first_timestamp is not None and segment.first_timestamp >= 0:
+            self._roll_after = segment.first_timestamp + self._config.segment_ms
+        if leader_epoch != self._epoch:
+            if self._staged_epochs is None:
+                self._staged_epochs = self.epochs.copy()
+            self._staged_epochs.assign(leader_epoch, base_offset)
+            self._epoch = leader_epoch
 
     def commit(self) -> None:
-        """Write what is staged and make it visible. LogWriteError when that fails, or failed at a roll since the last commit."""
-        if self._dirty:
-            self._write()
-        failure, self._failure = self._failure, None
-        for listener in tuple(self._listeners):
-            listener(self)
-        if failure is not None:
-            raise failure
+        """Write what is staged, move the log end offset and the high watermark, call the listeners.
 
-    def _write(self) -> None:
-        self._dirty = False
-        segment = self.segments[-1]
-        try:
-            segment.commit()
-        except OSError as error:
-            self._undo(segment)
-            self._failure = LogWriteError(f"{segment.file.path}: {error.strerror}", self.log_end_offset)
-            return
-        self.producers.commit()
-        self.log_end_offset = self._next
-
-    def _undo(self, segment: LogSegment) -> None:
-        self.producers.rollback()
-        self._next = self.log_end_offset
-        self._positions.clear()
-        segment.rollback()
-
-    def read(self, offset: int, max_bytes: int, *, min_one_batch: bool, end_offset: int | None = None) -> LogSlice:
-        """The range from the start of the batch that holds `offset`, within one segment.
-
-        At most `max_bytes`, but a whole batch if `min_one_batch`; it may end within a batch. OffsetOutOfRangeError.
+        `LogWriteError` when a write fails, now or while rolling since the last commit: everything that was not
+        written yet is undone, in the files and in memory; see the error's `log_end_offset` for what was. The log goes
+        on.
         """
-        segment = self.segments[-1]
-        if offset == self.log_end_offset:
-            return LogSlice(segment.file, segment.size, 0)
-        if not self.log_start_offset <= offset <= self.log_end_offset:
-            raise OffsetOutOfRangeError(offset, self.log_start_offset, self.log_end_offset)
-        known = self._positions.get(offset)
-        segment, position = known if known is not None else self._locate(offset)
-        stop = segment.size
-        if end_offset is not None and end_offset < self.log_end_offset:
-            bound, at = self._locate(end_offset)
-            stop = at if bound is segment else stop
-        size = min(stop - position, max_bytes)
-        if min_one_batch and size < stop - position:
-            size = max(size, min(segment.batch_size_at(position), stop - position))
-        return LogSlice(segment.file, position, max(size, 0))
+        if self._failure is not None:
+            error, self._failure = self._failure, None
+            self._set_limits()
+            raise error
+        if self._next_offset == self.log_end_offset:
+            return
+        try:
+            if self._staged_epochs is not None:
+                self._staged_epochs.write()
+            self._active.commit()
+        except (OSError, LogClosedError) as error:
+            self._undo_staged()
+            raise LogWriteError(f"{self._directory}: {error}", self.log_end_offset) from error
+        if self._staged_epochs is not None:
+            self.epochs, self._staged_epochs = self._staged_epochs, None
+        self.producers.commit()
+        self.log_end_offset = self.high_watermark = self._next_offset
+        if self._listeners:
+            for listener in tuple(self._listeners):
+                listener(self)
 
-    def _locate(self, offset: int) -> tuple[LogSegment, int]:
-        """The segment and position of the batch that holds `offset`, or of the first one behind it."""
-        number = max(bisect_right(self._bases, offset) - 1, 0)
-        for segment in self.segments[number:]:
-            position = segment.position_of(offset)
-            if position < segment.size:
-                return segment, position
-        return self.segments[-1], self.segments[-1].size
+    def _fail(self, error: LogWriteError) -> None:
+        """Staged batches were lost inside `append`: whoever staged them learns it from `commit`, until then nothing goes."""
+        self._failure = error
+        self._byte_limit = -1
+
+    def _undo_staged(self) -> None:
+        self._active.rollback()
+        self.producers.rollback()
+        self._staged_epochs = None
+        self._epoch = self.epochs.latest_epoch
+        self._next_offset = self.log_end_offset
+        self._set_limits()
+
+    def add_append_listener(self, listener: AppendListener) -> None:
+        """Have `listener` called with this log after each commit that moved the high watermark. Takes constant time."""
+        self._listeners[listener] = None
+
+    def remove_append_listener(self, listener: AppendListener) -> None:
+        """Stop calling `listener`; one that is not there is no error. Takes constant time, also from a listener."""
+        self._listeners.pop(listener, None)
+
+    # Reading
+
+    def read(
+        self, offset: int, max_bytes: int, *, min_one_batch: bool = True, end_offset: int | None = None
+    ) -> LogSlice:
+        """Where the bytes from `offset` on are: the start of the batch that holds it, and how many bytes to take.
+
+        At most `max_bytes`, which may cut the last batch, but with `min_one_batch` at least the first one whole;
+        never past the high watermark or the batch of `end_offset`; from one segment only. A gap is skipped. The bytes
+        are not touched. At the end the slice is empty. `OffsetOutOfRangeError` below the log start or above the log
+        end offset. `OSError`.
+        """
+        limit = self.high_watermark
+        if end_offset is not None and end_offset < limit:
+            limit = end_offset
+        if offset < self.log_start_offset or offset > self.log_end_offset:
+            raise OffsetOutOfRangeError(offset, self.log_start_offset, self.log_end_offset)
+        if offset >= limit:
+            return self._empty
+        segment = self._active
+        position = segment.recent_position(offset)
+        first_size = 0
+        if position is None:
+            number = bisect_right(self._bases, offset) - 1
+            segment = self.segments[max(number, 0)]
+            found = segment.translate(offset)
+            while found is None:
+                number += 1
+                if number == len(self.segments):
+                    return self._empty
+                segment = self.segments[number]
+                found = segment.translate(offset)
+            _, position, first_size = found
+        size = (segment.size if limit == self.log_end_offset else segment.position_of(limit)) - position
+        if size > max_bytes:
+            if min_one_batch:
+                first_size = first_size or segment.header_at(position).size_in_bytes
+                size = min(size, max(max_bytes, first_size))
+            else:
+                size = max_bytes
+        return LogSlice(segment.log, position, size) if size > 0 else self._empty
 
     def find_by_timestamp(self, timestamp: int) -> TimestampOffset | None:
-        """The first record with a timestamp (ms) of at least this."""
-        for segment in self.segments:
-            if segment.max_timestamp >= timestamp:
-                found = segment.find_by_timestamp(timestamp, self.log_start_offset)
-                if found is not None:
-                    return found
-        return None
+        """The first record with a timestamp (ms) >= `timestamp`; see `lookup.find_by_timestamp`."""
+        return find_by_timestamp(self.segments, timestamp, self.log_start_offset)
 
     def find_max_timestamp(self) -> TimestampOffset | None:
-        """The first record with the largest timestamp of the log (KIP-734)."""
-        timestamp = max(segment.max_timestamp for segment in self.segments)
-        return self.find_by_timestamp(timestamp) if timestamp >= 0 else None
+        """The first record that has the largest timestamp; see `lookup.find_max_timestamp`."""
+        return find_max_timestamp(self.segments)
 
-    def roll(self) -> LogSegment:
-        """Close the active segment and begin the next one. LogWriteError."""
-        if self._dirty:
-            self._write()
-            if self._failure is not None:
-                raise self._failure
-        active = self.segments[-1]
+    # Segments
+
+    def roll(self, now_ms: int) -> LogSegment:
+        """Begin a new segment at the log end offset, after committing; an empty active segment stays. `LogWriteError`."""
+        self.commit()
+        if self._active.size:
+            self._roll(now_ms)
+        return self._active
+
+    def _roll(self, now_ms: int) -> None:
+        active = self._active
+        if not active.size and active.base_offset == self.log_end_offset:
+            return  # its indexes are too small for a single entry: a new segment would be no better
         try:
-            active.seal()
-            self.producers.map_end_offset = self._next
-            self.producers.take_snapshot()
-            segment = LogSegment(self.directory, self._next, self._config, self._files)
-            segment.offset_index.preallocate()
-            segment.time_index.preallocate()
-            segment.file.fd()
+            segment = LogSegment.create(self._directory, self.log_end_offset, self._config, self._files, now_ms)
+            try:
+                active.become_inactive()
+            except OSError:
+                segment.delete()
+                raise
         except OSError as error:
-            self._failure = LogWriteError(f"{self.directory}: {error.strerror}", self.log_end_offset)
-            raise self._failure from error
+            raise LogWriteError(f"{self._directory}: {error}", self.log_end_offset) from error
         self.segments.append(segment)
-        self._bases.append(segment.base_offset)
-        self.producers.remove_stray_snapshots(self._bases)
-        return segment
+        self._segments_changed()
+        self._take_snapshot()
 
-    def truncate_to(self, offset: int, now_ms: int = 0) -> None:
-        """Drop the batches from the one that holds `offset` on."""
-        self._settle()
-        if offset >= self.log_end_offset:
-            return
-        if offset <= self.segments[0].base_offset:
-            self.truncate_fully_and_start_at(offset)
-            return
-        while self.segments[-1].base_offset >= offset:
-            self._drop_last()
-        self.segments[-1].truncate_to(offset)
-        self._find_end()
-        if self.epochs.truncate_from_end(self.log_end_offset):
-            self.epochs.write()
-        self._reload_producers(now_ms)
+    def _take_snapshot(self) -> None:
+        self.producers.map_end_offset = self.log_end_offset
+        with contextlib.suppress(OSError):  # recovery then replays from the snapshot before
+            self.producers.take_snapshot()
 
-    def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Drop everything; the log is empty and begins at `offset`."""
-        self._settle()
-        while self.segments:
-            self._drop_last()
-        segment = LogSegment(self.directory, offset, self._config, self._files)
-        segment.offset_index.preallocate()
-        segment.time_index.preallocate()
-        segment.file.fd()
-        self.segments.append(segment)
-        self._bases.append(offset)
-        self.log_start_offset = offset
-        self._find_end()
-        self.epochs.entries = ()
-        self.epochs.write()
-        self.producers.truncate_fully_and_start_at(offset)
+    def delete_segments_below(self, offset: int) -> list[LogSegment]:
+        """Remove the oldest segments that end at or below `offset`, never the active one; returns them.
+
+        The log start offset moves up to the first segment that is left. Pinned files stay readable. `OSError`.
+        """
+        count = 0
+        while count + 1 < len(self.segments) and self.segments[count + 1].base_offset <= offset:
+            count += 1
+        removed = self.segments[:count]
+        if removed:
+            self.advance_log_start_offset(self.segments[count].base_offset)
+            del self.segments[:count]
+            self._segments_changed()
+            for segment in removed:
+                segment.delete()
+                self.producers.delete_snapshot(segment.base_offset)
+        return removed
 
     def advance_log_start_offset(self, offset: int) -> None:
-        """Readers see the log from `offset` on; it never goes back. OffsetOutOfRangeError beyond the high watermark."""
+        """Let the log begin at `offset` (DeleteRecords); a smaller one than now changes nothing. No segment is removed.
+
+        `OffsetOutOfRangeError` above the high watermark.
+        """
         if offset > self.high_watermark:
-            raise OffsetOutOfRangeError(offset, self.log_start_offset, self.log_end_offset)
+            raise OffsetOutOfRangeError(offset, self.log_start_offset, self.high_watermark)
         if offset > self.log_start_offset:
             self.log_start_offset = offset
             self.producers.on_log_start_offset_incremented(offset)
+            if self.epochs.truncate_from_start(offset):
+                self.epochs.write()
 
-    def add_append_listener(self, listener: "Callable[[Log], None]") -> None:
-        """Call `listener` with the log after each commit."""
-        self._listeners[listener] = None
+    def truncate_to(self, offset: int, now_ms: int) -> None:
+        """Drop everything from `offset` on, and with it the whole batch that holds it; the log then ends at `offset`.
 
-    def remove_append_listener(self, listener: "Callable[[Log], None]") -> None:
-        """Stop calling `listener`; not having been called is no error."""
-        self._listeners.pop(listener, None)
+        Staged batches are dropped, producers go back to that point. At or above the log end offset nothing is removed.
+        `OSError`.
+        """
+        self._undo_staged()
+        if offset >= self.log_end_offset:
+            return
+        if offset < self.segments[0].base_offset:
+            self.truncate_fully_and_start_at(offset, now_ms)
+            return
+        keep = bisect_right(self._bases, offset)
+        removed = self.segments[keep:]
+        del self.segments[keep:]
+        self.segments[-1].truncate_to(offset, now_ms)
+        for segment in removed:
+            segment.delete()
+        self._ends_at(offset)
+        self.producers.truncate_and_reload(self.log_start_offset, offset, now_ms)
+        replay_producers(self.segments, self.producers, self.log_start_offset, offset)
+
+    def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
+        """Drop everything and begin anew at `offset`. Producers are forgotten. `OSError`."""
+        self._undo_staged()
+        for segment in self.segments:
+            segment.delete()
+        self.segments[:] = [LogSegment.create(self._directory, offset, self._config, self._files, now_ms)]
+        self.log_start_offset = offset
+        self.producers.truncate_fully_and_start_at(offset)
+        self._ends_at(offset)
+
+    def _ends_at(self, offset: int) -> None:
+        self.log_end_offset = self.high_watermark = self._next_offset = offset
+        self.log_start_offset = min(self.log_start_offset, offset)
+        if self.epochs.truncate_from_end(offset):
+            self.epochs.write()
+        self._epoch = self.epochs.latest_epoch
+        self._segments_changed()
+
+    # The end
 
     def flush(self) -> None:
-        """Wait until the active segment is on the disk itself."""
-        self._settle()
-        os.fsync(self.segments[-1].file.fd())
+        """Make all that is committed durable (fsync of the active segment, of those before it, and of the directory).
+
+        `OSError`.
+        """
+        for segment in self.segments:
+            segment.flush()
+        fsync_directory(self._directory)
 
     def close(self) -> None:
-        """Close the log so that `open(clean=True)` may open it."""
+        """Commit, trim the indexes, write a producer snapshot, close the files. A second call does nothing.
+
+        Afterwards the directory opens with `clean=True`. `LogWriteError`, `OSError`; the files are closed even then.
+        """
         if self._closed:
             return
-        self._settle()
-        self._closed = True
-        self.segments[-1].seal()
-        self.producers.map_end_offset = self.log_end_offset
-        self.producers.take_snapshot()
-        self._close_files()
-
-    def delete(self) -> str:
-        """Close the log and rename its directory; returns the new name, for `layout.purge`. OSError."""
-        self._closed = True
-        self._close_files()
-        renamed = delete_directory_name(self.directory)
-        os.rename(self.directory, renamed)
-        for listener in tuple(self._listeners):
-            listener(self)
-        return renamed
+        try:
+            self.commit()
+            self._active.become_inactive()
+            self.producers.map_end_offset = self.log_end_offset
+            self.producers.take_snapshot()
+        finally:
+            self._close_files()
 
     def _close_files(self) -> None:
+        self._closed = True
+        self._byte_limit = -1
+        self._listeners.clear()
         for segment in self.segments:
-            segment.close()
+            segment.close_files()
 
-    def _settle(self) -> None:
-        if self._dirty:
-            self._write()
-        failure, self._failure = self._failure, None
-        if failure is not None:
-            raise failure
+    def delete(self) -> str:
+        """Close without writing and rename the directory to `<topic>-<p>.<uuid>-delete`; returns its new path.
 
-    def _drop_last(self) -> None:
-        self.segments.pop().delete()
-        self.producers.delete_snapshot(self._bases.pop())
-
-    def _begin_epoch(self, leader_epoch: int, base: int) -> None:
-        before = self.epochs.entries
-        if self.epochs.assign(leader_epoch, base):
-            try:
-                self.epochs.write()
-            except OSError as error:
-                self.epochs.entries = before
-                raise LogWriteError(f"{self.directory}: {error.strerror}", self.log_end_offset) from error
-
-    def _find_end(self) -> None:
-        """Set the log's end behind its last batch."""
-        end = self.segments[-1].base_offset
-        for segment in reversed(self.segments):
-            last = segment.offset_index.last_position if segment.offset_index.entries else 0
-            for header, _ in segment.batches(last):
-                end = max(end, header.last_offset + 1)
-            if segment.size:
-                break
-        self.log_end_offset = self._next = end
-        self._positions.clear()
-
-    def _reload_producers(self, now_ms: int) -> None:
-        """Take the newest snapshot and replay the batches behind it."""
-        producers = self.producers
-        producers.truncate_and_reload(self.log_start_offset, self.log_end_offset, now_ms)
-        start = producers.map_end_offset
-        for segment in self.segments[max(bisect_right(self._bases, start) - 1, 0) :]:
-            for found in segment.batches(segment.position_of(start)):
-                header = found.header
-                if header.producer_id >= 0 and header.base_offset >= start:
-                    data = segment.read_batch(found).buffer if header.is_control else memoryview(b"")
-                    producers.update(header, header.base_offset, data)
-        producers.commit()
-        producers.map_end_offset = self.log_end_offset
+        Quick, whatever the log's size; `layout.purge` then removes the directory. Pinned files stay readable.
+        `OSError`.
+        """
+        self._undo_staged()
+        target = delete_directory_name(self._directory)
+        os.rename(self._directory, target)
+        self._close_files()
+        self._directory = target
+        self.producers.move(target)
+        self.epochs.move(f"{target}/{LEADER_EPOCH_CHECKPOINT}")
+        return target

@@ -7,7 +7,7 @@ from struct import Struct
 from typing import ClassVar, Final, NamedTuple
 
 from minibroker_storage.errors import CorruptIndexError
-from minibroker_storage.index_file import IndexFile
+from minibroker_storage.index_file import IndexFile, IndexState
 
 _SWAP: Final = sys.byteorder == "little"
 _POSITION_MASK: Final = 0xFFFFFFFF
@@ -24,9 +24,9 @@ class OffsetPosition(NamedTuple):
 class OffsetIndex(IndexFile):
     """Sparse map from offsets to positions in the log file (Kafka's `OffsetIndex`).
 
-    Bytes: 8 per entry, big-endian: relative offset int32 (the last offset of a batch, minus the segment's base offset), then
-    int32 position where that batch starts. Both ascend. At most one entry per `index.interval.bytes` of log.
-    Crash rule: see `IndexFile`.
+    Bytes: 8 per entry, big-endian: relative offset int32 (the last offset of a batch, minus the segment's base
+    offset), then int32 position where that batch starts. Both ascend. At most one entry per `index.interval.bytes` of
+    log. Crash rule: see `IndexFile`.
     """
 
     __slots__ = ("last_offset", "last_position")
@@ -73,6 +73,16 @@ class OffsetIndex(IndexFile):
             raise CorruptIndexError(f"{self.file.path}: last offset {last.offset} is outside the segment")
         if not 0 < last.position < log_size:
             raise CorruptIndexError(f"{self.file.path}: last position {last.position} is outside 0..{log_size}")
+
+    @property
+    def state(self) -> IndexState:
+        """Number of entries and the last entry's two fields."""
+        return self.entries, self.last_offset, self.last_position
+
+    def rollback(self, state: IndexState) -> None:
+        """See `IndexFile.rollback`."""
+        self._staged.clear()
+        self.entries, self.last_offset, self.last_position = state
 
     def _reset_last(self) -> None:
         self.last_offset = self.base_offset

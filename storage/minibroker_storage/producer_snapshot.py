@@ -56,9 +56,9 @@ class ProducerStateEntry(NamedTuple):
 def encode_snapshot(producers: dict[int, ProducerStateEntry]) -> bytes:
     """The file for these producers by id.
 
-    Bytes: version int16 (1), CRC-32C uint32 of all that follows it, count int32; per producer id int64, epoch int16, last
-    sequence int32, last offset int64, offset delta int32, timestamp int64, coordinator epoch int32, first offset of the
-    open transaction int64 (-1: none). Of the batches only the newest is kept, as in Kafka.
+    Bytes: version int16 (1), CRC-32C uint32 of all that follows it, count int32; per producer id int64, epoch int16,
+    last sequence int32, last offset int64, offset delta int32, timestamp int64, coordinator epoch int32, first offset
+    of the open transaction int64 (-1: none). Of the batches only the newest is kept, as in Kafka.
     """
     body = bytearray(_COUNT.pack(len(producers)))
     for producer_id, entry in producers.items():

@@ -37,14 +37,22 @@ _MARKER_VALUE: Final = Struct(">hi")
 class ProducerStateManager:
     """The producers of one log by id, and their snapshot files (Kafka's `ProducerStateManager`).
 
-    Bytes: see `encode_snapshot`; a file is named by the offset up to which it tells, `<20 digits>.snapshot`, and is written at
-    roll and at close. Crash rule: a snapshot that does not check out is removed; the newest good one at or below the
-    log's end is loaded, and the batches behind it are replayed from the log.
+    Bytes: see `encode_snapshot`; a file is named by the offset up to which it tells, `<20 digits>.snapshot`, and is
+    written at roll and at close. Crash rule: a snapshot that does not check out is removed; the newest good one at or
+    below the log's end is loaded, and the batches behind it are replayed from the log.
 
     Changes are staged: `rollback()` undoes every `update` since the last `commit()`.
     """
 
-    __slots__ = ("_directory", "_expiration_ms", "_last_snapshot_offset", "_producers", "_undo", "map_end_offset", "snapshots")
+    __slots__ = (
+        "_directory",
+        "_expiration_ms",
+        "_last_snapshot_offset",
+        "_producers",
+        "_undo",
+        "map_end_offset",
+        "snapshots",
+    )
 
     def __init__(self, directory: str, expiration_ms: int, snapshots: Collection[int] = ()) -> None:
         self._directory = directory
@@ -78,9 +86,9 @@ class ProducerStateManager:
     def check(self, header: BatchHeader, *, from_client: bool = True) -> BatchMetadata | None:
         """Whether the batch continues what its producer wrote (`ProducerAppendInfo`, `findDuplicateBatch`).
 
-        Returns the known batch that this one repeats, to be answered with that one's offset and timestamp, or None when it
-        is to be appended. A producer without state may begin at any sequence number (KIP-360). Batches of coordinators
-        (`from_client` False) carry no sequence numbers and are checked for their epoch only.
+        Returns the known batch that this one repeats, to be answered with that one's offset and timestamp, or None
+        when it is to be appended. A producer without state may begin at any sequence number (KIP-360). Batches of
+        coordinators (`from_client` False) carry no sequence numbers and are checked for their epoch only.
         `InvalidProducerEpochError`, `OutOfOrderSequenceError`, `InvalidTxnStateError`.
         """
         entry = self._producers.get(header.producer_id)

@@ -1,124 +1,339 @@
-"""What happens to a log's files when it is opened."""
+"""From a directory of files to a log that can be trusted (Kafka's `LogLoader`)."""
 
+import contextlib
 import os
-from typing import Final
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
 
-from minibroker_protocol.errors import DecodeError
-from minibroker_protocol.records import HEADER, RECORD_BATCH_OVERHEAD, compute_crc
-from minibroker_protocol.records.header import make_header
+from minibroker_protocol.records import LOG_OVERHEAD, RECORD_BATCH_OVERHEAD, BatchHeader, compute_crc, read_header
+from minibroker_protocol.records.header import INT32_MAX, MAGIC_V2
+from minibroker_storage.checkpoints import TMP_SUFFIX, LeaderEpochCheckpoint
 from minibroker_storage.config import LogConfig
-from minibroker_storage.errors import CorruptIndexError, UnsupportedLogFormatError
+from minibroker_storage.errors import (
+    CorruptCheckpointError,
+    CorruptIndexError,
+    StorageError,
+    UnsupportedLogFormatError,
+)
 from minibroker_storage.files import FilePool
 from minibroker_storage.layout import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
+    LEADER_EPOCH_CHECKPOINT,
     LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
     offset_of,
 )
-from minibroker_storage.segment import SCAN_BYTES, LogSegment
+from minibroker_storage.producer_state import ProducerStateManager
+from minibroker_storage.segment import LogSegment
 
-_LEFTOVERS: Final = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, ".tmp")
-_MAGIC_V2: Final = 2
-_MAGIC_OFFSET: Final = 16
+SCAN_CHUNK_BYTES: Final = 4 * 1024 * 1024
+_EMPTY: Final = memoryview(b"")
+_OLD_CRC_AT: Final = 12
+_OLD_CRC_COVERS_FROM: Final = 16
 
 
-def list_files(directory: str) -> tuple[list[int], list[int]]:
-    """The base offsets of the segments and the offsets of the producer snapshots there are, ascending.
+class LoadedLog(NamedTuple):
+    """What a directory holds: segments ascending, at least one, the last one ready for appends."""
 
-    What an interrupted deletion, cleaning or replacement left behind is removed.
+    segments: list[LogSegment]
+    producers: ProducerStateManager
+    epochs: LeaderEpochCheckpoint
+    log_start_offset: int
+    log_end_offset: int
+
+
+def load_log(
+    directory: str, config: LogConfig, files: FilePool, *, clean: bool, now_ms: int, log_start_offset: int
+) -> LoadedLog:
+    """Load the log in `directory`, repairing what an unclean stop can have left.
+
+    Leftovers of interrupted operations go first. Then: `clean` trusts the files and reads their ends only. Otherwise
+    the last segment is scanned in full and cut behind its last good batch (the one before it too while the last is
+    empty), and the indexes of all others are checked against their logs; whatever fails is rebuilt. Nothing survives
+    behind a cut. `OSError`, `UnsupportedLogFormatError`.
     """
-    segments: list[int] = []
-    snapshots: list[int] = []
+    bases, snapshots = tidy_directory(directory)
+    epochs = LeaderEpochCheckpoint(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
+    with contextlib.suppress(CorruptCheckpointError):
+        epochs.load()
+    producers = ProducerStateManager(directory, config.producer_id_expiration_ms, snapshots)
+    segments = [LogSegment.load(directory, base, config, files, now_ms) for base in bases]
+    loader = _Loader(segments, producers, epochs, log_start_offset, now_ms)
+    log_end_offset = loader.load(clean=clean) if segments else log_start_offset
+    if not segments or log_end_offset < log_start_offset:
+        for segment in segments:
+            segment.delete()
+        segments[:] = [LogSegment.create(directory, log_start_offset, config, files, now_ms)]
+        log_end_offset = log_start_offset
+        producers.truncate_fully_and_start_at(log_start_offset)
+    else:
+        segments[-1].preallocate_indexes()
+        log_start_offset = max(log_start_offset, segments[0].base_offset)
+        loader.load_producers(log_start_offset, log_end_offset)
+    changed = epochs.truncate_from_end(log_end_offset)
+    if epochs.truncate_from_start(log_start_offset) or changed or loader.epochs_changed:
+        epochs.write()
+    return LoadedLog(segments, producers, epochs, log_start_offset, log_end_offset)
+
+
+class _Loader:
+    """The steps of `load_log` that share the segments."""
+
+    def __init__(
+        self,
+        segments: list[LogSegment],
+        producers: ProducerStateManager,
+        epochs: LeaderEpochCheckpoint,
+        log_start_offset: int,
+        now_ms: int,
+    ) -> None:
+        self._segments = segments
+        self._producers = producers
+        self._epochs = epochs
+        self._log_start_offset = log_start_offset
+        self._now_ms = now_ms
+        self._clean = True
+        self.epochs_changed = False
+
+    def load(self, *, clean: bool) -> int:
+        """Make every segment usable; returns the log end offset."""
+        segments = self._segments
+        self._clean = clean
+        suspect = len(segments) if clean else _first_suspect(segments)
+        for number, segment in enumerate(segments):
+            next_base = segments[number + 1].base_offset if number + 1 < len(segments) else None
+            if number >= suspect or not self._is_sound(segment, next_base):
+                cut = recover_segment(segment, self._note_epoch)
+                if next_base is None:
+                    break
+                segment.become_inactive()
+                if cut:
+                    self._drop_behind(number)
+                    break
+        try:
+            return segments[-1].next_offset()
+        except StorageError:
+            recover_segment(segments[-1], self._note_epoch)
+            return segments[-1].next_offset()
+
+    def _is_sound(self, segment: LogSegment, next_base: int | None) -> bool:
+        try:
+            segment.load_indexes(next_base)
+            if not self._clean:
+                check_index_tail(segment)
+        except (StorageError, FileNotFoundError):
+            return False
+        return True
+
+    def _drop_behind(self, number: int) -> None:
+        for segment in self._segments[number + 1 :]:
+            segment.delete()
+        del self._segments[number + 1 :]
+
+    def _note_epoch(self, header: BatchHeader) -> None:
+        epoch = header.partition_leader_epoch
+        if epoch > self._epochs.latest_epoch:
+            self.epochs_changed |= self._epochs.assign(epoch, header.base_offset)
+
+    def load_producers(self, log_start_offset: int, log_end_offset: int) -> None:
+        """Load the newest snapshot and replay what lies behind it; then write what an unclean stop had not written."""
+        producers = self._producers
+        producers.remove_stray_snapshots([segment.base_offset for segment in self._segments])
+        if self._clean and producers.latest_snapshot_offset is None:
+            producers.map_end_offset = log_end_offset  # as Kafka: a clean stop without a snapshot knew no producers
+            return
+        producers.truncate_and_reload(log_start_offset, log_end_offset, self._now_ms)
+        replay_producers(self._segments, producers, log_start_offset, log_end_offset)
+
+
+def _first_suspect(segments: list[LogSegment]) -> int:
+    number = len(segments) - 1
+    while number > 0 and not segments[number].size:
+        number -= 1
+    return number
+
+
+def replay_producers(
+    segments: list[LogSegment], producers: ProducerStateManager, log_start_offset: int, log_end_offset: int
+) -> None:
+    """Bring the producers from where they know the log to its end. Reads the headers from there on. `OSError`.
+
+    On the way it writes the snapshot at the base of the last segment if it is missing, so that this is done once only.
+    """
+    for number, segment in enumerate(segments):
+        is_last = number + 1 == len(segments)
+        if not is_last and segments[number + 1].base_offset <= producers.map_end_offset:
+            continue
+        if is_last and log_start_offset < segment.base_offset and producers.map_end_offset <= segment.base_offset:
+            producers.map_end_offset = segment.base_offset
+            with contextlib.suppress(OSError):
+                producers.take_snapshot()
+        if producers.map_end_offset < log_end_offset:
+            _replay(segment, producers, max(producers.map_end_offset, log_start_offset))
+    producers.map_end_offset = log_end_offset
+
+
+def _replay(segment: LogSegment, producers: ProducerStateManager, start: int) -> None:
+    found = segment.translate(start)
+    if found is None:
+        return
+    for position, header in segment.headers_from(found.position, SCAN_CHUNK_BYTES):
+        if header.producer_id >= 0 and header.base_offset >= start:
+            batch = segment.batch_at(position) if header.is_control else _EMPTY
+            producers.update(header, header.base_offset, batch)
+            producers.commit()
+        producers.map_end_offset = header.last_offset + 1
+
+
+def check_index_tail(segment: LogSegment) -> None:
+    """Hold the last index entry against the log, and see that no entry is missing behind it.
+
+    `CorruptIndexError`, `StorageError`. Reads the end of the log: an index interval and the batch behind it.
+    """
+    index = segment.offset_index
+    start = index.last_position
+    last_entry = None
+    for position, header in segment.headers_from(start):
+        if position == start:
+            last_entry = header.last_offset
+        elif position - start > segment.index_interval_bytes:
+            raise CorruptIndexError(f"{index.file.path}: ends {segment.size - start} bytes before the log")
+    if index.entries and last_entry != index.last_offset:
+        raise CorruptIndexError(f"{index.file.path}: offset {index.last_offset} is not at byte {start}")
+
+
+def recover_segment(segment: LogSegment, on_batch: Callable[[BatchHeader], None]) -> int:
+    """Scan the whole segment, cut it behind its last good batch, rebuild both indexes (`LogSegment.recover`).
+
+    `on_batch` gets the header of every good batch. Returns the number of bytes that were cut. `OSError`,
+    `UnsupportedLogFormatError`.
+    """
+    size = segment.size
+    segment.reset_indexes()
+    next_offset = segment.base_offset
+    for _, header in scan(segment.log.fd(), size):
+        last_offset = header.last_offset
+        if header.base_offset < next_offset or last_offset - segment.base_offset > INT32_MAX:
+            break
+        segment.note(header.size_in_bytes, last_offset, header.max_timestamp)
+        on_batch(header)
+        next_offset = last_offset + 1
+    segment.adopt_noted_size()
+    return size - segment.size
+
+
+def scan(fd: int, size: int) -> Iterator[tuple[int, BatchHeader]]:
+    """Position and header of each good batch from the start of a log file, until the first one that is not.
+
+    Good is a whole batch of magic 2 with a right checksum. Reads big chunks. `OSError`; `UnsupportedLogFormatError`
+    for a whole message of format v0 or v1, which must not be taken for a torn one.
+    """
+    position = 0
+    while position < size:
+        chunk = memoryview(os.pread(fd, min(SCAN_CHUNK_BYTES, size - position), position))
+        at = 0
+        while len(chunk) - at >= RECORD_BATCH_OVERHEAD:
+            header = read_header(chunk, at)
+            batch_size = header.batch_length + LOG_OVERHEAD
+            if batch_size > len(chunk) - at:
+                break
+            if not _is_good(header, chunk[at : at + batch_size]):
+                return
+            yield position + at, header
+            at += batch_size
+        if not at:
+            found = _large_batch(fd, chunk, position, size)
+            if found is None:
+                return
+            yield position, found
+            at = found.size_in_bytes
+        position += at
+
+
+def _large_batch(fd: int, chunk: memoryview, position: int, size: int) -> BatchHeader | None:
+    """A batch larger than the chunk, or None when the file ends within it."""
+    if len(chunk) < RECORD_BATCH_OVERHEAD:
+        _refuse_old_message(chunk)
+        return None
+    header = read_header(chunk)
+    batch_size = header.batch_length + LOG_OVERHEAD
+    if batch_size <= len(chunk) or batch_size > size - position:
+        return None
+    batch = memoryview(os.pread(fd, batch_size, position))
+    return header if _is_good(header, batch) else None
+
+
+def _is_good(header: BatchHeader, batch: memoryview) -> bool:
+    if header.magic != MAGIC_V2:
+        _refuse_old_message(batch)
+        return False
+    return len(batch) >= RECORD_BATCH_OVERHEAD and header.last_offset_delta >= 0 and compute_crc(batch) == header.crc
+
+
+def _refuse_old_message(data: memoryview) -> None:
+    """`UnsupportedLogFormatError` if a whole v0 or v1 message with a right checksum stands here."""
+    end = LOG_OVERHEAD + int.from_bytes(data[8:12], "big", signed=True)
+    if len(data) <= _OLD_CRC_COVERS_FROM or not _OLD_CRC_COVERS_FROM < end <= len(data) or data[16] not in {0, 1}:
+        return
+    if zlib.crc32(data[_OLD_CRC_COVERS_FROM:end]) == int.from_bytes(data[_OLD_CRC_AT:_OLD_CRC_COVERS_FROM], "big"):
+        raise UnsupportedLogFormatError(f"a message of format v{data[16]}: only v2 is kept in logs")
+
+
+def tidy_directory(directory: str) -> tuple[list[int], list[int]]:
+    """Finish or undo what a crash interrupted; returns base offsets of segments and offsets of snapshots, ascending.
+
+    `.deleted` and `.tmp` files go, and `.cleaned` ones with every `.swap` that belongs to the same unfinished
+    cleaning. Other `.swap` segments are complete: they take the place of the segments whose offsets they cover.
+    Indexes without a log go.
+    """
+    names = os.listdir(directory)
+    if any(name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, TMP_SUFFIX)) for name in names):
+        names = _finish_swaps(directory, names)
+    bases = sorted(offset for name in names if name.endswith(LOG_SUFFIX) and (offset := offset_of(name)) is not None)
+    snapshots = sorted(
+        offset for name in names if name.endswith(SNAPSHOT_SUFFIX) and (offset := offset_of(name)) is not None
+    )
+    known = set(bases)
+    for name in names:
+        if name.endswith(SEGMENT_SUFFIXES) and (offset := offset_of(name)) is not None and offset not in known:
+            os.unlink(f"{directory}/{name}")
+    return bases, snapshots
+
+
+def _finish_swaps(directory: str, names: list[str]) -> list[str]:
+    cleaned = [offset for name in names if name.endswith(CLEANED_SUFFIX) and (offset := offset_of(name)) is not None]
+    first_cleaned = min(cleaned, default=None)
+    swaps: list[str] = []
+    for name in names:
+        offset = offset_of(name)
+        if name.endswith(SWAP_SUFFIX) and offset is not None and (first_cleaned is None or offset < first_cleaned):
+            swaps.append(name)
+        elif name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, TMP_SUFFIX)):
+            os.unlink(f"{directory}/{name}")
+    for name in swaps:
+        if name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
+            _remove_covered(directory, name)
+    for name in swaps:
+        os.replace(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP_SUFFIX)}")
+    return os.listdir(directory)
+
+
+def _remove_covered(directory: str, swap_name: str) -> None:
+    """Remove the files of segments that a complete `.swap` log replaces: those that begin within its offsets."""
+    first = offset_of(swap_name)
+    path = f"{directory}/{swap_name}"
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        end = max((header.last_offset + 1 for _, header in scan(fd, os.fstat(fd).st_size)), default=first)
+    finally:
+        os.close(fd)
+    if first is None or end is None:
+        return
     for name in os.listdir(directory):
         offset = offset_of(name)
-        if name.endswith(_LEFTOVERS):
+        if offset is not None and first <= offset < end and name.endswith(SEGMENT_SUFFIXES):
             os.unlink(f"{directory}/{name}")
-        elif offset is not None and name.endswith(LOG_SUFFIX):
-            segments.append(offset)
-        elif offset is not None and name.endswith(SNAPSHOT_SUFFIX):
-            snapshots.append(offset)
-    return sorted(segments), sorted(snapshots)
-
-
-def open_segments(
-    directory: str, bases: list[int], config: LogConfig, files: FilePool, *, clean: bool
-) -> list[LogSegment]:
-    """Open the segments with these base offsets; the last one is scanned unless the log was closed cleanly.
-
-    UnsupportedLogFormatError for message formats v0 and v1.
-    """
-    segments: list[LogSegment] = []
-    for number, base in enumerate(bases):
-        segment = LogSegment(directory, base, config, files)
-        segment.size = os.fstat(segment.file.fd()).st_size
-        following = bases[number + 1] if number + 1 < len(bases) else None
-        if following is None and not clean:
-            rebuild(segment)
-        else:
-            _load(segment, following)
-        segments.append(segment)
-    return segments
-
-
-def rebuild(segment: LogSegment) -> None:
-    """Read the whole segment, end it before its first batch that is cut or damaged, and make its indexes anew."""
-    segment.offset_index.clear()
-    segment.time_index.clear()
-    fd = segment.file.fd()
-    size = segment.size
-    position, next_offset = 0, segment.base_offset
-    window, start = memoryview(b""), 0
-    while position + RECORD_BATCH_OVERHEAD <= size:
-        at = position - start
-        needed = RECORD_BATCH_OVERHEAD
-        if at + needed <= len(window):
-            length = int.from_bytes(window[at + 8 : at + 12], "big", signed=True)
-            needed = max(needed, length + 12)
-        if at + needed > len(window):
-            if position + needed > size:
-                break
-            if start == position and len(window) >= needed:
-                break
-            window, start = memoryview(os.pread(fd, max(SCAN_BYTES, needed), position)), position
-            if len(window) < needed:
-                break
-            continue
-        if window[at + _MAGIC_OFFSET] != _MAGIC_V2:
-            if position == 0 and window[at + _MAGIC_OFFSET] in {0, 1}:
-                raise UnsupportedLogFormatError(f"{segment.file.path}: message format v{window[at + _MAGIC_OFFSET]}")
-            break
-        header = make_header(HEADER.unpack_from(window, at))
-        batch = window[at : at + needed]
-        if length + 12 < RECORD_BATCH_OVERHEAD or header.base_offset < next_offset or header.last_offset_delta < 0:
-            break
-        if compute_crc(batch) != header.crc:
-            break
-        segment.note(position, len(batch), header.last_offset, header.max_timestamp)
-        next_offset = header.last_offset + 1
-        position += len(batch)
-    if position < size:
-        os.ftruncate(fd, position)
-        segment.size = position
-    segment.offset_index.commit()
-    segment.time_index.commit()
-
-
-def _load(segment: LogSegment, following: int | None) -> None:
-    """Take over a segment and its indexes as they are; indexes that are missing or make no sense are made anew."""
-    try:
-        for index in (segment.offset_index, segment.time_index):
-            index.load()
-            index.sanity_check(segment.size, following)
-        if segment.size and not segment.time_index.entries:
-            raise CorruptIndexError(f"{segment.time_index.file.path}: no entry for {segment.size} bytes of log")
-    except (CorruptIndexError, DecodeError):
-        rebuild(segment)
-        if following is not None:
-            segment.seal()
-    else:
-        segment.restore()
-        if following is None:
-            segment.offset_index.preallocate()
-            segment.time_index.preallocate()

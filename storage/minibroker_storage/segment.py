@@ -1,246 +1,437 @@
-"""One segment of a log: the batches from its base offset on, with its two sparse indexes."""
+"""One segment of a log: the batches, and the two indexes that find them."""
 
 import os
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from struct import Struct
+from typing import Final, NamedTuple, Self
 
-from minibroker_protocol.records import HEADER, RECORD_BATCH_OVERHEAD, BatchHeader, RecordBatch
-from minibroker_protocol.records.header import LOG_OVERHEAD, make_header
+from minibroker_protocol.records import LOG_OVERHEAD, NO_TIMESTAMP, RECORD_BATCH_OVERHEAD, BatchHeader, read_header
+from minibroker_protocol.records.header import INT32_MAX
 from minibroker_storage.config import LogConfig
+from minibroker_storage.errors import LogClosedError, StorageError
 from minibroker_storage.files import FileHandle, FilePool, pwrite_all, pwritev_all
-from minibroker_storage.layout import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, file_name
+from minibroker_storage.index_file import IndexState
+from minibroker_storage.layout import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, file_name
 from minibroker_storage.offset_index import OffsetIndex
-from minibroker_storage.time_index import NO_TIMESTAMP, TimeIndex
+from minibroker_storage.time_index import TimeIndex
 
-SCAN_BYTES: Final = 1 << 20
-_WINDOW_BYTES: Final = 1 << 13
-_MAX_RELATIVE_OFFSET: Final = 0x7FFFFFFF
+RECENT_BATCHES: Final = 64
+"""The positions of so many of the newest batches, up to twice as many, are known without a look at the index."""
+WALK_WINDOW_BYTES: Final = 8192
+"""What a search behind an index entry reads at once: an index interval and some small batches."""
 
-
-class TimestampOffset(NamedTuple):
-    """A record found by its timestamp (ms); `leader_epoch` is its batch's."""
-
-    timestamp: int
-    offset: int
-    leader_epoch: int
+# A search needs base offset, length and last offset delta only; decoding the whole header would double its time.
+_WALK: Final = Struct(">qi11xi")
+_NEW_FILE: Final = os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
 
 class BatchPosition(NamedTuple):
-    """A batch's header, and where the batch starts in its segment's file."""
+    """Where a batch lies in its segment's log file, and its size, in bytes."""
 
-    header: BatchHeader
+    base_offset: int
     position: int
+    size: int
 
 
-class _Mark(NamedTuple):
-    """What staging changes, as it was at the last commit."""
+class LogSlice(NamedTuple):
+    """Bytes of one log file that a fetch returns: whole batches, but for the last one, which the limit may have cut.
 
-    offset_entries: int
-    time_entries: int
-    bytes_since_last_index_entry: int
-    max_timestamp: int
-    offset_of_max_timestamp: int
-    first_timestamp: int | None
+    `handle` has to be pinned while the bytes are read outside of the event loop's turn. `size` 0 is an empty slice.
+    """
+
+    handle: FileHandle
+    position: int
+    size: int
+
+    def read(self) -> bytes:
+        """The bytes themselves. `OSError`."""
+        return os.pread(self.handle.fd(), self.size, self.position) if self.size else b""
 
 
 class LogSegment:
-    """A `.log` file with its `.index` and `.timeindex` (Kafka's `LogSegment`).
+    """A run of batches from `base_offset` on, in `<20 digits>.log`, with `.index` and `.timeindex` (Kafka's `LogSegment`).
 
-    Bytes of the log: record batches, one after the other, with ascending offsets. Batches are staged in memory and written by
-    `commit`. Crash rule: after an unclean stop the last segment is scanned, its first batch that is cut or damaged ends it, and
-    its indexes are made anew; closed segments are not looked at.
+    Bytes: v2 record batches one behind the other, from position 0, offsets ascending, gaps allowed. Batches are
+    staged as views of the caller's buffers and written by `commit()` in one call. Crash rule: only the end of the
+    newest segment can be torn, for all others were complete before the next one began. Recovery cuts it behind the
+    last batch with a right checksum, and rebuilds both indexes. A write that fails is undone in the file and in
+    memory; bytes that cannot be cut away are overwritten by the next write, and cut before it.
     """
 
     __slots__ = (
-        "_config",
-        "_mark",
-        "_staged",
+        "_bytes_since_index_entry",
+        "_committed",
+        "_cut_first",
+        "_index_states",
+        "_older",
+        "_recent",
+        "_views",
         "base_offset",
-        "bytes_since_last_index_entry",
-        "file",
+        "created_ms",
+        "end",
         "first_timestamp",
+        "index_interval_bytes",
+        "is_full",
+        "log",
         "max_timestamp",
         "offset_index",
         "offset_of_max_timestamp",
         "size",
-        "staged_size",
         "time_index",
     )
 
-    def __init__(self, directory: str, base_offset: int, config: LogConfig, files: FilePool) -> None:
-        flags = os.O_RDWR | os.O_CREAT
-        stem = f"{directory}/{file_name(base_offset, '')}"
-        self._config = config
+    def __init__(
+        self,
+        base_offset: int,
+        log: FileHandle,
+        offset_index: OffsetIndex,
+        time_index: TimeIndex,
+        *,
+        index_interval_bytes: int,
+        size: int,
+        created_ms: int,
+    ) -> None:
         self.base_offset = base_offset
-        self.file: FileHandle = files.handle(stem + LOG_SUFFIX, flags)
-        self.offset_index = OffsetIndex(files.handle(stem + INDEX_SUFFIX, flags), base_offset, config.segment_index_bytes)
-        self.time_index = TimeIndex(files.handle(stem + TIME_INDEX_SUFFIX, flags), base_offset, config.segment_index_bytes)
-        self.size = 0
-        self.staged_size = 0
-        self.bytes_since_last_index_entry = 0
+        self.log = log
+        self.offset_index = offset_index
+        self.time_index = time_index
+        self.index_interval_bytes = index_interval_bytes
+        #: When an empty segment began to wait for its first batch, in ms: the clock of `segment.ms` without timestamps.
+        self.created_ms = created_ms
+        #: Bytes in the log file that readers may see.
+        self.size = size
+        #: `size` plus what is staged.
+        self.end = size
+        #: Max timestamp of the first batch, which starts the clock of `segment.ms`; None until it is known.
+        self.first_timestamp: int | None = None
+        #: Largest timestamp so far, staged batches included, and the last offset of the first batch that has it.
         self.max_timestamp = NO_TIMESTAMP
         self.offset_of_max_timestamp = base_offset
-        self.first_timestamp: int | None = None
-        self._staged: list[memoryview] = []
-        self._mark: _Mark | None = None
+        #: Whether an index takes no more entries.
+        self.is_full = False
+        self._bytes_since_index_entry = 0
+        self._views: list[memoryview] = []
+        self._committed = (0, NO_TIMESTAMP, base_offset)
+        self._index_states: tuple[IndexState, IndexState] | None = None
+        self._cut_first = False
+        self._recent: dict[int, int] = {}
+        self._older: dict[int, int] = {}
 
-    @property
-    def last_modified_ms(self) -> int:
-        """When the file was last written, in ms since the epoch."""
-        return os.fstat(self.file.fd()).st_mtime_ns // 1_000_000
+    @classmethod
+    def create(cls, directory: str, base_offset: int, config: LogConfig, files: FilePool, now_ms: int) -> Self:
+        """A new empty segment with preallocated indexes. Leftovers of the same name are emptied. `OSError`."""
+        segment = cls._of(directory, base_offset, config, files, _NEW_FILE, 0, now_ms)
+        try:
+            segment.log.fd()
+            segment.preallocate_indexes()
+        except OSError:
+            segment.delete()
+            raise
+        return segment
 
-    def should_roll(self, size: int, last_offset: int, timestamp: int, now_ms: int) -> bool:
-        """Does a batch need a new segment? (Kafka's `LogSegment.shouldRoll`)."""
-        filled = self.size + self.staged_size
-        if not filled:
-            return False
-        config = self._config
-        reference = now_ms if self.first_timestamp is None else timestamp
-        return (
-            filled + size > config.segment_bytes
-            or (self.first_timestamp is not None and reference - self.first_timestamp > config.segment_ms)
-            or self.offset_index.is_full
-            or self.time_index.is_full
-            or last_offset - self.base_offset > _MAX_RELATIVE_OFFSET
+    @classmethod
+    def load(cls, directory: str, base_offset: int, config: LogConfig, files: FilePool, now_ms: int) -> Self:
+        """A segment whose log file exists. Its indexes are not read: `load_indexes` or recovery comes next. `OSError`."""
+        size = os.stat(f"{directory}/{file_name(base_offset, LOG_SUFFIX)}").st_size
+        return cls._of(directory, base_offset, config, files, os.O_RDWR, size, now_ms)
+
+    @classmethod
+    def _of(
+        cls, directory: str, base_offset: int, config: LogConfig, files: FilePool, flags: int, size: int, now_ms: int
+    ) -> Self:
+        stem = f"{directory}/{base_offset:020d}"
+        index_bytes = config.segment_index_bytes
+        segment = cls(
+            base_offset,
+            files.handle(stem + LOG_SUFFIX, flags),
+            OffsetIndex(files.handle(stem + INDEX_SUFFIX, flags), base_offset, index_bytes),
+            TimeIndex(files.handle(stem + TIME_INDEX_SUFFIX, flags), base_offset, index_bytes),
+            index_interval_bytes=config.index_interval_bytes,
+            size=size,
+            created_ms=now_ms,
         )
+        segment._update_is_full()
+        return segment
 
-    def stage(self, batch: memoryview, last_offset: int, max_timestamp: int) -> int:
-        """Remember a batch for `commit`; returns the position that it will have."""
-        if self._mark is None:
-            self._mark = _Mark(
-                self.offset_index.entries,
-                self.time_index.entries,
-                self.bytes_since_last_index_entry,
-                self.max_timestamp,
-                self.offset_of_max_timestamp,
-                self.first_timestamp,
-            )
-        position = self.size + self.staged_size
-        size = len(batch)
-        self._staged.append(batch)
-        self.staged_size += size
-        self.note(position, size, last_offset, max_timestamp)
-        return position
+    def __repr__(self) -> str:
+        return f"LogSegment(base_offset={self.base_offset}, size={self.size})"
 
-    def note(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
-        """Stage the index entries that a batch brings (Kafka's `LogSegment.append`)."""
-        if self.first_timestamp is None and max_timestamp >= 0:
-            self.first_timestamp = max_timestamp
+    # Writing
+
+    def stage(self, batch: memoryview, base_offset: int, last_offset: int, max_timestamp: int) -> None:
+        """Take a stamped batch for the next `commit()`. The view has to stay as it is until then."""
+        views = self._views
+        if not views:
+            self._committed = (self._bytes_since_index_entry, self.max_timestamp, self.offset_of_max_timestamp)
+        views.append(batch)
+        recent = self._recent
+        recent[base_offset] = self.end
+        if len(recent) >= RECENT_BATCHES:
+            self._older = recent
+            self._recent = {}
+        self.note(len(batch), last_offset, max_timestamp)
+
+    def note(self, size: int, last_offset: int, max_timestamp: int) -> None:
+        """Count a batch of `size` bytes at the end, by the rule of Kafka's `LogSegment.append`.
+
+        Once more than `index.interval.bytes` lie behind the last index entry, the batch gets one: its last offset and
+        its position; the time index then gets the largest timestamp so far. The first batch never gets one.
+        """
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
             self.offset_of_max_timestamp = last_offset
-        if self.bytes_since_last_index_entry > self._config.index_interval_bytes:
-            self.offset_index.stage(last_offset, position)
+        if self._bytes_since_index_entry > self.index_interval_bytes:
+            if self._index_states is None:
+                self._index_states = (self.offset_index.state, self.time_index.state)
+            self.offset_index.stage(last_offset, self.end)
             self.time_index.maybe_stage(self.max_timestamp, self.offset_of_max_timestamp)
-            self.bytes_since_last_index_entry = 0
-        self.bytes_since_last_index_entry += size
+            self._bytes_since_index_entry = 0
+            self._update_is_full()
+        self._bytes_since_index_entry += size
+        self.end += size
 
     def commit(self) -> None:
-        """Write what is staged. OSError leaves it staged, for `rollback`."""
-        staged = self._staged
-        fd = self.file.fd()
-        if len(staged) == 1:
-            pwrite_all(fd, staged[0], self.size)
+        """Write what is staged: the batches, then the index entries. After an `OSError` call `rollback()`."""
+        views = self._views
+        fd = self.log.fd()
+        if self._cut_first:
+            os.ftruncate(fd, self.size)
+            self._cut_first = False
+        if len(views) == 1:
+            pwrite_all(fd, views[0], self.size)
         else:
-            pwritev_all(fd, staged, self.size)
+            pwritev_all(fd, views, self.size)
+        if self._index_states is not None:
+            self.commit_indexes()
+        self.size = self.end
+        views.clear()
+
+    def commit_indexes(self) -> None:
+        """Write the staged index entries. `OSError`."""
         self.offset_index.commit()
         self.time_index.commit()
-        self.size += self.staged_size
-        self.staged_size = 0
-        staged.clear()
-        self._mark = None
+        self._index_states = None
 
     def rollback(self) -> None:
-        """Forget what is staged, and cut off what a failed `commit` has written of it."""
-        self._staged.clear()
-        self.staged_size = 0
-        mark, self._mark = self._mark, None
-        if mark is not None:
-            self.offset_index.rollback(mark.offset_entries)
-            self.time_index.rollback(mark.time_entries)
-            self.bytes_since_last_index_entry = mark.bytes_since_last_index_entry
-            self.max_timestamp = mark.max_timestamp
-            self.offset_of_max_timestamp = mark.offset_of_max_timestamp
-            self.first_timestamp = mark.first_timestamp
-        os.ftruncate(self.file.fd(), self.size)
+        """Undo everything since the last `commit()`, in the file and in memory. Never raises."""
+        if not self._views:
+            return
+        self._views.clear()
+        self._recent = {}
+        self._older = {}
+        self.end = self.size
+        self._bytes_since_index_entry, self.max_timestamp, self.offset_of_max_timestamp = self._committed
+        if self._index_states is not None:
+            self.offset_index.rollback(self._index_states[0])
+            self.time_index.rollback(self._index_states[1])
+            self._index_states = None
+            self._update_is_full()
+        try:
+            os.ftruncate(self.log.fd(), self.size)
+        except (OSError, LogClosedError):
+            self._cut_first = True  # before the next write
 
-    def batches(self, position: int, stop: int | None = None) -> Iterator[BatchPosition]:
-        """The headers of the batches from `position` on; ends where a whole header or batch no longer follows."""
-        stop = self.size if stop is None else stop
-        fd = self.file.fd()
-        window, start = b"", position
-        while position + RECORD_BATCH_OVERHEAD <= stop:
-            at = position - start
-            if at + RECORD_BATCH_OVERHEAD > len(window):
-                fd = self.file.fd()
-                window, start, at = os.pread(fd, _WINDOW_BYTES, position), position, 0
-                if len(window) < RECORD_BATCH_OVERHEAD:
-                    return
-            header = make_header(HEADER.unpack_from(window, at))
-            if position + header.size_in_bytes > stop:
-                return
-            yield BatchPosition(header, position)
-            position += header.size_in_bytes
+    def _update_is_full(self) -> None:
+        self.is_full = self.offset_index.is_full or self.time_index.is_full
 
-    def position_of(self, offset: int) -> int:
-        """Where the batch that holds `offset`, or the first one behind it, starts; the segment's size when there is none."""
-        for header, position in self.batches(self.offset_index.lookup(offset).position):
-            if header.last_offset >= offset:
-                return position
-        return self.size
+    def should_roll(self, size: int, last_offset: int, max_timestamp: int, config: LogConfig, now_ms: int) -> bool:
+        """Whether a batch belongs into a new segment, by the conditions of Kafka's `LogSegment.shouldRoll`.
 
-    def batch_size_at(self, position: int) -> int:
-        """The size of the batch that starts at `position`."""
-        length = os.pread(self.file.fd(), LOG_OVERHEAD, position)[8:]
-        return LOG_OVERHEAD + int.from_bytes(length, "big", signed=True)
+        The batch would grow the segment beyond `segment.bytes`; it is more than `segment.ms` younger than the first
+        batch (or, without timestamps, now is than the segment); an index is full; its offset is too far from the base
+        offset.
+        """
+        return (
+            self.end + size > config.segment_bytes
+            or (self.end > 0 and self._waited_ms(max_timestamp, now_ms) > config.segment_ms)
+            or self.is_full
+            or last_offset - self.base_offset > INT32_MAX
+        )
 
-    def read_batch(self, found: BatchPosition) -> RecordBatch:
-        """One whole batch."""
-        return RecordBatch(memoryview(os.pread(self.file.fd(), found.header.size_in_bytes, found.position)))
+    def _waited_ms(self, max_timestamp: int, now_ms: int) -> int:
+        first = self.first_timestamp
+        if first is None and self.size:
+            first = self.first_timestamp = self.header_at(0).max_timestamp
+        if first is not None and first >= 0:
+            return max_timestamp - first
+        return now_ms - self.created_ms
 
-    def find_by_timestamp(self, timestamp: int, from_offset: int) -> TimestampOffset | None:
-        """The first record at or behind `from_offset` with at least this timestamp."""
-        hint = max(self.time_index.lookup(timestamp).offset, from_offset)
-        for found in self.batches(self.offset_index.lookup(hint).position):
-            header = found.header
-            if header.max_timestamp < timestamp or header.last_offset < from_offset:
-                continue
-            for record in self.read_batch(found):
-                if record.timestamp >= timestamp and record.offset >= from_offset:
-                    return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
-        return None
-
-    def seal(self) -> None:
-        """The segment takes no more batches: give the time index its last entry, trim both indexes."""
+    def become_inactive(self) -> None:
+        """Close the indexes with the largest timestamp and trim them; for roll and close. `OSError`."""
         self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
         self.offset_index.trim()
         self.time_index.trim()
 
-    def truncate_to(self, offset: int) -> None:
-        """Drop the batches from the one that holds `offset` on."""
-        self.size = self.position_of(offset)
-        os.ftruncate(self.file.fd(), self.size)
+    def preallocate_indexes(self) -> None:
+        """Give both index files their full size, for a segment that takes appends. `OSError`."""
+        self.offset_index.preallocate()
+        self.time_index.preallocate()
+
+    def truncate_to(self, offset: int, now_ms: int) -> None:
+        """Drop all batches that hold `offset` or later ones; the indexes get their full size again. `OSError`."""
+        found = self.translate(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
-        self.restore()
+        if found is not None:
+            os.ftruncate(self.log.fd(), found.position)
+            self.size = self.end = found.position
+        if not self.size:
+            self.created_ms = now_ms
+        self.first_timestamp = None
+        self._recent = {}
+        self._older = {}
+        self._bytes_since_index_entry = 0
+        self.load_max_timestamp()
+        self._update_is_full()
 
-    def restore(self) -> None:
-        """Learn from the indexes and the batches behind them what the segment would know had it never been closed."""
-        entry = self.time_index.last_entry
-        self.max_timestamp, self.offset_of_max_timestamp = entry.timestamp, entry.offset
-        last = self.offset_index.last_position if self.offset_index.entries else 0
-        self.bytes_since_last_index_entry = self.size - last
-        for header, _ in self.batches(last):
+    # Reading
+
+    def recent_position(self, base_offset: int) -> int | None:
+        """Position of one of the newest batches by its base offset, if it is remembered. No file is touched."""
+        position = self._recent.get(base_offset)
+        return self._older.get(base_offset) if position is None else position
+
+    def translate(self, offset: int) -> BatchPosition | None:
+        """The first batch whose last offset is at or above `offset`, None when there is none (`translateOffset`).
+
+        One look at the index, then usually one read of the log. `OSError`, `StorageError` for bytes that are no
+        batches.
+        """
+        position = self.offset_index.lookup(offset).position
+        size = self.size
+        fd = self.log.fd()
+        unpack = _WALK.unpack_from
+        while position < size:
+            window = os.pread(fd, min(WALK_WINDOW_BYTES, size - position), position)
+            at = 0
+            last = len(window) - _WALK.size
+            while at <= last:
+                base_offset, length, delta = unpack(window, at)
+                if base_offset + delta >= offset:
+                    return BatchPosition(base_offset, position + at, length + LOG_OVERHEAD)
+                if length < 0:
+                    break
+                at += length + LOG_OVERHEAD
+            if not at:
+                raise StorageError(f"{self.log.path}: no batch at byte {position}")
+            position += at
+        return None
+
+    def position_of(self, offset: int) -> int:
+        """Where the bytes before the batch of `offset` end: a limit for readers."""
+        position = self.recent_position(offset)
+        if position is not None:
+            return position
+        found = self.translate(offset)
+        return self.size if found is None else found.position
+
+    def header_at(self, position: int) -> BatchHeader:
+        """The header of the batch that starts at `position`. `OSError`, `DecodeError` when no header is there."""
+        return read_header(os.pread(self.log.fd(), RECORD_BATCH_OVERHEAD, position))
+
+    def batch_at(self, position: int) -> memoryview:
+        """The bytes of the batch that starts at `position`. `OSError`."""
+        size = self.header_at(position).size_in_bytes
+        return memoryview(os.pread(self.log.fd(), size, position))
+
+    def headers_from(self, position: int, window_bytes: int = WALK_WINDOW_BYTES) -> Iterator[tuple[int, BatchHeader]]:
+        """Position and header of each batch from `position`, where one starts. `StorageError` for bytes that are none."""
+        size = self.size
+        while position < size:
+            window = os.pread(self.log.fd(), min(window_bytes, size - position), position)
+            at = 0
+            while len(window) - at >= RECORD_BATCH_OVERHEAD:
+                header = read_header(window, at)
+                if not RECORD_BATCH_OVERHEAD <= header.size_in_bytes <= size - position - at:
+                    raise StorageError(f"{self.log.path}: no batch at byte {position + at}")
+                yield position + at, header
+                at += header.size_in_bytes
+            if not at:
+                raise StorageError(f"{self.log.path}: no batch at byte {position}")
+            position += at
+
+    def next_offset(self) -> int:
+        """The offset behind the last batch. Reads the headers behind the last index entry. `StorageError`, `OSError`."""
+        last = self.base_offset - 1
+        for _, header in self.headers_from(self.offset_index.last_position):
+            last = header.last_offset
+        return last + 1
+
+    def load_indexes(self, next_base_offset: int | None) -> None:
+        """Read the ends of both indexes and judge them, for a segment that is not recovered.
+
+        `CorruptIndexError`, `FileNotFoundError`: a rebuild is due. `next_base_offset` is that of the segment that
+        follows.
+        """
+        for index in (self.offset_index, self.time_index):
+            index.load()
+            index.sanity_check(self.size, next_base_offset)
+        if self.time_index.entries:  # roll and close have put the largest timestamp there
+            self.max_timestamp, self.offset_of_max_timestamp = self.time_index.last_entry
+        else:
+            self.load_max_timestamp()
+        self._update_is_full()
+
+    def load_max_timestamp(self) -> None:
+        """Take the largest timestamp from the time index and from the headers behind its last entry."""
+        index = self.time_index
+        self.max_timestamp, self.offset_of_max_timestamp = index.last_timestamp, index.last_offset
+        start = self.offset_index.lookup(index.last_offset).position if index.entries else 0
+        for _, header in self.headers_from(start):
             if header.max_timestamp > self.max_timestamp:
-                self.max_timestamp, self.offset_of_max_timestamp = header.max_timestamp, header.last_offset
-        self.first_timestamp = next((h.max_timestamp for h, _ in self.batches(0) if h.max_timestamp >= 0), None)
+                self.max_timestamp = header.max_timestamp
+                self.offset_of_max_timestamp = header.last_offset
+
+    # The files
+
+    def reset_indexes(self) -> None:
+        """Empty both indexes and forget the size of the log: recovery counts its batches anew with `note`. `OSError`."""
+        for index in (self.offset_index, self.time_index):
+            try:
+                index.clear()
+            except FileNotFoundError:
+                os.close(os.open(index.file.path, os.O_RDWR | os.O_CREAT, 0o644))
+                index.clear()
+        self.end = 0
+        self.max_timestamp = NO_TIMESTAMP
+        self.offset_of_max_timestamp = self.base_offset
+        self.first_timestamp = None
+        self._bytes_since_index_entry = 0
+        self._update_is_full()
+
+    def adopt_noted_size(self) -> None:
+        """Cut the log file behind the batches that `note` counted, and write the index entries. `OSError`."""
+        if self.end != self.size:
+            os.ftruncate(self.log.fd(), self.end)
+            self.size = self.end
+        self.commit_indexes()
+        self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+        self._bytes_since_index_entry = 0
+        self._update_is_full()
+
+    def flush(self) -> None:
+        """Make the three files durable (fsync). `OSError`."""
+        for handle in self._handles():
+            os.fsync(handle.fd())
 
     def close(self) -> None:
-        """Close the files."""
-        for handle in (self.file, self.offset_index.file, self.time_index.file):
+        """Close the indexes with the largest timestamp, trim them, and give up the descriptors. `OSError`."""
+        self.become_inactive()
+        self.close_files()
+
+    def close_files(self) -> None:
+        """Give up the descriptors and write nothing. Pinned ones are closed by their last reader."""
+        for handle in self._handles():
             handle.close()
 
     def delete(self) -> None:
-        """Remove the files; a reader that has them pinned reads on."""
-        for handle in (self.file, self.offset_index.file, self.time_index.file):
+        """Remove the files. Whoever has the log pinned reads on. Missing files are no error. `OSError`."""
+        for handle in self._handles():
             handle.delete()
+        try:
+            os.unlink(self.log.path.removesuffix(LOG_SUFFIX) + TXN_INDEX_SUFFIX)
+        except FileNotFoundError:
+            pass
+
+    def _handles(self) -> tuple[FileHandle, FileHandle, FileHandle]:
+        return self.log, self.offset_index.file, self.time_index.file

@@ -5,7 +5,7 @@ from struct import Struct
 from typing import ClassVar, Final, NamedTuple
 
 from minibroker_storage.errors import CorruptIndexError
-from minibroker_storage.index_file import IndexFile
+from minibroker_storage.index_file import IndexFile, IndexState
 
 NO_TIMESTAMP: Final = -1
 
@@ -20,10 +20,10 @@ class TimeIndexEntry(NamedTuple):
 class TimeIndex(IndexFile):
     """Sparse map from timestamps to offsets (Kafka's `TimeIndex`).
 
-    Bytes: 12 per entry, big-endian: timestamp int64 (ms), then int32 relative offset. An entry says that every record with a
-    larger timestamp lies behind its offset; timestamps ascend strictly, offsets ascend. Written at the moments when the
-    offset index gets an entry, and once more at roll and close, for which one slot is kept free.
-    Crash rule: see `IndexFile`.
+    Bytes: 12 per entry, big-endian: timestamp int64 (ms), then int32 relative offset. An entry says that every record
+    with a larger timestamp lies behind its offset; timestamps ascend strictly, offsets ascend. Written at the moments
+    when the offset index gets an entry, and once more at roll and close, for which one slot is kept free. Crash rule:
+    see `IndexFile`.
     """
 
     __slots__ = ("last_offset", "last_timestamp")
@@ -83,6 +83,16 @@ class TimeIndex(IndexFile):
             raise CorruptIndexError(f"{self.file.path}: last offset {self.last_offset} is outside the segment")
         if not log_size:
             raise CorruptIndexError(f"{self.file.path}: entries for an empty log")
+
+    @property
+    def state(self) -> IndexState:
+        """Number of entries and the last entry's two fields."""
+        return self.entries, self.last_timestamp, self.last_offset
+
+    def rollback(self, state: IndexState) -> None:
+        """See `IndexFile.rollback`."""
+        self._staged.clear()
+        self.entries, self.last_timestamp, self.last_offset = state
 
     def _reset_last(self) -> None:
         self.last_timestamp = NO_TIMESTAMP

@@ -10,6 +10,7 @@ from tests.clients.aiokafka_client import Aiokafka
 from tests.clients.contract import Client
 from tests.clients.kafka_python_client import KafkaPython
 from tests.clients.librdkafka_client import Librdkafka
+
 if TYPE_CHECKING:
     from minibroker import Broker
 
@@ -23,7 +24,7 @@ def bootstrap(request: pytest.FixtureRequest) -> str:
     given: str | None = request.config.getoption("--kafka")
     if given is not None:
         return given
-    broker: "Broker" = request.getfixturevalue("broker")
+    broker: Broker = request.getfixturevalue("broker")
     return broker.bootstrap_servers
 
 
@@ -48,5 +49,5 @@ def data_dir(request: pytest.FixtureRequest) -> Path:
     """Where the broker of `bootstrap` keeps its logs."""
     if request.config.getoption("--kafka") is not None:
         pytest.skip("the data directory of --kafka is not known")
-    broker: "Broker" = request.getfixturevalue("broker")
+    broker: Broker = request.getfixturevalue("broker")
     return Path(broker.data_dir)

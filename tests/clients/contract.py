@@ -98,7 +98,7 @@ class Client(ABC):
 
 
 def eventually(condition: Callable[[], bool]) -> None:
-    """Ask again until it is so; the asking itself (a client's round trip) is the only pause. AssertionError if never."""
+    """Ask again until it is so; asking, a client's round trip, is the only pause. AssertionError if it never is."""
     deadline = time.monotonic() + TIMEOUT
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"

@@ -58,7 +58,7 @@ def test_batches_are_kept_in_the_codec_of_the_producer(
 
 
 @pytest.mark.parametrize("idempotent", [False, True])
-def test_records_of_several_partitions_come_back_in_order(client: Client, topic: str, idempotent: bool) -> None:
+def test_records_of_several_partitions_come_back_in_order(client: Client, topic: str, *, idempotent: bool) -> None:
     partitions = 3
     client.create_topic(topic, partitions)
     messages = [

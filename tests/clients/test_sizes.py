@@ -28,7 +28,7 @@ def test_records_of_every_size_come_back(client: Client, topic: str) -> None:
 
 
 @pytest.mark.parametrize("idempotent", [False, True])
-def test_one_byte_too_many_is_refused_and_nothing_is_stored(client: Client, topic: str, idempotent: bool) -> None:
+def test_one_byte_too_many_is_refused_and_nothing_is_stored(client: Client, topic: str, *, idempotent: bool) -> None:
     client.create_topic(topic, 1)
     with pytest.raises(RefusedError) as refusal:
         client.produce(topic, [Message(noise(LARGEST + 1))], idempotent=idempotent)

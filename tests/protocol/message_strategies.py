@@ -11,8 +11,17 @@ from minibroker_protocol import primitives as p
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.schema import Field, fields_of, schema_of
 
-_TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
 _BYTES = st.binary(max_size=40)
+_OF_TYPE: dict[p.WireType, st.SearchStrategy[Any]] = {
+    p.BOOLEAN: st.booleans(),
+    p.FLOAT64: st.floats(allow_nan=False),
+    p.UUID: st.binary(min_size=16, max_size=16),
+    p.VARINT: st.integers(-(2**31), 2**31 - 1),
+    p.VARLONG: st.integers(-(2**63), 2**63 - 1),
+    p.STRING: st.text(st.characters(codec="utf-8"), max_size=12),
+    p.BYTES: _BYTES,
+    p.RECORDS: _BYTES,
+}
 
 
 def message_class(route: Route, kind: str) -> type[Any]:
@@ -61,15 +70,7 @@ def _single(kind: Any, name: str, version: int, top: type[Any]) -> st.SearchStra
         return st.sampled_from(ErrorCode).map(int)
     if name.endswith("_ms"):
         return st.integers(0, 2**31 - 1)
-    if kind is p.BOOLEAN:
-        return st.booleans()
-    if kind is p.UUID:
-        return st.binary(min_size=16, max_size=16)
-    if kind is p.STRING:
-        return _TEXT
-    if kind in {p.BYTES, p.RECORDS}:
-        return _BYTES
-    if kind is p.FLOAT64:
-        return st.floats(allow_nan=False)
-    bits = {p.VARINT: 32, p.VARLONG: 64}.get(kind) or 8 * struct.calcsize(">" + kind.fmt)
+    if kind in _OF_TYPE:
+        return _OF_TYPE[kind]
+    bits = 8 * struct.calcsize(">" + kind.fmt)
     return st.integers(0, 2**bits - 1) if kind.fmt.isupper() else st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)

@@ -25,10 +25,9 @@ pytestmark = pytest.mark.skipif(
     not _JARS, reason="KAFKA_LIBS names no folder with a kafka-clients jar: Kafka's definitions are not at hand"
 )
 
-_TYPES: Final = {
-    **{"bool": "BOOLEAN", "int8": "INT8", "int16": "INT16", "int32": "INT32", "int64": "INT64", "uint16": "UINT16"},
-    **{"uint32": "UINT32", "float64": "FLOAT64", "uuid": "UUID", "string": "STRING", "bytes": "BYTES"},
-    "records": "RECORDS",
+_TYPES: Final = {"bool": "BOOLEAN"} | {
+    name: name.upper()
+    for name in ("int8", "int16", "int32", "int64", "uint16", "uint32", "float64", "uuid", "string", "bytes", "records")
 }
 _NOT_SAID: Final = object()
 

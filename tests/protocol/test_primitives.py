@@ -251,7 +251,9 @@ def test_tagged_fields_that_nobody_knows_are_skipped() -> None:
     assert skip_tagged_fields(memoryview(b"xx" + section + b"rest"), 2) == 2 + len(section)
 
 
-@pytest.mark.parametrize("section", [b"", b"\x01", b"\x01\x00", b"\x01\x00\x02a", b"\x02\x00\x00", b"\xff\xff\xff\xff\x0f"])
+@pytest.mark.parametrize(
+    "section", [b"", b"\x01", b"\x01\x00", b"\x01\x00\x02a", b"\x02\x00\x00", b"\xff\xff\xff\xff\x0f"]
+)
 def test_a_section_of_tagged_fields_that_is_cut_is_refused(section: bytes) -> None:
     with pytest.raises(DecodeError):
         skip_tagged_fields(memoryview(section), 0)

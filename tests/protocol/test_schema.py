@@ -46,7 +46,8 @@ def test_a_version_range_is_written_as_in_kafkas_definitions(text: str, first: i
 def test_a_version_range_holds_its_ends_and_nothing_beyond() -> None:
     versions = VersionRange.parse("2-4")
     assert [version for version in range(7) if version in versions] == [2, 3, 4]
-    assert "3" not in versions
+    text: object = "3"
+    assert text not in versions
     assert all(version in ALWAYS and version not in NEVER for version in range(100))
 
 
@@ -110,8 +111,14 @@ def test_presence_and_tags_are_read_from_the_annotations() -> None:
 
 def test_defaults_are_those_of_the_declaration_or_of_the_type() -> None:
     assert {name: field.default() for name, field in TREE.items()} == {
-        **{"old": 9, "leaves": [], "label": "", "leaf": None},
-        **{"origin": Point(), "comment": "none", "tags": [], "last": 0},
+        "old": 9,
+        "leaves": [],
+        "label": "",
+        "leaf": None,
+        "origin": Point(),
+        "comment": "none",
+        "tags": [],
+        "last": 0,
     }
     assert [field.default() for field in fields_of(Numbers)] == [False, 0, 0, 0, 0, 0, 0, 0.0, bytes(16), 0, 0]
     assert [field.default() for field in fields_of(Texts)] == ["", "", b"", b"", None]
