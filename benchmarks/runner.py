@@ -85,17 +85,15 @@ class Runner:
             self._on_new_peer(measure, kind, self.results)
 
     def _on_new_peer(self, measure: Measure, kind: type[Peer], results: Results) -> None:
-        try:
-            with _running([kind], self.work_dir) as (peer,):
+        with _running([kind], self.work_dir, results) as running:
+            for peer in running:
                 self._measure(measure, peer, results)
-        except PeerError as error:
-            _failed(results, measure, kind.name, error)
 
     def _run_rounds(self, measures: Sequence[Measure]) -> None:
         """All peers run at once; each measure visits them in turn, and who comes first changes with the round."""
         if not measures:
             return
-        with _running(self.peers, self.work_dir) as running:
+        with _running(self.peers, self.work_dir, self.results) as running:
             for peer in running if self.scale.warm_ups else []:
                 self.step(f"warm-up: {peer.name}")
                 self._warm_up(peer)
@@ -141,7 +139,9 @@ def _take_hot_paths(bench: Bench) -> None:
     bench.client("raw.produce", topic=topic, record_size=1_024, total_bytes=400_000_000)
     bench.client("raw.fetch", topic=topic, max_bytes=1024 * 1024, total_bytes=800_000_000)
     bench.client("raw.produce", topic=topic, record_size=100, total_bytes=200_000_000)
-    bench.client("librdkafka.produce", topic=topic, record_size=1_024, total_bytes=100_000_000)
+    bench.client(
+        "librdkafka.produce", topic=topic, record_size=1_024, total_bytes=100_000_000, scratch=str(bench.peer.dir)
+    )
     bench.client("raw.ping_pong", topic=topic, count=10_000)
     bench.client("raw.pipelined", topic=topic, partitions=4, seconds=2.0)
     bench.client("librdkafka.tail_latency", topic=topic, count=1_000, seconds=1.0)
@@ -153,15 +153,22 @@ def _failed(results: Results, measure: Measure, peer: str, error: Exception) -> 
 
 
 @contextmanager
-def _running(kinds: Sequence[type[Peer]], work_dir: Path | None) -> Iterator[list[Peer]]:
-    """These peers, started one after the other, and all gone with their files when the block ends, however it ends."""
+def _running(kinds: Sequence[type[Peer]], work_dir: Path | None, results: Results) -> Iterator[list[Peer]]:
+    """These peers, started one after the other, and all gone with their files when the block ends, however it ends.
+
+    One that does not start is noted as a failure and left out.
+    """
     with ExitStack() as stack:
         peers: list[Peer] = []
         for kind in kinds:
             peer = kind(work_dir)
             stack.callback(peer.stop)
-            peer.start()
-            peers.append(peer)
+            try:
+                peer.start()
+            except PeerError as error:
+                results.failures.append(f"{kind.name} did not start: {error}")
+            else:
+                peers.append(peer)
         try:
             yield peers
         finally:

@@ -77,15 +77,21 @@ class Broker:
         """Start on the running event loop; when it returns, clients can connect and the given topics are there."""
         if self._temporary:
             self._data_dir = tempfile.mkdtemp(prefix="minibroker-")
-        server = Server(self._config, self.data_dir, self._listen, self._advertise, self._clock)
-        state = server.state
-        plans = [
-            plan_topic(state, spec.name, spec.partitions, configs=spec.configs)
-            for spec in self._topics
-            if state.topics.get(spec.name) is None
-        ]
-        create_topics(state, plans)
-        await server.start()
+        server: Server | None = None
+        try:
+            server = Server(self._config, self.data_dir, self._listen, self._advertise, self._clock)
+            state = server.state
+            plans = [
+                plan_topic(state, spec.name, spec.partitions, configs=spec.configs)
+                for spec in self._topics
+                if state.topics.get(spec.name) is None
+            ]
+            create_topics(state, plans)
+            await server.start()
+        except BaseException:
+            self._server = server
+            await self.stop()
+            raise
         self._server = server
 
     async def stop(self) -> None:

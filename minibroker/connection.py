@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 
 from minibroker.dispatch import Answer, UnservedRequestError, Waiting, accept, encode_answers
 from minibroker.outbox import Outbox
+from minibroker.produce_memo import ProduceMemo
 from minibroker.state import BrokerState
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.frame import BufferPool, FrameReader
@@ -46,7 +47,7 @@ class Connection(asyncio.BufferedProtocol):
         advertise: where the broker tells clients to find it; None for the address that this client has dialled.
     """
 
-    __slots__ = ("_advertised", "_connections", "_outbox", "_parked", "_reader", "_state", "_stopped", "_transport")
+    __slots__ = ("_advertised", "_connections", "_memo", "_outbox", "_parked", "_reader", "_state", "_stopped", "_transport")
 
     _transport: asyncio.Transport
     _outbox: Outbox
@@ -62,6 +63,7 @@ class Connection(asyncio.BufferedProtocol):
         self._state = state
         self._connections = connections
         self._reader = FrameReader(pool, state.config.integer("socket.request.max.bytes"))
+        self._memo = ProduceMemo()
         self._parked: Waiting | None = None
         self._stopped = False  # reading is paused: the client has to wait, or to read
         if advertise is not None:
@@ -114,10 +116,10 @@ class Connection(asyncio.BufferedProtocol):
         """Handle all whole requests that are here, write what they append, send their answers."""
         answers: list[Answer] = []
         fault: Exception | None = None
-        reader, state, advertised = self._reader, self._state, self._advertised
+        reader, state, advertised, memo = self._reader, self._state, self._advertised, self._memo
         try:
             while self._parked is None and (frame := reader.next_frame()) is not None:
-                outcome = accept(frame, state, advertised)
+                outcome = accept(frame, state, advertised, memo)
                 if isinstance(outcome, Waiting):
                     self._parked = outcome
                     outcome.parked.deliver = self._deliver

@@ -9,10 +9,11 @@ import importlib
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, Protocol
 
+from minibroker.produce_memo import ProduceMemo
 from minibroker.state import BrokerState
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import Splices, decode, encode
-from minibroker_protocol.frame import begin_response, end_response, read_request_header
+from minibroker_protocol.frame import begin_response, correlation_id_of, end_response, read_request_header
 from minibroker_protocol.primitives import skip_tagged_fields
 from minibroker_protocol.schema import VersionRange, schema_of
 
@@ -130,12 +131,16 @@ def endpoint(key: int) -> Endpoint:
     return known
 
 
-def accept(frame: memoryview, state: BrokerState, advertised: tuple[str, int]) -> Answer | Waiting | None:
-    """Serve one request frame.
+def accept(
+    frame: memoryview, state: BrokerState, advertised: tuple[str, int], memo: ProduceMemo | None = None
+) -> Answer | Waiting | None:
+    """Serve one request frame; `memo` is the connection's.
 
     Raises DecodeError for bytes that are no such request and UnservedRequestError for one that is not in the table;
     in both cases the connection should close.
     """
+    if memo is not None and memo.recall(frame):
+        return _accept_repeated(frame, memo)
     header = read_request_header(frame)
     version = header.api_version
     served = endpoint(header.api_key)
@@ -150,15 +155,28 @@ def accept(frame: memoryview, state: BrokerState, advertised: tuple[str, int]) -
         if version in served.flexible:
             body = skip_tagged_fields(frame, body)
         request, _ = decode(served.request, frame, version, body)  # Kafka passes over bytes after the end, too
+    call = Call(state, version, header.client_id, advertised)
     if served.route.key is not ApiKey.PRODUCE:
         state.writes.commit()
-    response = served.handle(request, Call(state, version, header.client_id, advertised))
+    elif memo is not None:
+        memo.note(frame, request, call)
+    response = served.handle(request, call)
     if response is None:
         return None
     flexible_header = served.has_flexible_response_header(version)
     if isinstance(response, Parked):
         return Waiting(response, Answer(None, version, header.correlation_id, flexible_header))
     return Answer(response, version, header.correlation_id, flexible_header)
+
+
+def _accept_repeated(frame: memoryview, memo: ProduceMemo) -> Answer | None:
+    served = _ENDPOINTS[ApiKey.PRODUCE]
+    version = memo.call.api_version
+    response = served.handle(memo.request, memo.call)
+    memo.forget_records()
+    if response is None:
+        return None
+    return Answer(response, version, correlation_id_of(frame), version in served.flexible)
 
 
 def encode_answers(answers: list[Answer]) -> tuple[bytearray, Splices]:

@@ -12,8 +12,10 @@ from minibroker_protocol.errors import (
 )
 from minibroker_storage.errors import (
     InvalidProducerEpochError,
+    InvalidTxnStateError,
     OffsetOutOfRangeError,
     OutOfOrderSequenceError,
+    RecordBatchTooLargeError,
     StorageError,
 )
 
@@ -26,7 +28,9 @@ _CODES: Final[tuple[tuple[type[Exception], ErrorCode], ...]] = (
     (DecodeError, ErrorCode.CORRUPT_MESSAGE),
     (OutOfOrderSequenceError, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
     (InvalidProducerEpochError, ErrorCode.INVALID_PRODUCER_EPOCH),
+    (InvalidTxnStateError, ErrorCode.INVALID_TXN_STATE),
     (OffsetOutOfRangeError, ErrorCode.OFFSET_OUT_OF_RANGE),
+    (RecordBatchTooLargeError, ErrorCode.RECORD_LIST_TOO_LARGE),
     (StorageError, ErrorCode.KAFKA_STORAGE_ERROR),
     (OSError, ErrorCode.KAFKA_STORAGE_ERROR),
 )

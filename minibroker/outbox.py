@@ -13,7 +13,8 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from minibroker_protocol.codec import Splices
-from minibroker_storage.log import LogSlice
+from minibroker_storage.errors import StorageError
+from minibroker_storage.segment import LogSlice
 
 HAS_SENDFILE: Final = hasattr(os, "sendfile")
 _CHUNK: Final = 1 << 18
@@ -57,7 +58,12 @@ class Outbox:
             if position > sent:
                 self._queue.append(view[sent:position])
             part = cast("LogSlice", splice)
-            part.handle.pin()
+            try:
+                part.handle.pin()
+            except (OSError, StorageError):
+                # The file cannot be opened, or was deleted by a request behind the fetch: the answer cannot be told.
+                self._transport.abort()
+                return
             self._queue.append(part)
             sent = position
         if sent < len(view):
@@ -122,14 +128,15 @@ class Outbox:
         direct = self._socket()
         handle, position, size = item
         try:
-            while size:
-                sent = os.sendfile(direct.fileno(), handle.fd(), position, size)
-                if sent == 0:
-                    # The file was truncated meanwhile, and the answer's length is told already.
-                    self._transport.abort()
-                    return None
-                position += sent
-                size -= sent
+            with handle as fd:  # pinned before, so the descriptor is there even if the file was deleted since
+                while size:
+                    sent = os.sendfile(direct.fileno(), fd, position, size)
+                    if sent == 0:
+                        # The file was truncated meanwhile, and the answer's length is told already.
+                        self._transport.abort()
+                        return None
+                    position += sent
+                    size -= sent
         except (BlockingIOError, InterruptedError):
             self._wait(direct)
             return item._replace(position=position, size=size)
@@ -144,7 +151,11 @@ class Outbox:
 
     def _send_copy(self, item: LogSlice) -> LogSlice | None:
         """Read a piece and hand it to the transport; returns what is left."""
-        piece = item._replace(size=min(item.size, _CHUNK)).read()
+        try:
+            with item.handle as fd:
+                piece = os.pread(fd, min(item.size, _CHUNK), item.position)
+        except OSError:
+            piece = b""
         if not piece:
             self._transport.abort()
             return None

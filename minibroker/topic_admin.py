@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from minibroker.config import ConfigError, TopicConfig
 from minibroker.state import BrokerState
-from minibroker.topics import Topic, topic_name_error
+from minibroker.topics import METADATA_TOPIC, Topic, topic_name_error
 from minibroker_protocol.error_codes import ErrorCode
 
 DEFAULT: Final = -1
@@ -16,7 +16,7 @@ MAX_PARTITIONS: Final = 10_000
 """
 
 
-class TopicError(Exception):
+class TopicError(ValueError):
     """A refusal, with the error code that the client gets."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
@@ -52,11 +52,18 @@ def plan_topic(
     reason = topic_name_error(name)
     if reason is not None:
         raise TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+    if name == METADATA_TOPIC:
+        raise TopicError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
     if state.topics.get(name) is not None:
         raise TopicError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     other = state.topics.colliding(name)
     if other is not None:
         raise TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
+    if replication_factor != DEFAULT and replication_factor <= 0:
+        raise TopicError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
     if partitions == DEFAULT:
         partitions = state.config.integer("num.partitions")
     if partitions <= 0:
@@ -65,11 +72,6 @@ def plan_topic(
         raise TopicError(
             ErrorCode.POLICY_VIOLATION,
             f"Excessively large number of partitions per request: {partitions} is over {MAX_PARTITIONS}.",
-        )
-    if replication_factor != DEFAULT and replication_factor <= 0:
-        raise TopicError(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            "Replication factor must be larger than 0, or -1 to use the default value.",
         )
     return TopicPlan(name, partitions, _topic_config(state, configs or {}))
 

@@ -43,6 +43,8 @@ _MAX_NAME_LENGTH: Final = 249
 _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+\Z")
 _PARTITION_DIRECTORY: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)\Z")
 _DELETED_DIRECTORY: Final = re.compile(r".+\.[0-9a-f]{32}-delete\Z")
+METADATA_TOPIC: Final = "__cluster_metadata"
+"""What an Apache Kafka in KRaft mode keeps its metadata in, beside the topics; no client sees it."""
 _INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 
 
@@ -205,25 +207,35 @@ class Topics:
         return next((other for other in self._by_name if other != name and other.replace(".", "_") == folded), None)
 
     def create(self, wanted: Iterable[tuple[str, int, TopicConfig]]) -> list[Topic]:
-        """Create topics (name, number of partitions, configuration) together; OSError when the disk refuses."""
+        """Create topics (name, number of partitions, configuration), all or, with an OSError, none of them."""
         created: list[Topic] = []
-        for name, partitions, config in wanted:
-            topic = Topic(name, new_uuid(), config)
-            self._make_partitions(topic, partitions)
-            self._add(topic)
-            created.append(topic)
-        self.save()
+        try:
+            for name, partitions, config in wanted:
+                topic = Topic(name, new_uuid(), config)
+                self._make_partitions(topic, partitions)
+                self._add(topic)
+                created.append(topic)
+            self.save()
+        except OSError:
+            for topic in created:
+                self._forget(topic)
+                _unmake_partitions(topic, 0)
+            raise
         return created
 
     def add_partitions(self, topic: Topic, total: int) -> None:
-        """Grow a topic to `total` partitions."""
+        """Grow a topic to `total` partitions; OSError when the disk refuses, and the topic is as it was."""
+        first = len(topic.partitions)
         self._make_partitions(topic, total)
-        self.save()
+        try:
+            self.save()
+        except OSError:
+            _unmake_partitions(topic, first)
+            raise
 
     def delete(self, topic: Topic) -> list[str]:
         """Delete a topic; returns the renamed directories, whose removal (`purge`) may take its time elsewhere."""
-        del self._by_name[topic.name]
-        del self._by_id[topic.id]
+        self._forget(topic)
         self.save()
         return [partition.delete() for partition in topic.partitions]
 
@@ -255,10 +267,21 @@ class Topics:
         self._by_name[topic.name] = topic
         self._by_id[topic.id] = topic
 
+    def _forget(self, topic: Topic) -> None:
+        del self._by_name[topic.name]
+        del self._by_id[topic.id]
+
     def _make_partitions(self, topic: Topic, total: int) -> None:
-        for index in range(len(topic.partitions), total):
+        first = len(topic.partitions)
+        for index in range(first, total):
             directory = f"{self.data_dir}/{topic.name}-{index}"
-            create_partition_directory(directory, topic.id, config=topic.log_config)
+            try:
+                create_partition_directory(directory, topic.id, config=topic.log_config)
+            except OSError as error:
+                if not isinstance(error, FileExistsError):
+                    purge(directory)
+                _unmake_partitions(topic, first)
+                raise
             topic.partitions.append(Partition(topic, index, directory, self._open_log))
 
     def _open_log(self, partition: Partition) -> Log:
@@ -299,12 +322,24 @@ class Topics:
         for entry in os.scandir(self.data_dir):
             if _DELETED_DIRECTORY.match(entry.name):
                 purge(entry.path)
-            elif (match := _PARTITION_DIRECTORY.match(entry.name)) and match["topic"] not in self._by_name:
+            elif (
+                (match := _PARTITION_DIRECTORY.match(entry.name))
+                and match["topic"] not in self._by_name
+                and match["topic"] != METADATA_TOPIC
+                and entry.is_dir()
+            ):
                 found[match["topic"]] = max(found.get(match["topic"], 0), int(match["partition"]) + 1)
         for name, partitions in found.items():
             if topic_name_error(name) is None:
                 self._restore(name, _topic_id_in(f"{self.data_dir}/{name}-{partitions - 1}"), partitions, {})
         return bool(found)
+
+
+def _unmake_partitions(topic: Topic, first: int) -> None:
+    """Take back the partitions from `first` on, which nobody has used yet."""
+    for partition in topic.partitions[first:]:
+        purge(partition.directory)
+    del topic.partitions[first:]
 
 
 class TopicsFileError(ValueError):

@@ -31,6 +31,12 @@ class WriteGroup:
         else:
             answers.append(answer)
 
+    def share(self, log: Log, answer: PartitionProduceResponse) -> None:
+        """`answer` tells of a batch that is perhaps still staged: it fails with it."""
+        answers = self._staged.get(log)
+        if answers is not None:
+            answers.append(answer)
+
     def commit(self) -> None:
         """Write everything staged. Never raises for a disk's fault: the answers concerned tell it."""
         if not self._staged:

@@ -2,14 +2,11 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
 import pytest
 
+from minibroker import Broker
 from tests.clients.broker_process import BrokerProcess
-
-if TYPE_CHECKING:
-    from minibroker import Broker
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -17,10 +14,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(scope="module")
-def broker() -> "Iterator[Broker]":
+def broker() -> Iterator[Broker]:
     """A broker inside this process, shared by the tests of a module."""
-    from minibroker import Broker  # noqa: PLC0415 - tests of the rooms below run without the broker
-
     with Broker() as running:
         yield running
 

@@ -13,6 +13,7 @@ from confluent_kafka import OFFSET_END, Consumer, KafkaException, Message, Produ
 
 from benchmarks.clients.batch_producer import BatchProducer
 from benchmarks.clients.raw import Address, Stopwatch, percentile
+from benchmarks.meter import settle_page_cache
 from benchmarks.wire import Connection, WireError
 
 
@@ -20,7 +21,9 @@ def _bootstrap(address: Address) -> str:
     return f"{address[0]}:{address[1]}"
 
 
-def produce(address: Address, pid: int, topic: str, record_size: int, total_bytes: int) -> dict[str, float]:
+def produce(
+    address: Address, pid: int, topic: str, record_size: int, total_bytes: int, *, scratch: str
+) -> dict[str, float]:
     """Times a producer from the first record queued to the last one acknowledged.
 
     One record before the clock starts lets the client connect. The client's queue is large enough for everything, so
@@ -37,6 +40,7 @@ def produce(address: Address, pid: int, topic: str, record_size: int, total_byte
         producer.produce(1)
         producer.flush(30)
         before = control.offset(topic, 0)
+        settle_page_cache(scratch, total_bytes)
         watch = Stopwatch(pid)
         producer.produce(count)
         producer.flush(120)

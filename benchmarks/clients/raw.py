@@ -13,7 +13,7 @@ from array import array
 from dataclasses import dataclass
 
 from benchmarks import wire
-from benchmarks.meter import Meter
+from benchmarks.meter import Meter, settle_page_cache
 
 Address = tuple[str, int]
 _MEGABYTE = 1_000_000
@@ -54,10 +54,11 @@ def produce(
     *,
     batch_bytes: int = _MEGABYTE,
     in_flight: int = 5,
+    scratch: str | None = None,
 ) -> dict[str, float]:
     """Sends the same batch over and over to partition 0 over one connection, with `in_flight` requests unanswered.
 
-    `bytes` are bytes of batches.
+    `bytes` are bytes of batches. With `scratch`, a directory on the log's disk, the page cache is settled first.
     """
     batch, records = wire.record_batch(record_size, batch_bytes)
     frame = wire.produce_request(topic, 0, batch)
@@ -65,6 +66,8 @@ def produce(
     peak = 0
     with wire.Connection(address) as connection:
         expected = connection.offset(topic, 0)
+        if scratch is not None:
+            settle_page_cache(scratch, total_bytes)
         meter = Meter(pid)
         watch = Stopwatch(pid)
         for number in range(rounds + in_flight):

@@ -7,6 +7,8 @@ bytes of batches.
 `produce-client`: a librdkafka producer with its default settings, no compression, one partition, from the first
 record queued to the last acknowledgement; GB and MB of payload. The client is called through its C interface: Python's
 loop over records costs a core at small records and would hide the broker.
+
+Before the clock starts a file twice as large as the log to come is written and deleted: see `settle_page_cache`.
 """
 
 from collections.abc import Callable
@@ -20,7 +22,11 @@ _RAW_TARGETS = {"100 B": 0.2, "1 KB": 0.35}
 def _raw(label: str) -> Callable[[Bench], Numbers]:
     def run(bench: Bench) -> Numbers:
         got = bench.client(
-            "raw.produce", topic=bench.topic(), record_size=SIZES[label], total_bytes=bench.scale.bulk_bytes
+            "raw.produce",
+            topic=bench.topic(),
+            record_size=SIZES[label],
+            total_bytes=bench.scale.bulk_bytes,
+            scratch=str(bench.peer.dir),
         )
         return _numbers(f"produce-raw.{SIZES[label]}", got)
 
@@ -31,7 +37,9 @@ def _librdkafka(label: str) -> Callable[[Bench], Numbers]:
     def run(bench: Bench) -> Numbers:
         size = SIZES[label]
         total = bench.scale.small_bytes if size < 1_000 else bench.scale.bulk_bytes
-        got = bench.client("librdkafka.produce", topic=bench.topic(), record_size=size, total_bytes=total)
+        got = bench.client(
+            "librdkafka.produce", topic=bench.topic(), record_size=size, total_bytes=total, scratch=str(bench.peer.dir)
+        )
         return _numbers(f"produce-client.{size}", got)
 
     return run

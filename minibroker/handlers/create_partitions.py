@@ -1,6 +1,6 @@
 """CreatePartitions: a topic grows to a new total of partitions; it never shrinks.
 
-Versions 0-3. Placing the new replicas by hand is checked for its length only, since all of them live here. New
+Versions 0-3. Placing the new replicas by hand is checked for its form only, since all of them live here. New
 partitions are ready when the answer leaves.
 """
 
@@ -55,6 +55,10 @@ def _grow(wanted: CreatePartitionsTopic, call: Call, *, validate_only: bool) -> 
         raise TopicError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"{added} partition(s) would be added, but {len(wanted.assignments)} assignment(s) were given.",
+        )
+    if not all(assignment.broker_ids for assignment in wanted.assignments or ()):
+        raise TopicError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "The manual partition assignment includes an empty replica list."
         )
     if validate_only:
         return

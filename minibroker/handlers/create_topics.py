@@ -57,6 +57,10 @@ def _plan(wanted: CreatableTopic, call: Call) -> TopicPlan:
                 ErrorCode.INVALID_REQUEST,
                 "Replicas are assigned by hand, so numPartitions and replicationFactor must be -1.",
             )
+        if not all(assignment.broker_ids for assignment in wanted.assignments):
+            raise TopicError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, "The manual partition assignment includes an empty replica list."
+            )
         partitions = len(wanted.assignments)
         if {a.partition_index for a in wanted.assignments} != set(range(partitions)):
             raise TopicError(
@@ -72,7 +76,7 @@ def _plan(wanted: CreatableTopic, call: Call) -> TopicPlan:
 
 
 def _refusal(name: str, error: TopicError) -> CreatableTopicResult:
-    return CreatableTopicResult(name=name, error_code=error.code, error_message=str(error))
+    return CreatableTopicResult(name=name, error_code=error.code, error_message=str(error), configs=[])
 
 
 def _success(plan: TopicPlan, topic: Topic | None) -> CreatableTopicResult:

@@ -1,9 +1,11 @@
 """DeleteTopics: topics vanish at once; their files are removed aside from the event loop.
 
-Versions 0-6: by name, or from version 6 on by id (KIP-516). Refused altogether with TOPIC_DELETION_DISABLED
+Versions 0-6: by name, or from version 6 on by id (KIP-516). A topic that is named twice, in whatever way, is
+INVALID_REQUEST and stays. Refused altogether with TOPIC_DELETION_DISABLED
 (INVALID_REQUEST before version 3) when `delete.topic.enable` is false.
 """
 
+from collections import Counter
 from functools import partial
 from typing import Final
 
@@ -34,23 +36,27 @@ def handle(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse:
         return DeleteTopicsResponse(
             responses=[_refusal(topic, code, "Topic deletion is disabled.") for topic in wanted]
         )
-    return DeleteTopicsResponse(responses=[_delete(topic, call) for topic in wanted])
+    named = Counter(filter(None, (_target(topic, call) for topic in wanted)))
+    distinct = {(topic.name, topic.topic_id): topic for topic in wanted}
+    return DeleteTopicsResponse(responses=[_delete(topic, call, named) for topic in distinct.values()])
 
 
-def _delete(wanted: DeleteTopicState, call: Call) -> DeletableTopicResult:
+def _target(wanted: DeleteTopicState, call: Call) -> Topic | None:
     topics = call.state.topics
+    return topics.get(wanted.name) if wanted.name is not None else topics.with_id(wanted.topic_id)
+
+
+def _delete(wanted: DeleteTopicState, call: Call, named: Counter[Topic]) -> DeletableTopicResult:
     if wanted.name is not None and wanted.topic_id != ZERO_UUID:
         return _refusal(wanted, ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
-    if wanted.name is not None:
-        topic = topics.get(wanted.name)
-        missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    elif wanted.topic_id == ZERO_UUID:
+    if wanted.name is None and wanted.topic_id == ZERO_UUID:
         return _refusal(wanted, ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
-    else:
-        topic = topics.with_id(wanted.topic_id)
-        missing = ErrorCode.UNKNOWN_TOPIC_ID
+    topic = _target(wanted, call)
     if topic is None:
+        missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if wanted.name is not None else ErrorCode.UNKNOWN_TOPIC_ID
         return _refusal(wanted, missing, missing.meaning)
+    if named[topic] > 1:
+        return _refusal(wanted, ErrorCode.INVALID_REQUEST, "The topic is named more than once.")
     return _remove(topic, call)
 
 

@@ -11,7 +11,7 @@ Kafka, which looks at the topic's `compression.type` only, the batches that woul
 Ignored: the rack, the replica id, the last fetched epoch (a single replica never diverges).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 from minibroker.clock import Timer
@@ -29,7 +29,8 @@ from minibroker_protocol.messages.fetch import (
 )
 from minibroker_protocol.records import CompressionCodec, read_header
 from minibroker_protocol.records.header import RECORD_BATCH_OVERHEAD
-from minibroker_storage.log import Log, LogSlice
+from minibroker_storage.log import Log
+from minibroker_storage.segment import LogSlice
 
 _FIRST_WITH_ZSTD: Final = 10
 _READ_COMMITTED: Final = 1
@@ -46,13 +47,19 @@ def handle(request: FetchRequest, call: Call) -> FetchResponse | Parked:
         return FetchResponse(error_code=error.code, session_id=NO_SESSION, responses=[])
     reader = _Reader(request, call, context)
     results = reader.read()
-    if request.max_wait_ms <= 0 or not results or reader.failed or reader.size >= request.min_bytes:
+    if request.max_wait_ms <= 0 or not reader.logs or reader.failed or reader.size >= request.min_bytes:
         return reader.response(results)
     return _ParkedFetch(request, call, reader)
 
 
 class _Reader:
-    """One pass over the partitions of a fetch."""
+    """One pass over the partitions of a fetch.
+
+    Attributes:
+        size: bytes that were found.
+        failed: a partition could not be read, which ends the wait. As in Kafka, one that is not here does not end it.
+        logs: of the partitions that could be read.
+    """
 
     __slots__ = ("_call", "_context", "_request", "failed", "logs", "size")
 
@@ -65,8 +72,9 @@ class _Reader:
         self.logs: list[Log] = []
 
     def read(self) -> dict[PartitionKey, PartitionData]:
-        """Read every partition; afterwards `size` and `failed` tell what came of it."""
+        """Read every partition; afterwards the attributes tell what came of it."""
         self.size = 0
+        self.failed = False
         self.logs.clear()
         left = min(self._request.max_bytes, self._call.state.fetch_max_bytes)
         results: dict[PartitionKey, PartitionData] = {}
@@ -77,7 +85,7 @@ class _Reader:
             if records is not _NOTHING and isinstance(records, LogSlice):
                 self.size += records.size
                 left = max(0, left - records.size)
-            if data.error_code:
+            if data.error_code and data.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 self.failed = True
         return results
 
@@ -103,14 +111,14 @@ class _Reader:
             return _error(wanted.partition, ErrorCode.UNKNOWN_LEADER_EPOCH if newer else ErrorCode.FENCED_LEADER_EPOCH)
         try:
             log = partition.log
-            data = log.read(
+            found = log.read(
                 wanted.fetch_offset,
                 min(wanted.partition_max_bytes, left),
                 min_one_batch=self.size == 0,
                 end_offset=log.high_watermark,
             )
-            if data.size and self._call.api_version < _FIRST_WITH_ZSTD:
-                data = _without_zstd(data)
+            old_client = found.size > 0 and self._call.api_version < _FIRST_WITH_ZSTD
+            data = _without_zstd(found) if old_client else found
         except MAPPED as error:
             return _error(wanted.partition, error_code_of(error))
         if data is None:
@@ -158,7 +166,7 @@ class _ParkedFetch(Parked):
         self._reader = reader
         self._min_bytes = request.min_bytes
         self._woken = False
-        self._logs: Iterable[Log] = tuple(reader.logs)
+        self._logs = tuple(reader.logs)
         for log in self._logs:
             log.add_append_listener(self._on_append)
         self._timer: Timer | None = call.state.clock.call_later(request.max_wait_ms, self._finish)
@@ -183,7 +191,11 @@ class _ParkedFetch(Parked):
             return
         if self._min_bytes > 1:
             self._reader.read()
-            if self._reader.size < self._min_bytes and not self._reader.failed:
+            if (
+                self._reader.size < self._min_bytes
+                and not self._reader.failed
+                and len(self._reader.logs) == len(self._logs)
+            ):
                 return
         self._finish()
 

@@ -3,9 +3,12 @@
 Versions 0-7. Timestamp -1 is the end (the last stable offset for a reader of committed data), -2 the start, -3 the
 first record with the largest timestamp (version 7, KIP-734), any other the first record at or after it; without such
 a record the answer is offset -1 and timestamp -1. Version 0 answers with the start offsets of segments, newest first,
-as Kafka's `legacyFetchOffsetsBefore`: for a moment, those last written before it.
+as Kafka's `legacyFetchOffsetsBefore`: for a moment, those last written before it. A partition that is asked for
+twice is INVALID_REQUEST each time.
 """
 
+import os
+from collections import Counter
 from typing import Final
 
 from minibroker.dispatch import Call
@@ -32,21 +35,31 @@ _NONE: Final = -1
 def handle(request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
     """Look every partition up by itself."""
     committed = request.isolation_level == _READ_COMMITTED
+    asked = Counter((topic.name, wanted.partition_index) for topic in request.topics for wanted in topic.partitions)
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(
                 name=topic.name,
-                partitions=[_answer(topic.name, wanted, call, committed=committed) for wanted in topic.partitions],
+                partitions=[
+                    _answer(topic.name, wanted, call, committed=committed)
+                    if asked[topic.name, wanted.partition_index] == 1 or call.api_version == 0
+                    else _refusal(wanted, ErrorCode.INVALID_REQUEST)
+                    for wanted in topic.partitions
+                ],
             )
             for topic in request.topics
         ]
     )
 
 
+def _refusal(wanted: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=wanted.partition_index, error_code=code)
+
+
 def _answer(
     topic_name: str, wanted: ListOffsetsPartition, call: Call, *, committed: bool
 ) -> ListOffsetsPartitionResponse:
-    answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index, error_code=0)
+    answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index, error_code=ErrorCode.NONE)
     topic = call.state.topics.get(topic_name)
     partition = topic.partition(wanted.partition_index) if topic is not None else None
     epoch = wanted.current_leader_epoch
@@ -57,10 +70,12 @@ def _answer(
         answer.error_code = ErrorCode.UNKNOWN_LEADER_EPOCH if newer else ErrorCode.FENCED_LEADER_EPOCH
     else:
         try:
-            if call.api_version == 0:
-                answer.old_style_offsets = _segment_offsets(partition.log, wanted)
-            else:
+            if call.api_version > 0:
                 _look_up(partition.log, wanted.timestamp, answer, call, committed=committed)
+            elif wanted.timestamp < _EARLIEST:
+                answer.error_code = ErrorCode.UNSUPPORTED_VERSION
+            else:
+                answer.old_style_offsets = _segment_offsets(partition.log, wanted, call.state.clock.now_ms())
         except MAPPED as error:
             answer.error_code = error_code_of(error)
     return answer
@@ -85,20 +100,19 @@ def _look_up(log: Log, timestamp: int, answer: ListOffsetsPartitionResponse, cal
         answer.offset, answer.timestamp = found.offset, found.timestamp
 
 
-def _segment_offsets(log: Log, wanted: ListOffsetsPartition) -> list[int]:
+def _segment_offsets(log: Log, wanted: ListOffsetsPartition, now_ms: int) -> list[int]:
     """Start offsets of segments and the log's end, newest first; see Kafka's `UnifiedLog.legacyFetchOffsetsBefore`."""
+    known = [
+        (max(segment.base_offset, log.log_start_offset), os.stat(segment.log.path).st_mtime_ns // 1_000_000)
+        for segment in log.segments
+    ]
+    if log.segments[-1].size:
+        known.append((log.high_watermark, now_ms))
     if wanted.timestamp == _EARLIEST:
-        offsets = [log.log_start_offset]
+        count = 1
+    elif wanted.timestamp == _LATEST:
+        count = len(known)
     else:
-        known = [
-            (max(segment.base_offset, log.log_start_offset), segment.last_modified_ms)
-            for segment in log.segments
-            if segment.size > 0
-        ]
-        known.append((log.high_watermark, None))
-        offsets = [
-            offset
-            for offset, modified in reversed(known)
-            if wanted.timestamp == _LATEST or (modified is not None and modified <= wanted.timestamp)
-        ]
+        count = next((n for n in range(len(known), 0, -1) if known[n - 1][1] <= wanted.timestamp), 0)
+    offsets = [offset for offset, _ in reversed(known[:count])]
     return offsets[: max(wanted.max_num_offsets, 0)]

@@ -1,9 +1,10 @@
 """Metadata: the broker, and the topics with their partitions.
 
-Versions 0-12. Topics are asked by name, or by id from version 12 on (KIP-516). A topic that does not exist is created
-when the client allows it (always, before version 4) and `auto.create.topics.enable` says so; unlike Kafka, the answer
-to that very request has its partitions already, so that no client waits for its second try. Authorized operations are
-all of them, when asked for: there are no ACLs yet.
+Versions 0-12. Topics are asked by name, or by id from version 12 on (KIP-516), where an id counts more than a name;
+versions 10 and 11 have a place for the id but refuse it (INVALID_REQUEST for every topic, as Kafka). A topic that does
+not exist is created when the client allows it (always, before version 4) and `auto.create.topics.enable` says so;
+unlike Kafka, the answer to that very request has its partitions already, so that no client waits for its second try.
+Authorized operations are all of them, when asked for: there are no ACLs yet.
 """
 
 from typing import Final
@@ -22,6 +23,7 @@ from minibroker_protocol.messages.metadata import (
 )
 from minibroker_protocol.primitives import ZERO_UUID
 
+_FIRST_WITH_IDS: Final = 12
 _ALL_TOPIC_OPERATIONS: Final = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
 """READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS as bits (Kafka's `AclOperation`)."""
 _ALL_CLUSTER_OPERATIONS: Final = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
@@ -32,11 +34,16 @@ def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
     """Describe the cluster as this client should see it."""
     state = call.state
     host, port = call.advertised
+    named = request.topics or []
+    if call.api_version < _FIRST_WITH_IDS and any(topic.name is None or topic.topic_id != ZERO_UUID for topic in named):
+        refused = [_error(ErrorCode.INVALID_REQUEST, topic.name or "", topic.topic_id) for topic in named]
+        return MetadataResponse(brokers=[], topics=refused)
     wants_all = request.topics is None or (call.api_version == 0 and not request.topics)
     if wants_all:
         topics = [_describe(topic, request, call) for topic in state.topics]
     else:
-        topics = [_answer(wanted, request, call) for wanted in request.topics or ()]
+        asked = {(wanted.topic_id, wanted.name): wanted for wanted in named}
+        topics = [_answer(wanted, request, call) for wanted in asked.values()]
     return MetadataResponse(
         brokers=[MetadataResponseBroker(node_id=state.node_id, host=host, port=port)],
         cluster_id=state.topics.cluster_id,
@@ -50,7 +57,7 @@ def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
 
 def _answer(wanted: MetadataRequestTopic, request: MetadataRequest, call: Call) -> MetadataResponseTopic:
     topics = call.state.topics
-    if wanted.name is None:
+    if wanted.name is None or wanted.topic_id != ZERO_UUID:
         topic = topics.with_id(wanted.topic_id)
         if topic is None:
             return _error(ErrorCode.UNKNOWN_TOPIC_ID, None, wanted.topic_id)

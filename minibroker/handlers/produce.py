@@ -1,6 +1,6 @@
 """Produce: batches are checked, stamped with their offsets and appended.
 
-Versions 0-9. From version 3 on a partition gets exactly one batch of format v2, before that any number of them;
+Versions 0-9. A partition gets exactly one batch of format v2 (before version 3 also none, which does nothing);
 formats v0 and v1 are refused with UNSUPPORTED_FOR_MESSAGE_FORMAT (INVALID_RECORD from version 3 on, as from Kafka).
 zstd needs version 7 (KIP-110). Each partition has its own outcome: UNKNOWN_TOPIC_OR_PARTITION, MESSAGE_TOO_LARGE,
 CORRUPT_MESSAGE, INVALID_RECORD and so on.
@@ -28,7 +28,7 @@ from minibroker_protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from minibroker_protocol.records import BatchHeader, CompressionCodec, check_produced_batch, read_header
+from minibroker_protocol.records import BatchHeader, CompressionCodec, check_produced_batch
 from minibroker_storage.log import Log
 
 _FIRST_WITH_ONE_BATCH: Final = 3
@@ -79,12 +79,10 @@ def _append(
         if refusal is not None:
             raise refusal
         log = partition.log
-        if call.api_version >= _FIRST_WITH_ONE_BATCH:
-            if not isinstance(records, memoryview) or not records:
-                raise InvalidRecordError("records: a produce request must carry exactly one record batch per partition")
+        if isinstance(records, memoryview) and records:
             _append_batch(log, topic, records, call, answer)
-        elif isinstance(records, memoryview):
-            _append_all(log, topic, records, call, answer)
+        elif call.api_version >= _FIRST_WITH_ONE_BATCH:
+            raise InvalidRecordError("records: a produce request must carry exactly one record batch per partition")
         answer.log_start_offset = log.log_start_offset
     except UnsupportedMagicError as error:
         old = call.api_version < _FIRST_WITH_ONE_BATCH
@@ -112,6 +110,8 @@ def _append_batch(log: Log, topic: Topic, batch: memoryview, call: Call, answer:
         duplicate = log.producers.check(header)
         if duplicate is not None:
             answer.base_offset = duplicate.base_offset
+            answer.log_append_time_ms = duplicate.timestamp
+            state.writes.share(log, answer)
             return
     answer.base_offset = log.append(batch, header, LEADER_EPOCH, state.clock.now_ms())
     state.writes.stage(log, answer)
@@ -131,16 +131,3 @@ def _check_circumstances(batch: memoryview, header: BatchHeader, topic: Topic, c
         raise UnsupportedCodecError(f"Produce v{call.api_version} is not allowed to use zstd")
     if header.is_transactional:
         raise _RefusedError(ErrorCode.INVALID_TXN_STATE, f"no transaction is open for producer id {header.producer_id}")
-
-
-def _append_all(log: Log, topic: Topic, records: memoryview, call: Call, answer: PartitionProduceResponse) -> None:
-    """Append the batches of an old request one by one; the answer tells the first offset."""
-    first = _NO_OFFSET
-    position = 0
-    while position < len(records):
-        header = read_header(records, position)
-        end = position + header.size_in_bytes
-        _append_batch(log, topic, records[position:end], call, answer)
-        first = answer.base_offset if first == _NO_OFFSET else first
-        position = end
-    answer.base_offset = first

@@ -17,7 +17,7 @@ _TOPIC_ID_BYTES: Final = 16
 
 
 def write_atomically(path: str, data: bytes, *, sync: bool = False) -> None:
-    """Put `data` in the place of the file at `path`: a reader, or a restart after a crash, finds the old or the new bytes.
+    """Put `data` in the place of the file at `path`: readers, and a restart, find the old bytes or the new.
 
     With `sync` the bytes and the directory are on disk on return; without it the order holds against a crash of the
     process, not of the machine. `OSError` leaves the old file.

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from typing import Final
 
 MIN_SEGMENT_BYTES: Final = 14
+MIN_SEGMENT_INDEX_BYTES: Final = 4
+_INT32_MAX: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +22,15 @@ class LogConfig:
     producer_id_expiration_ms: int = 24 * 60 * 60 * 1000
 
     def __post_init__(self) -> None:
-        if not MIN_SEGMENT_BYTES <= self.segment_bytes < 2**31:
-            raise ValueError(f"segment.bytes: {self.segment_bytes} is outside {MIN_SEGMENT_BYTES}..{2**31 - 1}")
+        if not MIN_SEGMENT_BYTES <= self.segment_bytes <= _INT32_MAX:
+            raise ValueError(f"segment.bytes: {self.segment_bytes} is outside {MIN_SEGMENT_BYTES}..{_INT32_MAX}")
         if self.segment_ms < 1:
             raise ValueError(f"segment.ms: {self.segment_ms} is less than 1")
         if self.index_interval_bytes < 0:
             raise ValueError(f"index.interval.bytes: {self.index_interval_bytes} is negative")
-        if not 4 <= self.segment_index_bytes < 2**31:
-            raise ValueError(f"segment.index.bytes: {self.segment_index_bytes} is outside 4..{2**31 - 1}")
+        if not MIN_SEGMENT_INDEX_BYTES <= self.segment_index_bytes <= _INT32_MAX:
+            raise ValueError(
+                f"segment.index.bytes: {self.segment_index_bytes} is outside {MIN_SEGMENT_INDEX_BYTES}..{_INT32_MAX}"
+            )
         if self.producer_id_expiration_ms < 1:
             raise ValueError(f"producer.id.expiration.ms: {self.producer_id_expiration_ms} is less than 1")

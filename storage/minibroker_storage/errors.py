@@ -1,4 +1,7 @@
-"""What can go wrong in a log. None of these carries a wire code: the broker maps them to Kafka's error codes in one place."""
+"""What can go wrong in a log.
+
+None of these carries a wire code: the broker maps them to Kafka's error codes in one place.
+"""
 
 
 class StorageError(Exception):

@@ -4,6 +4,7 @@ A `FileHandle` stands for one file for as long as its segment lives; its descrip
 one event loop owns a pool and its handles.
 """
 
+import contextlib
 import errno
 import os
 from collections import OrderedDict
@@ -17,11 +18,11 @@ IOV_MAX: Final = 1024
 """Buffers that one gathering write takes, on Linux and on macOS."""
 _CREATION_FLAGS: Final = os.O_CREAT | os.O_EXCL | os.O_TRUNC
 
-type_of_buffer = bytes | bytearray | memoryview
+Buffer = bytes | bytearray | memoryview
 
 
 class FileHandle:
-    """One file by path. Opened on the first `fd()`, closed by the pool when others need the place, opened again on demand.
+    """One file by path, opened on the first `fd()`, closed by the pool to make room, opened again on demand.
 
     Crash and eviction rule: creating flags (O_CREAT, O_EXCL, O_TRUNC) act on the first opening only, so that a file
     that was evicted and comes back is never emptied. A pinned descriptor is not closed: eviction passes it over, and
@@ -98,10 +99,8 @@ class FileHandle:
     def delete(self) -> None:
         """Remove the file and give it up. Whoever has it pinned reads on to the end. A missing file is no error."""
         self.close()
-        try:
+        with contextlib.suppress(FileNotFoundError):
             os.unlink(self.path)
-        except FileNotFoundError:
-            pass
 
     def evict(self) -> None:
         """Close the descriptor, for the pool only; the next `fd()` opens it again."""
@@ -137,7 +136,7 @@ class FilePool:
         return FileHandle(self, path, flags)
 
     def open(self, handle: FileHandle, flags: int) -> int:
-        """Open `handle.path` and count it; for handles only. Makes room first, and once more if the process has none left."""
+        """Open `handle.path` and count it, for handles only. Makes room first, once more on EMFILE."""
         self._make_room(self.capacity - 1)
         try:
             fd = os.open(handle.path, flags, 0o644)
@@ -170,7 +169,7 @@ class FilePool:
                 oldest.evict()
 
 
-def pwrite_all(fd: int, data: type_of_buffer, position: int) -> None:
+def pwrite_all(fd: int, data: Buffer, position: int) -> None:
     """Write all of `data` at `position`, however many calls the kernel makes of it. `OSError` when it stops."""
     written = os.pwrite(fd, data, position)
     if written == len(data):
@@ -183,7 +182,7 @@ def pwrite_all(fd: int, data: type_of_buffer, position: int) -> None:
         written += count
 
 
-def pwritev_all(fd: int, buffers: Sequence[type_of_buffer], position: int) -> None:
+def pwritev_all(fd: int, buffers: Sequence[Buffer], position: int) -> None:
     """Write `buffers` one after the other from `position`, in as few calls as possible. `OSError` when it stops."""
     for start in range(0, len(buffers), IOV_MAX):
         part = buffers[start : start + IOV_MAX]
@@ -200,7 +199,7 @@ def pwritev_all(fd: int, buffers: Sequence[type_of_buffer], position: int) -> No
             position += len(rest)
 
 
-def _gather(fd: int, buffers: Sequence[type_of_buffer], position: int) -> int:
+def _gather(fd: int, buffers: Sequence[Buffer], position: int) -> int:
     if hasattr(os, "pwritev"):
         return os.pwritev(fd, buffers, position)
     os.lseek(fd, position, os.SEEK_SET)  # macOS before 11 has no pwritev

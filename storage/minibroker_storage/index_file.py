@@ -170,17 +170,24 @@ class IndexFile(ABC):
                 high = middle
         return low
 
-    def _slots_at_or_below(self, key: int) -> tuple[int, bytes]:
-        """Number of entries with a key <= `key`, and the last of them (empty when there is none)."""
+    def _last_at_or_below(self, key: int, guess: int) -> bytes:
+        """The last entry with a key <= `key`, empty when there is none.
+
+        Reads a window around slot `guess` first, which is right in a log of even batches, and bisects from there on.
+        """
         size = self.ENTRY.size
+        slots = WINDOW_BYTES // size
         fd = self.file.fd()
         low, high = 0, self.entries
-        while (high - low) * size > WINDOW_BYTES:
-            middle = (low + high) // 2
-            if self._count_at_or_below(os.pread(fd, size, middle * size), key):
-                low = middle
+        start = max(0, min(guess - slots // 2, high - slots))
+        while True:
+            end = min(start + slots, high)
+            window = os.pread(fd, (end - start) * size, start * size)
+            count = self._count_at_or_below(window, key)
+            if not count and start > low:
+                high = start
+            elif count == end - start and end < high:
+                low = end - 1
             else:
-                high = middle
-        window = os.pread(fd, (high - low) * size, low * size)
-        count = self._count_at_or_below(window, key)
-        return low + count, window[(count - 1) * size : count * size] if count else b""
+                return window[(count - 1) * size : count * size] if count else b""
+            start = (low + high - min(slots, high - low)) // 2

@@ -69,7 +69,7 @@ def _create(path: str, *, data: bytes = b"", size: int = 0) -> None:
 
 
 def delete_directory_name(directory: str) -> str:
-    """Where a deleted partition's directory goes: `<topic>-<p>.<32 hex digits>-delete`, cut to 255 bytes at the topic."""
+    """The name of a deleted partition: `<topic>-<p>.<32 hex digits>-delete`, its topic cut to make 255 bytes."""
     parent, name = os.path.split(directory)
     topic, dash, partition = name.rpartition("-")
     tail = f"{dash}{partition}.{os.urandom(16).hex()}{DELETE_DIRECTORY_SUFFIX}"

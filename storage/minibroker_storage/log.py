@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final, Self
 
 from minibroker_protocol.records import BatchHeader, stamp
-from minibroker_protocol.records.header import INT32_MAX
+from minibroker_protocol.records.varint import INT32_MAX
 from minibroker_storage.checkpoints import LeaderEpochCheckpoint, fsync_directory
 from minibroker_storage.config import LogConfig
 from minibroker_storage.errors import LogClosedError, LogWriteError, OffsetOutOfRangeError, RecordBatchTooLargeError
@@ -232,7 +232,7 @@ class Log:
                 listener(self)
 
     def _fail(self, error: LogWriteError) -> None:
-        """Staged batches were lost inside `append`: whoever staged them learns it from `commit`, until then nothing goes."""
+        """Remember for `commit` that batches staged before were lost inside `append`; until then nothing goes."""
         self._failure = error
         self._byte_limit = -1
 
@@ -305,7 +305,7 @@ class Log:
     # Segments
 
     def roll(self, now_ms: int) -> LogSegment:
-        """Begin a new segment at the log end offset, after committing; an empty active segment stays. `LogWriteError`."""
+        """Commit, then begin a new segment at the end unless the active one is empty. `LogWriteError`."""
         self.commit()
         if self._active.size:
             self._roll(now_ms)

@@ -31,9 +31,7 @@ def find_by_timestamp(segments: Iterable[LogSegment], timestamp: int, start_offs
 
 
 def _find_in_segment(segment: LogSegment, timestamp: int, start_offset: int) -> TimestampOffset | None:
-    # An index entry says that what is larger than its timestamp lies behind it: strictly below the target is on the safe
-    # side when the log was cut between two entries with equal timestamps.
-    entry = segment.time_index.lookup(timestamp - 1)
+    entry = segment.time_index.lookup(timestamp)
     start = segment.offset_index.lookup(max(entry.offset, start_offset)).position
     for position, header in segment.headers_from(start):
         if header.max_timestamp >= timestamp and header.last_offset >= start_offset:

@@ -43,15 +43,17 @@ class OffsetIndex(IndexFile):
 
     def stage(self, offset: int, position: int) -> None:
         """Remember an entry for `commit()`. The caller keeps offsets ascending and looks at `is_full` first."""
-        self._staged += self.ENTRY.pack(offset - self.base_offset, position)
+        self._staged.extend(self.ENTRY.pack(offset - self.base_offset, position))
         self.last_offset = offset
         self.last_position = position
 
     def lookup(self, offset: int) -> OffsetPosition:
         """The greatest written entry at or below `offset`; the segment's start (base offset, 0) when there is none."""
-        if offset < self.base_offset or not self.entries:
+        key = offset - self.base_offset
+        span = self.last_offset - self.base_offset
+        if key <= 0 or not self.entries:
             return OffsetPosition(self.base_offset, 0)
-        _, entry = self._slots_at_or_below(offset - self.base_offset)
+        entry = self._last_at_or_below(key, self.entries * key // span if key < span else self.entries)
         if not entry:
             return OffsetPosition(self.base_offset, 0)
         relative, position = self.ENTRY.unpack(entry)

@@ -4,7 +4,7 @@ from struct import Struct, error
 from typing import Final, NamedTuple
 
 from minibroker_protocol.records.checksum import crc32c
-from minibroker_protocol.records.header import INT32_MAX
+from minibroker_protocol.records.varint import INT32_MAX
 from minibroker_storage.errors import CorruptSnapshotError
 
 NUM_BATCHES_TO_RETAIN: Final = 5

@@ -8,7 +8,8 @@ from types import MappingProxyType
 from typing import Final
 
 from minibroker_protocol.records import BatchHeader, RecordBatch
-from minibroker_protocol.records.header import CONTROL_FLAG, INT32_MAX, TRANSACTIONAL_FLAG
+from minibroker_protocol.records.header import CONTROL_FLAG, TRANSACTIONAL_FLAG
+from minibroker_protocol.records.varint import INT32_MAX
 from minibroker_storage.checkpoints import read_file
 from minibroker_storage.errors import (
     CorruptSnapshotError,
@@ -127,7 +128,7 @@ class ProducerStateManager:
         if epoch > entry.producer_epoch:
             if sequence:
                 raise OutOfOrderSequenceError(
-                    f"producer {producer_id}: sequence {sequence} begins epoch {epoch}, which follows {entry.producer_epoch}"
+                    f"producer {producer_id}: sequence {sequence} begins epoch {epoch} after {entry.producer_epoch}"
                 )
         elif sequence != (entry.last_sequence + 1) & INT32_MAX:
             raise OutOfOrderSequenceError(
@@ -221,7 +222,7 @@ class ProducerStateManager:
             os.unlink(self._path(offset))
 
     def remove_stray_snapshots(self, segment_base_offsets: Collection[int]) -> None:
-        """Keep the snapshots of segments, and of the others only the newest if it lies behind the last segment's base."""
+        """Keep the snapshots of segments, and the newest of all if it lies behind the last segment's base."""
         bases = set(segment_base_offsets)
         newest = self.snapshots[-1:] if self.snapshots and self.snapshots[-1] > max(bases) else []
         for offset in self.snapshots[:]:

@@ -6,8 +6,9 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from minibroker_protocol.records import LOG_OVERHEAD, RECORD_BATCH_OVERHEAD, BatchHeader, compute_crc, read_header
-from minibroker_protocol.records.header import INT32_MAX, MAGIC_V2
+from minibroker_protocol.records import HEADER, LOG_OVERHEAD, RECORD_BATCH_OVERHEAD, BatchHeader, compute_crc
+from minibroker_protocol.records.header import MAGIC_V2
+from minibroker_protocol.records.varint import INT32_MAX
 from minibroker_storage.checkpoints import TMP_SUFFIX, LeaderEpochCheckpoint
 from minibroker_storage.config import LogConfig
 from minibroker_storage.errors import (
@@ -32,6 +33,17 @@ from minibroker_storage.segment import LogSegment
 
 SCAN_CHUNK_BYTES: Final = 4 * 1024 * 1024
 _EMPTY: Final = memoryview(b"")
+
+# Places in the tuple that HEADER unpacks to: in the scan, naming the fields would cost more than reading them.
+_BASE_OFFSET: Final = 0
+_BATCH_LENGTH: Final = 1
+_LEADER_EPOCH: Final = 2
+_MAGIC: Final = 3
+_CRC: Final = 4
+_LAST_OFFSET_DELTA: Final = 6
+_MAX_TIMESTAMP: Final = 8
+_PRODUCER_ID: Final = 9
+
 _OLD_CRC_AT: Final = 12
 _OLD_CRC_COVERS_FROM: Final = 16
 
@@ -64,16 +76,15 @@ def load_log(
     segments = [LogSegment.load(directory, base, config, files, now_ms) for base in bases]
     loader = _Loader(segments, producers, epochs, log_start_offset, now_ms)
     log_end_offset = loader.load(clean=clean) if segments else log_start_offset
-    if not segments or log_end_offset < log_start_offset:
+    if segments and log_end_offset >= log_start_offset:
+        segments[-1].preallocate_indexes()
+        log_start_offset = max(log_start_offset, segments[0].base_offset)
+    else:
         for segment in segments:
             segment.delete()
         segments[:] = [LogSegment.create(directory, log_start_offset, config, files, now_ms)]
         log_end_offset = log_start_offset
         producers.truncate_fully_and_start_at(log_start_offset)
-    else:
-        segments[-1].preallocate_indexes()
-        log_start_offset = max(log_start_offset, segments[0].base_offset)
-        loader.load_producers(log_start_offset, log_end_offset)
     changed = epochs.truncate_from_end(log_end_offset)
     if epochs.truncate_from_start(log_start_offset) or changed or loader.epochs_changed:
         epochs.write()
@@ -94,31 +105,46 @@ class _Loader:
         self._segments = segments
         self._producers = producers
         self._epochs = epochs
-        self._log_start_offset = log_start_offset
+        self._log_start_offset = max(log_start_offset, segments[0].base_offset) if segments else log_start_offset
         self._now_ms = now_ms
         self._clean = True
+        self._producers_known = False
         self.epochs_changed = False
 
     def load(self, *, clean: bool) -> int:
-        """Make every segment usable; returns the log end offset."""
+        """Make every segment usable and bring the producers to the log end offset, which it returns."""
         segments = self._segments
         self._clean = clean
+        self._producers.remove_stray_snapshots([segment.base_offset for segment in segments])
         suspect = len(segments) if clean else _first_suspect(segments)
         for number, segment in enumerate(segments):
             next_base = segments[number + 1].base_offset if number + 1 < len(segments) else None
-            if number >= suspect or not self._is_sound(segment, next_base):
-                cut = recover_segment(segment, self._note_epoch)
-                if next_base is None:
-                    break
-                segment.become_inactive()
-                if cut:
-                    self._drop_behind(number)
-                    break
+            if number == suspect:
+                self._load_producers(segments[:number], segment.base_offset)
+                with contextlib.suppress(OSError):  # it only saves the next recovery some work
+                    self._producers.take_snapshot()
+            elif number < suspect and self._is_sound(segment, next_base):
+                continue
+            cut = recover_segment(segment, self._note_batch if self._producers_known else self._note_epoch)
+            if next_base is None:
+                break
+            segment.become_inactive()
+            if cut:
+                self._drop_behind(number)
+                break
+        end = self._next_offset()
+        if not self._producers_known:
+            self._load_producers(segments, end)
+        self._producers.map_end_offset = end
+        return end
+
+    def _next_offset(self) -> int:
+        last = self._segments[-1]
         try:
-            return segments[-1].next_offset()
-        except StorageError:
-            recover_segment(segments[-1], self._note_epoch)
-            return segments[-1].next_offset()
+            return last.next_offset()
+        except StorageError:  # the mark of a clean stop was wrong
+            recover_segment(last, self._note_epoch)
+            return last.next_offset()
 
     def _is_sound(self, segment: LogSegment, next_base: int | None) -> bool:
         try:
@@ -132,22 +158,28 @@ class _Loader:
     def _drop_behind(self, number: int) -> None:
         for segment in self._segments[number + 1 :]:
             segment.delete()
+            self._producers.delete_snapshot(segment.base_offset)
         del self._segments[number + 1 :]
 
-    def _note_epoch(self, header: BatchHeader) -> None:
+    def _note_epoch(self, header: BatchHeader, _: memoryview) -> None:
         epoch = header.partition_leader_epoch
         if epoch > self._epochs.latest_epoch:
             self.epochs_changed |= self._epochs.assign(epoch, header.base_offset)
 
-    def load_producers(self, log_start_offset: int, log_end_offset: int) -> None:
-        """Load the newest snapshot and replay what lies behind it; then write what an unclean stop had not written."""
+    def _note_batch(self, header: BatchHeader, batch: memoryview) -> None:
+        self._note_epoch(header, batch)
+        if header.producer_id >= 0 and header.base_offset >= self._log_start_offset:
+            self._producers.update(header, header.base_offset, batch)
+            self._producers.commit()
+
+    def _load_producers(self, segments: list[LogSegment], end_offset: int) -> None:
+        """Load the newest snapshot at or below `end_offset` and replay what `segments` have behind it."""
         producers = self._producers
-        producers.remove_stray_snapshots([segment.base_offset for segment in self._segments])
+        self._producers_known = True
         if self._clean and producers.latest_snapshot_offset is None:
-            producers.map_end_offset = log_end_offset  # as Kafka: a clean stop without a snapshot knew no producers
-            return
-        producers.truncate_and_reload(log_start_offset, log_end_offset, self._now_ms)
-        replay_producers(self._segments, producers, log_start_offset, log_end_offset)
+            return  # as Kafka: a clean stop without a snapshot knew no producers
+        producers.truncate_and_reload(self._log_start_offset, end_offset, self._now_ms)
+        replay_producers(segments, producers, self._log_start_offset, end_offset)
 
 
 def _first_suspect(segments: list[LogSegment]) -> int:
@@ -158,35 +190,21 @@ def _first_suspect(segments: list[LogSegment]) -> int:
 
 
 def replay_producers(
-    segments: list[LogSegment], producers: ProducerStateManager, log_start_offset: int, log_end_offset: int
+    segments: list[LogSegment], producers: ProducerStateManager, log_start_offset: int, end_offset: int
 ) -> None:
-    """Bring the producers from where they know the log to its end. Reads the headers from there on. `OSError`.
-
-    On the way it writes the snapshot at the base of the last segment if it is missing, so that this is done once only.
-    """
+    """Bring the producers from where they know the log to `end_offset`. Reads the headers from there on. `OSError`."""
+    start = max(producers.map_end_offset, log_start_offset)
     for number, segment in enumerate(segments):
-        is_last = number + 1 == len(segments)
-        if not is_last and segments[number + 1].base_offset <= producers.map_end_offset:
+        next_base = segments[number + 1].base_offset if number + 1 < len(segments) else end_offset
+        found = segment.translate(start) if next_base > start else None
+        if found is None:
             continue
-        if is_last and log_start_offset < segment.base_offset and producers.map_end_offset <= segment.base_offset:
-            producers.map_end_offset = segment.base_offset
-            with contextlib.suppress(OSError):
-                producers.take_snapshot()
-        if producers.map_end_offset < log_end_offset:
-            _replay(segment, producers, max(producers.map_end_offset, log_start_offset))
-    producers.map_end_offset = log_end_offset
-
-
-def _replay(segment: LogSegment, producers: ProducerStateManager, start: int) -> None:
-    found = segment.translate(start)
-    if found is None:
-        return
-    for position, header in segment.headers_from(found.position, SCAN_CHUNK_BYTES):
-        if header.producer_id >= 0 and header.base_offset >= start:
-            batch = segment.batch_at(position) if header.is_control else _EMPTY
-            producers.update(header, header.base_offset, batch)
-            producers.commit()
-        producers.map_end_offset = header.last_offset + 1
+        for position, header in segment.headers_from(found.position, SCAN_CHUNK_BYTES):
+            if header.producer_id >= 0 and header.base_offset >= start:
+                batch = segment.batch_at(position) if header.is_control else _EMPTY
+                producers.update(header, header.base_offset, batch)
+                producers.commit()
+    producers.map_end_offset = end_offset
 
 
 def check_index_tail(segment: LogSegment) -> None:
@@ -206,72 +224,65 @@ def check_index_tail(segment: LogSegment) -> None:
         raise CorruptIndexError(f"{index.file.path}: offset {index.last_offset} is not at byte {start}")
 
 
-def recover_segment(segment: LogSegment, on_batch: Callable[[BatchHeader], None]) -> int:
+def recover_segment(segment: LogSegment, on_batch: Callable[[BatchHeader, memoryview], None]) -> int:
     """Scan the whole segment, cut it behind its last good batch, rebuild both indexes (`LogSegment.recover`).
 
-    `on_batch` gets the header of every good batch. Returns the number of bytes that were cut. `OSError`,
-    `UnsupportedLogFormatError`.
+    `on_batch` gets the header and the bytes of each good batch that has a producer id or another leader epoch than
+    the one before it. Returns the number of bytes that were cut. `OSError`, `UnsupportedLogFormatError`.
     """
     size = segment.size
     segment.reset_indexes()
-    next_offset = segment.base_offset
-    for _, header in scan(segment.log.fd(), size):
-        last_offset = header.last_offset
-        if header.base_offset < next_offset or last_offset - segment.base_offset > INT32_MAX:
+    next_offset, last_possible = segment.base_offset, segment.base_offset + INT32_MAX
+    leader_epoch = None
+    note = segment.note
+    for batch, fields in scan(segment.log.fd(), size):
+        base_offset = fields[_BASE_OFFSET]
+        last_offset = base_offset + fields[_LAST_OFFSET_DELTA]
+        if base_offset < next_offset or last_offset > last_possible:
             break
-        segment.note(header.size_in_bytes, last_offset, header.max_timestamp)
-        on_batch(header)
+        note(len(batch), last_offset, fields[_MAX_TIMESTAMP])
+        if fields[_PRODUCER_ID] >= 0 or fields[_LEADER_EPOCH] != leader_epoch:
+            leader_epoch = fields[_LEADER_EPOCH]
+            on_batch(BatchHeader._make(fields), batch)
         next_offset = last_offset + 1
     segment.adopt_noted_size()
     return size - segment.size
 
 
-def scan(fd: int, size: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of each good batch from the start of a log file, until the first one that is not.
+def scan(fd: int, size: int) -> Iterator[tuple[memoryview, tuple[int, ...]]]:
+    """Bytes and header fields of each good batch from the start of a log file, until the first one that is not.
 
     Good is a whole batch of magic 2 with a right checksum. Reads big chunks. `OSError`; `UnsupportedLogFormatError`
     for a whole message of format v0 or v1, which must not be taken for a torn one.
     """
-    position = 0
-    while position < size:
-        chunk = memoryview(os.pread(fd, min(SCAN_CHUNK_BYTES, size - position), position))
-        at = 0
-        while len(chunk) - at >= RECORD_BATCH_OVERHEAD:
-            header = read_header(chunk, at)
-            batch_size = header.batch_length + LOG_OVERHEAD
-            if batch_size > len(chunk) - at:
+    position = needed = 0
+    unpack = HEADER.unpack_from
+    while size - position >= max(needed, RECORD_BATCH_OVERHEAD):
+        wanted = min(max(needed, SCAN_CHUNK_BYTES), size - position)
+        chunk = memoryview(os.pread(fd, wanted, position))
+        at, end, needed = 0, len(chunk), 0
+        while end - at >= RECORD_BATCH_OVERHEAD:
+            fields = unpack(chunk, at)
+            behind = at + LOG_OVERHEAD + fields[_BATCH_LENGTH]
+            if behind > end:
+                needed = behind - at  # more than is left of the file ends the scan: that batch is torn
                 break
-            if not _is_good(header, chunk[at : at + batch_size]):
+            batch = chunk[at:behind]
+            if (
+                fields[_MAGIC] != MAGIC_V2
+                or fields[_LAST_OFFSET_DELTA] < 0
+                or len(batch) < RECORD_BATCH_OVERHEAD
+                or compute_crc(batch) != fields[_CRC]
+            ):
+                _refuse_old_message(batch)
                 return
-            yield position + at, header
-            at += batch_size
-        if not at:
-            found = _large_batch(fd, chunk, position, size)
-            if found is None:
-                return
-            yield position, found
-            at = found.size_in_bytes
+            yield batch, fields
+            at = behind
         position += at
-
-
-def _large_batch(fd: int, chunk: memoryview, position: int, size: int) -> BatchHeader | None:
-    """A batch larger than the chunk, or None when the file ends within it."""
-    if len(chunk) < RECORD_BATCH_OVERHEAD:
-        _refuse_old_message(chunk)
-        return None
-    header = read_header(chunk)
-    batch_size = header.batch_length + LOG_OVERHEAD
-    if batch_size <= len(chunk) or batch_size > size - position:
-        return None
-    batch = memoryview(os.pread(fd, batch_size, position))
-    return header if _is_good(header, batch) else None
-
-
-def _is_good(header: BatchHeader, batch: memoryview) -> bool:
-    if header.magic != MAGIC_V2:
-        _refuse_old_message(batch)
-        return False
-    return len(batch) >= RECORD_BATCH_OVERHEAD and header.last_offset_delta >= 0 and compute_crc(batch) == header.crc
+        if end < wanted:
+            return  # someone cuts the file meanwhile
+    if position < size:
+        _refuse_old_message(memoryview(os.pread(fd, min(RECORD_BATCH_OVERHEAD, size - position), position)))
 
 
 def _refuse_old_message(data: memoryview) -> None:
@@ -328,12 +339,13 @@ def _remove_covered(directory: str, swap_name: str) -> None:
     path = f"{directory}/{swap_name}"
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        end = max((header.last_offset + 1 for _, header in scan(fd, os.fstat(fd).st_size)), default=first)
+        size = os.fstat(fd).st_size
+        last = max((fields[_BASE_OFFSET] + fields[_LAST_OFFSET_DELTA] for _, fields in scan(fd, size)), default=first)
     finally:
         os.close(fd)
-    if first is None or end is None:
+    if first is None or last is None:
         return
     for name in os.listdir(directory):
         offset = offset_of(name)
-        if offset is not None and first <= offset < end and name.endswith(SEGMENT_SUFFIXES):
+        if offset is not None and first <= offset <= last and name.endswith(SEGMENT_SUFFIXES):
             os.unlink(f"{directory}/{name}")

@@ -1,12 +1,13 @@
 """One segment of a log: the batches, and the two indexes that find them."""
 
+import contextlib
 import os
 from collections.abc import Iterator
 from struct import Struct
 from typing import Final, NamedTuple, Self
 
 from minibroker_protocol.records import LOG_OVERHEAD, NO_TIMESTAMP, RECORD_BATCH_OVERHEAD, BatchHeader, read_header
-from minibroker_protocol.records.header import INT32_MAX
+from minibroker_protocol.records.varint import INT32_MAX
 from minibroker_storage.config import LogConfig
 from minibroker_storage.errors import LogClosedError, StorageError
 from minibroker_storage.files import FileHandle, FilePool, pwrite_all, pwritev_all
@@ -49,7 +50,7 @@ class LogSlice(NamedTuple):
 
 
 class LogSegment:
-    """A run of batches from `base_offset` on, in `<20 digits>.log`, with `.index` and `.timeindex` (Kafka's `LogSegment`).
+    """A run of batches from `base_offset` on: `<20 digits>.log`, `.index`, `.timeindex` (Kafka's `LogSegment`).
 
     Bytes: v2 record batches one behind the other, from position 0, offsets ascending, gaps allowed. Batches are
     staged as views of the caller's buffers and written by `commit()` in one call. Crash rule: only the end of the
@@ -131,7 +132,7 @@ class LogSegment:
 
     @classmethod
     def load(cls, directory: str, base_offset: int, config: LogConfig, files: FilePool, now_ms: int) -> Self:
-        """A segment whose log file exists. Its indexes are not read: `load_indexes` or recovery comes next. `OSError`."""
+        """A segment whose log file exists; `load_indexes` or recovery then sees to its indexes. `OSError`."""
         size = os.stat(f"{directory}/{file_name(base_offset, LOG_SUFFIX)}").st_size
         return cls._of(directory, base_offset, config, files, os.O_RDWR, size, now_ms)
 
@@ -335,7 +336,7 @@ class LogSegment:
         return memoryview(os.pread(self.log.fd(), size, position))
 
     def headers_from(self, position: int, window_bytes: int = WALK_WINDOW_BYTES) -> Iterator[tuple[int, BatchHeader]]:
-        """Position and header of each batch from `position`, where one starts. `StorageError` for bytes that are none."""
+        """Position and header of each batch from `position` on. `StorageError` for bytes that are none."""
         size = self.size
         while position < size:
             window = os.pread(self.log.fd(), min(window_bytes, size - position), position)
@@ -351,7 +352,7 @@ class LogSegment:
             position += at
 
     def next_offset(self) -> int:
-        """The offset behind the last batch. Reads the headers behind the last index entry. `StorageError`, `OSError`."""
+        """The offset behind the last batch, by the headers behind the last index entry. `StorageError`, `OSError`."""
         last = self.base_offset - 1
         for _, header in self.headers_from(self.offset_index.last_position):
             last = header.last_offset
@@ -385,7 +386,7 @@ class LogSegment:
     # The files
 
     def reset_indexes(self) -> None:
-        """Empty both indexes and forget the size of the log: recovery counts its batches anew with `note`. `OSError`."""
+        """Empty both indexes, so that recovery can count the batches anew with `note`. `OSError`."""
         for index in (self.offset_index, self.time_index):
             try:
                 index.clear()
@@ -428,10 +429,8 @@ class LogSegment:
         """Remove the files. Whoever has the log pinned reads on. Missing files are no error. `OSError`."""
         for handle in self._handles():
             handle.delete()
-        try:
+        with contextlib.suppress(FileNotFoundError):
             os.unlink(self.log.path.removesuffix(LOG_SUFFIX) + TXN_INDEX_SUFFIX)
-        except FileNotFoundError:
-            pass
 
     def _handles(self) -> tuple[FileHandle, FileHandle, FileHandle]:
         return self.log, self.offset_index.file, self.time_index.file

@@ -46,7 +46,7 @@ class TimeIndex(IndexFile):
     def maybe_stage(self, timestamp: int, offset: int) -> None:
         """Remember an entry for `commit()` if its timestamp is larger than the last one."""
         if timestamp > self.last_timestamp and offset >= self.last_offset:
-            self._staged += self.ENTRY.pack(timestamp, offset - self.base_offset)
+            self._staged.extend(self.ENTRY.pack(timestamp, offset - self.base_offset))
             self.last_timestamp = timestamp
             self.last_offset = offset
 
@@ -58,7 +58,7 @@ class TimeIndex(IndexFile):
     def lookup(self, timestamp: int) -> TimeIndexEntry:
         """The last written entry with a timestamp at or below `timestamp`; (-1, base offset) when there is none."""
         if self.entries:
-            _, entry = self._slots_at_or_below(timestamp)
+            entry = self._last_at_or_below(timestamp, self.entries // 2)
             if entry:
                 found, relative = self.ENTRY.unpack(entry)
                 return TimeIndexEntry(found, self.base_offset + relative)

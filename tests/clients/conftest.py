@@ -2,17 +2,14 @@
 
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from minibroker import Broker
 from tests.clients.aiokafka_client import Aiokafka
 from tests.clients.contract import Client
 from tests.clients.kafka_python_client import KafkaPython
 from tests.clients.librdkafka_client import Librdkafka
-
-if TYPE_CHECKING:
-    from minibroker import Broker
 
 CLIENTS: dict[str, type[Client]] = {"kafka-python": KafkaPython, "librdkafka": Librdkafka, "aiokafka": Aiokafka}
 """Every test that takes `client` runs once for each of them."""

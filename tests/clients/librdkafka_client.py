@@ -80,6 +80,7 @@ class Librdkafka(Client):
         records: list[Record] = []
         deadline = time.monotonic() + TIMEOUT
         with self._consumer() as consumer:
+            consumer.list_topics(topic, timeout=TIMEOUT)  # or its first question would wait half a second for a leader
             consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING if start is None else start)])
             while len(records) < count:
                 assert time.monotonic() < deadline, f"{len(records)} of {count} records came"

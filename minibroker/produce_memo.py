@@ -1,0 +1,97 @@
+"""A producer repeats itself: from one produce request to the next, often only the records differ.
+
+The memo of a connection holds its last produce request for one partition. When the next frame begins with the same bytes (but for the
+correlation id), its header and body need not be decoded again: the records are the rest of the frame. That saves a third of the time of
+a small request, and no meaning depends on it.
+"""
+
+import struct
+from typing import TYPE_CHECKING, Final
+
+from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest
+from minibroker_protocol.primitives import read_uvarint, write_uvarint
+
+if TYPE_CHECKING:
+    from minibroker.dispatch import Call
+
+_CORRELATION_ID: Final = slice(4, 8)
+_INT32: Final = struct.Struct(">i")
+_FIRST_FLEXIBLE: Final = 9
+_NO_TAGGED_FIELDS: Final = b"\0\0\0"
+"""The three empty sections of tagged fields that end a flexible request: of the partition, the topic and the request."""
+
+
+class ProduceMemo:
+    """The last produce request of one connection.
+
+    Attributes:
+        request: what `recall` has found, with the new records in it; good until the next call.
+        call: its surroundings, which do not change on a connection.
+    """
+
+    __slots__ = ("_data", "_flexible", "_prefix", "_prefix_end", "_start", "call", "request")
+
+    request: ProduceRequest
+    call: "Call"
+    _data: PartitionProduceData
+
+    def __init__(self) -> None:
+        self._start = b""  # API key and version
+        self._prefix = b""  # everything between the correlation id and the length of the records
+        self._prefix_end = 0
+        self._flexible = False
+
+    def recall(self, frame: memoryview) -> bool:
+        """Is `frame` the known request with other records? Then `request` holds them."""
+        end = self._prefix_end
+        if not end or frame[:4] != self._start or frame[8:end] != self._prefix:
+            return False
+        try:
+            if self._flexible:
+                length, position = read_uvarint(frame, end)
+                length -= 1
+                if frame[position + length :] != _NO_TAGGED_FIELDS:
+                    return False
+            else:
+                length, position = _INT32.unpack_from(frame, end)[0], end + _INT32.size
+                if position + length != len(frame):
+                    return False
+        except (DecodeError, struct.error):
+            return False
+        if length <= 0:
+            return False
+        self._data.records = frame[position : position + length]
+        return True
+
+    def note(self, frame: memoryview, request: ProduceRequest, call: "Call") -> None:
+        """Remember a decoded request, if it is one for a single partition."""
+        self._prefix_end = 0
+        if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1:
+            return
+        data = request.topic_data[0].partition_data[0]
+        if not isinstance(data.records, memoryview) or not data.records:
+            return
+        length = len(data.records)
+        self._flexible = call.api_version >= _FIRST_FLEXIBLE
+        if self._flexible:
+            encoded = bytearray()
+            write_uvarint(encoded, length + 1)
+            tail = len(_NO_TAGGED_FIELDS)
+            end = len(frame) - tail - length - len(encoded)
+            if frame[-tail:] != _NO_TAGGED_FIELDS or frame[end : end + len(encoded)] != encoded:
+                return
+        else:
+            end = len(frame) - length - _INT32.size
+            if end < 0 or _INT32.unpack_from(frame, end)[0] != length:
+                return
+        self._start = bytes(frame[: _CORRELATION_ID.start])
+        self._prefix = bytes(frame[_CORRELATION_ID.stop : end])
+        self._prefix_end = end
+        self._data = data
+        self.request = request
+        self.call = call
+
+    def forget_records(self) -> None:
+        """Let go of the buffer that the records are in."""
+        self._data.records = None

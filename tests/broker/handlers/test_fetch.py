@@ -1,0 +1,301 @@
+"""Fetch without a session: what is read, how much of it, and how long an answer waits."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
+from minibroker_protocol.records import CompressionCodec
+from tests.broker.harness import (
+    Harness,
+    Pending,
+    batch,
+    bytes_in,
+    fetch_request,
+    only_partition,
+    partitions_of,
+    produce_request,
+    values_in,
+)
+
+VERSIONS = range(4, 13)
+
+
+def waiting(harness: Harness, *partitions: tuple[str, int, int], version: int = 12, **fields: int) -> Pending:
+    """A fetch that must not be answered at once."""
+    pending = harness.send(fetch_request(*partitions, **fields), version)
+    assert isinstance(pending, Pending)
+    return pending
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_version_reads_what_was_produced(harness: Harness, version: int) -> None:
+    harness.produce(batch(b"a", b"b"))
+    data = harness.fetch_one(version=version)
+    assert values_in(data.records) == [(0, b"a"), (1, b"b")]
+    assert (data.error_code, data.high_watermark, data.last_stable_offset) == (0, 2, 2)
+    assert data.log_start_offset == (0 if version >= 5 else -1)
+    assert data.preferred_read_replica == -1
+
+
+def test_a_fetch_from_mid_batch_returns_the_whole_batch(harness: Harness) -> None:
+    harness.produce(batch(b"a", b"b", b"c"))
+    harness.produce(batch(b"d"))
+    assert values_in(harness.fetch_one(1).records) == [(0, b"a"), (1, b"b"), (2, b"c"), (3, b"d")]
+    assert values_in(harness.fetch_one(3).records) == [(3, b"d")]
+
+
+def test_a_fetch_at_the_end_finds_nothing(harness: Harness) -> None:
+    harness.produce(batch(b"a"))
+    data = harness.fetch_one(1)
+    assert (data.error_code, data.high_watermark, bytes_in(data)) == (0, 1, b"")
+
+
+@pytest.mark.parametrize("offset", [-1, 2, 2**62])
+def test_an_offset_outside_of_the_log_is_out_of_range(harness: Harness, offset: int) -> None:
+    harness.produce(batch(b"a"))
+    data = harness.fetch_one(offset)
+    assert data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert (data.high_watermark, data.last_stable_offset, data.log_start_offset) == (-1, -1, -1)
+
+
+@pytest.mark.parametrize(("topic", "partition"), [("missing", 0), ("t", 1), ("t", -1)])
+def test_an_unknown_topic_or_partition_is_said_so(harness: Harness, topic: str, partition: int) -> None:
+    data = harness.fetch_one(0, topic, partition)
+    assert (data.error_code, data.high_watermark) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
+
+
+def test_a_read_committed_fetch_names_aborted_transactions_and_others_leave_them_null(harness: Harness) -> None:
+    assert harness.fetch_one(isolation_level=0).aborted_transactions is None
+    assert harness.fetch_one(isolation_level=1).aborted_transactions == []
+
+
+def test_a_consumer_that_knows_a_newer_leader_epoch_is_told_so(harness: Harness) -> None:
+    harness.produce(batch(b"a"))
+    assert harness.fetch_one(current_leader_epoch=1).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    for known in (0, -1):
+        assert harness.fetch_one(current_leader_epoch=known).error_code == 0
+    assert harness.fetch_one(current_leader_epoch=1, version=8).error_code == 0  # that version has no such field
+
+
+# How much: limits for a partition and for all of them, but always at least one whole batch (KIP-74).
+
+
+def test_a_partition_gets_at_most_its_bytes_and_may_end_within_a_batch(harness: Harness) -> None:
+    size = len(batch(b"a"))
+    for value in (b"a", b"b", b"c"):
+        harness.produce(batch(value))
+    data = harness.fetch_one(partition_max_bytes=2 * size + 10)
+    assert len(bytes_in(data)) == 2 * size + 10
+    assert values_in(data.records) == [(0, b"a"), (1, b"b")]
+
+
+@pytest.mark.parametrize("limits", [{"partition_max_bytes": 1}, {"max_bytes": 1}, {"max_bytes": 0}])
+def test_a_first_batch_that_is_too_large_is_returned_whole(harness: Harness, limits: dict[str, int]) -> None:
+    harness.produce(batch(b"a" * 1000))
+    harness.produce(batch(b"b"))
+    assert values_in(harness.fetch_one(**limits).records) == [(0, b"a" * 1000)]
+
+
+def test_only_the_first_partition_with_data_may_exceed_the_limits(harness: Harness) -> None:
+    harness.create("many", 3)
+    for partition in (1, 2):
+        harness.produce(batch(b"a"), "many", partition)
+    response = harness.fetch(("many", 0, 0), ("many", 1, 0), ("many", 2, 0), partition_max_bytes=1)
+    found = [values_in(data.records) for data in response.responses[0].partitions]
+    assert found == [[], [(0, b"a")], []]
+
+
+def test_all_partitions_together_get_at_most_max_bytes(harness: Harness) -> None:
+    harness.create("many", 3)
+    size = len(batch(b"a"))
+    for partition in range(3):
+        harness.produce(batch(b"a"), "many", partition)
+    response = harness.fetch(*(("many", partition, 0) for partition in range(3)), max_bytes=size + 5)
+    sizes = [len(bytes_in(data)) for data in response.responses[0].partitions]
+    assert sizes == [size, 5, 0]
+    assert [data.high_watermark for data in response.responses[0].partitions] == [1, 1, 1]
+
+
+def test_the_broker_has_a_limit_of_its_own(configured: Callable[[dict[str, str]], Harness]) -> None:
+    harness = configured({"fetch.max.bytes": "1024"})
+    for _ in range(5):
+        harness.produce(batch(bytes(500)))
+    assert len(bytes_in(harness.fetch_one())) == 1024
+
+
+def test_partitions_are_answered_in_the_order_of_the_request(harness: Harness) -> None:
+    harness.create("many", 3)
+    response = harness.fetch(("many", 2, 0), ("t", 0, 0), ("many", 0, 0))
+    assert partitions_of(response.responses) == [("many", 2), ("many", 0), ("t", 0)]
+
+
+def test_a_partition_that_is_named_twice_is_answered_once(harness: Harness) -> None:
+    assert partitions_of(harness.fetch(("t", 0, 0), ("t", 0, 0)).responses) == [("t", 0)]
+
+
+def test_a_fetch_of_nothing_is_answered_at_once(harness: Harness) -> None:
+    assert harness.ask(fetch_request(max_wait_ms=500), 12).responses == []
+
+
+# How long: until min_bytes are there, at most max_wait_ms, and no longer once something is wrong.
+
+
+def test_without_data_the_answer_waits_for_its_time(harness: Harness) -> None:
+    pending = waiting(harness, ("t", 0, 0), max_wait_ms=500)
+    harness.clock.advance(499)
+    assert not pending.is_answered
+    harness.clock.advance(1)
+    data = only_partition(pending.response)
+    assert (data.error_code, data.high_watermark, values_in(data.records)) == (0, 0, [])
+
+
+@pytest.mark.parametrize("fields", [{"max_wait_ms": 0}, {"max_wait_ms": -1}, {"min_bytes": 0}, {"min_bytes": -1}])
+def test_a_fetch_that_does_not_want_to_wait_does_not(harness: Harness, fields: dict[str, int]) -> None:
+    assert only_partition(harness.ask(fetch_request(("t", 0, 0), **fields), 12)).error_code == 0
+
+
+def test_an_append_wakes_the_waiting_fetch(harness: Harness) -> None:
+    pending = waiting(harness, ("t", 0, 0))
+    harness.produce(batch(b"a"))
+    assert values_in(only_partition(pending.response).records) == [(0, b"a")]
+    harness.clock.advance(10_000)  # its timer is gone: a second answer would be an error
+
+
+def test_an_append_to_another_partition_does_not_wake_it(harness: Harness) -> None:
+    harness.create("other")
+    pending = waiting(harness, ("t", 0, 0))
+    harness.produce(batch(b"a"), "other")
+    assert not pending.is_answered
+
+
+def test_a_fetch_that_wants_more_waits_for_more(harness: Harness) -> None:
+    size = len(batch(b"a"))
+    pending = waiting(harness, ("t", 0, 0), min_bytes=2 * size)
+    harness.produce(batch(b"a"))
+    assert not pending.is_answered
+    harness.produce(batch(b"b"))
+    assert values_in(only_partition(pending.response).records) == [(0, b"a"), (1, b"b")]
+
+
+def test_when_the_time_is_up_less_than_min_bytes_is_told(harness: Harness) -> None:
+    harness.produce(batch(b"a"))
+    pending = waiting(harness, ("t", 0, 0), min_bytes=1_000_000)
+    harness.clock.advance(500)
+    assert values_in(only_partition(pending.response).records) == [(0, b"a")]
+
+
+def test_bytes_of_several_partitions_count_together(harness: Harness) -> None:
+    harness.create("many", 2)
+    harness.produce(batch(b"a"), "many", 0)
+    pending = waiting(harness, ("many", 0, 0), ("many", 1, 0), min_bytes=2 * len(batch(b"a")))
+    harness.produce(batch(b"b"), "many", 1)
+    found = [values_in(data.records) for data in pending.response.responses[0].partitions]
+    assert found == [[(0, b"a")], [(0, b"b")]]
+
+
+def test_appends_of_one_wake_up_are_told_together(harness: Harness) -> None:
+    pending = waiting(harness, ("t", 0, 0))
+    for value in (b"a", b"b", b"c"):
+        harness.accept(produce_request(batch(value)), 9)
+    harness.state.writes.commit()
+    assert not pending.is_answered
+    harness.run_soon()
+    assert values_in(only_partition(pending.response).records) == [(0, b"a"), (1, b"b"), (2, b"c")]
+
+
+def test_what_is_not_written_is_not_fetched(harness: Harness) -> None:
+    pending = waiting(harness, ("t", 0, 0))
+    harness.accept(produce_request(batch(b"a")), 9)
+    assert not pending.is_answered
+    harness.clock.advance(500)  # the time is up before the wake-up ends: what is staged is written first
+    assert values_in(only_partition(pending.response).records) == [(0, b"a")]
+
+
+def test_many_fetches_wait_for_the_same_partition(harness: Harness) -> None:
+    pending = [waiting(harness, ("t", 0, 0)) for _ in range(10)]
+    harness.produce(batch(b"a"))
+    assert all(values_in(only_partition(each.response).records) == [(0, b"a")] for each in pending)
+
+
+def test_a_client_that_goes_away_is_forgotten(harness: Harness) -> None:
+    pending = waiting(harness, ("t", 0, 0))
+    pending.cancel()
+    harness.produce(batch(b"a"))
+    harness.clock.advance(500)
+    assert not pending.is_answered
+
+
+@pytest.mark.parametrize("fields", [{"current_leader_epoch": 5}, {"offset": 9}])
+def test_an_error_ends_the_wait(harness: Harness, fields: dict[str, int]) -> None:
+    harness.create("idle")
+    wanted = ("t", 0, fields.pop("offset", 0))
+    response = harness.ask(fetch_request(wanted, ("idle", 0, 0), **fields), 12)
+    assert response.responses[0].partitions[0].error_code != 0
+
+
+def test_an_unknown_partition_alone_is_answered_at_once(harness: Harness) -> None:
+    assert only_partition_error(harness.ask(fetch_request(("missing", 0, 0)), 12)) == [3]
+
+
+def test_an_unknown_partition_does_not_end_the_wait_for_others(harness: Harness) -> None:
+    for min_bytes in (1, 100_000):
+        pending = waiting(harness, ("t", 0, 0), ("missing", 0, 0), min_bytes=min_bytes)
+        harness.clock.advance(499)
+        assert not pending.is_answered
+        harness.clock.advance(1)
+        assert only_partition_error(pending.response) == [0, 3]
+
+
+def only_partition_error(response: object) -> list[int]:
+    return [data.error_code for topic in response.responses for data in topic.partitions]  # type: ignore[attr-defined]
+
+
+def test_a_topic_that_is_deleted_meanwhile_is_unknown(harness: Harness) -> None:
+    pending = waiting(harness, ("t", 0, 0))
+    harness.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=0), 3)
+    harness.clock.advance(500)
+    assert only_partition_error(pending.response) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+# zstd is not for clients from before version 10 (KIP-110).
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_zstd_needs_version_10(harness: Harness, version: int) -> None:
+    harness.produce(batch(b"a", codec=CompressionCodec.ZSTD))
+    data = harness.fetch_one(version=version)
+    assert data.error_code == (0 if version >= 10 else ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    assert values_in(data.records) == ([(0, b"a")] if version >= 10 else [])
+
+
+def test_an_old_client_reads_up_to_the_first_zstd_batch(harness: Harness) -> None:
+    harness.produce(batch(b"a"))
+    harness.produce(batch(b"b", codec=CompressionCodec.GZIP))
+    harness.produce(batch(b"c", codec=CompressionCodec.ZSTD))
+    harness.produce(batch(b"d"))
+    assert values_in(harness.fetch_one(version=9).records) == [(0, b"a"), (1, b"b")]
+    assert harness.fetch_one(2, version=9).error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    assert values_in(harness.fetch_one(3, version=9).records) == [(3, b"d")]
+    assert len(values_in(harness.fetch_one(version=10).records)) == 4
+
+
+def test_a_log_that_cannot_be_opened_is_a_storage_error(harness: Harness, tmp_path: Path) -> None:
+    harness.create("broken")
+    os.rename(tmp_path / "data" / "broken-0", tmp_path / "data" / "elsewhere")
+    (tmp_path / "data" / "broken-0").write_text("no directory")
+    data = harness.fetch_one(0, "broken")
+    assert data.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_fetch_goes_on_in_the_next_segment(harness: Harness) -> None:
+    harness.create("small", 1, segment_bytes="200")
+    for index in range(10):
+        harness.produce(batch(b"%d" % index * 50), "small")
+    found: list[tuple[int, bytes | None]] = []
+    while len(found) < 10:
+        found += values_in(harness.fetch_one(len(found), "small").records)
+    assert found == [(index, b"%d" % index * 50) for index in range(10)]

@@ -1,0 +1,217 @@
+"""Metadata: which topics are told, which are created, which are refused."""
+
+from collections.abc import Callable
+
+import pytest
+
+from minibroker.topics import new_uuid
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.metadata import (
+    NO_AUTHORIZED_OPERATIONS,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from minibroker_protocol.primitives import ZERO_UUID
+from tests.broker.harness import Harness
+
+VERSIONS = range(13)
+
+
+def told(
+    harness: Harness,
+    *topics: str | tuple[str | None, bytes],
+    version: int = 12,
+    everything: bool = False,
+    create: bool = False,
+    operations: bool = False,
+) -> MetadataResponse:
+    """Ask for topics by name or by (name, id), or for everything (null)."""
+    wanted = [
+        MetadataRequestTopic(name=topic)
+        if isinstance(topic, str)
+        else MetadataRequestTopic(name=topic[0], topic_id=topic[1])
+        for topic in topics
+    ]
+    request = MetadataRequest(
+        topics=None if everything else wanted,
+        allow_auto_topic_creation=create,
+        include_topic_authorized_operations=operations,
+        include_cluster_authorized_operations=operations,
+    )
+    response = harness.ask(request, version)
+    assert isinstance(response, MetadataResponse)
+    return response
+
+
+def outcomes(response: MetadataResponse) -> list[tuple[str | None, int]]:
+    return [(topic.name, topic.error_code) for topic in response.topics]
+
+
+def one(response: MetadataResponse) -> MetadataResponseTopic:
+    (topic,) = response.topics
+    return topic
+
+
+def id_of(harness: Harness, name: str) -> bytes:
+    topic = harness.state.topics.get(name)
+    assert topic is not None
+    return topic.id
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_topic_is_told_with_its_partitions_which_this_broker_leads(harness: Harness, version: int) -> None:
+    harness.create("two", 2)
+    topic = one(told(harness, "two", version=version))
+    assert (topic.name, topic.error_code, topic.is_internal) == ("two", 0, False)
+    assert topic.topic_id == (id_of(harness, "two") if version >= 10 else ZERO_UUID)
+    assert topic.partitions == [
+        MetadataResponsePartition(
+            error_code=0,
+            partition_index=index,
+            leader_id=1,
+            leader_epoch=0 if version >= 7 else -1,
+            replica_nodes=[1],
+            isr_nodes=[1],
+            offline_replicas=[],
+        )
+        for index in range(2)
+    ]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_broker_is_told_at_the_address_it_is_advertised_at(harness: Harness, version: int) -> None:
+    response = told(harness, "t", version=version)
+    (broker,) = response.brokers
+    assert (broker.node_id, broker.host, broker.port, broker.rack) == (1, "broker.test", 9092, None)
+    assert response.controller_id == (1 if version >= 1 else -1)
+    assert response.cluster_id == (harness.state.topics.cluster_id if version >= 2 else None)
+
+
+@pytest.mark.parametrize("given", [{"node.id": "7"}, {"broker.id": "7"}])
+def test_the_node_id_is_configured(configured: Callable[[dict[str, str]], Harness], given: dict[str, str]) -> None:
+    response = told(configured(given), "t")
+    assert response.brokers[0].node_id == response.controller_id == 7
+    assert one(response).partitions[0].leader_id == 7
+
+
+def test_the_cluster_id_stays_over_restarts(harness: Harness) -> None:
+    before = told(harness).cluster_id
+    assert before is not None
+    assert len(before) == 22
+    harness.restart()
+    assert told(harness).cluster_id == before
+
+
+@pytest.mark.parametrize("version", range(1, 13))
+def test_null_asks_for_every_topic(harness: Harness, version: int) -> None:
+    harness.create("other")
+    assert outcomes(told(harness, everything=True, version=version)) == [("t", 0), ("other", 0)]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_empty_list_asks_for_everything_in_version_0_and_for_nothing_later(harness: Harness, version: int) -> None:
+    assert outcomes(told(harness, version=version)) == ([("t", 0)] if version == 0 else [])
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_topic_that_is_not_there_is_unknown_unless_it_may_be_created(harness: Harness, version: int) -> None:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if version >= 4 else ErrorCode.NONE  # before, it always may be
+    topic = one(told(harness, "new", version=version, create=False))
+    assert (topic.name, topic.error_code, len(topic.partitions)) == ("new", code, 0 if version >= 4 else 1)
+    assert (harness.state.topics.get("new") is not None) is (version < 4)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_topic_is_created_on_demand_and_told_at_once(harness: Harness, version: int) -> None:
+    topic = one(told(harness, "new", version=version, create=True))
+    assert (topic.error_code, [p.partition_index for p in topic.partitions]) == (0, [0])
+    harness.restart()
+    assert harness.state.topics.get("new") is not None
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_no_topic_is_created_on_demand_when_the_broker_is_told_not_to(
+    configured: Callable[[dict[str, str]], Harness], version: int
+) -> None:
+    harness = configured({"auto.create.topics.enable": "false"})
+    topic = one(told(harness, "new", version=version, create=True))
+    assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert harness.state.topics.get("new") is None
+
+
+def test_topics_on_demand_have_the_configured_number_of_partitions(
+    configured: Callable[[dict[str, str]], Harness],
+) -> None:
+    harness = configured({"num.partitions": "3"})
+    assert len(one(told(harness, "new", create=True)).partitions) == 3
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a b", "ä", "x" * 250, "a/b", "a\n"])
+@pytest.mark.parametrize("create", [True, False])
+def test_an_impossible_name_is_refused(harness: Harness, name: str, *, create: bool) -> None:
+    topic = one(told(harness, name, create=create))
+    assert (topic.name, topic.error_code, topic.partitions) == (name, ErrorCode.INVALID_TOPIC_EXCEPTION, [])
+
+
+def test_a_name_that_collides_is_not_created_on_demand(harness: Harness) -> None:
+    harness.create("a.b")
+    assert outcomes(told(harness, "a_b", create=True)) == [("a_b", ErrorCode.INVALID_TOPIC_EXCEPTION)]
+
+
+def test_a_topic_that_is_asked_for_twice_is_told_once(harness: Harness) -> None:
+    assert outcomes(told(harness, "t", "missing", "t")) == [("t", 0), ("missing", 3)]
+
+
+def test_a_topic_is_found_by_its_id(harness: Harness) -> None:
+    topic = one(told(harness, (None, id_of(harness, "t"))))
+    assert (topic.name, topic.error_code, topic.topic_id) == ("t", 0, id_of(harness, "t"))
+
+
+def test_an_id_counts_more_than_a_name(harness: Harness) -> None:
+    harness.create("other")
+    assert one(told(harness, ("other", id_of(harness, "t")))).name == "t"
+
+
+@pytest.mark.parametrize("topic_id", [new_uuid(), ZERO_UUID])
+def test_an_unknown_id_is_told_with_the_id_and_without_a_name(harness: Harness, topic_id: bytes) -> None:
+    topic = one(told(harness, (None, topic_id), create=True))
+    assert (topic.name, topic.error_code, topic.topic_id) == (None, ErrorCode.UNKNOWN_TOPIC_ID, topic_id)
+
+
+@pytest.mark.parametrize("version", [10, 11])
+def test_ids_are_refused_with_the_whole_request_before_version_12(harness: Harness, version: int) -> None:
+    known = id_of(harness, "t")
+    for wanted in (("t", known), (None, known), (None, new_uuid()), (None, ZERO_UUID)):
+        response = told(harness, wanted, "t", version=version)
+        name, topic_id = wanted
+        assert outcomes(response) == [(name or "", ErrorCode.INVALID_REQUEST), ("t", ErrorCode.INVALID_REQUEST)]
+        assert response.topics[0].topic_id == topic_id
+        assert response.brokers == []
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_authorized_operations_are_all_of_them_when_asked_for(harness: Harness, version: int) -> None:
+    asked = told(harness, "t", version=version, operations=True)
+    assert one(asked).topic_authorized_operations == (3576 if version >= 8 else NO_AUTHORIZED_OPERATIONS)
+    assert asked.cluster_authorized_operations == (8096 if 8 <= version <= 10 else NO_AUTHORIZED_OPERATIONS)
+    silent = told(harness, "t", version=version)
+    assert one(silent).topic_authorized_operations == NO_AUTHORIZED_OPERATIONS
+    assert silent.cluster_authorized_operations == NO_AUTHORIZED_OPERATIONS
+
+
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
+def test_kafkas_own_topics_are_internal(harness: Harness, name: str) -> None:
+    harness.create(name)
+    assert one(told(harness, name, version=1)).is_internal
+    assert not one(told(harness, "t", version=1)).is_internal
+
+
+def test_new_partitions_are_told(harness: Harness) -> None:
+    assert len(one(told(harness, "t")).partitions) == 1
+    topic = harness.state.topics.get("t")
+    assert topic is not None
+    harness.state.topics.add_partitions(topic, 3)
+    assert [p.partition_index for p in one(told(harness, "t")).partitions] == [0, 1, 2]

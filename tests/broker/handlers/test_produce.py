@@ -1,0 +1,308 @@
+"""Produce: what is appended, what is refused, and how. Outcomes are Kafka 3.9.1's unless a test says otherwise."""
+
+import struct
+import zlib
+from collections.abc import Callable
+
+import pytest
+
+from minibroker.dispatch import UnservedRequestError
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    TopicProduceData,
+)
+from minibroker_protocol.records import CompressionCodec, compute_crc
+from tests.broker.harness import Harness, batch, produce_request, values_in
+
+Configured = Callable[[dict[str, str]], Harness]
+VERSIONS = range(10)
+
+
+def stored(harness: Harness, topic: str = "t", partition: int = 0) -> list[tuple[int, bytes | None]]:
+    return values_in(harness.fetch_one(0, topic, partition).records)
+
+
+def corrupt(data: bytearray) -> bytearray:
+    data[-1] ^= 1
+    return data
+
+
+def legacy_message(magic: int) -> bytearray:
+    """A message of format v0 or v1 with key and value."""
+    body = bytes([magic, 0]) + bytes(8 * magic) + struct.pack(">i3si5s", 3, b"key", 5, b"value")
+    return bytearray(struct.pack(">qiI", 0, 4 + len(body), zlib.crc32(body)) + body)
+
+
+def test_batches_get_consecutive_offsets(harness: Harness) -> None:
+    first = harness.produce(batch(b"a", b"b"))
+    second = harness.produce(batch(b"c"))
+    assert (first.error_code, first.base_offset, first.log_start_offset) == (0, 0, 0)
+    assert (second.error_code, second.base_offset) == (0, 2)
+    assert stored(harness) == [(0, b"a"), (1, b"b"), (2, b"c")]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_version_appends_a_batch_of_format_v2(harness: Harness, version: int) -> None:
+    outcome = harness.produce(batch(b"a"), version=version)
+    assert (outcome.error_code, outcome.base_offset, outcome.log_append_time_ms) == (0, 0, -1)
+    assert outcome.log_start_offset == (0 if version >= 5 else -1)
+    assert stored(harness) == [(0, b"a")]
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_acks_of_1_and_all_are_answered(harness: Harness, acks: int) -> None:
+    assert harness.produce(batch(b"a"), acks=acks).base_offset == 0
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_acks_of_0_have_no_response_but_are_appended(harness: Harness, version: int) -> None:
+    assert harness.send(produce_request(batch(b"a"), acks=0), version) is None
+    assert stored(harness) == [(0, b"a")]
+
+
+@pytest.mark.parametrize("topic", ["t", "missing"])
+def test_acks_of_0_with_an_error_close_the_connection(harness: Harness, topic: str) -> None:
+    with pytest.raises(UnservedRequestError, match="acks=0"):
+        harness.send(produce_request(corrupt(batch(b"a")), topic, acks=0), 9)
+
+
+@pytest.mark.parametrize("acks", [2, -2, 7, 32_767])
+def test_other_acks_are_refused_for_each_partition(harness: Harness, acks: int) -> None:
+    outcome = harness.produce(batch(b"a"), acks=acks)
+    assert (outcome.error_code, outcome.base_offset) == (ErrorCode.INVALID_REQUIRED_ACKS, -1)
+    assert stored(harness) == []
+
+
+@pytest.mark.parametrize(("topic", "partition"), [("missing", 0), ("t", 1), ("t", -1)])
+@pytest.mark.parametrize("version", [0, 3, 9])
+def test_an_unknown_topic_or_partition_is_said_so(harness: Harness, topic: str, partition: int, version: int) -> None:
+    outcome = harness.produce(batch(b"a"), topic, partition, version=version)
+    assert (outcome.error_code, outcome.base_offset) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
+    assert outcome.log_start_offset == -1
+
+
+def test_each_partition_of_a_request_has_its_own_outcome(harness: Harness) -> None:
+    harness.create("two", 2)
+    data = [
+        PartitionProduceData(index=0, records=batch(b"a")),
+        PartitionProduceData(index=1, records=corrupt(batch(b"b"))),
+        PartitionProduceData(index=2, records=batch(b"c")),
+    ]
+    topics = [
+        TopicProduceData(name="two", partition_data=data),
+        TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=batch(b"d"))]),
+    ]
+    response = harness.ask(ProduceRequest(acks=1, timeout_ms=0, topic_data=topics), 9)
+    assert [
+        (topic.name, outcome.index, outcome.error_code, outcome.base_offset)
+        for topic in response.responses
+        for outcome in topic.partition_responses
+    ] == [
+        ("two", 0, 0, 0),
+        ("two", 1, ErrorCode.CORRUPT_MESSAGE, -1),
+        ("two", 2, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1),
+        ("t", 0, 0, 0),
+    ]
+
+
+def test_a_request_without_topics_is_answered_without_topics(harness: Harness) -> None:
+    assert harness.ask(ProduceRequest(acks=1, timeout_ms=0, topic_data=[]), 9).responses == []
+
+
+def test_a_wrong_checksum_is_corrupt(harness: Harness) -> None:
+    outcome = harness.produce(corrupt(batch(b"a")))
+    assert outcome.error_code == ErrorCode.CORRUPT_MESSAGE
+    assert "crc" in (outcome.error_message or "")
+    assert stored(harness) == []
+
+
+def test_the_largest_message_is_the_topics_and_is_measured_in_whole_batches(configured: Configured) -> None:
+    harness = configured({"message.max.bytes": "200"})
+    harness.create("larger", 1, max_message_bytes="201")
+    fitting, larger = batch(bytes(200 - 61 - 9)), batch(bytes(201 - 61 - 9))
+    assert (len(fitting), len(larger)) == (200, 201)
+    assert harness.produce(fitting).error_code == 0
+    assert harness.produce(larger).error_code == ErrorCode.MESSAGE_TOO_LARGE
+    assert harness.produce(larger, "larger").error_code == 0
+
+
+def test_a_batch_that_no_segment_can_hold_is_refused(harness: Harness) -> None:
+    harness.create("small", 1, segment_bytes="500")
+    assert harness.produce(batch(bytes(600)), "small").error_code == ErrorCode.RECORD_LIST_TOO_LARGE
+    assert harness.produce(batch(bytes(100)), "small").base_offset == 0
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("magic", [0, 1])
+def test_message_formats_v0_and_v1_are_refused(harness: Harness, version: int, magic: int) -> None:
+    wanted = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT if version < 3 else ErrorCode.INVALID_RECORD
+    for records in (legacy_message(magic), legacy_message(magic) * 3):
+        assert harness.produce(records, version=version).error_code == wanted
+    assert stored(harness) == []
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_second_batch_for_a_partition_is_refused_with_the_first(harness: Harness, version: int) -> None:
+    outcome = harness.produce(batch(b"a") + batch(b"b"), version=version)
+    assert (outcome.error_code, outcome.base_offset) == (ErrorCode.INVALID_RECORD, -1)
+    assert stored(harness) == []
+
+
+@pytest.mark.parametrize("records", [b"", None])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_no_records_are_refused_since_version_3_and_do_nothing_before(
+    harness: Harness, version: int, records: bytes | None
+) -> None:
+    outcome = harness.produce(records, version=version)
+    assert (outcome.error_code, outcome.base_offset) == (ErrorCode.INVALID_RECORD if version >= 3 else 0, -1)
+    assert stored(harness) == []
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_zstd_needs_version_7(harness: Harness, version: int) -> None:
+    outcome = harness.produce(batch(b"a", codec=CompressionCodec.ZSTD), version=version)
+    assert outcome.error_code == (0 if version >= 7 else ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+
+
+@pytest.mark.parametrize("codec", [CompressionCodec.GZIP, CompressionCodec.SNAPPY, CompressionCodec.LZ4])
+@pytest.mark.parametrize("version", [0, 3, 9])
+def test_older_codecs_are_taken_by_every_version(harness: Harness, version: int, codec: CompressionCodec) -> None:
+    assert harness.produce(batch(b"a" * 100, codec=codec), version=version).error_code == 0
+    assert stored(harness) == [(0, b"a" * 100)]
+
+
+def with_header_field(data: bytearray, position: int, value: bytes) -> bytearray:
+    data[position : position + len(value)] = value
+    return data
+
+
+@pytest.mark.parametrize(
+    ("records", "code"),
+    [
+        (batch(b"a", base_offset=5), ErrorCode.INVALID_RECORD),
+        (batch(b"a", is_control=True), ErrorCode.INVALID_RECORD),
+        (batch(b"a")[:-1], ErrorCode.INVALID_RECORD),
+        (batch(b"a")[:20], ErrorCode.INVALID_RECORD),
+        (batch(b"a")[:5], ErrorCode.INVALID_RECORD),
+        (batch(b"a") + b"\0", ErrorCode.CORRUPT_MESSAGE),
+        (with_header_field(batch(b"a"), 8, b"\x7f\xff\xff\xff"), ErrorCode.INVALID_RECORD),
+        (with_header_field(batch(b"a"), 8, b"\xff\xff\xff\xff"), ErrorCode.CORRUPT_MESSAGE),
+        (with_header_field(batch(b"a"), 8, b"\0\0\0\0"), ErrorCode.CORRUPT_MESSAGE),
+        (with_header_field(batch(b"a"), 16, b"\x03"), ErrorCode.CORRUPT_MESSAGE),
+    ],
+)
+@pytest.mark.parametrize("version", [0, 2, 3, 9])
+def test_a_batch_whose_header_lies_is_refused(
+    harness: Harness, records: bytearray, code: ErrorCode, version: int
+) -> None:
+    outcome = harness.produce(records, version=version)
+    assert (outcome.error_code, outcome.base_offset) == (code, -1)
+    assert stored(harness) == []
+
+
+@pytest.mark.parametrize(("limit", "code"), [("1", 0), ("2", ErrorCode.INVALID_RECORD), ("-1", ErrorCode.INVALID_RECORD)])
+def test_records_are_opened_up_to_the_configured_count(configured: Configured, limit: str, code: int) -> None:
+    harness = configured({"minibroker.validate.records.max": limit})
+    strange = batch(b"a", b"b")
+    strange[-3] = 0x7E  # the last value claims more bytes than there are
+    strange[17:21] = compute_crc(memoryview(strange)).to_bytes(4, "big")
+    assert harness.produce(strange).error_code == code
+
+
+class Producer:
+    """An idempotent producer; each batch has `count` records."""
+
+    def __init__(self, harness: Harness, producer_id: int = 7) -> None:
+        self._harness = harness
+        self._id = producer_id
+
+    def send(self, sequence: int, count: int = 1, epoch: int = 0) -> PartitionProduceResponse:
+        records = batch(*[b"v"] * count, producer_id=self._id, producer_epoch=epoch, base_sequence=sequence)
+        return self._harness.produce(records)
+
+
+@pytest.fixture
+def producer(harness: Harness) -> Producer:
+    return Producer(harness)
+
+
+def outcome(answer: PartitionProduceResponse) -> tuple[ErrorCode, int]:
+    return ErrorCode(answer.error_code), answer.base_offset
+
+
+def test_the_batches_of_an_idempotent_producer_follow_one_another(producer: Producer) -> None:
+    assert [outcome(producer.send(sequence, 2)) for sequence in (0, 2, 4)] == [(0, 0), (0, 2), (0, 4)]
+
+
+def test_the_last_five_batches_are_answered_again_with_their_offset_and_timestamp(
+    harness: Harness, producer: Producer
+) -> None:
+    for sequence in range(7):
+        producer.send(sequence)
+    for sequence in (2, 3, 4, 5, 6):
+        again = producer.send(sequence)
+        assert outcome(again) == (0, sequence)
+        assert (again.log_append_time_ms, again.log_start_offset) == (1_700_000_000_000, 0)
+    assert len(stored(harness)) == 7
+
+
+def test_a_repeated_batch_that_is_older_than_five_is_out_of_order(producer: Producer) -> None:
+    for sequence in range(6):
+        producer.send(sequence)
+    assert outcome(producer.send(0)) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+
+
+def test_a_repeated_sequence_with_another_count_is_out_of_order(producer: Producer) -> None:
+    producer.send(0, 2)
+    assert outcome(producer.send(0, 3)) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+
+
+def test_a_gap_in_the_sequence_is_out_of_order_and_does_no_harm(harness: Harness, producer: Producer) -> None:
+    producer.send(0)
+    assert outcome(producer.send(2)) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+    assert outcome(producer.send(1)) == (0, 1)
+    assert len(stored(harness)) == 2
+
+
+def test_a_producer_that_the_log_does_not_know_may_begin_anywhere(harness: Harness) -> None:
+    assert outcome(Producer(harness, 8).send(77)) == (0, 0)
+    assert outcome(Producer(harness, 8).send(78)) == (0, 1)
+
+
+def test_a_new_epoch_begins_at_sequence_0(producer: Producer) -> None:
+    producer.send(0, epoch=1)
+    assert outcome(producer.send(1, epoch=2)) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+    assert outcome(producer.send(0, epoch=2)) == (0, 1)
+
+
+def test_an_old_epoch_is_refused(producer: Producer) -> None:
+    producer.send(0, epoch=2)
+    assert outcome(producer.send(1, epoch=1)) == (ErrorCode.INVALID_PRODUCER_EPOCH, -1)
+    assert outcome(producer.send(0, epoch=1)) == (ErrorCode.INVALID_PRODUCER_EPOCH, -1)
+
+
+def test_a_producer_id_without_a_sequence_is_refused(producer: Producer) -> None:
+    assert outcome(producer.send(-1)) == (ErrorCode.INVALID_RECORD, -1)
+
+
+def test_sequences_go_on_at_0_after_the_largest(producer: Producer) -> None:
+    assert outcome(producer.send(2**31 - 2, 2)) == (0, 0)
+    assert outcome(producer.send(0, 1)) == (0, 2)
+
+
+def test_producers_are_known_after_a_restart(harness: Harness, producer: Producer) -> None:
+    producer.send(0)
+    producer.send(1)
+    harness.restart()
+    assert outcome(producer.send(1)) == (0, 1)
+    assert outcome(producer.send(3)) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+    assert outcome(producer.send(2)) == (0, 2)
+
+
+def test_transactional_batches_are_refused(harness: Harness) -> None:
+    records = batch(b"a", producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+    assert outcome(harness.produce(records)) == (ErrorCode.INVALID_TXN_STATE, -1)
+    assert stored(harness) == []

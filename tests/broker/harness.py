@@ -1,0 +1,254 @@
+"""A broker without sockets: requests go in as bytes and answers come out as bytes, on a clock that a test moves."""
+
+import importlib
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from minibroker.clock import ManualClock
+from minibroker.config import BrokerConfig
+from minibroker.dispatch import ROUTES, Answer, Waiting, accept, encode_answers
+from minibroker.state import BrokerState
+from minibroker_protocol.codec import decode, encode
+from minibroker_protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from minibroker_protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+)
+from minibroker_protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    TopicProduceData,
+)
+from minibroker_protocol.primitives import skip_tagged_fields
+from minibroker_protocol.records import NewRecord, build_batch, iter_batches
+from minibroker_protocol.schema import schema_of
+
+ADVERTISED: Final = ("broker.test", 9092)
+_MODULES: Final = {f"{route.message}Request": route for route in ROUTES}
+
+
+def frame_of(request: Any, version: int, correlation_id: int = 1, client_id: str | None = "test") -> bytearray:
+    """A request with its header (v1 or v2), without the length in front."""
+    name = type(request).__name__
+    client = (client_id or "").encode()
+    frame = bytearray(struct.pack(">hhi", _MODULES[name].key, version, correlation_id))
+    frame += struct.pack(">h", -1 if client_id is None else len(client)) + client
+    if version in schema_of(type(request)).flexible:
+        frame.append(0)
+    encode(request, version, frame, [])
+    return frame
+
+
+def response_of(request: Any, version: int, data: bytes, correlation_id: int = 1) -> Any:
+    """The response in one frame, length in front; asserts that header and length are right and nothing follows."""
+    route = _MODULES[type(request).__name__]
+    module = importlib.import_module(f"minibroker_protocol.messages.{route.module}")
+    length, answered = struct.unpack_from(">ii", data)
+    assert length == len(data) - 4
+    assert answered == correlation_id
+    position = 8
+    if version in schema_of(type(request)).flexible and route.message != "ApiVersions":
+        position = skip_tagged_fields(memoryview(data), position)
+    response, end = decode(getattr(module, f"{route.message}Response"), memoryview(data), version, position)
+    assert end == len(data)
+    return response
+
+
+class Pending:
+    """A request that waits; `response` is None until it is answered."""
+
+    def __init__(self, request: Any, version: int, waiting: Waiting) -> None:
+        self.response: Any = None
+        self._request = request
+        self._version = version
+        self._answer = waiting.answer
+        self._parked = waiting.parked
+        self._parked.deliver = self._deliver
+
+    @property
+    def is_answered(self) -> bool:
+        """Has the answer come?"""
+        return self.response is not None
+
+    def cancel(self) -> None:
+        """The client goes away."""
+        self._parked.cancel()
+
+    def _deliver(self, response: Any) -> None:
+        assert self.response is None, "answered twice"
+        data = bytes_of(self._answer._replace(response=response))
+        self.response = response_of(self._request, self._version, data)
+
+
+def bytes_of(*answers: Answer) -> bytes:
+    """What a connection would send for `answers`."""
+    out, splices = encode_answers(list(answers))
+    for position, splice in reversed(splices):
+        data: bytes = splice.read()  # type: ignore[attr-defined]  # only log slices are spliced here
+        assert len(data) == splice.size
+        out[position:position] = data
+    return bytes(out)
+
+
+class Harness:
+    """A broker's state with a clock that stands still, and the verbs that tests need most."""
+
+    def __init__(self, data_dir: str, config: Mapping[str, str] | None = None) -> None:
+        self.data_dir = data_dir
+        self.clock = ManualClock()
+        self._config = BrokerConfig.from_properties(dict(config or {}))
+        self._soon: list[Callable[[], None]] = []
+        self.state = self._open()
+
+    def _open(self) -> BrokerState:
+        return BrokerState(
+            self._config,
+            self.data_dir,
+            self.clock,
+            call_soon=self._soon.append,
+            background=lambda work: work(),
+            max_open_files=64,
+        )
+
+    def restart(self) -> None:
+        """Stop cleanly and start again on the same data directory."""
+        self.state.close()
+        self.state = self._open()
+
+    def run_soon(self) -> None:
+        """What the event loop does after a wake-up: the calls that were put off."""
+        while self._soon:
+            self._soon.pop(0)()
+
+    def accept(self, request: Any, version: int) -> Answer | Waiting | None:
+        """Hand in a request, without the end of the wake-up: nothing is written yet."""
+        return accept(memoryview(frame_of(request, version)), self.state, ADVERTISED)
+
+    def send(self, request: Any, version: int) -> Any:
+        """One request in a wake-up of its own: the response, a `Pending`, or None when there is no response."""
+        outcome = self.accept(request, version)
+        pending = Pending(request, version, outcome) if isinstance(outcome, Waiting) else None
+        self.state.writes.commit()
+        answer = response_of(request, version, bytes_of(outcome)) if isinstance(outcome, Answer) else pending
+        self.run_soon()
+        return answer
+
+    def ask(self, request: Any, version: int) -> Any:
+        """One request that must be answered at once."""
+        response = self.send(request, version)
+        assert response is not None
+        assert not isinstance(response, Pending)
+        return response
+
+    def create(self, name: str = "t", partitions: int = 1, /, **configs: str) -> None:
+        """Create a topic; `max_message_bytes="100"` stands for max.message.bytes=100."""
+        wanted = CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=1,
+            configs=[CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()],
+        )
+        (result,) = self.ask(CreateTopicsRequest(topics=[wanted]), 7).topics
+        assert result.error_code == 0, result.error_message
+
+    def produce(
+        self, records: bytes | bytearray | None, topic: str = "t", partition: int = 0, *, version: int = 9, acks: int = -1
+    ) -> PartitionProduceResponse:
+        """Produce to one partition and return its outcome."""
+        response = self.ask(produce_request(records, topic, partition, acks=acks), version)
+        (answered,) = response.responses
+        assert answered.name == topic
+        outcome: PartitionProduceResponse = answered.partition_responses[0]
+        assert (len(answered.partition_responses), outcome.index) == (1, partition)
+        return outcome
+
+    def fetch(self, *partitions: tuple[str, int, int], version: int = 12, **fields: Any) -> FetchResponse:
+        """Fetch from (topic, partition, offset)s without waiting."""
+        response = self.ask(fetch_request(*partitions, **{"max_wait_ms": 0, **fields}), version)
+        assert isinstance(response, FetchResponse)
+        return response
+
+    def fetch_one(self, offset: int = 0, topic: str = "t", partition: int = 0, **fields: Any) -> PartitionData:
+        """Fetch from one partition and return its outcome."""
+        return only_partition(self.fetch((topic, partition, offset), **fields))
+
+
+def produce_request(
+    records: bytes | bytearray | None, topic: str = "t", partition: int = 0, *, acks: int = -1
+) -> ProduceRequest:
+    """A produce request for one partition."""
+    data = PartitionProduceData(index=partition, records=records)
+    topics = [TopicProduceData(name=topic, partition_data=[data])]
+    return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=topics)
+
+
+def fetch_request(
+    *partitions: tuple[str, int, int],
+    max_wait_ms: int = 500,
+    min_bytes: int = 1,
+    forgotten: Mapping[str, list[int]] | None = None,
+    partition_max_bytes: int = 1 << 20,
+    current_leader_epoch: int = -1,
+    **fields: Any,
+) -> FetchRequest:
+    """A fetch request for (topic, partition, offset)s."""
+    topics: dict[str, list[FetchPartition]] = {}
+    for topic, partition, offset in partitions:
+        wanted = FetchPartition(
+            partition=partition,
+            fetch_offset=offset,
+            partition_max_bytes=partition_max_bytes,
+            current_leader_epoch=current_leader_epoch,
+        )
+        topics.setdefault(topic, []).append(wanted)
+    return FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=min_bytes,
+        topics=[FetchTopic(topic=topic, partitions=wanted) for topic, wanted in topics.items()],
+        forgotten_topics_data=[ForgottenTopic(topic=name, partitions=left) for name, left in (forgotten or {}).items()],
+        **fields,
+    )
+
+
+def only_partition(response: FetchResponse) -> PartitionData:
+    """The outcome for the one partition that a response tells of."""
+    assert response.error_code == 0
+    (topic,) = response.responses
+    (data,) = topic.partitions
+    return data
+
+
+def bytes_in(data: PartitionData) -> bytes:
+    """The record bytes of a partition; never null, since some clients take null for an error."""
+    assert isinstance(data.records, memoryview)
+    return bytes(data.records)
+
+
+def partitions_of(responses: list[FetchableTopicResponse]) -> list[tuple[str, int]]:
+    """(topic, partition) of everything a fetch response tells, in its order."""
+    return [(topic.topic, data.partition_index) for topic in responses for data in topic.partitions]
+
+
+def batch(*values: bytes, timestamp: int = 1_700_000_000_000, **fields: Any) -> bytearray:
+    """A batch of records without keys, a millisecond apart."""
+    return build_batch([NewRecord(None, value, timestamp + index) for index, value in enumerate(values)], **fields)
+
+
+def values_in(records: Any) -> list[tuple[int, bytes | None]]:
+    """(offset, value) of every record in fetched bytes; every batch has a right checksum."""
+    found: list[tuple[int, bytes | None]] = []
+    for each in iter_batches(memoryview(records or b"")):
+        each.check_crc()
+        found += [(record.offset, record.value) for record in each]
+    return found
