@@ -30,7 +30,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--warm-ups", type=int, metavar="N", help="how often the hot paths are taken before rounds count"
     )
-    parser.add_argument("--only", metavar="NAME,...", help="only measures whose name begins with one of these")
+    parser.add_argument("--only", metavar="NAME,...", help="only these measures, or those whose names begin so")
     parser.add_argument("--peers", default=",".join(peers.PEERS), metavar="NAME,...", help="default: %(default)s")
     parser.add_argument("--kafka-libs", metavar="DIR", help="Apache Kafka's jars (default: $KAFKA_LIBS, else by Maven)")
     parser.add_argument(
@@ -54,7 +54,10 @@ def _arguments() -> argparse.Namespace:
 def _chosen(only: str | None) -> list[Measure]:
     if only is None:
         return list(MEASURES)
-    return [measure for measure in MEASURES if measure.name.startswith(tuple(only.split(",")))]
+    names = {measure.name for measure in MEASURES}
+    exact = {wanted for wanted in only.split(",") if wanted in names}
+    prefixes = tuple(wanted for wanted in only.split(",") if wanted and wanted not in names)
+    return [measure for measure in MEASURES if measure.name in exact or measure.name.startswith(prefixes)]
 
 
 def _scale(arguments: argparse.Namespace) -> Scale:

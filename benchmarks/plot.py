@@ -20,6 +20,12 @@ SUBJECT = MinibrokerPeer.name
 _TARGET_COLOUR = "#d1495b"
 
 
+_LEFT_EDGE = 0.05
+"""Longer bars are cut here: the mock's tail latency alone would take half of the plot."""
+_NOT_COMPARED = ("B", "x")
+"""Bytes on the wire are the protocol's, not the broker's, and a ratio of ratios says little."""
+
+
 def _better(figure: Figure, ratio: float) -> float:
     return ratio if figure.higher_is_better else 1 / ratio
 
@@ -38,7 +44,7 @@ def draw(stem: Path, measures: Sequence[Measure], peers: Sequence[str], results:
         figure
         for measure in measures
         for figure in measure.figures
-        if any(_advantages(figure, peer, results) for peer in shown)
+        if figure.unit not in _NOT_COMPARED and any(_advantages(figure, peer, results) for peer in shown)
     ]
     if not figures:
         return []
@@ -49,6 +55,7 @@ def draw(stem: Path, measures: Sequence[Measure], peers: Sequence[str], results:
         _bars(axes, figures, peer, results, shift, height)
     _targets(axes, figures)
     axes.set_xscale("log")
+    axes.set_xlim(left=max(axes.get_xlim()[0], _LEFT_EDGE))
     axes.set_yticks(range(len(figures)), [f"{figure.label} ({figure.unit})" for figure in figures])
     axes.set_ylim(len(figures) - 0.4, -0.6)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}x"))

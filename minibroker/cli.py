@@ -77,7 +77,10 @@ def _properties(options: argparse.Namespace) -> dict[str, str]:
     properties: dict[str, str] = {}
     if options.config:
         with open(options.config, encoding="utf-8") as file:
-            properties.update(parse_properties(file.read()))
+            try:
+                properties.update(parse_properties(file.read()))
+            except ValueError as error:
+                raise ValueError(f"{options.config}: {error}") from None
     for setting in options.settings:
         key, equals, value = setting.partition("=")
         if not equals:

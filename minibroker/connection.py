@@ -47,7 +47,18 @@ class Connection(asyncio.BufferedProtocol):
         advertise: where the broker tells clients to find it; None for the address that this client has dialled.
     """
 
-    __slots__ = ("_advertised", "_connections", "_memo", "_outbox", "_parked", "_reader", "_state", "_stopped", "_transport")
+    __slots__ = (
+        "_advertised",
+        "_connections",
+        "_ending",
+        "_memo",
+        "_outbox",
+        "_parked",
+        "_reader",
+        "_state",
+        "_stopped",
+        "_transport",
+    )
 
     _transport: asyncio.Transport
     _outbox: Outbox
@@ -65,6 +76,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reader = FrameReader(pool, state.config.integer("socket.request.max.bytes"))
         self._memo = ProduceMemo()
         self._parked: Waiting | None = None
+        self._ending = False  # a fault: what was answered before leaves, then the connection closes
         self._stopped = False  # reading is paused: the client has to wait, or to read
         if advertise is not None:
             self._advertised = advertise
@@ -136,7 +148,11 @@ class Connection(asyncio.BufferedProtocol):
         if fault is not None:
             _logger.info("Closing the connection from %s: %s", self._transport.get_extra_info("peername"), fault)
             self._reader.close()
-            self.close()
+            self._ending = True
+            if self._outbox.is_blocked:
+                self._regulate()
+            else:
+                self.close()
             return
         reader.settle()
         self._regulate()
@@ -155,7 +171,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def _on_drained(self) -> None:
         """All answers have left; go on."""
-        if self._reader.pending and self._parked is None:
+        if self._ending:
+            self.close()
+        elif self._reader.pending and self._parked is None:
             self._serve()
         else:
             self._regulate()

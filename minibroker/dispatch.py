@@ -149,7 +149,7 @@ def accept(
             raise UnservedRequestError(f"{served.route.key.name} v{version} is not served")
         # A client from the future is told the table in the form that every client can read (KIP-511).
         version = 0
-        request = None
+        request: Any = None
     else:
         body = header.body
         if version in served.flexible:
@@ -161,6 +161,8 @@ def accept(
     elif memo is not None:
         memo.note(frame, request, call)
     response = served.handle(request, call)
+    if memo is not None:
+        memo.forget_records()
     if response is None:
         return None
     flexible_header = served.has_flexible_response_header(version)

@@ -35,7 +35,7 @@ _CODES: Final[tuple[tuple[type[Exception], ErrorCode], ...]] = (
     (OSError, ErrorCode.KAFKA_STORAGE_ERROR),
 )
 
-MAPPED: Final = tuple(cls for cls, _ in _CODES)
+MAPPED: Final[tuple[type[Exception], ...]] = tuple(cls for cls, _ in _CODES)
 """What a handler may catch to answer one partition with an error."""
 
 

@@ -10,7 +10,7 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from minibroker_protocol.codec import Splices
 from minibroker_storage.errors import StorageError
@@ -28,13 +28,24 @@ class Outbox:
     `on_drained` is called when everything has left after `is_blocked` had been true.
     """
 
-    __slots__ = ("_direct", "_loop", "_on_drained", "_paused", "_queue", "_transport", "_waiting", "sendfile")
+    __slots__ = (
+        "_direct",
+        "_loop",
+        "_on_drained",
+        "_paused",
+        "_queue",
+        "_resuming",
+        "_transport",
+        "_waiting",
+        "sendfile",
+    )
 
     def __init__(self, transport: asyncio.Transport, on_drained: Callable[[], None]) -> None:
         self._transport = transport
         self._on_drained = on_drained
         self._queue: deque[memoryview | LogSlice] = deque()
         self._paused = False  # the transport still has bytes of its own
+        self._resuming = False  # the transport has none left, and it is soon our turn
         self._waiting = False  # for the socket to take more of a file
         self._direct: socket.socket | None = None
         self._loop = asyncio.get_running_loop()
@@ -73,16 +84,25 @@ class Outbox:
     def pause(self) -> None:
         """The transport's own buffer has filled."""
         self._paused = True
+        self._resuming = False
 
     def resume(self) -> None:
         """The transport's own buffer is empty."""
-        self._paused = False
+        # Not at once: asyncio reports a lost connection twice when a write fails while it tells us to go on.
+        self._resuming = True
+        self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        if not self._resuming:
+            return
+        self._resuming = self._paused = False
         self._pump()
         if not self.is_blocked:
             self._on_drained()
 
     def close(self) -> None:
         """Nothing more will be sent."""
+        self._resuming = False
         self._stop_waiting()
         for item in self._queue:
             if isinstance(item, LogSlice):
@@ -95,7 +115,7 @@ class Outbox:
     def _pump(self) -> None:
         """Send until the queue is empty or the socket is full."""
         queue = self._queue
-        while queue and not self._paused and not self._waiting:
+        while queue and not self._paused and not self._waiting and not self._transport.is_closing():
             item = queue.popleft()
             if not isinstance(item, LogSlice):
                 if queue and self.sendfile:
@@ -166,8 +186,9 @@ class Outbox:
     def _socket(self) -> socket.socket:
         if self._direct is None:
             # asyncio keeps the transport's own descriptor to itself, so waiting for it needs a second one.
-            self._direct = cast("Any", self._transport.get_extra_info("socket")).dup()
-            self._direct.setblocking(False)
+            direct: socket.socket = self._transport.get_extra_info("socket").dup()
+            direct.setblocking(False)
+            self._direct = direct
         return self._direct
 
     def _wait(self, direct: socket.socket) -> None:

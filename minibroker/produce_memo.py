@@ -1,8 +1,8 @@
 """A producer repeats itself: from one produce request to the next, often only the records differ.
 
-The memo of a connection holds its last produce request for one partition. When the next frame begins with the same bytes (but for the
-correlation id), its header and body need not be decoded again: the records are the rest of the frame. That saves a third of the time of
-a small request, and no meaning depends on it.
+The memo of a connection holds its last produce request for one partition. When the next frame begins with the same
+bytes (but for the correlation id), its header and body need not be decoded again: the records are the rest of the
+frame. That saves a third of the time of a small request, and no meaning depends on it.
 """
 
 import struct
@@ -19,7 +19,7 @@ _CORRELATION_ID: Final = slice(4, 8)
 _INT32: Final = struct.Struct(">i")
 _FIRST_FLEXIBLE: Final = 9
 _NO_TAGGED_FIELDS: Final = b"\0\0\0"
-"""The three empty sections of tagged fields that end a flexible request: of the partition, the topic and the request."""
+"""The empty sections of tagged fields that end a flexible request: of the partition, the topic and the request."""
 
 
 class ProduceMemo:
@@ -51,7 +51,7 @@ class ProduceMemo:
             if self._flexible:
                 length, position = read_uvarint(frame, end)
                 length -= 1
-                if frame[position + length :] != _NO_TAGGED_FIELDS:
+                if bytes(frame[position + length :]) != _NO_TAGGED_FIELDS:
                     return False
             else:
                 length, position = _INT32.unpack_from(frame, end)[0], end + _INT32.size
@@ -79,7 +79,7 @@ class ProduceMemo:
             write_uvarint(encoded, length + 1)
             tail = len(_NO_TAGGED_FIELDS)
             end = len(frame) - tail - length - len(encoded)
-            if frame[-tail:] != _NO_TAGGED_FIELDS or frame[end : end + len(encoded)] != encoded:
+            if bytes(frame[-tail:]) != _NO_TAGGED_FIELDS or frame[end : end + len(encoded)] != encoded:
                 return
         else:
             end = len(frame) - length - _INT32.size
@@ -94,4 +94,5 @@ class ProduceMemo:
 
     def forget_records(self) -> None:
         """Let go of the buffer that the records are in."""
-        self._data.records = None
+        if self._prefix_end:
+            self._data.records = None

@@ -16,8 +16,8 @@ class ProducerIds:
 
     def __init__(self, topics: Topics) -> None:
         self._topics = topics
-        self._next = topics.next_producer_id
-        self._block_end = self._next
+        self._next: int = topics.next_producer_id
+        self._block_end: int = self._next
 
     def next(self) -> int:
         """A producer id that nobody has had. OSError when a new block cannot be noted."""

@@ -18,10 +18,11 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from minibroker.config import BrokerConfig, TopicConfig
 from minibroker_protocol.messages.metadata import MetadataResponsePartition
+from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_storage.checkpoints import read_partition_metadata, write_atomically
 from minibroker_storage.config import LogConfig
 from minibroker_storage.errors import CorruptCheckpointError
@@ -62,8 +63,11 @@ def uuid_text(uuid: bytes) -> str:
 
 
 def parse_uuid(text: str) -> bytes:
-    """The 16 bytes of a uuid's text form."""
-    return base64.urlsafe_b64decode(text + "==")
+    """The 16 bytes of a uuid's text form. ValueError when it is none."""
+    uuid = base64.b64decode(text + "==", altchars=b"-_", validate=True)
+    if len(uuid) != len(ZERO_UUID):
+        raise ValueError(f"{text!r} is no uuid")
+    return uuid
 
 
 def topic_name_error(name: str) -> str | None:
@@ -350,14 +354,14 @@ def _read_state(path: str) -> dict[str, Any] | None:
     """The content of the topics file, None when there is none."""
     try:
         with open(path, "rb") as file:
-            state: dict[str, Any] = json.load(file)
+            state: object = json.load(file)
     except FileNotFoundError:
         return None
     except ValueError as error:
         raise TopicsFileError(f"{path} is not JSON: {error}") from None
-    if state.get("version") != _FILE_VERSION:
+    if not isinstance(state, dict) or cast("dict[str, Any]", state).get("version") != _FILE_VERSION:
         raise TopicsFileError(f"{path} is no topics file of version {_FILE_VERSION}")
-    return state
+    return cast("dict[str, Any]", state)
 
 
 def _topic_id_in(directory: str) -> bytes:

@@ -36,6 +36,7 @@ _FIRST_WITH_ZSTD: Final = 10
 _READ_COMMITTED: Final = 1
 _NO_OFFSET: Final = -1
 _NOTHING: Final = b""
+_NO_FAILURE: Final = frozenset({int(ErrorCode.NONE), int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)})
 
 
 def handle(request: FetchRequest, call: Call) -> FetchResponse | Parked:
@@ -85,7 +86,7 @@ class _Reader:
             if records is not _NOTHING and isinstance(records, LogSlice):
                 self.size += records.size
                 left = max(0, left - records.size)
-            if data.error_code and data.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            if data.error_code not in _NO_FAILURE:
                 self.failed = True
         return results
 

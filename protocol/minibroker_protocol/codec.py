@@ -114,9 +114,10 @@ class _Generator:
         return "\n".join(self.lines)
 
     def function(self, name: str) -> Callable[..., Any]:
-        namespace = dict(self.names)
-        exec(compile(self.text, f"<{self.cls.__name__} v{self.version} {name}>", "exec"), namespace)  # noqa: S102 - our own text
-        function: Callable[..., Any] = namespace[name]  # type: ignore[assignment]
+        namespace: dict[str, Any] = dict(self.names)
+        code = compile(self.text, f"<{self.cls.__name__} v{self.version} {name}>", "exec")
+        exec(code, namespace)  # noqa: S102 - our own text
+        function: Callable[..., Any] = namespace[name]
         return function
 
     def line(self, text: str) -> None:

@@ -86,7 +86,7 @@ class IndexFile(ABC):
         size = os.fstat(fd).st_size
         if size % self.ENTRY.size:
             raise CorruptIndexError(f"{self.file.path}: {size} bytes are no multiple of {self.ENTRY.size}")
-        self._staged.clear()
+        self._staged = bytearray()
         self.entries = self._written_entries(size // self.ENTRY.size)
         self._reload_last()
 
@@ -100,7 +100,7 @@ class IndexFile(ABC):
 
     def clear(self) -> None:
         """Drop all entries, staged ones too; the file becomes zeros of its full size."""
-        self._staged.clear()
+        self._staged = bytearray()
         self._cut_to(0)
 
     def commit(self) -> None:
@@ -110,7 +110,7 @@ class IndexFile(ABC):
             size = self.ENTRY.size
             pwrite_all(self.file.fd(), staged, self.entries * size)
             self.entries += len(staged) // size
-            staged.clear()
+            self._staged = bytearray()
 
     @property
     @abstractmethod

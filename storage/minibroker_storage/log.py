@@ -73,12 +73,12 @@ class Log:
         self.producers: ProducerStateManager = loaded.producers
         self.epochs: LeaderEpochCheckpoint = loaded.epochs
         #: The first offset that clients may read.
-        self.log_start_offset = loaded.log_start_offset
+        self.log_start_offset: int = loaded.log_start_offset
         #: The offset that the next committed record gets.
-        self.log_end_offset = loaded.log_end_offset
+        self.log_end_offset: int = loaded.log_end_offset
         #: Readers see what lies below.
-        self.high_watermark = loaded.log_end_offset
-        self._next_offset = loaded.log_end_offset
+        self.high_watermark: int = loaded.log_end_offset
+        self._next_offset: int = loaded.log_end_offset
         self._epoch = self.epochs.latest_epoch
         self._staged_epochs: LeaderEpochCheckpoint | None = None
         self._failure: LogWriteError | None = None
@@ -169,9 +169,9 @@ class Log:
             self._prepare(len(batch), header, leader_epoch, now_ms)
             segment = self._active
         stamp(batch, base_offset, leader_epoch)
-        segment.stage(batch, base_offset, last_offset, max_timestamp)
         if header.producer_id >= 0:
             self.producers.update(header, base_offset, batch)
+        segment.stage(batch, base_offset, last_offset, max_timestamp)
         self._next_offset = last_offset + 1
         return base_offset
 
@@ -212,7 +212,7 @@ class Log:
         """
         if self._failure is not None:
             error, self._failure = self._failure, None
-            self._set_limits()
+            self._undo_staged()
             raise error
         if self._next_offset == self.log_end_offset:
             return
@@ -222,7 +222,8 @@ class Log:
             self._active.commit()
         except (OSError, LogClosedError) as error:
             self._undo_staged()
-            raise LogWriteError(f"{self._directory}: {error}", self.log_end_offset) from error
+            # Frames of the traceback would keep the caller's buffers from being resized for as long as the error lives.
+            raise LogWriteError(f"{self._directory}: {error}", self.log_end_offset) from error.with_traceback(None)
         if self._staged_epochs is not None:
             self.epochs, self._staged_epochs = self._staged_epochs, None
         self.producers.commit()

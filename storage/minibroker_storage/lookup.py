@@ -23,7 +23,7 @@ def find_by_timestamp(segments: Iterable[LogSegment], timestamp: int, start_offs
     timestamp. `OSError`, `DecodeError` for records that cannot be read.
     """
     for segment in segments:
-        if segment.max_timestamp >= timestamp:
+        if segment.largest_timestamp.timestamp >= timestamp:
             found = _find_in_segment(segment, timestamp, start_offset)
             if found is not None:
                 return found
@@ -43,10 +43,9 @@ def _find_in_segment(segment: LogSegment, timestamp: int, start_offset: int) -> 
 
 def find_max_timestamp(segments: Sequence[LogSegment]) -> TimestampOffset | None:
     """The first record that has the log's largest timestamp, None in a log without any (KIP-734). As above."""
-    newest = max(segments, key=lambda segment: segment.max_timestamp)
-    if newest.max_timestamp < 0:
-        return None
-    found = newest.translate(newest.offset_of_max_timestamp)
+    newest = max(segments, key=lambda segment: segment.largest_timestamp.timestamp)
+    largest = newest.largest_timestamp
+    found = newest.translate(largest.offset) if largest.timestamp >= 0 else None
     if found is None:
         return None
     header = newest.header_at(found.position)

@@ -83,7 +83,7 @@ class OffsetIndex(IndexFile):
 
     def rollback(self, state: IndexState) -> None:
         """See `IndexFile.rollback`."""
-        self._staged.clear()
+        self._staged = bytearray()
         self.entries, self.last_offset, self.last_position = state
 
     def _reset_last(self) -> None:

@@ -235,16 +235,17 @@ def recover_segment(segment: LogSegment, on_batch: Callable[[BatchHeader, memory
     next_offset, last_possible = segment.base_offset, segment.base_offset + INT32_MAX
     leader_epoch = None
     note = segment.note
-    for batch, fields in scan(segment.log.fd(), size):
-        base_offset = fields[_BASE_OFFSET]
-        last_offset = base_offset + fields[_LAST_OFFSET_DELTA]
-        if base_offset < next_offset or last_offset > last_possible:
-            break
-        note(len(batch), last_offset, fields[_MAX_TIMESTAMP])
-        if fields[_PRODUCER_ID] >= 0 or fields[_LEADER_EPOCH] != leader_epoch:
-            leader_epoch = fields[_LEADER_EPOCH]
-            on_batch(BatchHeader._make(fields), batch)
-        next_offset = last_offset + 1
+    with segment.log as fd:
+        for batch, fields in scan(fd, size):
+            base_offset = fields[_BASE_OFFSET]
+            last_offset = base_offset + fields[_LAST_OFFSET_DELTA]
+            if base_offset < next_offset or last_offset > last_possible:
+                break
+            note(len(batch), last_offset, fields[_MAX_TIMESTAMP])
+            if fields[_PRODUCER_ID] >= 0 or fields[_LEADER_EPOCH] != leader_epoch:
+                leader_epoch = fields[_LEADER_EPOCH]
+                on_batch(BatchHeader._make(fields), batch)
+            next_offset = last_offset + 1
     segment.adopt_noted_size()
     return size - segment.size
 

@@ -14,7 +14,7 @@ from minibroker_storage.files import FileHandle, FilePool, pwrite_all, pwritev_a
 from minibroker_storage.index_file import IndexState
 from minibroker_storage.layout import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, file_name
 from minibroker_storage.offset_index import OffsetIndex
-from minibroker_storage.time_index import TimeIndex
+from minibroker_storage.time_index import TimeIndex, TimeIndexEntry
 
 RECENT_BATCHES: Final = 64
 """The positions of so many of the newest batches, up to twice as many, are known without a look at the index."""
@@ -292,6 +292,13 @@ class LogSegment:
         position = self._recent.get(base_offset)
         return self._older.get(base_offset) if position is None else position
 
+    @property
+    def largest_timestamp(self) -> TimeIndexEntry:
+        """Largest timestamp of what readers may see, and the last offset of the first batch that has it."""
+        if self._views:
+            return TimeIndexEntry(self._committed[1], self._committed[2])
+        return TimeIndexEntry(self.max_timestamp, self.offset_of_max_timestamp)
+
     def translate(self, offset: int) -> BatchPosition | None:
         """The first batch whose last offset is at or above `offset`, None when there is none (`translateOffset`).
 
@@ -414,11 +421,6 @@ class LogSegment:
         """Make the three files durable (fsync). `OSError`."""
         for handle in self._handles():
             os.fsync(handle.fd())
-
-    def close(self) -> None:
-        """Close the indexes with the largest timestamp, trim them, and give up the descriptors. `OSError`."""
-        self.become_inactive()
-        self.close_files()
 
     def close_files(self) -> None:
         """Give up the descriptors and write nothing. Pinned ones are closed by their last reader."""

@@ -91,7 +91,7 @@ class TimeIndex(IndexFile):
 
     def rollback(self, state: IndexState) -> None:
         """See `IndexFile.rollback`."""
-        self._staged.clear()
+        self._staged = bytearray()
         self.entries, self.last_timestamp, self.last_offset = state
 
     def _reset_last(self) -> None:

@@ -25,7 +25,7 @@ def configured(tmp_path: Path) -> Iterator[Callable[[dict[str, str]], Harness]]:
 
         def make(config: dict[str, str]) -> Harness:
             made = Harness(str(tmp_path / "data"), config)
-            ends.callback(lambda: made.state.close())
+            ends.callback(made.close)
             made.create()
             return made
 

@@ -38,7 +38,7 @@ ADVERTISED: Final = ("broker.test", 9092)
 _MODULES: Final = {f"{route.message}Request": route for route in ROUTES}
 
 
-def frame_of(request: Any, version: int, correlation_id: int = 1, client_id: str | None = "test") -> bytearray:
+def frame_of(request: Any, version: int, correlation_id: int = 1, client_id: str | None = "test") -> bytes:
     """A request with its header (v1 or v2), without the length in front."""
     name = type(request).__name__
     client = (client_id or "").encode()
@@ -47,7 +47,7 @@ def frame_of(request: Any, version: int, correlation_id: int = 1, client_id: str
     if version in schema_of(type(request)).flexible:
         frame.append(0)
     encode(request, version, frame, [])
-    return frame
+    return bytes(frame)
 
 
 def response_of(request: Any, version: int, data: bytes, correlation_id: int = 1) -> Any:
@@ -126,6 +126,10 @@ class Harness:
         self.state.close()
         self.state = self._open()
 
+    def close(self) -> None:
+        """Stop cleanly."""
+        self.state.close()
+
     def run_soon(self) -> None:
         """What the event loop does after a wake-up: the calls that were put off."""
         while self._soon:
@@ -133,7 +137,7 @@ class Harness:
 
     def accept(self, request: Any, version: int) -> Answer | Waiting | None:
         """Hand in a request, without the end of the wake-up: nothing is written yet."""
-        return accept(memoryview(frame_of(request, version)), self.state, ADVERTISED)
+        return accept(memoryview(bytearray(frame_of(request, version))), self.state, ADVERTISED)
 
     def send(self, request: Any, version: int) -> Any:
         """One request in a wake-up of its own: the response, a `Pending`, or None when there is no response."""
@@ -163,7 +167,13 @@ class Harness:
         assert result.error_code == 0, result.error_message
 
     def produce(
-        self, records: bytes | bytearray | None, topic: str = "t", partition: int = 0, *, version: int = 9, acks: int = -1
+        self,
+        records: bytes | bytearray | None,
+        topic: str = "t",
+        partition: int = 0,
+        *,
+        version: int = 9,
+        acks: int = -1,
     ) -> PartitionProduceResponse:
         """Produce to one partition and return its outcome."""
         response = self.ask(produce_request(records, topic, partition, acks=acks), version)

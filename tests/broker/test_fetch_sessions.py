@@ -349,3 +349,17 @@ def test_a_partitions_answer_is_news_only_once() -> None:
     data = PartitionData(partition_index=0, error_code=0, high_watermark=5, log_start_offset=0, records=b"")
     assert list(context.select({("t", 0): data})) == [("t", 0)]
     assert list(context.select({("t", 0): data})) == []
+
+
+def test_after_an_error_the_same_high_watermark_is_news_again() -> None:
+    cache = Cache(1)
+    session_id = cache.open()
+    context = cache.sessions.context(fetch_request(session_id=session_id, session_epoch=1), 0)
+
+    def is_news(error_code: int) -> bool:
+        data = PartitionData(
+            partition_index=0, error_code=error_code, high_watermark=5, log_start_offset=0, records=b""
+        )
+        return list(context.select({("t", 0): data})) == [("t", 0)]
+
+    assert [is_news(code) for code in (0, 0, 1, 1, 0, 0)] == [True, False, True, True, True, False]

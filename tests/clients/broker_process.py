@@ -49,9 +49,10 @@ class BrokerProcess:
         assert not self.complaints()
 
     def close(self) -> None:
-        """End it however it is."""
+        """End it if it still runs. AssertionError if it had something to complain of, then or before."""
         if self._child is not None:
             self._end(signal.SIGKILL)
+        assert not self.complaints()
 
     def complaints(self) -> str:
         """What it has written to stderr in all its lives."""
@@ -80,7 +81,7 @@ class BrokerProcess:
                 ready = selector.select(max(0.0, deadline - time.monotonic()))
                 chunk = os.read(self._child.stdout.fileno(), 4096) if ready else b""
                 if not chunk:
-                    self.close()
+                    self._end(signal.SIGKILL)
                     raise AssertionError(f"the broker did not start: {line!r} {self.complaints()}")
                 line += chunk
         return line.decode()

@@ -68,6 +68,29 @@ def test_topics_records_and_times_are_as_they_were(
 
 
 @ends
+def test_a_log_of_many_segments_is_read_across_their_borders(
+    broker_process: StartBroker, end: Callable[[BrokerProcess], None]
+) -> None:
+    broker = broker_process("--topic", "rolls:1:segment.bytes=50000,index.interval.bytes=1000")
+    messages = [Message(b"%d " % number * 200, timestamp=1_000 * (number + 1)) for number in range(2_000)]
+    CLIENTS["kafka-python"](broker.bootstrap).produce("rolls", messages)
+    assert len(list((broker.data_dir / "rolls-0").glob("*.log"))) > 20
+    for _ in range(2):
+        for kind in CLIENTS.values():
+            client = kind(broker.bootstrap)
+            records = client.consume("rolls", len(messages))
+            assert [(record.timestamp, record.value) for record in records] == [
+                (message.timestamp, message.value) for message in messages
+            ]
+            for offset in range(0, 2_000, 777):
+                assert client.offset_for_time("rolls", 1_000 * offset + 1) == offset
+                assert client.consume("rolls", 1, start=offset)[0].value == messages[offset].value
+        end(broker)
+        broker.start()
+    broker.terminate()
+
+
+@ends
 def test_a_default_kafka_python_producer_loses_and_doubles_nothing_when_the_broker_comes_back(
     broker_process: StartBroker, end: Callable[[BrokerProcess], None]
 ) -> None:

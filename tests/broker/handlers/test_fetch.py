@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ from tests.broker.harness import (
 VERSIONS = range(4, 13)
 
 
-def waiting(harness: Harness, *partitions: tuple[str, int, int], version: int = 12, **fields: int) -> Pending:
+def waiting(harness: Harness, *partitions: tuple[str, int, int], version: int = 12, **fields: Any) -> Pending:
     """A fetch that must not be answered at once."""
     pending = harness.send(fetch_request(*partitions, **fields), version)
     assert isinstance(pending, Pending)
@@ -94,7 +95,7 @@ def test_a_partition_gets_at_most_its_bytes_and_may_end_within_a_batch(harness: 
 
 
 @pytest.mark.parametrize("limits", [{"partition_max_bytes": 1}, {"max_bytes": 1}, {"max_bytes": 0}])
-def test_a_first_batch_that_is_too_large_is_returned_whole(harness: Harness, limits: dict[str, int]) -> None:
+def test_a_first_batch_that_is_too_large_is_returned_whole(harness: Harness, limits: dict[str, Any]) -> None:
     harness.produce(batch(b"a" * 1000))
     harness.produce(batch(b"b"))
     assert values_in(harness.fetch_one(**limits).records) == [(0, b"a" * 1000)]
@@ -154,7 +155,7 @@ def test_without_data_the_answer_waits_for_its_time(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize("fields", [{"max_wait_ms": 0}, {"max_wait_ms": -1}, {"min_bytes": 0}, {"min_bytes": -1}])
-def test_a_fetch_that_does_not_want_to_wait_does_not(harness: Harness, fields: dict[str, int]) -> None:
+def test_a_fetch_that_does_not_want_to_wait_does_not(harness: Harness, fields: dict[str, Any]) -> None:
     assert only_partition(harness.ask(fetch_request(("t", 0, 0), **fields), 12)).error_code == 0
 
 
@@ -230,7 +231,7 @@ def test_a_client_that_goes_away_is_forgotten(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize("fields", [{"current_leader_epoch": 5}, {"offset": 9}])
-def test_an_error_ends_the_wait(harness: Harness, fields: dict[str, int]) -> None:
+def test_an_error_ends_the_wait(harness: Harness, fields: dict[str, Any]) -> None:
     harness.create("idle")
     wanted = ("t", 0, fields.pop("offset", 0))
     response = harness.ask(fetch_request(wanted, ("idle", 0, 0), **fields), 12)

@@ -203,7 +203,9 @@ def test_a_batch_whose_header_lies_is_refused(
     assert stored(harness) == []
 
 
-@pytest.mark.parametrize(("limit", "code"), [("1", 0), ("2", ErrorCode.INVALID_RECORD), ("-1", ErrorCode.INVALID_RECORD)])
+@pytest.mark.parametrize(
+    ("limit", "code"), [("1", 0), ("2", ErrorCode.INVALID_RECORD), ("-1", ErrorCode.INVALID_RECORD)]
+)
 def test_records_are_opened_up_to_the_configured_count(configured: Configured, limit: str, code: int) -> None:
     harness = configured({"minibroker.validate.records.max": limit})
     strange = batch(b"a", b"b")

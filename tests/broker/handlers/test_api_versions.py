@@ -1,0 +1,65 @@
+"""ApiVersions: the dispatch table, told to clients (KIP-511)."""
+
+import struct
+
+import pytest
+
+from minibroker.dispatch import ROUTES, Answer, accept
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.codec import decode
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from tests.broker.harness import ADVERTISED, Harness, bytes_of
+
+TABLE = [ApiVersion(api_key=route.key, min_version=route.first, max_version=route.last) for route in ROUTES]
+OWN_RANGE = ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=0, max_version=4)
+
+
+def asked(harness: Harness, version: int, name: str = "client", software_version: str = "1.0") -> ApiVersionsResponse:
+    request = ApiVersionsRequest(client_software_name=name, client_software_version=software_version)
+    response = harness.ask(request, version)
+    assert isinstance(response, ApiVersionsResponse)
+    return response
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_every_version_is_told_the_dispatch_table(harness: Harness, version: int) -> None:
+    response = asked(harness, version)
+    assert (response.error_code, response.api_keys, response.throttle_time_ms) == (0, TABLE, 0)
+    assert (response.supported_features, response.finalized_features) == ([], [])
+    assert (response.finalized_features_epoch, response.zk_migration_ready) == (-1, False)
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_the_response_header_is_always_version_0(harness: Harness, version: int) -> None:
+    outcome = harness.accept(ApiVersionsRequest(client_software_name="a", client_software_version="1"), version)
+    assert isinstance(outcome, Answer)
+    # Length, correlation id, and then already the error code: no tagged fields in between.
+    assert bytes_of(outcome)[4:10] == b"\0\0\0\x01\0\0"
+
+
+@pytest.mark.parametrize("version", [5, 6, 100, 32_767, -1])
+@pytest.mark.parametrize("body", [b"", b"\0", b"\0\x07franzgo\x021\0", b"\xff" * 50])
+def test_a_version_that_is_not_known_is_told_the_own_range_in_the_form_of_version_0(
+    harness: Harness, version: int, body: bytes
+) -> None:
+    frame = bytearray(struct.pack(">hhih", ApiKey.API_VERSIONS, version, 77, 1) + b"c" + body)
+    outcome = accept(memoryview(frame), harness.state, ADVERTISED)
+    assert isinstance(outcome, Answer)
+    data = bytes_of(outcome)
+    assert data[4:8] == b"\0\0\0\x4d"
+    response, end = decode(ApiVersionsResponse, memoryview(data), 0, 8)
+    assert end == len(data)
+    assert (response.error_code, response.api_keys) == (ErrorCode.UNSUPPORTED_VERSION, [OWN_RANGE])
+
+
+@pytest.mark.parametrize("name", ["a", "apache-kafka-java", "0", "a.b-c", "A1"])
+def test_ordinary_software_names_are_taken(harness: Harness, name: str) -> None:
+    assert asked(harness, 3, name, name).error_code == 0
+
+
+@pytest.mark.parametrize("name", ["", " ", "a b", "-a", "a-", ".a", "a.", "a\n", "ä", "a_b"])
+@pytest.mark.parametrize("version", [3, 4])
+def test_strange_software_names_are_refused_since_version_3(harness: Harness, name: str, version: int) -> None:
+    for response in (asked(harness, version, name, "1"), asked(harness, version, "a", name)):
+        assert (response.error_code, response.api_keys) == (ErrorCode.INVALID_REQUEST, [])

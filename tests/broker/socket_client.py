@@ -1,0 +1,75 @@
+"""A blocking client that speaks the protocol over a plain socket, and can be told to break it."""
+
+import socket
+import struct
+from types import TracebackType
+from typing import Any, Final, Self
+
+from tests.broker.harness import frame_of, response_of
+
+TIMEOUT_S: Final = 20.0
+"""How long a test waits for what must come at once, before it fails."""
+
+
+class SocketClient:
+    """One connection to a broker."""
+
+    def __init__(self, address: tuple[str, int], *, receive_buffer: int | None = None) -> None:
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        if receive_buffer is not None:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self.socket.settimeout(TIMEOUT_S)
+        self.socket.connect(address)
+        self._number = 0
+        self._asked: dict[int, tuple[Any, int]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.socket.close()
+
+    def send(self, request: Any, version: int) -> int:
+        """Send a request; returns its correlation id."""
+        self._number += 1
+        self._asked[self._number] = (request, version)
+        frame = frame_of(request, version, self._number)
+        self.send_bytes(struct.pack(">i", len(frame)) + frame)
+        return self._number
+
+    def send_bytes(self, data: bytes) -> None:
+        """Send anything."""
+        self.socket.sendall(data)
+
+    def receive(self) -> tuple[int, Any]:
+        """The next response with its correlation id. ConnectionError when the broker closes instead."""
+        head = self.receive_bytes(8)
+        length, number = struct.unpack(">ii", head)
+        request, version = self._asked.pop(number)
+        return number, response_of(request, version, head + self.receive_bytes(length - 4), number)
+
+    def receive_bytes(self, count: int) -> bytes:
+        """Exactly so many bytes. ConnectionError when there are fewer."""
+        data = bytearray()
+        while len(data) < count:
+            piece = self.socket.recv(min(count - len(data), 1 << 20))
+            if not piece:
+                raise ConnectionError(f"closed after {len(data)} of {count} bytes")
+            data += piece
+        return bytes(data)
+
+    def ask(self, request: Any, version: int) -> Any:
+        """Send a request and receive its response."""
+        number = self.send(request, version)
+        answered, response = self.receive()
+        assert answered == number
+        return response
+
+    def is_closed(self) -> bool:
+        """Does the broker close the connection without another byte? Waits for it."""
+        try:
+            return self.socket.recv(1) == b""
+        except ConnectionResetError:
+            return True

@@ -1,0 +1,200 @@
+"""The broker inside a Python program: `with`, `async with`, and what happens when it cannot start."""
+
+import asyncio
+import os
+import socket
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import minibroker
+from minibroker import Broker
+from minibroker.broker import parse_address
+from minibroker.clock import ManualClock
+from minibroker.config import ConfigError
+from minibroker.topic_admin import TopicError
+from minibroker.topics import TopicsFileError
+from minibroker_protocol.messages.metadata import MetadataRequest
+from tests.broker.harness import batch, fetch_request, only_partition, produce_request, values_in
+from tests.broker.socket_client import SocketClient
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where temporary directories are made."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def topics_of(broker: Broker) -> dict[str, int]:
+    with SocketClient(broker.address) as client:
+        response = client.ask(MetadataRequest(topics=None), 12)
+    return {topic.name: len(topic.partitions) for topic in response.topics}
+
+
+def test_with_runs_it_on_a_thread_of_its_own(temporary: Path) -> None:
+    with Broker() as broker:
+        assert "minibroker" in {thread.name for thread in threading.enumerate()}
+        host, port = broker.address
+        assert (host, broker.bootstrap_servers) == ("127.0.0.1", f"127.0.0.1:{port}")
+        assert topics_of(broker) == {}
+        assert Path(broker.data_dir).parent == temporary
+    assert "minibroker" not in {thread.name for thread in threading.enumerate()}
+    assert list(temporary.iterdir()) == []
+
+
+async def test_async_with_runs_it_on_the_callers_loop(temporary: Path) -> None:
+    async with Broker(topics=["t"]) as broker:
+        assert "minibroker" not in {thread.name for thread in threading.enumerate()}
+        assert await asyncio.to_thread(topics_of, broker) == {"t": 1}
+    assert os.listdir(temporary) == []
+
+
+def test_what_is_asked_of_a_broker_that_does_not_run_is_refused() -> None:
+    broker = Broker()
+    for ask in (lambda: broker.address, lambda: broker.bootstrap_servers, lambda: broker.data_dir):
+        with pytest.raises(RuntimeError, match="the broker is not running"):
+            ask()
+    with broker:
+        assert broker.address
+    with pytest.raises(RuntimeError, match="the broker is not running"):
+        assert broker.address
+
+
+def test_a_broker_can_run_again(temporary: Path) -> None:
+    broker = Broker(topics=["t"])
+    directories = set()
+    for _ in range(2):
+        with broker:
+            assert topics_of(broker) == {"t": 1}
+            directories.add(broker.data_dir)
+    assert len(directories) == 2
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_data_directory_keeps_what_was_produced(tmp_path: Path) -> None:
+    with Broker(data_dir=str(tmp_path / "data"), topics=["t"]) as broker, SocketClient(broker.address) as client:
+        client.ask(produce_request(batch(b"a")), 9)
+    with Broker(data_dir=str(tmp_path / "data")) as broker, SocketClient(broker.address) as client:
+        assert broker.data_dir == str(tmp_path / "data")
+        assert values_in(only_partition(client.ask(fetch_request(("t", 0, 0)), 12)).records) == [(0, b"a")]
+
+
+def test_two_brokers_run_at_once_and_know_nothing_of_each_other() -> None:
+    with Broker(topics=["one"]) as first, Broker(topics=["two:2"]) as second:
+        assert first.address != second.address
+        assert first.data_dir != second.data_dir
+        assert topics_of(first) == {"one": 1}
+        assert topics_of(second) == {"two": 2}
+
+
+def test_topics_and_configuration_are_given() -> None:
+    broker = Broker(config={"num.partitions": "3", "node.id": "9"}, topics=["a", "b:2:retention.ms=60000"])
+    with broker:
+        assert topics_of(broker) == {"a": 3, "b": 2}
+
+
+@pytest.mark.parametrize(("advertise", "host"), [("broker.test:5", "broker.test"), (None, "127.0.0.1")])
+def test_clients_are_told_where_they_have_found_it_or_what_is_advertised(advertise: str | None, host: str) -> None:
+    with Broker(advertise=advertise) as broker, SocketClient(broker.address) as client:
+        (told,) = client.ask(MetadataRequest(topics=[]), 12).brokers
+        assert (told.host, told.port) == (host, 5 if advertise else broker.address[1])
+
+
+def test_a_clock_can_be_given() -> None:
+    clock = ManualClock()
+    with Broker(clock=clock, topics=["t"]) as broker, SocketClient(broker.address) as client:
+        client.send(fetch_request(("t", 0, 0), max_wait_ms=60_000), 12)
+        with SocketClient(broker.address) as other:
+            other.ask(produce_request(batch(b"a")), 9)
+        assert values_in(only_partition(client.receive()[1]).records) == [(0, b"a")]
+
+
+def test_clients_are_disconnected_at_the_end() -> None:
+    with Broker(topics=["t"]) as broker:
+        client = SocketClient(broker.address)
+        client.ask(MetadataRequest(topics=[]), 12)
+        client.send(fetch_request(("t", 0, 0), max_wait_ms=60_000), 12)
+    with client:
+        assert client.is_closed()
+
+
+# What cannot start says why to the one who asked, and leaves nothing behind.
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"listen": "nonsense"}, ValueError),
+        ({"advertise": "nonsense"}, ValueError),
+        ({"config": {"num.partitions": "many"}}, ConfigError),
+        ({"topics": ["a:x"]}, ValueError),
+    ],
+)
+def test_arguments_that_are_wrong_are_refused_at_once(arguments: dict[str, Any], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        Broker(**arguments)
+
+
+def broken(tmp_path: Path, what: str) -> tuple[Broker, type[Exception]]:
+    match what:
+        case "a file for a data directory":
+            (tmp_path / "file").write_text("")
+            return Broker(data_dir=str(tmp_path / "file")), OSError
+        case "a damaged topics file":
+            (tmp_path / "minibroker-topics.json").write_text("{")
+            return Broker(data_dir=str(tmp_path)), TopicsFileError
+        case _:
+            return Broker(topics=["fine", "a b"]), TopicError
+
+
+@pytest.mark.parametrize("what", ["a file for a data directory", "a damaged topics file", "an impossible topic"])
+def test_an_error_at_the_start_reaches_the_one_who_asked(tmp_path: Path, temporary: Path, what: str) -> None:
+    broker, error = broken(tmp_path, what)
+    with pytest.raises(error), broker:
+        raise AssertionError("it has started")
+    assert list(temporary.iterdir()) == []
+    assert "minibroker" not in {thread.name for thread in threading.enumerate()}
+
+
+@pytest.mark.parametrize("what", ["a file for a data directory", "a damaged topics file", "an impossible topic"])
+async def test_an_error_at_the_start_reaches_the_callers_loop(tmp_path: Path, temporary: Path, what: str) -> None:
+    broker, error = broken(tmp_path, what)
+    with pytest.raises(error):
+        await broker.start()
+    assert os.listdir(temporary) == []
+
+
+def test_an_address_in_use_is_an_error_and_the_next_one_works(temporary: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(OSError, match="in use"), Broker(listen=f"127.0.0.1:{taken.getsockname()[1]}"):
+            raise AssertionError("it has started")
+    assert os.listdir(temporary) == []
+    with Broker() as broker:
+        assert topics_of(broker) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("127.0.0.1:9092", ("127.0.0.1", 9092)),
+        ("[::1]:0", ("::1", 0)),
+        (":9092", ("0.0.0.0", 9092)),
+        ("host.test:65535", ("host.test", 65_535)),
+    ],
+)
+def test_addresses_are_host_and_port(text: str, address: tuple[str, int]) -> None:
+    assert parse_address(text) == address
+
+
+def test_the_package_names_what_is_public() -> None:
+    assert minibroker.__all__ == ["Broker", "__version__"]
+    with pytest.raises(AttributeError, match="no attribute 'Producer'"):
+        minibroker.Producer  # noqa: B018 - that is the point

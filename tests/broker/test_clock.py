@@ -1,0 +1,89 @@
+"""The clocks: one that a test moves, and the machine's."""
+
+import asyncio
+import time
+
+from minibroker.clock import ManualClock, SystemClock, Timer
+
+
+def test_a_manual_clock_stands_still() -> None:
+    clock = ManualClock(5)
+    assert clock.now_ms() == clock.now_ms() == 5
+    clock.advance(10)
+    assert clock.now_ms() == 15
+
+
+def test_timers_fire_at_their_moment_in_their_order() -> None:
+    clock = ManualClock(0)
+    fired: list[tuple[str, int]] = []
+    for name, delay in (("late", 30), ("early", 10), ("middle", 20), ("also early", 10)):
+        clock.call_later(delay, lambda name=name: fired.append((name, clock.now_ms())))  # type: ignore[misc]  # defaults bind
+    clock.advance(9)
+    assert fired == []
+    clock.advance(11)
+    assert fired == [("early", 10), ("also early", 10), ("middle", 20)]
+    clock.advance(100)
+    assert fired[-1] == ("late", 30)
+    assert clock.now_ms() == 120
+
+
+def test_a_cancelled_timer_does_not_fire() -> None:
+    clock = ManualClock(0)
+    fired: list[int] = []
+    timer = clock.call_later(10, lambda: fired.append(1))
+    timer.cancel()
+    timer.cancel()
+    clock.advance(20)
+    assert fired == []
+
+
+def test_a_timer_may_set_another_one_that_is_due_in_the_same_advance() -> None:
+    clock = ManualClock(0)
+    fired: list[int] = []
+
+    def again() -> None:
+        clock.call_later(10, lambda: fired.append(clock.now_ms()))
+
+    clock.call_later(10, again)
+    clock.advance(25)
+    assert fired == [20]
+
+
+def test_a_timer_may_cancel_another_one_of_the_same_moment() -> None:
+    clock = ManualClock(0)
+    fired: list[int] = []
+    timers: list[Timer] = []
+
+    def cancel_the_other() -> None:
+        timers[0].cancel()
+
+    clock.call_later(10, cancel_the_other)
+    timers.append(clock.call_later(10, lambda: fired.append(2)))
+    clock.advance(10)
+    assert fired == []
+
+
+def test_a_timer_without_delay_waits_for_the_next_advance() -> None:
+    clock = ManualClock(0)
+    fired: list[int] = []
+    clock.call_later(0, lambda: fired.append(1))
+    assert fired == []
+    clock.advance(0)
+    assert fired == [1]
+
+
+async def test_the_system_clock_is_the_machines() -> None:
+    clock = SystemClock(asyncio.get_running_loop())
+    before = time.time_ns() // 1_000_000
+    assert before <= clock.now_ms() <= time.time_ns() // 1_000_000
+
+
+async def test_the_system_clock_has_the_timers_of_the_event_loop() -> None:
+    loop = asyncio.get_running_loop()
+    clock = SystemClock(loop)
+    fired: asyncio.Future[float] = loop.create_future()
+    never = clock.call_later(0, lambda: fired.set_exception(AssertionError("cancelled")))
+    never.cancel()
+    started = loop.time()
+    clock.call_later(20, lambda: fired.set_result(loop.time()))
+    assert await fired - started >= 0.015

@@ -1,0 +1,150 @@
+"""What the tests of the storage room share: batches, logs in a directory, what a log holds, failing disks."""
+
+import errno
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from minibroker_protocol.records import BatchHeader, NewRecord, RecordBatch, build_batch, iter_batches, read_header
+from minibroker_storage import FilePool, Log, LogConfig, create_partition_directory
+
+TOPIC_ID = bytes(range(16))
+NOW = 1_700_000_000_000
+SMALL = LogConfig(segment_bytes=1500, index_interval_bytes=200, segment_index_bytes=1200)
+
+LOG = "00000000000000000000.log"
+INDEX = "00000000000000000000.index"
+TIME_INDEX = "00000000000000000000.timeindex"
+
+
+class Batch(NamedTuple):
+    """A batch as a connection's buffer holds it, and its header as it arrived."""
+
+    view: memoryview
+    header: BatchHeader
+
+    @property
+    def size(self) -> int:
+        return len(self.view)
+
+
+def a_batch(count: int = 1, *, value: bytes = b"value", timestamps: Sequence[int] = (), **fields: Any) -> Batch:
+    """Return a batch of `count` records, all alike but for `timestamps`; `fields` go to `build_batch`."""
+    times = list(timestamps) or [NOW] * count
+    view = memoryview(build_batch([NewRecord(None, value, time) for time in times], **fields))
+    return Batch(view, read_header(view))
+
+
+def sequenced(base_sequence: int, count: int = 1, *, producer_id: int = 7, epoch: int = 0, **fields: Any) -> Batch:
+    """Return a batch of an idempotent producer."""
+    return a_batch(count, producer_id=producer_id, producer_epoch=epoch, base_sequence=base_sequence, **fields)
+
+
+class Home:
+    """A partition's directory, and the log in it, which can be left and entered again."""
+
+    def __init__(self, path: Path, config: LogConfig = SMALL, files: FilePool | None = None) -> None:
+        self.path = path
+        self.config = config
+        self.files = files or FilePool(100)
+        create_partition_directory(str(path), TOPIC_ID, config=config)
+        self.log = self.open(clean=True)
+
+    def open(self, *, clean: bool, log_start_offset: int = 0, now_ms: int = NOW) -> Log:
+        self.log = Log.open(
+            str(self.path),
+            config=self.config,
+            files=self.files,
+            clean=clean,
+            now_ms=now_ms,
+            log_start_offset=log_start_offset,
+        )
+        return self.log
+
+    def crash(self) -> None:
+        """Leave the log as a killed process does: descriptors closed, nothing written."""
+        for segment in self.log.segments:
+            segment.close_files()
+
+    def stage(self, *batches: Batch, leader_epoch: int = 0, now_ms: int = NOW) -> list[int]:
+        return [self.log.append(batch.view, batch.header, leader_epoch, now_ms) for batch in batches]
+
+    def append(self, *batches: Batch, leader_epoch: int = 0, now_ms: int = NOW) -> list[int]:
+        offsets = self.stage(*batches, leader_epoch=leader_epoch, now_ms=now_ms)
+        self.log.commit()
+        return offsets
+
+    def file(self, name: str) -> Path:
+        return self.path / name
+
+    def names(self, suffix: str) -> list[str]:
+        return sorted(path.name for path in self.path.iterdir() if path.name.endswith(suffix))
+
+
+def filled(tmp_path: Path, count: int = 60, config: LogConfig = SMALL) -> Home:
+    """Return a log of batches of 3 records each, in several segments; timestamps rise by 10 ms per batch."""
+    home = Home(tmp_path / "orders-0", config)
+    for number in range(count):
+        home.append(a_batch(3, timestamps=[NOW + 10 * number + by for by in range(3)]))
+    return home
+
+
+def batches_of(log: Log, offset: int | None = None, *, max_bytes: int = 1 << 20) -> list[RecordBatch]:
+    """Every batch from `offset` (the log start) to the end, read as a consumer does, one slice after the other."""
+    found: list[RecordBatch] = []
+    offset = log.log_start_offset if offset is None else offset
+    while True:
+        data = log.read(offset, max_bytes).read()
+        batches = list(iter_batches(data))
+        if not batches:
+            return found
+        found += batches
+        offset = batches[-1].header.last_offset + 1
+
+
+def offsets_of(log: Log, offset: int | None = None, *, max_bytes: int = 1 << 20) -> list[int]:
+    """Base offsets of the same batches."""
+    return [batch.header.base_offset for batch in batches_of(log, offset, max_bytes=max_bytes)]
+
+
+class Disk:
+    """Stands before the kernel's writes and lets them fail, or take a part only."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._pwrite = os.pwrite
+        self._pwritev = os.pwritev
+        #: Bytes that go through before the error; None lets everything pass.
+        self.room: int | None = None
+        self.error = errno.ENOSPC
+        #: At most so many bytes a call.
+        self.most = 1 << 30
+        self.calls = 0
+        monkeypatch.setattr(os, "pwrite", self.pwrite)
+        monkeypatch.setattr(os, "pwritev", self.pwritev)
+
+    def _write(self, write: Callable[[bytes], int], data: bytes) -> int:
+        self.calls += 1
+        part = data[: self.most]
+        if self.room is not None:
+            part = part[: self.room]
+            if not part:
+                raise OSError(self.error, os.strerror(self.error))
+            self.room -= len(part)
+        return write(part)
+
+    def pwrite(self, fd: int, data: Any, position: int) -> int:
+        return self._write(lambda part: self._pwrite(fd, part, position), bytes(data))
+
+    def pwritev(self, fd: int, buffers: Sequence[Any], position: int) -> int:
+        return self._write(lambda part: self._pwritev(fd, [part], position), b"".join(map(bytes, buffers)))
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    """Every file's bytes by name; the zeros that a preallocated index ends with are left out."""
+    return {
+        path.name: path.read_bytes().rstrip(b"\0") if path.name.endswith("index") else path.read_bytes()
+        for path in directory.iterdir()
+    }

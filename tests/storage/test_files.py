@@ -1,0 +1,179 @@
+"""Descriptors: opened on use, bounded, kept while someone reads from them."""
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minibroker_storage import FileHandle, FilePool, LogClosedError
+from minibroker_storage.files import IOV_MAX, pwrite_all, pwritev_all
+from tests.storage.helpers import Disk
+
+
+def files(tmp_path: Path, pool: FilePool, count: int) -> list[FileHandle]:
+    handles = [pool.handle(str(tmp_path / f"file{number}"), os.O_RDWR | os.O_CREAT) for number in range(count)]
+    for number, handle in enumerate(handles):
+        os.pwrite(handle.fd(), b"%d" % number, 0)
+    return handles
+
+
+def is_open(fd: int) -> bool:
+    return os.path.exists(f"/dev/fd/{fd}")
+
+
+def test_a_file_is_opened_on_the_first_use_of_its_descriptor(tmp_path: Path) -> None:
+    pool = FilePool(2)
+    handle = pool.handle(str(tmp_path / "file"), os.O_RDWR | os.O_CREAT)
+    assert not (tmp_path / "file").exists()
+    before = handle.is_open
+    fd = handle.fd()
+    assert handle.fd() == fd
+    assert (before, handle.is_open) == (False, True)
+    assert len(pool) == 1
+
+
+def test_the_longest_unused_descriptor_makes_room(tmp_path: Path) -> None:
+    pool = FilePool(2)
+    first, second, third = files(tmp_path, pool, 3)
+    assert [handle.is_open for handle in (first, second, third)] == [False, True, True]
+    second.fd()
+    first.fd()
+    assert [handle.is_open for handle in (first, second, third)] == [True, True, False]
+
+
+def test_no_more_than_the_capacity_is_ever_open(tmp_path: Path) -> None:
+    pool = FilePool(3)
+    handles = files(tmp_path, pool, 20)
+    for turn in range(60):
+        handle = handles[turn * 7 % 20]
+        assert os.pread(handle.fd(), 5, 0) == b"%d" % (turn * 7 % 20)
+        assert sum(handle.is_open for handle in handles) == len(pool) <= 3
+
+
+@pytest.mark.parametrize("flags", [os.O_CREAT, os.O_CREAT | os.O_TRUNC, os.O_CREAT | os.O_EXCL])
+def test_a_file_that_comes_back_after_eviction_keeps_its_bytes(tmp_path: Path, flags: int) -> None:
+    pool = FilePool(1)
+    handle = pool.handle(str(tmp_path / "file"), os.O_RDWR | flags)
+    os.pwrite(handle.fd(), b"bytes", 0)
+    files(tmp_path, pool, 1)
+    assert not handle.is_open
+    assert os.pread(handle.fd(), 9, 0) == b"bytes"
+
+
+def test_a_pinned_descriptor_outlives_the_need_for_room(tmp_path: Path) -> None:
+    pool = FilePool(1)
+    (pinned,) = files(tmp_path, pool, 1)
+    fd = pinned.pin()
+    others = [pool.handle(str(tmp_path / name), os.O_RDWR | os.O_CREAT) for name in "abc"]
+    for other in others:
+        other.fd()
+    assert os.pread(fd, 1, 0) == b"0"
+    assert len(pool) == 2
+    pinned.unpin()
+    assert len(pool) == 1
+    assert not is_open(fd)
+
+
+def test_only_the_last_unpin_lets_a_deleted_file_go(tmp_path: Path) -> None:
+    pool = FilePool(4)
+    (handle,) = files(tmp_path, pool, 1)
+    with handle as fd:
+        handle.pin()
+        handle.delete()
+        assert not (tmp_path / "file0").exists()
+        handle.unpin()
+        assert os.pread(fd, 1, 0) == b"0"
+        assert handle.pin() == fd
+        handle.unpin()
+    assert not is_open(fd)
+    assert len(pool) == 0
+
+
+def test_a_closed_handle_refuses_to_open_again(tmp_path: Path) -> None:
+    pool = FilePool(4)
+    (handle,) = files(tmp_path, pool, 1)
+    fd = handle.fd()
+    handle.close()
+    assert not is_open(fd)
+    with pytest.raises(LogClosedError, match="file0"):
+        handle.fd()
+    with pytest.raises(LogClosedError):
+        handle.pin()
+
+
+def test_deleting_a_file_that_is_gone_is_no_error(tmp_path: Path) -> None:
+    (handle,) = files(tmp_path, FilePool(1), 1)
+    (tmp_path / "file0").unlink()
+    handle.delete()
+    assert not handle.is_open
+
+
+def test_an_unpin_too_many_is_told(tmp_path: Path) -> None:
+    (handle,) = files(tmp_path, FilePool(1), 1)
+    with pytest.raises(ValueError, match="more often"):
+        handle.unpin()
+
+
+def test_a_pool_needs_room_for_one() -> None:
+    with pytest.raises(ValueError, match="capacity"):
+        FilePool(0)
+
+
+def test_a_process_without_descriptors_gives_up_old_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = FilePool(100)
+    handles = files(tmp_path, pool, 4)
+    real, failures = os.open, [OSError(errno.EMFILE, "no descriptors")]
+
+    def scarce(*arguments: Any) -> int:
+        if failures:
+            raise failures.pop()
+        return real(*arguments)
+
+    monkeypatch.setattr(os, "open", scarce)
+    late = pool.handle(str(tmp_path / "late"), os.O_RDWR | os.O_CREAT)
+    assert is_open(late.fd())
+    assert [handle.is_open for handle in handles] == [False, False, True, True]
+
+
+def test_any_other_error_of_opening_goes_to_the_caller(tmp_path: Path) -> None:
+    pool = FilePool(2)
+    with pytest.raises(FileNotFoundError):
+        pool.handle(str(tmp_path / "missing")).fd()
+    assert len(pool) == 0
+
+
+@pytest.mark.parametrize("most", [1, 3, 7, 1000])
+def test_writes_go_on_where_the_kernel_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    disk = Disk(monkeypatch)
+    disk.most = most
+    fd = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
+    pwrite_all(fd, b"0123456789", 0)
+    pwritev_all(fd, [memoryview(b"abc"), bytearray(b"defgh"), b"", b"ij"], 10)
+    assert os.pread(fd, 100, 0) == b"0123456789abcdefghij"
+    os.close(fd)
+
+
+def test_more_buffers_than_one_call_takes_are_all_written(tmp_path: Path) -> None:
+    fd = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
+    buffers = [b"%06d" % number for number in range(2 * IOV_MAX + 5)]
+    pwritev_all(fd, buffers, 3)
+    assert os.pread(fd, 1 << 20, 3) == b"".join(buffers)
+    os.close(fd)
+
+
+def test_a_system_without_pwritev_writes_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "pwritev")
+    fd = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
+    pwritev_all(fd, [b"abc", b"def"], 2)
+    assert os.pread(fd, 100, 0) == b"\0\0abcdef"
+    os.close(fd)
+
+
+def test_a_kernel_that_takes_nothing_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "pwrite", lambda *_: 0)
+    fd = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
+    with pytest.raises(OSError, match="no more bytes"):
+        pwrite_all(fd, b"x", 0)
+    os.close(fd)

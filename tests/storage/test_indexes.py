@@ -1,0 +1,271 @@
+"""The two index files: their bytes, their search, their limits."""
+
+import os
+import struct
+from bisect import bisect_right
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minibroker_storage import CorruptIndexError, FilePool
+from minibroker_storage.index_file import IndexFile
+from minibroker_storage.offset_index import OffsetIndex, OffsetPosition
+from minibroker_storage.time_index import TimeIndex, TimeIndexEntry
+from tests.storage.helpers import Disk
+
+CREATE = os.O_RDWR | os.O_CREAT
+
+
+def offset_index(path: Path, base_offset: int = 0, max_bytes: int = 10 << 20) -> OffsetIndex:
+    return OffsetIndex(FilePool(10).handle(str(path / "index"), CREATE), base_offset, max_bytes)
+
+
+def time_index(path: Path, base_offset: int = 0, max_bytes: int = 10 << 20) -> TimeIndex:
+    return TimeIndex(FilePool(10).handle(str(path / "timeindex"), CREATE), base_offset, max_bytes)
+
+
+def filled(index: OffsetIndex, *entries: tuple[int, int]) -> OffsetIndex:
+    for offset, position in entries:
+        index.stage(offset, position)
+    index.commit()
+    return index
+
+
+def test_an_offset_index_of_500_bytes_is_rounded_to_496_and_a_time_index_to_492(tmp_path: Path) -> None:
+    offsets, times = offset_index(tmp_path, max_bytes=500), time_index(tmp_path, max_bytes=500)
+    offsets.preallocate()
+    times.preallocate()
+    assert (tmp_path / "index").stat().st_size == 496
+    assert (tmp_path / "timeindex").stat().st_size == 492
+    assert (offsets.max_entries, times.max_entries) == (62, 41)
+
+
+def test_for_3550_the_entry_3528_is_found_and_the_scan_begins_at_2310272(tmp_path: Path) -> None:
+    index = filled(offset_index(tmp_path), (3400, 2200000), (3528, 2310272), (3655, 2400000))
+    assert index.lookup(3550) == (3528, 2310272)
+    assert index.lookup(3528) == (3528, 2310272)
+    assert index.lookup(3527) == (3400, 2200000)
+    assert index.lookup(10**12) == (3655, 2400000)
+
+
+def test_for_1609087040523_the_entry_1609087040112_is_found(tmp_path: Path) -> None:
+    index = time_index(tmp_path)
+    for entry in ((1609087039000, 5000), (1609087040112, 5146), (1609087040524, 5200)):
+        index.maybe_stage(*entry)
+    index.commit()
+    assert index.lookup(1609087040523) == TimeIndexEntry(1609087040112, 5146)
+    assert filled(offset_index(tmp_path), (5046, 3111375), (5150, 3200000)).lookup(5146) == (5046, 3111375)
+
+
+def test_entries_are_relative_big_endian_integers(tmp_path: Path) -> None:
+    filled(offset_index(tmp_path, 100), (150, 4242))
+    time_index(tmp_path, 100).maybe_append(77, 150)
+    assert (tmp_path / "index").read_bytes() == bytes.fromhex("00000032 00001092")
+    assert (tmp_path / "timeindex").read_bytes() == bytes.fromhex("00000000 0000004d 00000032")
+
+
+def test_below_the_first_entry_lies_the_start_of_the_segment(tmp_path: Path) -> None:
+    index = filled(offset_index(tmp_path, 100), (150, 4242))
+    assert index.lookup(149) == index.lookup(0) == OffsetPosition(100, 0)
+    assert offset_index(tmp_path, 9).lookup(500) == OffsetPosition(9, 0)
+    assert time_index(tmp_path, 100).lookup(5) == TimeIndexEntry(-1, 100)
+
+
+def test_staged_entries_are_found_only_once_they_are_written(tmp_path: Path) -> None:
+    index = offset_index(tmp_path)
+    index.stage(5, 60)
+    assert index.lookup(9) == (0, 0)
+    assert (index.entries, index.entries_with_staged) == (0, 1)
+    index.commit()
+    assert index.lookup(9) == (5, 60)
+
+
+def test_a_rolled_back_index_is_as_it_was(tmp_path: Path) -> None:
+    index = filled(offset_index(tmp_path), (5, 60))
+    state = index.state
+    filled(index, (9, 90))
+    index.stage(12, 120)
+    index.rollback(state)
+    assert (index.entries, index.last_offset, index.last_position) == (1, 5, 60)
+    filled(index, (10, 100))
+    assert [index.entry(slot) for slot in range(2)] == [(5, 60), (10, 100)]
+
+
+def test_the_offset_index_is_full_at_its_last_slot_and_the_time_index_one_before(tmp_path: Path) -> None:
+    offsets, times = offset_index(tmp_path, max_bytes=24), time_index(tmp_path, max_bytes=36)
+    fullness = []
+    for number in range(1, 4):
+        offsets.stage(number, number * 100)
+        times.maybe_stage(number, number)
+        fullness.append((offsets.is_full, times.is_full))
+    assert fullness == [(False, False), (False, True), (True, True)]
+    times.commit()
+    times.maybe_append(9, 9)  # roll and close have a slot for the last timestamp
+    assert times.entries == 4
+
+
+def test_a_time_index_takes_larger_timestamps_only(tmp_path: Path) -> None:
+    index = time_index(tmp_path)
+    for timestamp, offset in ((10, 1), (10, 2), (9, 3), (11, 4), (-1, 5)):
+        index.maybe_stage(timestamp, offset)
+    index.commit()
+    assert [index.entry(slot) for slot in range(index.entries)] == [(10, 1), (11, 4)]
+    assert index.last_entry == (11, 4)
+
+
+@pytest.mark.parametrize("make", [offset_index, time_index])
+def test_slots_outside_the_index_are_refused(tmp_path: Path, make: Callable[[Path], OffsetIndex | TimeIndex]) -> None:
+    index = make(tmp_path)
+    with pytest.raises(IndexError):
+        index.entry(0)
+    with pytest.raises(IndexError):
+        index.entry(-1)
+
+
+def test_trimming_and_loading_keep_the_entries(tmp_path: Path) -> None:
+    index = offset_index(tmp_path, 10)
+    index.preallocate()
+    filled(index, (15, 60), (25, 160))
+    index.trim()
+    assert (tmp_path / "index").stat().st_size == 16
+    loaded = offset_index(tmp_path, 10)
+    loaded.load()
+    assert (loaded.entries, loaded.last_offset, loaded.last_position) == (2, 25, 160)
+
+
+@pytest.mark.parametrize("entries", [0, 1, 2, 511, 512, 513, 1500])
+def test_an_index_that_was_not_trimmed_still_tells_its_entries(tmp_path: Path, entries: int) -> None:
+    index, times = offset_index(tmp_path), time_index(tmp_path)
+    for made in (index, times):
+        made.preallocate()
+    for number in range(1, entries + 1):
+        index.stage(number, number * 10)
+        times.maybe_stage(number, number)
+    for made in (index, times):
+        made.commit()
+    loaded: tuple[IndexFile, IndexFile] = (offset_index(tmp_path), time_index(tmp_path))
+    for again in loaded:
+        again.load()
+        assert again.entries == entries
+
+
+def test_truncation_drops_entries_at_and_behind_the_offset(tmp_path: Path) -> None:
+    entries = [(offset, offset * 100) for offset in range(10, 100, 10)]
+    for target, kept in ((50, 4), (51, 5), (5, 0), (1000, 9), (90, 8)):
+        index, times = offset_index(tmp_path), time_index(tmp_path)
+        for made in (index, times):
+            made.clear()
+        filled(index, *entries)
+        for offset, timestamp in entries:
+            times.maybe_append(timestamp, offset)
+        for made in (index, times):
+            made.truncate_to(target)
+            assert made.entries == kept
+        assert index.last_offset == (entries[kept - 1][0] if kept else 0)
+        assert times.last_timestamp == (entries[kept - 1][1] if kept else -1)
+        assert (tmp_path / "index").stat().st_size == 10 << 20
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"\0" * 7 + b"\1", "position 1"),
+        (b"1234567", "multiple of 8"),
+        (struct.pack(">ii", -1, 50), "last offset 99"),
+        (struct.pack(">ii", 100, 50), "last offset 200"),
+        (struct.pack(">ii", 5, 0), "position 0"),
+        (struct.pack(">ii", 5, 999), "position 999"),
+        (struct.pack(">ii", 5, -3), "position -3"),
+    ],
+)
+def test_an_offset_index_that_cannot_be_is_told(tmp_path: Path, content: bytes, reason: str) -> None:
+    (tmp_path / "index").write_bytes(content)
+    index = offset_index(tmp_path, 100)
+    with pytest.raises(CorruptIndexError, match=reason):  # noqa: PT012 - either of the two may notice
+        index.load()
+        index.sanity_check(1 if reason == "position 1" else 500, 200)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"1234567", "multiple of 12"),
+        (struct.pack(">qiqi", 50, 1, 40, 2), "below the first"),
+        (struct.pack(">qi", 50, -7), "last offset 93"),
+        (struct.pack(">qi", 50, 100), "last offset 200"),
+    ],
+)
+def test_a_time_index_that_cannot_be_is_told(tmp_path: Path, content: bytes, reason: str) -> None:
+    (tmp_path / "timeindex").write_bytes(content)
+    index = time_index(tmp_path, 100)
+    with pytest.raises(CorruptIndexError, match=reason):  # noqa: PT012 - either of the two may notice
+        index.load()
+        index.sanity_check(500, 200)
+
+
+def test_time_entries_for_an_empty_log_are_told(tmp_path: Path) -> None:
+    index = time_index(tmp_path)
+    index.maybe_append(5, 5)
+    with pytest.raises(CorruptIndexError, match="empty log"):
+        index.sanity_check(0, None)
+
+
+def test_a_failed_write_leaves_the_written_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = filled(offset_index(tmp_path), (5, 60))
+    state = index.state
+    disk = Disk(monkeypatch)
+    disk.room = 3
+    index.stage(6, 70)
+    with pytest.raises(OSError, match="space"):
+        index.commit()
+    index.rollback(state)
+    disk.room = None
+    filled(index, (7, 80))
+    assert [index.entry(slot) for slot in range(index.entries)] == [(5, 60), (7, 80)]
+
+
+def test_every_offset_of_an_uneven_index_is_found(tmp_path: Path) -> None:
+    index, times = offset_index(tmp_path), time_index(tmp_path)
+    entries = [(number if number < 1500 else 1500 + 7 * (number - 1500), 100 * number) for number in range(1, 2100)]
+    filled(index, *entries)
+    for offset, position in entries:
+        times.maybe_stage(position, offset)
+    times.commit()
+    for below, above in zip(entries, [*entries[1:], (6000, 0)], strict=True):
+        for offset in range(below[0], above[0]):
+            assert index.lookup(offset) == below
+        assert times.lookup(below[1]) == times.lookup(below[1] + 99) == below[::-1]
+
+
+steps = st.lists(st.tuples(st.integers(1, 5), st.integers(1, 50_000)), max_size=40)
+
+
+@given(steps=steps, repeat=st.sampled_from([1, 1, 30, 90]), targets=st.lists(st.integers(0, 2**31), max_size=5))
+@settings(deadline=None, max_examples=60)
+def test_a_lookup_finds_what_a_search_through_all_entries_finds(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, int]], repeat: int, targets: list[int]
+) -> None:
+    path = tmp_path_factory.getbasetemp()
+    (path / "index").unlink(missing_ok=True)
+    (path / "timeindex").unlink(missing_ok=True)
+    index, times = offset_index(path), time_index(path)
+    entries: list[tuple[int, int]] = []
+    offset = position = 0
+    for by_offset, by_position in steps * repeat:
+        offset += by_offset * (1 if len(entries) % 700 < 350 else 40)  # uneven, so that guesses go wrong
+        position += by_position
+        entries.append((offset, position))
+        times.maybe_stage(position, offset)
+    filled(index, *entries)
+    times.commit()
+    near = [offset + by for offset, _ in entries[:: max(1, len(entries) // 50)] for by in (-1, 0, 1)]
+    for target in [*targets, *near]:
+        below = bisect_right(entries, (target, 2**40))
+        assert index.lookup(target) == (entries[below - 1] if below else (0, 0))
+        by_time = bisect_right(entries, target, key=lambda entry: entry[1])
+        assert times.lookup(target) == ((entries[by_time - 1][::-1]) if by_time else (-1, 0))
+    for made in (index, times):
+        made.file.close()

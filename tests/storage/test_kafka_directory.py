@@ -1,0 +1,138 @@
+"""A partition directory that Kafka 3.9.1 wrote, and was stopped cleanly over.
+
+The topic had segment.bytes=6000, index.interval.bytes=512. Five idempotent producers wrote 42 records each, in
+batches of 7, one per codec, with timestamps FIRST + 1 s per record; offsets 210 to 219 came without a producer id and
+30 s late; then a transactional producer committed one record and aborted another. What Kafka answered is noted here.
+"""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from minibroker_protocol.records import CompressionCodec
+from minibroker_storage import LogConfig
+from minibroker_storage.checkpoints import partition_metadata, read_partition_metadata
+from minibroker_storage.producer_snapshot import decode_snapshot, encode_snapshot
+from tests.storage.helpers import Home, batches_of, contents, offsets_of, sequenced
+
+WRITTEN = Path(__file__).parent / "data" / "kafka-3.9.1" / "orders-0"
+CONFIG = LogConfig(segment_bytes=6000, index_interval_bytes=512, producer_id_expiration_ms=2**50)
+FIRST = 1_700_000_000_000
+INDEXES = [f"{base:020d}{suffix}" for base in (0, 42, 215, 221) for suffix in (".index", ".timeindex")]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    made = Home(tmp_path / "orders-0", CONFIG)
+    made.log.close()
+    shutil.rmtree(made.path)
+    shutil.copytree(WRITTEN, made.path)
+    return made
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_every_record_is_read(home: Home, clean: bool) -> None:  # noqa: FBT001 - a parameter
+    log = home.open(clean=clean)
+    assert (log.log_start_offset, log.log_end_offset) == (0, 224)
+    assert [(segment.base_offset, segment.size) for segment in log.segments] == [
+        (0, 5868),
+        (42, 5994),
+        (215, 462),
+        (221, 231),
+    ]
+    batches = batches_of(log)
+    assert {batch.header.codec for batch in batches} == set(CompressionCodec)
+    records = [record for batch in batches for record in batch]
+    assert [record.offset for record in records] == list(range(224))
+    for record in records[:210]:
+        assert record.key == b"key-%d" % (record.offset % 10)
+        assert record.value == b"value %d " % record.offset * 12
+        assert record.timestamp == FIRST + 1000 * record.offset
+    assert records[220].value == b"committed"
+    for batch in batches:
+        batch.check_crc()
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_times_are_found_where_kafka_finds_them(home: Home, clean: bool) -> None:  # noqa: FBT001 - a parameter
+    log = home.open(clean=clean)
+    answers = {
+        -1: 0,
+        0: 0,
+        500: 1,
+        1000: 1,
+        41000: 41,
+        41001: 42,
+        100000: 100,
+        150500: 151,
+        180000: 180,
+        209000: 209,
+        209001: 220,
+        210000: 220,
+        220000: 220,
+        220001: 221,
+    }
+    found = {delta: log.find_by_timestamp(FIRST + delta) for delta in answers}
+    assert {delta: place and place.offset for delta, place in found.items()} == answers
+    assert log.find_by_timestamp(2_699_999_999_999) is None
+    assert log.find_max_timestamp() == (1795248470781, 223, 0)
+
+
+def test_rebuilt_indexes_are_kafkas_byte_for_byte(home: Home) -> None:
+    for name in INDEXES:
+        home.file(name).unlink()
+    home.open(clean=True).close()
+    after = contents(home.path)
+    for name in INDEXES:
+        assert after[name] == (WRITTEN / name).read_bytes(), name
+
+
+def test_the_same_batches_appended_again_make_the_same_files(tmp_path: Path, home: Home) -> None:
+    kafkas = home.open(clean=True)
+    copy = Home(tmp_path / "copy-0", CONFIG)
+    for batch in batches_of(kafkas):
+        view = memoryview(bytearray(batch.buffer))
+        if not batch.header.is_control:
+            assert copy.log.producers.check(batch.header) is None
+        copy.log.append(view, batch.header, batch.header.partition_leader_epoch, batch.header.max_timestamp)
+        copy.log.commit()
+    copy.log.close()
+    ours, theirs = contents(copy.path), contents(WRITTEN)
+    assert set(theirs) - set(ours) == {"00000000000000000221.txnindex"}
+    for name in ours:
+        if name != "partition.metadata" and not name.endswith(".snapshot"):
+            assert ours[name] == theirs[name], name
+    for name in home.names(".snapshot"):
+        assert decode_snapshot(ours[name]) == decode_snapshot(theirs[name]), name
+
+
+def test_the_snapshots_are_read_and_written_as_kafka_writes_them() -> None:
+    for path in sorted(WRITTEN.glob("*.snapshot")):
+        data = path.read_bytes()
+        known = decode_snapshot(data)
+        assert len(known) == {42: 1, 215: 5, 221: 6, 224: 6}[int(path.stem)]
+        assert encode_snapshot(known) == data
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_its_producers_go_on_where_they_were(home: Home, clean: bool) -> None:  # noqa: FBT001 - a parameter
+    log = home.open(clean=clean)
+    assert sorted(log.producers.active) == [0, 1, 2, 3, 4, 5]
+    for producer_id in range(5):
+        assert log.producers.check(sequenced(42, producer_id=producer_id).header) is None
+        repeated = log.producers.check(sequenced(35, 7, producer_id=producer_id).header)
+        assert repeated is not None
+        assert repeated.base_offset == 42 * producer_id + 35
+    assert log.producers.active[5].current_txn_first_offset == -1
+    assert home.append(sequenced(42, producer_id=0)) == [224]
+    assert offsets_of(log)[-1] == 224
+
+
+def test_its_metadata_is_read_and_written_as_kafka_writes_it() -> None:
+    path = WRITTEN / "partition.metadata"
+    assert partition_metadata(read_partition_metadata(str(path))) == path.read_bytes()
+
+
+def test_its_leader_epochs_are_known(home: Home) -> None:
+    assert home.open(clean=True).epochs.entries == ((0, 0),)

@@ -1,0 +1,115 @@
+"""Moving the start and the end of a log: deletion of old segments, truncation."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from minibroker_storage import (
+    LogClosedError,
+    OffsetOutOfRangeError,
+)
+from tests.storage.helpers import (
+    LOG,
+    NOW,
+    SMALL,
+    Home,
+    a_batch,
+    filled,
+    offsets_of,
+    sequenced,
+)
+
+
+def test_the_log_start_moves_forward_only_and_not_beyond_the_end(tmp_path: Path) -> None:
+    home = filled(tmp_path)
+    home.log.advance_log_start_offset(50)
+    home.log.advance_log_start_offset(20)
+    assert home.log.log_start_offset == 50
+    with pytest.raises(OffsetOutOfRangeError):
+        home.log.read(49, 100)
+    assert offsets_of(home.log)[0] == 48
+    with pytest.raises(OffsetOutOfRangeError):
+        home.log.advance_log_start_offset(181)
+    assert home.file("leader-epoch-checkpoint").read_text() == "0\n1\n0 50\n"
+    home.log.close()
+    assert home.open(clean=True, log_start_offset=50).log_start_offset == 50
+
+
+def test_old_segments_are_removed_with_their_snapshots_and_the_log_begins_later(tmp_path: Path) -> None:
+    home = filled(tmp_path)
+    second, third = (segment.base_offset for segment in home.log.segments[1:3])
+    assert home.log.delete_segments_below(second - 1) == []
+    assert len(home.log.delete_segments_below(third + 1)) == 2
+    assert home.log.log_start_offset == third
+    assert home.names(".log")[0] == f"{third:020d}.log"
+    assert f"{second:020d}.snapshot" not in home.names(".snapshot")
+    assert offsets_of(home.log)[0] == third
+    home.log.delete_segments_below(10**6)
+    assert len(home.log.segments) == 1
+    home.log.close()
+    assert home.open(clean=True).log_start_offset == home.log.segments[0].base_offset
+
+
+def test_a_pinned_segment_is_read_to_the_end_after_its_deletion(tmp_path: Path) -> None:
+    home = filled(tmp_path)
+    part = home.log.read(0, 1 << 20)
+    expected = part.read()
+    with part.handle as fd:
+        home.log.delete_segments_below(10**6)
+        assert not home.file(LOG).exists()
+        assert os.pread(fd, part.size, part.position) == expected
+    with pytest.raises(LogClosedError):
+        part.read()
+
+
+@pytest.mark.parametrize("offset", [0, 1, 3, 42, 57, 90, 100, 177, 178, 179, 180, 500])
+def test_truncation_drops_everything_from_the_batch_of_the_offset_on(tmp_path: Path, offset: int) -> None:
+    home = filled(tmp_path)
+    home.stage(a_batch())
+    home.log.truncate_to(offset, NOW)
+    end = min(offset, 180)
+    assert home.log.log_end_offset == home.log.high_watermark == end
+    kept = list(range(0, end - end % 3, 3))
+    assert offsets_of(home.log) == kept
+    assert home.append(a_batch()) == [end]
+    home.log.close()
+    assert offsets_of(home.open(clean=True)) == [*kept, end]
+    home.crash()
+    assert offsets_of(home.open(clean=False)) == [*kept, end]
+
+
+def test_truncation_takes_producers_and_epochs_back(tmp_path: Path) -> None:
+    home = Home(tmp_path / "orders-0", SMALL)
+    for number in range(80):
+        home.append(sequenced(2 * number, 2), leader_epoch=number // 20)
+    assert len(home.log.segments) > 2
+    home.log.truncate_to(90, NOW)
+    assert home.log.producers.active[7].last_sequence == 89
+    assert home.log.epochs.entries == ((0, 0), (1, 40), (2, 80))
+    assert home.file("leader-epoch-checkpoint").read_text() == "0\n3\n0 0\n1 40\n2 80\n"
+    assert home.log.producers.check(sequenced(90, 2).header) is None
+
+
+def test_truncating_fully_begins_anew(tmp_path: Path) -> None:
+    home = filled(tmp_path)
+    home.append(sequenced(0))
+    home.log.truncate_fully_and_start_at(1000, NOW)
+    assert (home.log.log_start_offset, home.log.log_end_offset, home.log.size) == (1000, 1000, 0)
+    assert dict(home.log.producers.active) == {}
+    assert home.names(".log") == ["00000000000000001000.log"]
+    assert home.append(a_batch()) == [1000]
+
+
+def test_truncating_below_the_first_segment_begins_anew_there(tmp_path: Path) -> None:
+    home = filled(tmp_path)
+    home.log.delete_segments_below(10**6)
+    home.log.truncate_to(5, NOW)
+    assert (home.log.log_start_offset, home.log.log_end_offset) == (5, 5)
+
+
+def test_truncating_to_the_very_start_of_the_first_segment_keeps_it(tmp_path: Path) -> None:
+    home = filled(tmp_path, 3)
+    home.log.truncate_to(0, NOW)
+    assert home.append(a_batch()) == [0]
+    assert home.names(".log") == [LOG]

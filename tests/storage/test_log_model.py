@@ -1,0 +1,197 @@
+"""A log against a list: whatever is done to it, it holds what the list holds."""
+
+import shutil
+import tempfile
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from minibroker_protocol.records import iter_batches
+from minibroker_storage import FilePool, LogConfig, LogWriteError, OffsetOutOfRangeError
+from tests.storage.helpers import NOW, Disk, Home, sequenced
+
+Held = tuple[int, int, bytes]  # base offset, last offset, bytes
+
+
+class LogAgainstList(RuleBasedStateMachine):
+    """Drives both with the same steps: appends, commits, failures, reads, rolls, cuts, stops and crashes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.directory = Path(tempfile.mkdtemp(prefix="log-model-"))
+        self.patch = pytest.MonkeyPatch()
+        self.disk = Disk(self.patch)
+        self.held: list[Held] = []
+        self.staged: list[Held] = []
+        self.start = self.end = 0
+        self.next_sequence = self.committed_sequence = 0
+        self.clock = NOW
+
+    @initialize(
+        segment_bytes=st.sampled_from([400, 1000, 100_000]),
+        interval=st.sampled_from([0, 100, 300]),
+        index_bytes=st.sampled_from([24, 60, 4800]),
+        descriptors=st.sampled_from([1, 3, 50]),
+    )
+    def open_the_log(self, segment_bytes: int, interval: int, index_bytes: int, descriptors: int) -> None:
+        config = LogConfig(
+            segment_bytes=segment_bytes, index_interval_bytes=interval, segment_index_bytes=index_bytes, segment_ms=50
+        )
+        self.home = Home(self.directory / "orders-0", config, FilePool(descriptors))
+
+    @property
+    def staged_end(self) -> int:
+        return self.staged[-1][1] + 1 if self.staged else self.end
+
+    def take(self) -> None:
+        """Move to the list what the log has committed."""
+        self.held += self.staged
+        self.end = self.staged_end
+        self.staged = []
+        self.committed_sequence = self.next_sequence
+
+    @rule(count=st.integers(1, 3), size=st.sampled_from([0, 1, 20, 100]), later=st.integers(0, 30))
+    def append(self, count: int, size: int, later: int) -> None:
+        self.clock += later
+        batch = sequenced(self.next_sequence, count, value=b"v" * size, timestamps=[self.clock] * count)
+        assert self.home.log.producers.check(batch.header) is None
+        if self.staged and self.home.log._active.should_roll(  # to know what the log is about to commit
+            batch.size, self.staged_end + count - 1, self.clock, self.home.config, self.clock
+        ):
+            self.take()
+        (offset,) = self.home.stage(batch, now_ms=self.clock)
+        assert offset == self.staged_end
+        self.staged.append((offset, offset + count - 1, bytes(batch.view)))
+        self.next_sequence += count
+
+    @rule()
+    def commit(self) -> None:
+        self.home.log.commit()
+        self.take()
+
+    @precondition(lambda self: self.staged)
+    @rule(room=st.integers(0, 400), most=st.sampled_from([1, 13, 1 << 30]))
+    def commit_on_a_full_disk(self, room: int, most: int) -> None:
+        self.disk.room, self.disk.most = room, most
+        try:
+            self.home.log.commit()
+        except LogWriteError:
+            self.staged = []
+            self.next_sequence = self.committed_sequence
+        else:
+            self.take()
+        finally:
+            self.disk.room, self.disk.most = None, 1 << 30
+
+    @rule()
+    def roll(self) -> None:
+        self.home.log.roll(self.clock)
+        self.take()
+
+    @rule(data=st.data())
+    def truncate(self, data: st.DataObject) -> None:
+        offset = data.draw(st.integers(self.start, self.end + 2))
+        self.home.log.truncate_to(offset, self.clock)
+        self.staged = []
+        if offset < self.end:
+            self.held = [batch for batch in self.held if batch[1] < offset]
+            self.end = offset
+        self.adopt_sequence()
+
+    def adopt_sequence(self) -> None:
+        """After a cut the producer goes on behind the last batch that is left of it, wherever that is."""
+        entry = self.home.log.producers.active.get(7)
+        self.next_sequence = self.committed_sequence = 0 if entry is None else entry.last_sequence + 1
+
+    @rule(data=st.data())
+    def remove_old_segments(self, data: st.DataObject) -> None:
+        self.home.log.delete_segments_below(data.draw(st.integers(0, self.end)))
+        first = self.home.log.segments[0].base_offset
+        self.start = max(self.start, first)
+        self.held = [batch for batch in self.held if batch[0] >= first]
+
+    @rule(data=st.data())
+    def advance_the_start(self, data: st.DataObject) -> None:
+        self.start = max(self.start, data.draw(st.integers(0, self.end)))
+        self.home.log.advance_log_start_offset(self.start)
+
+    @rule()
+    def stop_and_start(self) -> None:
+        self.home.log.close()
+        self.take()
+        self.start_again(clean=True)
+
+    @rule(torn=st.integers(0, 400))
+    def crash_and_start(self, torn: int) -> None:
+        active = self.home.log.segments[-1]
+        self.home.crash()
+        with open(active.log.path, "ab") as file:
+            file.write(b"".join(data for _, _, data in self.staged)[:torn].ljust(torn, b"\7"))
+        written = accumulate(len(data) for _, _, data in self.staged)
+        self.staged = [batch for batch, size in zip(self.staged, written, strict=True) if size <= torn]
+        self.take()
+        self.start_again(clean=False)
+
+    def start_again(self, *, clean: bool) -> None:
+        log = self.home.open(clean=clean, log_start_offset=self.start, now_ms=self.clock)
+        # The end is the end of the last batch: what a cut in the midst of a batch left over is forgotten.
+        self.end = max(self.held[-1][1] + 1 if self.held else 0, log.segments[-1].base_offset)
+        if self.end < self.start:
+            self.held = []
+            self.end = self.start
+        self.adopt_sequence()
+
+    @rule(data=st.data(), max_bytes=st.sampled_from([0, 1, 100, 500, 1 << 20]), min_one_batch=st.booleans())
+    def read(self, data: st.DataObject, max_bytes: int, min_one_batch: bool) -> None:  # noqa: FBT001 - drawn
+        offset = data.draw(st.integers(self.start, self.end))
+        end = data.draw(st.one_of(st.none(), st.integers(self.start, self.end + 1)))
+        found = self.home.log.read(offset, max_bytes, min_one_batch=min_one_batch, end_offset=end).read()
+        limit = self.end if end is None else min(end, self.end)
+        visible = [batch[2] for batch in self.held if batch[1] >= offset and batch[1] < limit]
+        if offset >= limit or not visible:
+            assert found == b""
+            return
+        assert b"".join(visible).startswith(found)
+        first = len(visible[0])
+        assert len(found) <= max(max_bytes, first if min_one_batch else 0)
+        assert len(found) >= (first if min_one_batch else min(max_bytes, first))
+
+    @invariant()
+    def the_log_is_the_list(self) -> None:
+        if not hasattr(self, "home"):
+            return
+        log = self.home.log
+        assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (self.start, self.end, self.end)
+        for outside in (self.start - 1, self.end + 1):
+            try:
+                log.read(outside, 100)
+            except OffsetOutOfRangeError:
+                continue
+            raise AssertionError(f"{outside} was read")
+        assert len(self.home.files) <= self.home.files.capacity
+
+    @invariant()
+    def every_batch_is_read_back(self) -> None:
+        if not hasattr(self, "home"):
+            return
+        found: list[Any] = []
+        offset = self.start
+        while data := self.home.log.read(offset, 1 << 20).read():
+            found += [(b.header.base_offset, b.header.last_offset, bytes(b.buffer)) for b in iter_batches(data)]
+            offset = found[-1][1] + 1
+        assert found == [batch for batch in self.held if batch[1] >= self.start]
+
+    def teardown(self) -> None:
+        self.patch.undo()
+        if hasattr(self, "home"):
+            self.home.crash()
+        shutil.rmtree(self.directory)
+
+
+LogAgainstList.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestLogAgainstList = LogAgainstList.TestCase

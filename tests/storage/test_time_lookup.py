@@ -1,0 +1,100 @@
+"""From a time to an offset, against a search through all records."""
+
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minibroker_protocol.records import CompressionCodec, TimestampType
+from minibroker_storage import LogConfig, TimestampOffset
+from tests.storage.helpers import NOW, SMALL, Home, a_batch
+
+numbers = count()
+
+
+@pytest.fixture(scope="module")
+def new_home(tmp_path_factory: pytest.TempPathFactory) -> Callable[[LogConfig], Home]:
+    directory = tmp_path_factory.mktemp("logs")
+    return lambda config: Home(directory / f"orders-{next(numbers)}", config)
+
+
+timestamps = st.one_of(st.integers(0, 60), st.integers(0, 10**6), st.just(-1))
+logs = st.lists(
+    st.tuples(
+        st.lists(timestamps, min_size=1, max_size=4),
+        st.sampled_from(list(CompressionCodec)),
+        st.sampled_from([TimestampType.CREATE_TIME, TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME]),
+    ),
+    max_size=60,
+)
+
+
+@given(
+    content=logs,
+    rolls=st.sets(st.integers(0, 60), max_size=3),
+    start=st.integers(0, 30),
+    stop=st.sampled_from(["none", "clean", "crash"]),
+    interval=st.sampled_from([0, 100, 400, 4096]),
+)
+@settings(deadline=None, max_examples=120)
+def test_the_first_record_at_or_after_a_time_is_found(
+    new_home: Callable[[LogConfig], Home],
+    content: list[tuple[list[int], CompressionCodec, TimestampType]],
+    rolls: set[int],
+    start: int,
+    stop: str,
+    interval: int,
+) -> None:
+    home = new_home(LogConfig(index_interval_bytes=interval, segment_index_bytes=2400))
+    records: list[TimestampOffset] = []
+    for number, (times, codec, kind) in enumerate(content):
+        if number in rolls:
+            home.log.roll(NOW)
+        (offset,) = home.append(a_batch(timestamps=times, codec=codec, timestamp_type=kind), leader_epoch=number // 9)
+        stored = [max(times)] * len(times) if kind is TimestampType.LOG_APPEND_TIME else times
+        records += [TimestampOffset(time, offset + delta, number // 9) for delta, time in enumerate(stored)]
+    if stop != "none":
+        if stop == "clean":
+            home.log.close()
+        else:
+            home.crash()
+        home.open(clean=stop == "clean")
+    start = min(start, home.log.log_end_offset)
+    home.log.advance_log_start_offset(start)
+    targets = {0, 1, 30, 59, 60, 61, 10**6 + 1, *(record.timestamp + by for record in records for by in (0, 1))}
+    for target in targets:
+        if target >= 0:
+            visible = (record for record in records if record.timestamp >= target and record.offset >= start)
+            assert home.log.find_by_timestamp(target) == next(visible, None)
+    timed = [record for record in records if record.timestamp >= 0]
+    newest = max(timed, key=lambda record: (record.timestamp, -record.offset)) if timed else None
+    assert home.log.find_max_timestamp() == newest
+    home.log.close()
+
+
+def test_an_empty_log_has_no_record_at_any_time(tmp_path: Path) -> None:
+    home = Home(tmp_path / "orders-0")
+    assert home.log.find_by_timestamp(0) is None
+    assert home.log.find_max_timestamp() is None
+    home.append(a_batch(timestamps=[-1]))
+    assert home.log.find_by_timestamp(0) is None
+    assert home.log.find_max_timestamp() is None
+
+
+def test_the_first_of_several_records_with_the_largest_timestamp_is_the_one(tmp_path: Path) -> None:
+    home = Home(tmp_path / "orders-0", SMALL)
+    home.append(a_batch(timestamps=[1, 9, 9]))
+    home.log.roll(NOW)
+    home.append(a_batch(timestamps=[9, 3]))
+    assert home.log.find_max_timestamp() == (9, 1, 0)
+
+
+def test_staged_records_are_not_found(tmp_path: Path) -> None:
+    home = Home(tmp_path / "orders-0", SMALL)
+    home.append(a_batch(timestamps=[5]))
+    home.stage(a_batch(timestamps=[50]))
+    assert home.log.find_by_timestamp(6) is None
+    assert home.log.find_max_timestamp() == (5, 0, 0)
