@@ -29,8 +29,8 @@ class CachedPartition:
 
     def __init__(self, request: FetchPartition) -> None:
         self.request = request
-        self.high_watermark = _UNKNOWN
-        self.log_start_offset = _UNKNOWN
+        self.high_watermark: int = _UNKNOWN
+        self.log_start_offset: int = _UNKNOWN
 
     def note(self, data: PartitionData) -> bool:
         """Remember what `data` tells.

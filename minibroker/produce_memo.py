@@ -45,7 +45,7 @@ class ProduceMemo:
     def recall(self, frame: memoryview) -> bool:
         """Is `frame` the known request with other records? Then `request` holds them."""
         end = self._prefix_end
-        if not end or frame[:4] != self._start or frame[8:end] != self._prefix:
+        if not end or bytes(frame[8:end]) != self._prefix or bytes(frame[:4]) != self._start:
             return False
         try:
             if self._flexible:
@@ -79,7 +79,7 @@ class ProduceMemo:
             write_uvarint(encoded, length + 1)
             tail = len(_NO_TAGGED_FIELDS)
             end = len(frame) - tail - length - len(encoded)
-            if bytes(frame[-tail:]) != _NO_TAGGED_FIELDS or frame[end : end + len(encoded)] != encoded:
+            if bytes(frame[-tail:]) != _NO_TAGGED_FIELDS or bytes(frame[end : end + len(encoded)]) != bytes(encoded):
                 return
         else:
             end = len(frame) - length - _INT32.size

@@ -262,8 +262,8 @@ async def test_nothing_is_written_while_asyncio_says_that_there_is_room_again(tm
     assert transport.written == b""
     out.pause()  # and if it changes its mind meanwhile, the turn is not ours
     await asyncio.sleep(0)
-    assert (transport.written, handle.pinned, out.is_blocked) == (b"", True, True)
+    assert (bytes(transport.written), handle.pinned, out.is_blocked) == (b"", True, True)
     out.resume()
     await drained.wait()
-    assert (transport.written, handle.pinned, out.is_blocked) == (b"before from the file", False, False)
+    assert (bytes(transport.written), handle.pinned, out.is_blocked) == (b"before from the file", False, False)
     handle.close()

@@ -290,6 +290,7 @@ def test_random_bytes_are_a_message_or_refused_and_nothing_else(pair: tuple[type
             assert end <= len(data)
 
 
+@settings(deadline=None)
 @given(flips=st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), min_size=1, max_size=5))
 @example(flips=[(0, 255)])
 def test_flipped_bytes_are_a_message_or_refused_and_nothing_else(flips: list[tuple[int, int]]) -> None:

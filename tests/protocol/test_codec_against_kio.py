@@ -21,7 +21,9 @@ from tests.protocol.message_strategies import all_messages, message_class, messa
 
 def kio_class(cls: type[Any], version: int) -> type[Any] | None:
     """Kio's class for the same message, or None where Kafka 4 has dropped the version."""
-    name, kind = re.fullmatch(r"(\w+?)(Request|Response)", cls.__name__).groups()  # type: ignore[union-attr]
+    named = re.fullmatch(r"(\w+?)(Request|Response)", cls.__name__)
+    assert named is not None
+    name, kind = named.groups()
     package = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
     try:
         module = importlib.import_module(f"kio.schema.{package}.v{version}.{kind.lower()}")

@@ -69,6 +69,7 @@ def test_a_frame_that_arrives_byte_by_byte_comes_out_when_it_is_whole() -> None:
     assert peer.frames == [b"hello"]
 
 
+@settings(deadline=None)
 @given(bodies=st.lists(st.binary(max_size=9000), max_size=6), data=st.data())
 def test_any_cutting_of_the_stream_yields_the_same_frames(bodies: list[bytes], data: st.DataObject) -> None:
     stream = framed(*bodies)
@@ -80,7 +81,7 @@ def test_any_cutting_of_the_stream_yields_the_same_frames(bodies: list[bytes], d
     assert peer.reader.pending == 0
 
 
-@settings(max_examples=30)
+@settings(deadline=None, max_examples=30)
 @given(streams=st.lists(st.lists(st.binary(max_size=5000), max_size=4), min_size=2, max_size=4), data=st.data())
 def test_connections_that_share_a_pool_do_not_see_each_others_bytes(
     streams: list[list[bytes]], data: st.DataObject
@@ -264,6 +265,7 @@ def test_a_client_id_that_is_garbage_is_refused(tail: bytes) -> None:
         header(b"\0\x03\0\x05\0\0\1\0" + tail)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=40))
 def test_any_bytes_are_a_header_or_refused_and_nothing_else(data: bytes) -> None:
     try:

@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minibroker_protocol.codec import decode, encode
@@ -132,6 +132,7 @@ def test_long_arrays_keep_their_elements(version: int, size: int) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1])
+@settings(deadline=None)
 @given(
     value=st.builds(
         Numbers,
@@ -218,6 +219,7 @@ def test_unsigned_varints_hold_seven_bits_a_byte(value: int, golden: bytes) -> N
     assert read_uvarint(memoryview(out + b"\xff"), 6) == (value, len(out))
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_every_unsigned_varint_comes_back(value: int) -> None:
     out = bytearray()

@@ -9,6 +9,7 @@ import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
+from minibroker_protocol.messages.fetch import FetchResponse
 from minibroker_protocol.records import CompressionCodec
 from tests.broker.harness import (
     Harness,
@@ -251,8 +252,8 @@ def test_an_unknown_partition_does_not_end_the_wait_for_others(harness: Harness)
         assert only_partition_error(pending.response) == [0, 3]
 
 
-def only_partition_error(response: object) -> list[int]:
-    return [data.error_code for topic in response.responses for data in topic.partitions]  # type: ignore[attr-defined]
+def only_partition_error(response: FetchResponse) -> list[int]:
+    return [data.error_code for topic in response.responses for data in topic.partitions]
 
 
 def test_a_topic_that_is_deleted_meanwhile_is_unknown(harness: Harness) -> None:
