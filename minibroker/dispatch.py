@@ -178,7 +178,7 @@ def _accept_repeated(frame: memoryview, memo: ProduceMemo) -> Answer | None:
     memo.forget_records()
     if response is None:
         return None
-    return Answer(response, version, correlation_id_of(frame), version in served.flexible)
+    return Answer(response, version, correlation_id_of(frame), memo.is_flexible)
 
 
 def encode_answers(answers: list[Answer]) -> tuple[bytearray, Splices]:

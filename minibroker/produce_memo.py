@@ -28,9 +28,10 @@ class ProduceMemo:
     Attributes:
         request: what `recall` has found, with the new records in it; good until the next call.
         call: its surroundings, which do not change on a connection.
+        is_flexible: the request's version is flexible, and its response's header with it.
     """
 
-    __slots__ = ("_data", "_flexible", "_prefix", "_prefix_end", "_start", "call", "request")
+    __slots__ = ("_data", "_prefix", "_prefix_end", "_start", "call", "is_flexible", "request")
 
     request: ProduceRequest
     call: "Call"
@@ -40,7 +41,7 @@ class ProduceMemo:
         self._start = b""  # API key and version
         self._prefix = b""  # everything between the correlation id and the length of the records
         self._prefix_end = 0
-        self._flexible = False
+        self.is_flexible = False
 
     def recall(self, frame: memoryview) -> bool:
         """Is `frame` the known request with other records? Then `request` holds them."""
@@ -48,7 +49,7 @@ class ProduceMemo:
         if not end or bytes(frame[8:end]) != self._prefix or bytes(frame[:4]) != self._start:
             return False
         try:
-            if self._flexible:
+            if self.is_flexible:
                 length, position = read_uvarint(frame, end)
                 length -= 1
                 if bytes(frame[position + length :]) != _NO_TAGGED_FIELDS:
@@ -73,8 +74,8 @@ class ProduceMemo:
         if not isinstance(data.records, memoryview) or not data.records:
             return
         length = len(data.records)
-        self._flexible = call.api_version >= _FIRST_FLEXIBLE
-        if self._flexible:
+        self.is_flexible = call.api_version >= _FIRST_FLEXIBLE
+        if self.is_flexible:
             encoded = bytearray()
             write_uvarint(encoded, length + 1)
             tail = len(_NO_TAGGED_FIELDS)

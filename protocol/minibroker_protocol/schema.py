@@ -97,17 +97,32 @@ ALWAYS: Final = VersionRange(0, _NO_UPPER_BOUND)
 NEVER: Final = VersionRange(1, 0)
 
 
-class _Presence(NamedTuple):
-    range: VersionRange
+class _Note:
+    """What `Annotated` says of a field.
+
+    Compared by identity: older Pythons cache `Annotated` forms by equality, and equal notes of two kinds would be one.
+    """
+
+    __slots__ = ("range",)
+
+    def __init__(self, where: VersionRange) -> None:
+        self.range = where
 
 
-class _Nullable(NamedTuple):
-    range: VersionRange
+class _Presence(_Note):
+    __slots__ = ()
 
 
-class _Tagged(NamedTuple):
-    tag: int
-    range: VersionRange
+class _Nullable(_Note):
+    __slots__ = ()
+
+
+class _Tagged(_Note):
+    __slots__ = ("tag",)
+
+    def __init__(self, tag: int, where: VersionRange) -> None:
+        super().__init__(where)
+        self.tag = tag
 
 
 def since(version: int) -> _Presence:

@@ -246,7 +246,10 @@ class Log:
         self._set_limits()
 
     def add_append_listener(self, listener: AppendListener) -> None:
-        """Have `listener` called with this log after each commit that moved the high watermark. Takes constant time."""
+        """Have `listener` called with this log after each commit that moved the high watermark, and when it closes.
+
+        Takes constant time.
+        """
         self._listeners[listener] = None
 
     def remove_append_listener(self, listener: AppendListener) -> None:
@@ -434,9 +437,11 @@ class Log:
     def _close_files(self) -> None:
         self._closed = True
         self._byte_limit = -1
-        self._listeners.clear()
+        listeners, self._listeners = tuple(self._listeners), {}
         for segment in self.segments:
             segment.close_files()
+        for listener in listeners:
+            listener(self)
 
     def delete(self) -> str:
         """Close without writing and rename the directory to `<topic>-<p>.<uuid>-delete`; returns its new path.
