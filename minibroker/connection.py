@@ -10,7 +10,8 @@ import asyncio
 import logging
 from typing import Any, Final, cast
 
-from minibroker.dispatch import Answer, UnservedRequestError, Waiting, accept, encode_answers
+from minibroker.call import UnservedRequestError
+from minibroker.dispatch import Answer, Waiting, accept, encode_answers
 from minibroker.outbox import Outbox
 from minibroker.produce_memo import ProduceMemo
 from minibroker.state import BrokerState

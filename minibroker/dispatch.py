@@ -6,9 +6,9 @@ which versions; ApiVersions answers from it. The modules of an API (`minibroker_
 """
 
 import importlib
-from collections.abc import Callable
 from typing import Any, Final, NamedTuple, Protocol
 
+from minibroker.call import Call, Parked, UnservedRequestError
 from minibroker.produce_memo import ProduceMemo
 from minibroker.state import BrokerState
 from minibroker_protocol.api_keys import ApiKey
@@ -41,33 +41,6 @@ ROUTES: Final = (
 )
 
 
-class Call(NamedTuple):
-    """One request's surroundings, as handlers see them.
-
-    Attributes:
-        advertised: (host, port) at which this client should find the broker.
-    """
-
-    state: BrokerState
-    api_version: int
-    client_id: str | None
-    advertised: tuple[str, int]
-
-
-class Parked:
-    """An answer that waits for something; the connection serves no further request until then, as Kafka's does.
-
-    A handler returns one and calls `deliver` with the response later, once. `cancel` is called when the client has
-    gone.
-    """
-
-    deliver: Callable[[Any], None]
-
-    def cancel(self) -> None:
-        """Forget the request."""
-        raise NotImplementedError
-
-
 class Answer(NamedTuple):
     """A response that is ready to be encoded; encoding waits until the wake-up's appends are written."""
 
@@ -82,13 +55,6 @@ class Waiting(NamedTuple):
 
     parked: Parked
     answer: Answer
-
-
-class UnservedRequestError(Exception):
-    """A request that has no answer in the protocol.
-
-    An unknown API or version. The connection closes, as Kafka's does.
-    """
 
 
 class Handler(Protocol):

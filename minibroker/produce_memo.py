@@ -6,14 +6,12 @@ frame. That saves a third of the time of a small request, and no meaning depends
 """
 
 import struct
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from minibroker.call import Call
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest
 from minibroker_protocol.primitives import read_uvarint, write_uvarint
-
-if TYPE_CHECKING:
-    from minibroker.dispatch import Call
 
 _CORRELATION_ID: Final = slice(4, 8)
 _INT32: Final = struct.Struct(">i")
@@ -34,7 +32,7 @@ class ProduceMemo:
     __slots__ = ("_data", "_prefix", "_prefix_end", "_start", "call", "is_flexible", "request")
 
     request: ProduceRequest
-    call: "Call"
+    call: Call
     _data: PartitionProduceData
 
     def __init__(self) -> None:
@@ -65,7 +63,7 @@ class ProduceMemo:
         self._data.records = frame[position : position + length]
         return True
 
-    def note(self, frame: memoryview, request: ProduceRequest, call: "Call") -> None:
+    def note(self, frame: memoryview, request: ProduceRequest, call: Call) -> None:
         """Remember a decoded request, if it is one for a single partition."""
         self._prefix_end = 0
         if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1:

@@ -8,7 +8,8 @@ version must look like names, otherwise INVALID_REQUEST. No features are adverti
 import re
 from typing import Final
 
-from minibroker.dispatch import ROUTES, Call
+from minibroker.call import Call
+from minibroker.dispatch import ROUTES
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse

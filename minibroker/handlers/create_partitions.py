@@ -6,7 +6,7 @@ partitions are ready when the answer leaves.
 
 from collections import Counter
 
-from minibroker.dispatch import Call
+from minibroker.call import Call
 from minibroker.topic_admin import MAX_PARTITIONS, TopicError, refuse_duplicate
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_partitions import (

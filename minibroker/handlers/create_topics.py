@@ -9,7 +9,7 @@ factor is accepted for the same reason and reported as 1.
 from collections import Counter
 from typing import Final
 
-from minibroker.dispatch import Call
+from minibroker.call import Call
 from minibroker.topic_admin import DEFAULT, TopicError, TopicPlan, create_topics, plan_topic, refuse_duplicate
 from minibroker.topics import Topic
 from minibroker_protocol.error_codes import ErrorCode

@@ -9,7 +9,7 @@ from collections import Counter
 from functools import partial
 from typing import Final
 
-from minibroker.dispatch import Call
+from minibroker.call import Call
 from minibroker.topics import Topic
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_topics import (

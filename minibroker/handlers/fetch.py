@@ -14,8 +14,8 @@ Ignored: the rack, the replica id, the last fetched epoch (a single replica neve
 from collections.abc import Callable
 from typing import Final
 
+from minibroker.call import Call, Parked
 from minibroker.clock import Timer
-from minibroker.dispatch import Call, Parked
 from minibroker.error_mapping import MAPPED, error_code_of
 from minibroker.fetch_sessions import NO_SESSION, FetchContext, FetchSessionError, PartitionKey
 from minibroker.topics import LEADER_EPOCH

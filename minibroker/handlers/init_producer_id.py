@@ -5,7 +5,7 @@ from Kafka when there is no transactional id; an id without an epoch, or an epoc
 With a transactional id the answer is INVALID_REQUEST too: there is no transaction coordinator yet.
 """
 
-from minibroker.dispatch import Call
+from minibroker.call import Call
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID

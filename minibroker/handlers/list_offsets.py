@@ -11,7 +11,7 @@ import os
 from collections import Counter
 from typing import Final
 
-from minibroker.dispatch import Call
+from minibroker.call import Call
 from minibroker.error_mapping import MAPPED, error_code_of
 from minibroker.topics import LEADER_EPOCH
 from minibroker_protocol.error_codes import ErrorCode

@@ -9,7 +9,7 @@ Authorized operations are all of them, when asked for: there are no ACLs yet.
 
 from typing import Final
 
-from minibroker.dispatch import Call
+from minibroker.call import Call
 from minibroker.topic_admin import TopicError, create_topic
 from minibroker.topics import Topic, topic_name_error
 from minibroker_protocol.error_codes import ErrorCode

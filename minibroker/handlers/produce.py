@@ -16,7 +16,7 @@ timeout has nothing to wait for.
 
 from typing import Final
 
-from minibroker.dispatch import Call, UnservedRequestError
+from minibroker.call import Call, UnservedRequestError
 from minibroker.error_mapping import MAPPED, error_code_of
 from minibroker.topics import LEADER_EPOCH, Topic
 from minibroker_protocol.error_codes import ErrorCode

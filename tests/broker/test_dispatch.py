@@ -9,7 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from minibroker.dispatch import ROUTES, Answer, Route, UnservedRequestError, Waiting, accept, encode_answers, endpoint
+from minibroker.call import UnservedRequestError
+from minibroker.dispatch import ROUTES, Answer, Route, Waiting, accept, encode_answers, endpoint
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from minibroker.dispatch import Answer, UnservedRequestError, accept
+from minibroker.call import UnservedRequestError
+from minibroker.dispatch import Answer, accept
 from minibroker.produce_memo import ProduceMemo
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.messages.metadata import MetadataRequest

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from minibroker.dispatch import UnservedRequestError
+from minibroker.call import UnservedRequestError
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.produce import (
     PartitionProduceData,
