@@ -1,8 +1,6 @@
 """The broker as Python programs use it: in this process, for as long as a `with` block lasts."""
 
 import asyncio
-import shutil
-import tempfile
 import threading
 from collections.abc import Iterable, Mapping
 from types import TracebackType
@@ -76,6 +74,8 @@ class Broker:
     async def start(self) -> None:
         """Start on the running event loop; when it returns, clients can connect and the given topics are there."""
         if self._temporary:
+            import tempfile  # noqa: PLC0415 - it takes longer to load than a log does to open
+
             self._data_dir = tempfile.mkdtemp(prefix="minibroker-")
         server: Server | None = None
         try:
@@ -100,6 +100,8 @@ class Broker:
         if server is not None:
             await server.stop()
         if self._temporary and self._data_dir is not None:
+            import shutil  # noqa: PLC0415 - needed at the end only
+
             shutil.rmtree(self._data_dir, ignore_errors=True)
             self._data_dir = None
 

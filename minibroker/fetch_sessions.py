@@ -6,11 +6,16 @@ request with epoch -1 has no session, and closes the one it names. Sessions are 
 (Kafka's `FetchSessionCache`).
 """
 
+from __future__ import annotations
+
 import secrets
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, PartitionData
+
+if TYPE_CHECKING:
+    # Names for the type checkers: a start loads no message that nobody has sent yet.
+    from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, PartitionData
 
 NO_SESSION: Final = 0
 _INITIAL_EPOCH: Final = 0

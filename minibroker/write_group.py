@@ -5,12 +5,18 @@ anyone reads, `commit` writes what each log has staged with one system call. If 
 appends back and the answers turn into errors, so no client is told of an offset that does not exist.
 """
 
+from __future__ import annotations
+
 import logging
+from typing import TYPE_CHECKING
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.produce import PartitionProduceResponse
 from minibroker_storage.errors import LogWriteError
 from minibroker_storage.log import Log
+
+if TYPE_CHECKING:
+    # Names for the type checkers: a start loads no message that nobody has sent yet.
+    from minibroker_protocol.messages.produce import PartitionProduceResponse
 
 _logger = logging.getLogger(__name__)
 
