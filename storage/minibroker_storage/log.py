@@ -263,8 +263,8 @@ class Log:
     ) -> LogSlice:
         """Where the bytes from `offset` on are: the start of the batch that holds it, and how many bytes to take.
 
-        At most `max_bytes`, which may cut the last batch, but with `min_one_batch` at least the first one whole;
-        never past the high watermark or the batch of `end_offset`; from one segment only. A gap is skipped. The bytes
+        At most `max_bytes`, ending with a whole batch where the index knows one (Kafka cuts it), but with
+        `min_one_batch` at least the first one whole; never past the high watermark or the batch of `end_offset`; from one segment only. A gap is skipped. The bytes
         are not touched. At the end the slice is empty. `OffsetOutOfRangeError` below the log start or above the log
         end offset. `OSError`.
         """
@@ -296,6 +296,10 @@ class Log:
                 size = min(size, max(max_bytes, first_size))
             else:
                 size = max_bytes
+            if size > first_size:
+                # What is cut off here would be sent twice: readers drop a batch that is not whole and ask for it again.
+                whole = segment.offset_index.position_at_or_below(position + size) - position
+                size = whole if whole > 0 else size
         return LogSlice(segment.log, position, size) if size > 0 else self._empty
 
     def find_by_timestamp(self, timestamp: int) -> TimestampOffset | None:

@@ -1,5 +1,6 @@
 """From an offset to a position in the log file."""
 
+import os
 import sys
 from array import array
 from bisect import bisect_right
@@ -58,6 +59,22 @@ class OffsetIndex(IndexFile):
             return OffsetPosition(self.base_offset, 0)
         relative, position = self.ENTRY.unpack(entry)
         return OffsetPosition(self.base_offset + relative, position)
+
+    def position_at_or_below(self, position: int) -> int:
+        """Where the last indexed batch that starts at or before `position` starts; 0 when there is none."""
+        if not self.entries:
+            return 0
+        if position >= self.last_position:
+            return self.last_position
+        fd, size = self.file.fd(), self.ENTRY.size
+        low, high = 0, self.entries
+        while low < high:
+            middle = (low + high) // 2
+            if int.from_bytes(os.pread(fd, 4, middle * size + 4), "big") <= position:
+                low = middle + 1
+            else:
+                high = middle
+        return self.entry(low - 1).position if low else 0
 
     def entry(self, slot: int) -> OffsetPosition:
         """The written entry in `slot`. `IndexError` outside 0..`entries` - 1."""

@@ -51,6 +51,16 @@ def test_for_3550_the_entry_3528_is_found_and_the_scan_begins_at_2310272(tmp_pat
     assert index.lookup(10**12) == (3655, 2400000)
 
 
+def test_the_last_indexed_batch_before_a_position_is_found(tmp_path: Path) -> None:
+    assert offset_index(tmp_path).position_at_or_below(10**9) == 0
+    index = filled(offset_index(tmp_path), *((10 * slot, 5000 * slot) for slot in range(1, 900)))
+    assert index.position_at_or_below(4999) == 0
+    assert index.position_at_or_below(5000) == 5000
+    assert index.position_at_or_below(5000 * 567 - 1) == 5000 * 566
+    assert index.position_at_or_below(5000 * 567) == 5000 * 567
+    assert index.position_at_or_below(10**9) == 5000 * 899
+
+
 def test_for_1609087040523_the_entry_1609087040112_is_found(tmp_path: Path) -> None:
     index = time_index(tmp_path)
     for entry in ((1609087039000, 5000), (1609087040112, 5146), (1609087040524, 5200)):

@@ -62,6 +62,17 @@ def test_max_bytes_cuts_the_last_batch_and_one_batch_is_returned_whole_if_asked(
     assert (reopened.read(1, 5).size, reopened.read(1, 2 * size).size) == (size, 2 * size)
 
 
+def test_a_range_that_is_cut_ends_with_a_whole_batch_where_the_index_knows_one(tmp_path: Path) -> None:
+    home = Home(tmp_path / "indexed", LogConfig(index_interval_bytes=0))  # every batch but the first has an entry
+    home.append(*(a_batch(value=b"v" * length) for length in range(10, 40)))
+    sizes = [batch.header.size_in_bytes for batch in batches_of(home.log)]
+    for start in range(30):
+        for max_bytes in range(0, sum(sizes) + 50, 17):
+            found = home.log.read(start, max_bytes).size
+            whole = [sum(sizes[start:end]) for end in range(start + 1, 31)]
+            assert found == max([size for size in whole if size <= max_bytes], default=whole[0])
+
+
 def test_the_end_offset_hides_its_batch_and_what_follows(tmp_path: Path) -> None:
     log = filled(tmp_path).log
     size = batches_of(log)[0].header.size_in_bytes
