@@ -1,9 +1,9 @@
 """Fetch: ranges of the log, sent from file to socket without being looked at.
 
 Versions 4-12. A fetch reads from the start of the batch that holds the asked offset, at most `partition_max_bytes` of
-each partition and `max_bytes` (and `fetch.max.bytes`) in all, but always at least one whole batch (KIP-74). Where
-the index knows a batch's start, a range ends there; elsewhere it may end within a batch, which clients pass over. Fewer than `min_bytes` wait for appends, at most
-`max_wait_ms`, and cost nothing meanwhile.
+each partition and `max_bytes` (and `fetch.max.bytes`) in all, but always at least one whole batch (KIP-74). Where the
+index knows a batch's start, a range ends there; elsewhere it may end within a batch, which clients pass over. Fewer
+than `min_bytes` wait for appends, at most `max_wait_ms`, and cost nothing meanwhile.
 
 Fetch sessions (KIP-227) from version 7 on. The leader epoch is checked from version 9 on (FENCED_LEADER_EPOCH,
 UNKNOWN_LEADER_EPOCH). A topic whose batches are zstd needs version 10 (UNSUPPORTED_COMPRESSION_TYPE below); unlike

@@ -264,9 +264,9 @@ class Log:
         """Where the bytes from `offset` on are: the start of the batch that holds it, and how many bytes to take.
 
         At most `max_bytes`, ending with a whole batch where the index knows one (Kafka cuts it), but with
-        `min_one_batch` at least the first one whole; never past the high watermark or the batch of `end_offset`; from one segment only. A gap is skipped. The bytes
-        are not touched. At the end the slice is empty. `OffsetOutOfRangeError` below the log start or above the log
-        end offset. `OSError`.
+        `min_one_batch` at least the first one whole; never past the high watermark or the batch of `end_offset`; from
+        one segment only. A gap is skipped. The bytes are not touched. At the end the slice is empty.
+        `OffsetOutOfRangeError` below the log start or above the log end offset. `OSError`.
         """
         limit = self.high_watermark
         if end_offset is not None and end_offset < limit:
