@@ -22,7 +22,10 @@ import socket
 import struct
 import sys
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
+
+from minibroker import listeners
+from minibroker.listeners import Listener
 
 MOUNTED_CONFIG = "/mnt/shared/config/server.properties"
 DATA_DIR = "/var/lib/minibroker"
@@ -30,9 +33,6 @@ DATA_DIR = "/var/lib/minibroker"
 # Without any variable the apache/kafka image serves the machine that publishes its port.
 _DEFAULT_LISTENERS = "PLAINTEXT://:9092"
 _DEFAULT_ADVERTISED = "PLAINTEXT://localhost:9092"
-
-_WILDCARDS = ("", "0.0.0.0", "[::]", "::")  # noqa: S104 - compared with, never bound
-_ALL_INTERFACES = "0.0.0.0"  # noqa: S104 - inside a container the host decides which ports are published
 
 _PLAIN_OPTIONS = {
     "MINIBROKER_LISTEN": "--listen",
@@ -50,28 +50,9 @@ _SERVICE_LINKS = re.compile(r"(KAFKA|MINIBROKER)_(SERVICE_HOST|SERVICE_PORT|PORT
 # These become options of their own.
 _CONSUMED = ("advertised.listeners", "listeners", "log.dir", "log.dirs")
 
-_LISTENER = re.compile(r"(?P<name>[\w.-]+)://(?P<host>\[[^\]]*\]|[^:/\[\]]*):(?P<port>\d+)", re.ASCII)
-
 _HEALTH_TIMEOUT = 2.0
 _API_VERSIONS = 18
 _CORRELATION_ID = 0x68656C70
-
-
-class VariableError(ValueError):
-    """A variable cannot be honoured. The message names it."""
-
-
-class Listener(NamedTuple):
-    """One entry of a listener list: NAME://HOST:PORT, where an empty host means every interface."""
-
-    name: str
-    host: str
-    port: int
-
-    @property
-    def bind_address(self) -> str:
-        """What the broker listens on, as HOST:PORT."""
-        return f"{self.host or _ALL_INTERFACES}:{self.port}"
 
 
 def broker_configs(environment: Mapping[str, str]) -> dict[str, str]:
@@ -83,42 +64,16 @@ def broker_configs(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def parse_listeners(variable: str, text: str) -> list[Listener]:
-    """Split a comma-separated listener list. Raises VariableError, which names the variable and the entry."""
-    listeners: list[Listener] = []
-    for entry in filter(None, map(str.strip, text.split(","))):
-        match = _LISTENER.fullmatch(entry)
-        if match is None:
-            raise VariableError(f"{variable}: {entry!r} is not NAME://HOST:PORT")
-        listeners.append(Listener(match["name"].upper(), match["host"], int(match["port"])))
-    return listeners
-
-
 def client_listener(configs: Mapping[str, str]) -> tuple[Listener, list[Listener]]:
-    """Choose the listener that the broker serves; also return the other ones meant for clients, which it cannot serve.
-
-    Raises VariableError if no listener speaks plaintext.
-    """
-    text = configs.get("listeners") or _DEFAULT_LISTENERS
-    controllers = [name.strip().upper() for name in configs.get("controller.listener.names", "CONTROLLER").split(",")]
-    pairs = (pair.partition(":") for pair in configs.get("listener.security.protocol.map", "").upper().split(","))
-    protocols = {name.strip(): protocol.strip() for name, _, protocol in pairs}
-    offered = [entry for entry in parse_listeners("KAFKA_LISTENERS", text) if entry.name not in controllers]
-    plain = [entry for entry in offered if protocols.get(entry.name, entry.name) == "PLAINTEXT"]
-    if not plain:
-        raise VariableError(f"KAFKA_LISTENERS: {text!r} has no listener for clients that speaks PLAINTEXT")
-    chosen = next((entry for entry in plain if entry.name == "PLAINTEXT"), plain[0])
-    return chosen, [entry for entry in offered if entry is not chosen]
+    """Choose the listener that is served, and tell the others; see `listeners.client_listener`."""
+    return listeners.client_listener(configs, configs.get("listeners") or _DEFAULT_LISTENERS, "KAFKA_LISTENERS")
 
 
 def advertised_address(configs: Mapping[str, str], listener: Listener) -> str | None:
     """Find the HOST:PORT that clients of `listener` are told; None: what they dialled."""
     default = "" if configs.get("listeners") else _DEFAULT_ADVERTISED
     text = configs.get("advertised.listeners") or default
-    for advertised in parse_listeners("KAFKA_ADVERTISED_LISTENERS", text):
-        if advertised.name == listener.name:
-            return f"{advertised.host}:{advertised.port}"
-    return None
+    return listeners.advertised_address(text, "KAFKA_ADVERTISED_LISTENERS", listener)
 
 
 def config_file(environment: Mapping[str, str]) -> str | None:
@@ -141,7 +96,7 @@ def effective_configs(environment: Mapping[str, str]) -> dict[str, str]:
 def serve_options(environment: Mapping[str, str]) -> list[str]:
     """Derive the options of `minibroker serve`.
 
-    Raises VariableError for a variable that cannot be honoured, OSError or ValueError for a file that cannot be read.
+    Raises ListenerError for a variable that cannot be honoured, OSError or ValueError for a file that cannot be read.
     """
     configs = effective_configs(environment)
     options = {option: environment[name] for name, option in _PLAIN_OPTIONS.items() if environment.get(name)}
@@ -186,7 +141,7 @@ def check_health(environment: Mapping[str, str]) -> None:
     """Send ApiVersions v0 to the broker of `environment`. Raises OSError if no answer to it comes in time."""
     listen = environment.get("MINIBROKER_LISTEN") or client_listener(effective_configs(environment))[0].bind_address
     host, _, port = listen.rpartition(":")
-    address = ("127.0.0.1" if host in _WILDCARDS else host.strip("[]"), int(port))
+    address = ("127.0.0.1" if host in listeners.WILDCARDS else host.strip("[]"), int(port))
     header = struct.pack(">hhih", _API_VERSIONS, 0, _CORRELATION_ID, -1)
     with socket.create_connection(address, timeout=_HEALTH_TIMEOUT) as connection:
         connection.sendall(struct.pack(">i", len(header)) + header)

@@ -1,4 +1,4 @@
-"""A broker inside this process, one record in, the same record out. Needs `pip install minibroker kafka-python`."""
+"""A broker inside this process, one record in, the same record out. Needs minibroker and kafka-python."""
 
 from kafka import KafkaConsumer, KafkaProducer  # type: ignore[import-untyped]  # kafka-python ships no types
 

@@ -5,7 +5,7 @@ line one record, keyed by the name of its file. A `KafkaConsumer` reads them bac
 byte for byte and, within its file, in order. Then the broker is stopped and started again on the same data directory
 and everything is read again by a new consumer; then once more after the broker was killed with SIGKILL.
 
-    pip install minibroker kafka-python
+    pip install . kafka-python                                         # in the checkout
     python examples/stdlib_roundtrip.py                                # about two minutes
     python examples/stdlib_roundtrip.py --limit 20000                  # a few seconds
     python examples/stdlib_roundtrip.py --bootstrap 127.0.0.1:9092     # a broker that runs already: no restarts

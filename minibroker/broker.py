@@ -2,15 +2,20 @@
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from minibroker.clock import Clock
 from minibroker.config import BrokerConfig
 from minibroker.server import Server
-from minibroker.topic_admin import create_topics, plan_topic
+from minibroker.state import BrokerState
+from minibroker.topic_admin import TopicError, TopicPlan, create_topics, plan_topic
 from minibroker.topic_spec import TopicSpec
+
+_REACHABLE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with
+"""Where a program on this machine finds a broker that listens on all interfaces."""
 
 
 class Broker:
@@ -25,7 +30,8 @@ class Broker:
         listen: HOST:PORT; port 0 picks a free one.
         data_dir: where the logs are; None for a temporary directory that goes when the broker stops.
         advertise: HOST:PORT at which clients are told to find it; None for where they have found it.
-        config: broker configuration under Kafka's own names. ConfigError for a value that is not allowed.
+        config: broker configuration under Kafka's own names. ConfigError for a value that is not allowed. Where to
+            listen and where the logs are is not taken from it, but from the arguments above.
         topics: created at the start unless they exist: "orders", "orders:4" or "orders:4:retention.ms=60000,...".
     """
 
@@ -40,9 +46,12 @@ class Broker:
         clock: Clock | None = None,
     ) -> None:
         self._config = BrokerConfig.from_properties(dict(config or {}))
-        self._listen = parse_address(listen)
-        self._advertise = parse_address(advertise) if advertise is not None else None
+        self._listen = parse_address(listen, "listen")
+        self._advertise = _advertised(advertise) if advertise is not None else None
         self._topics = [TopicSpec.parse(text) for text in topics]
+        for name, count in Counter(spec.name for spec in self._topics).items():
+            if count > 1:
+                raise ValueError(f"topic {name!r} is given {count} times")
         self._clock = clock
         self._temporary = data_dir is None
         self._data_dir = data_dir
@@ -55,6 +64,7 @@ class Broker:
     def bootstrap_servers(self) -> str:
         """HOST:PORT for a client's configuration."""
         host, port = self.address
+        host = _REACHABLE.get(host, host)
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     @property
@@ -81,12 +91,7 @@ class Broker:
         try:
             server = Server(self._config, self.data_dir, self._listen, self._advertise, self._clock)
             state = server.state
-            plans = [
-                plan_topic(state, spec.name, spec.partitions, configs=spec.configs)
-                for spec in self._topics
-                if state.topics.get(spec.name) is None
-            ]
-            create_topics(state, plans)
+            create_topics(state, [_plan(state, spec) for spec in self._topics if state.topics.get(spec.name) is None])
             await server.start()
         except BaseException:
             self._server = server
@@ -152,9 +157,24 @@ class Broker:
         await self.stop()
 
 
-def parse_address(text: str) -> tuple[str, int]:
-    """(host, port) of HOST:PORT or [IPV6]:PORT. ValueError that says what is wrong."""
+def _plan(state: BrokerState, spec: TopicSpec) -> TopicPlan:
+    try:
+        return plan_topic(state, spec.name, spec.partitions, configs=spec.configs)
+    except TopicError as error:
+        raise TopicError(error.code, f"topic {spec.name!r}: {error}") from None
+
+
+def parse_address(text: str, source: str) -> tuple[str, int]:
+    """(host, port) of HOST:PORT or [IPV6]:PORT; an empty host means all interfaces. ValueError that names `source`."""
     host, colon, port = text.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65_535:  # noqa: PLR2004 - TCP's last port
-        raise ValueError(f"{text!r} is not HOST:PORT")
+        raise ValueError(f"{source}: {text!r} is not HOST:PORT, with a port of 0 to 65535")
     return host.removeprefix("[").removesuffix("]") or "0.0.0.0", int(port)  # noqa: S104 - ":9092" means all interfaces
+
+
+def _advertised(text: str) -> tuple[str, int]:
+    """(host, port) that clients can be told. ValueError for one that leads nowhere."""
+    host, port = parse_address(text, "advertise")
+    if host in _REACHABLE or port == 0:
+        raise ValueError(f"advertise: {text!r} leads clients nowhere: they need a host and a port that is not 0")
+    return host, port

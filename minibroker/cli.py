@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -50,12 +51,16 @@ def _parser() -> argparse.ArgumentParser:
 
 async def _serve(options: argparse.Namespace) -> int:
     from minibroker.broker import Broker  # noqa: PLC0415 - `--help` needs none of it
+    from minibroker_storage.checkpoints import write_atomically  # noqa: PLC0415 - the same
 
     properties = _properties(options)
+    listen, advertise = _addresses(options, properties)
+    if options.data_dir == "":
+        raise ValueError("--data-dir is empty")
     broker = Broker(
-        listen=options.listen or _listener(properties, "listeners") or _DEFAULT_LISTEN,
+        listen=listen,
         data_dir=options.data_dir or _first(properties, "log.dirs") or _first(properties, "log.dir"),
-        advertise=options.advertise or _listener(properties, "advertised.listeners"),
+        advertise=advertise,
         config=properties,
         topics=options.topic,
     )
@@ -63,13 +68,25 @@ async def _serve(options: argparse.Namespace) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with broker:
-        if options.ready_file:
-            _write_ready_file(options.ready_file, broker.bootstrap_servers)
-        where = f"bootstrap={broker.bootstrap_servers} data-dir={broker.data_dir} pid={os.getpid()}"
-        print(f"minibroker ready: {where}", flush=True)  # noqa: T201 - the one line that others wait for
-        await stop.wait()
+    ready_file = options.ready_file
+    if ready_file:
+        _remove(ready_file)  # an old one would tell that a broker is ready which is only starting
+    try:
+        async with broker:
+            if ready_file:
+                write_atomically(ready_file, f"{broker.bootstrap_servers}\n".encode())
+            where = f"bootstrap={broker.bootstrap_servers} data-dir={broker.data_dir} pid={os.getpid()}"
+            print(f"minibroker ready: {where}", flush=True)  # noqa: T201 - the one line that others wait for
+            await stop.wait()
+    finally:
+        if ready_file:
+            _remove(ready_file)
     return 0
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
 
 
 def _properties(options: argparse.Namespace) -> dict[str, str]:
@@ -83,11 +100,11 @@ def _properties(options: argparse.Namespace) -> dict[str, str]:
                 raise ValueError(f"{options.config}: {error}") from None
     for setting in options.settings:
         key, equals, value = setting.partition("=")
-        if not equals:
+        if not equals or not key.strip():
             raise ValueError(f"--set {setting!r} is not KEY=VALUE")
         properties[key.strip()] = value.strip()
     for name in BrokerConfig.from_properties(properties).unknown:
-        print(f"minibroker: {name} is not known and has no effect", file=sys.stderr)  # noqa: T201 - a warning
+        _warn(f"{name} is not known and has no effect")
     return properties
 
 
@@ -96,18 +113,24 @@ def _first(properties: Mapping[str, str], name: str) -> str | None:
     return properties.get(name, "").split(",")[0].strip() or None
 
 
-def _listener(properties: Mapping[str, str], name: str) -> str | None:
-    """HOST:PORT of the first listener for clients; the controller's is passed over, since nobody votes here."""
-    listeners = [item.strip() for item in properties.get(name, "").split(",") if item.strip()]
-    client_facing = [item for item in listeners if not item.upper().startswith("CONTROLLER:")]
-    return client_facing[0].partition("://")[2] or None if client_facing else None
+def _addresses(options: argparse.Namespace, properties: Mapping[str, str]) -> tuple[str, str | None]:
+    """Where to listen, and where clients find it: the options, else what `listeners` and its twin say."""
+    text = properties.get("listeners")
+    if options.listen or not text:
+        return options.listen or _DEFAULT_LISTEN, options.advertise
+    from minibroker.listeners import advertised_address, client_listener  # noqa: PLC0415 - most starts need none of it
+
+    listener, dropped = client_listener(properties, text, "listeners")
+    for other in dropped:
+        _warn(f"listeners: {other.name} is not served; the broker listens on {listener.name} alone")
+    advertised = advertised_address(properties.get("advertised.listeners", ""), "advertised.listeners", listener)
+    return listener.bind_address, options.advertise or advertised
 
 
-def _write_ready_file(path: str, bootstrap_servers: str) -> None:
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(f"{bootstrap_servers}\n")
+def _warn(message: str) -> None:
+    print(f"minibroker: {message}", file=sys.stderr)  # noqa: T201 - the user's message
 
 
 def _fail(message: str) -> int:
-    print(f"minibroker: {message}", file=sys.stderr)  # noqa: T201 - the user's message
+    _warn(message)
     return 1

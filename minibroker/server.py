@@ -1,6 +1,7 @@
 """The listening side: a socket, the connections that come in, and an orderly end."""
 
 import asyncio
+import os
 import resource
 from typing import Final
 
@@ -56,12 +57,17 @@ class Server:
     async def start(self) -> None:
         """Listen. OSError when the address cannot be had."""
         host, port = self._listen
-        self._listener = await self._loop.create_server(
-            lambda: Connection(self.state, self._pool, self._connections, self._advertise),
-            host,
-            port,
-            backlog=_BACKLOG,
-        )
+        try:
+            self._listener = await self._loop.create_server(
+                lambda: Connection(self.state, self._pool, self._connections, self._advertise),
+                host,
+                port,
+                backlog=_BACKLOG,
+            )
+        except OSError as error:
+            # asyncio's own words hold the address as a tuple; a name that is not found has an errno of its own kind.
+            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+            raise OSError(error.errno, f"cannot listen on {host}:{port}: {reason}") from error
 
     async def stop(self) -> None:
         """Close the listener and all connections, then the logs."""

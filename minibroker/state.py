@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from minibroker.clock import Clock
 from minibroker.config import BrokerConfig
+from minibroker.data_dir import DataDirLock
 from minibroker.fetch_sessions import FetchSessionCache
 from minibroker.producer_ids import ProducerIds
 from minibroker.topics import Topics
@@ -35,8 +36,13 @@ class BrokerState:
         self.clock = clock
         self.call_soon = call_soon
         self.background = background
+        self._lock = DataDirLock(data_dir)
         self.files = FilePool(max_open_files)
-        self.topics = Topics(data_dir, config, self.files, clock.now_ms)
+        try:
+            self.topics = Topics(data_dir, config, self.files, clock.now_ms)
+        except BaseException:
+            self._lock.release()
+            raise
         self.fetch_sessions = FetchSessionCache(config.integer("max.incremental.fetch.session.cache.slots"))
         self.producer_ids = ProducerIds(self.topics)
         self.writes = WriteGroup()
@@ -51,3 +57,4 @@ class BrokerState:
         self.writes.commit()
         self.topics.save()
         self.topics.close()
+        self._lock.release()

@@ -14,8 +14,11 @@ _HEAD = """\
 
 minibroker takes Apache Kafka's own configuration names, with the types, defaults and limits of Kafka 3.9.1. Keys that
 begin with `minibroker.` are its own. A key in **bold** is acted on; the others are read, checked and reported, and
-change nothing. A broker key that is not listed here is ignored, as in Kafka; an unknown topic key is refused with
-INVALID_CONFIG.
+change nothing. A broker key that is not listed here is ignored, as in Kafka, and `minibroker serve` names it on stderr;
+an unknown topic key is refused with INVALID_CONFIG.
+
+Three defaults differ in effect: without `listeners` it listens on 127.0.0.1:9092, without `log.dirs` and `log.dir` the
+logs are in a temporary directory, and without `node.id` it is node 1. Of several `log.dirs` the first is used.
 """
 
 _BROKER = """
@@ -27,7 +30,7 @@ Set in a `server.properties` file, or one by one on the command line.
 _TOPIC = """
 ## Topic
 
-Set when a topic is created or altered. A topic that does not set a key takes the first of the broker's keys in the last
+Set when a topic is created. A topic that does not set a key takes the first of the broker's keys in the last
 column that is set.
 """
 

@@ -191,7 +191,7 @@ def test_an_address_in_use_is_an_error_and_the_next_one_works(temporary: Path) -
     ],
 )
 def test_addresses_are_host_and_port(text: str, address: tuple[str, int]) -> None:
-    assert parse_address(text) == address
+    assert parse_address(text, "listen") == address
 
 
 def test_the_package_names_what_is_public() -> None:

@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-from minibroker import __version__
+from minibroker import Broker, __version__
 from minibroker.cli import main
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataResponse
 from tests.broker.socket_client import TIMEOUT_S, SocketClient
@@ -192,8 +192,48 @@ def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 @pytest.mark.parametrize("address", ["nonsense", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:65536", ":-1"])
 def test_an_address_that_is_none_is_named(refused: Callable[..., str], address: str) -> None:
-    assert refused(listen=address) == f"{address!r} is not HOST:PORT"
-    assert refused("--advertise", address) == f"{address!r} is not HOST:PORT"
+    wanted = f"{address!r} is not HOST:PORT, with a port of 0 to 65535"
+    assert refused(listen=address) == f"listen: {wanted}"
+    assert refused("--advertise", address) == f"advertise: {wanted}"
+
+
+@pytest.mark.parametrize("address", [":9092", "0.0.0.0:9092", "[::]:9092", "host.test:0"])
+def test_an_address_that_leads_clients_nowhere_is_not_advertised(refused: Callable[..., str], address: str) -> None:
+    assert refused("--advertise", address) == (
+        f"advertise: {address!r} leads clients nowhere: they need a host and a port that is not 0"
+    )
+
+
+def test_a_topic_given_twice_is_refused(refused: Callable[..., str]) -> None:
+    assert refused("--topic", "orders", "--topic", "orders:3") == "topic 'orders' is given 2 times"
+
+
+def test_an_empty_data_directory_is_refused(refused: Callable[..., str]) -> None:
+    assert refused("--data-dir", "") == "--data-dir is empty"
+
+
+def test_a_data_directory_in_use_is_refused(refused: Callable[..., str], tmp_path: Path) -> None:
+    with Broker(data_dir=str(tmp_path / "logs")):
+        message = refused("--data-dir", str(tmp_path / "logs"))
+    assert message == f"{tmp_path}/logs is in use by another broker ({tmp_path}/logs/.lock is locked)"
+
+
+@pytest.mark.parametrize(
+    ("listeners", "reason"),
+    [
+        ("127.0.0.1:0", "'127.0.0.1:0' is not NAME://HOST:PORT"),
+        ("SSL://127.0.0.1:0", "'SSL://127.0.0.1:0' has no listener for clients that speaks PLAINTEXT"),
+    ],
+)
+def test_listeners_that_cannot_be_served_are_refused(tmp_path: Path, listeners: str, reason: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "minibroker", "serve", "--data-dir", str(tmp_path), "--set", f"listeners={listeners}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"minibroker: listeners: {reason}\n")
 
 
 def test_an_address_in_use_is_named(refused: Callable[..., str]) -> None:
@@ -220,7 +260,8 @@ def test_an_address_in_use_is_named(refused: Callable[..., str]) -> None:
     ],
 )
 def test_a_topic_that_cannot_be_is_named(refused: Callable[..., str], spec: str, word: str) -> None:
-    assert word in refused("--topic", spec)
+    message = refused("--topic", spec)
+    assert word in message
 
 
 @pytest.mark.parametrize(
@@ -253,8 +294,17 @@ def test_a_data_directory_that_cannot_be_is_named(refused: Callable[..., str], t
     assert refused("--data-dir", "data").startswith("data/minibroker-topics.json is not JSON")
 
 
+def test_a_ready_file_goes_when_the_broker_stops_and_an_old_one_before_it_starts(
+    refused: Callable[..., str], tmp_path: Path
+) -> None:
+    ready = tmp_path / "ready"
+    ready.write_text("127.0.0.1:1\n")
+    assert refused("--ready-file", str(ready), "--topic", "orders:0")
+    assert not ready.exists()
+
+
 def test_a_ready_file_that_cannot_be_written_is_named(refused: Callable[..., str]) -> None:
-    assert refused("--ready-file", "missing/ready") == "missing/ready: No such file or directory"
+    assert refused("--ready-file", "missing/ready").startswith("missing/ready")
 
 
 @pytest.mark.parametrize("arguments", [[], ["serve", "--no-such-option"], ["fly"], ["serve", "--topic"]])

@@ -48,7 +48,7 @@ def test_no_id_is_handed_out_twice_also_over_restarts(harness: Harness) -> None:
 
 def test_a_crash_hands_out_no_id_twice(harness: Harness) -> None:
     before = given(harness).producer_id
-    harness.state = harness._open()  # nothing was closed, as after kill -9
+    harness.crash()
     assert given(harness).producer_id > before
 
 
