@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 
 from minibroker.config import BrokerConfig, TopicConfig
+from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.metadata import MetadataResponsePartition
 from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_storage.checkpoints import read_partition_metadata, write_atomically
@@ -84,6 +85,13 @@ def topic_name_error(name: str) -> str | None:
             "ASCII alphanumerics, '.', '_' and '-'"
         )
     return None
+
+
+def leader_epoch_error(epoch: int) -> ErrorCode:
+    """What is wrong with the leader epoch that a client believes in (KIP-320); NONE also when it names none (-1)."""
+    if epoch == LEADER_EPOCH or epoch < 0:
+        return ErrorCode.NONE
+    return ErrorCode.UNKNOWN_LEADER_EPOCH if epoch > LEADER_EPOCH else ErrorCode.FENCED_LEADER_EPOCH
 
 
 class Partition:

@@ -18,7 +18,7 @@ from minibroker.call import Call, Parked
 from minibroker.clock import Timer
 from minibroker.error_mapping import MAPPED, error_code_of
 from minibroker.fetch_sessions import NO_SESSION, FetchContext, FetchSessionError, PartitionKey
-from minibroker.topics import LEADER_EPOCH
+from minibroker.topics import leader_epoch_error
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.fetch import (
     FetchableTopicResponse,
@@ -106,10 +106,9 @@ class _Reader:
         partition = topic.partition(wanted.partition) if topic is not None else None
         if partition is None:
             return _error(wanted.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        epoch = wanted.current_leader_epoch
-        if epoch != LEADER_EPOCH and epoch >= 0:
-            newer = epoch > LEADER_EPOCH
-            return _error(wanted.partition, ErrorCode.UNKNOWN_LEADER_EPOCH if newer else ErrorCode.FENCED_LEADER_EPOCH)
+        mistaken = leader_epoch_error(wanted.current_leader_epoch)
+        if mistaken:
+            return _error(wanted.partition, mistaken)
         try:
             log = partition.log
             found = log.read(

@@ -13,7 +13,7 @@ from typing import Final
 
 from minibroker.call import Call
 from minibroker.error_mapping import MAPPED, error_code_of
-from minibroker.topics import LEADER_EPOCH
+from minibroker.topics import LEADER_EPOCH, leader_epoch_error
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -62,12 +62,11 @@ def _answer(
     answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index, error_code=ErrorCode.NONE)
     topic = call.state.topics.get(topic_name)
     partition = topic.partition(wanted.partition_index) if topic is not None else None
-    epoch = wanted.current_leader_epoch
+    mistaken = leader_epoch_error(wanted.current_leader_epoch)
     if partition is None:
         answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    elif epoch != LEADER_EPOCH and epoch >= 0:
-        newer = epoch > LEADER_EPOCH
-        answer.error_code = ErrorCode.UNKNOWN_LEADER_EPOCH if newer else ErrorCode.FENCED_LEADER_EPOCH
+    elif mistaken:
+        answer.error_code = mistaken
     else:
         try:
             if call.api_version > 0:
