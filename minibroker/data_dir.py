@@ -1,4 +1,8 @@
-"""The lock that keeps a second broker off a data directory: Kafka's own `.lock` file."""
+"""The lock that keeps a second broker off a data directory.
+
+The file has the name of Kafka's. The lock is one of `flock`, which also holds between two brokers of one process; the
+JVM's is a POSIX record lock, which does not.
+"""
 
 import fcntl
 import os
