@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from minibroker import __version__
-from minibroker.config import BrokerConfig, ConfigError, parse_properties
+from minibroker.config import BrokerConfig, parse_properties
 
 _DEFAULT_LISTEN: Final = "127.0.0.1:9092"
 
@@ -20,7 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         return asyncio.run(_serve(options))
-    except (ConfigError, ValueError) as error:
+    except ValueError as error:
         return _fail(str(error))
     except OSError as error:
         return _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error))

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     # Names for the type checkers: a start loads no message that nobody has sent yet.
     from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest
 
-_CORRELATION_ID: Final = slice(4, 8)
+_KEY_AND_VERSION: Final = 4
+_PREFIX: Final = 8
+"""Where the bytes behind the correlation id begin."""
+
 _INT32: Final = struct.Struct(">i")
 _FIRST_FLEXIBLE: Final = 9
 _NO_TAGGED_FIELDS: Final = b"\0\0\0"
@@ -49,7 +52,7 @@ class ProduceMemo:
     def recall(self, frame: memoryview) -> bool:
         """Is `frame` the known request with other records? Then `request` holds them."""
         end = self._prefix_end
-        if not end or bytes(frame[8:end]) != self._prefix or bytes(frame[:4]) != self._start:
+        if not end or bytes(frame[_PREFIX:end]) != self._prefix or bytes(frame[:_KEY_AND_VERSION]) != self._start:
             return False
         try:
             if self.is_flexible:
@@ -89,8 +92,8 @@ class ProduceMemo:
             end = len(frame) - length - _INT32.size
             if end < 0 or _INT32.unpack_from(frame, end)[0] != length:
                 return
-        self._start = bytes(frame[: _CORRELATION_ID.start])
-        self._prefix = bytes(frame[_CORRELATION_ID.stop : end])
+        self._start = bytes(frame[:_KEY_AND_VERSION])
+        self._prefix = bytes(frame[_PREFIX:end])
         self._prefix_end = end
         self._data = data
         self.request = request

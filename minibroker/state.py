@@ -55,6 +55,5 @@ class BrokerState:
     def close(self) -> None:
         """Close all logs."""
         self.writes.commit()
-        self.topics.save()
         self.topics.close()
         self._lock.release()

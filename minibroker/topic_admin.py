@@ -1,6 +1,6 @@
 """The rules for creating topics and partitions, shared by CreateTopics, CreatePartitions and auto-creation."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from minibroker.config import ConfigError, TopicConfig
@@ -38,6 +38,28 @@ def refuse_duplicate(name: str, named: Mapping[str, int]) -> None:
         raise TopicError(ErrorCode.INVALID_REQUEST, f"Duplicate topic name: '{name}'.")
 
 
+def refuse_empty_replicas(replicas: Iterable[Sequence[int]]) -> None:
+    """Raise TopicError when a partition that is placed by hand has no broker."""
+    if not all(replicas):
+        raise TopicError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "The manual partition assignment includes an empty replica list."
+        )
+
+
+def refuse_too_many(partitions: int) -> None:
+    """Raise TopicError when one request asks for more new partitions than Kafka makes at once."""
+    if partitions > MAX_PARTITIONS:
+        raise TopicError(
+            ErrorCode.POLICY_VIOLATION,
+            f"Excessively large number of partitions per request: {partitions} is over {MAX_PARTITIONS}.",
+        )
+
+
+def disk_refusal(error: OSError) -> TopicError:
+    """The refusal that a client gets when the disk has refused."""
+    return TopicError(ErrorCode.KAFKA_STORAGE_ERROR, f"{error.filename}: {error.strerror}")
+
+
 def plan_topic(
     state: BrokerState,
     name: str,
@@ -68,11 +90,7 @@ def plan_topic(
         partitions = state.config.integer("num.partitions")
     if partitions <= 0:
         raise TopicError(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
-    if partitions > MAX_PARTITIONS:
-        raise TopicError(
-            ErrorCode.POLICY_VIOLATION,
-            f"Excessively large number of partitions per request: {partitions} is over {MAX_PARTITIONS}.",
-        )
+    refuse_too_many(partitions)
     return TopicPlan(name, partitions, _topic_config(state, configs or {}))
 
 
@@ -86,7 +104,7 @@ def create_topics(state: BrokerState, plans: list[TopicPlan]) -> list[Topic]:
     try:
         return state.topics.create(plans)
     except OSError as error:
-        raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, f"{error.filename}: {error.strerror}") from error
+        raise disk_refusal(error) from error
 
 
 def _topic_config(state: BrokerState, configs: Mapping[str, str | None]) -> TopicConfig:

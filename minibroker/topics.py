@@ -134,6 +134,7 @@ class Topic:
         self.name = name
         self.id = topic_id
         self.partitions: list[Partition] = []
+        self._described: list[MetadataResponsePartition] = []
         self.configure(config)
 
     def configure(self, config: TopicConfig) -> None:
@@ -159,10 +160,9 @@ class Topic:
 
     def describe(self, node_id: int) -> list[MetadataResponsePartition]:
         """The partitions as Metadata tells them; built once per change, since clients ask again and again."""
-        known = self._described
-        if known is None or len(known) != len(self.partitions):
+        if len(self._described) != len(self.partitions):
             nodes = [node_id]
-            known = self._described = [
+            self._described = [
                 MetadataResponsePartition(
                     error_code=0,
                     partition_index=index,
@@ -174,9 +174,7 @@ class Topic:
                 )
                 for index in range(len(self.partitions))
             ]
-        return known
-
-    _described: list[MetadataResponsePartition] | None = None
+        return self._described
 
 
 class Topics:

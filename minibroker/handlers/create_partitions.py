@@ -7,7 +7,7 @@ partitions are ready when the answer leaves.
 from collections import Counter
 
 from minibroker.call import Call
-from minibroker.topic_admin import MAX_PARTITIONS, TopicError, refuse_duplicate
+from minibroker.topic_admin import TopicError, disk_refusal, refuse_duplicate, refuse_empty_replicas, refuse_too_many
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -46,23 +46,16 @@ def _grow(wanted: CreatePartitionsTopic, call: Call, *, validate_only: bool) -> 
             f"The topic {topic.name} currently has {current} partition(s); {wanted.count} would not be an increase.",
         )
     added = wanted.count - current
-    if added > MAX_PARTITIONS:
-        raise TopicError(
-            ErrorCode.POLICY_VIOLATION,
-            f"Excessively large number of partitions per request: {added} is over {MAX_PARTITIONS}.",
-        )
+    refuse_too_many(added)
     if wanted.assignments is not None and len(wanted.assignments) != added:
         raise TopicError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"{added} partition(s) would be added, but {len(wanted.assignments)} assignment(s) were given.",
         )
-    if not all(assignment.broker_ids for assignment in wanted.assignments or ()):
-        raise TopicError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "The manual partition assignment includes an empty replica list."
-        )
+    refuse_empty_replicas(assignment.broker_ids for assignment in wanted.assignments or ())
     if validate_only:
         return
     try:
         call.state.topics.add_partitions(topic, wanted.count)
     except OSError as error:
-        raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, f"{error.filename}: {error.strerror}") from error
+        raise disk_refusal(error) from error

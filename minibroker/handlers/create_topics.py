@@ -10,7 +10,15 @@ from collections import Counter
 from typing import Final
 
 from minibroker.call import Call
-from minibroker.topic_admin import DEFAULT, TopicError, TopicPlan, create_topics, plan_topic, refuse_duplicate
+from minibroker.topic_admin import (
+    DEFAULT,
+    TopicError,
+    TopicPlan,
+    create_topics,
+    plan_topic,
+    refuse_duplicate,
+    refuse_empty_replicas,
+)
 from minibroker.topics import Topic
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_topics import (
@@ -57,10 +65,7 @@ def _plan(wanted: CreatableTopic, call: Call) -> TopicPlan:
                 ErrorCode.INVALID_REQUEST,
                 "Replicas are assigned by hand, so numPartitions and replicationFactor must be -1.",
             )
-        if not all(assignment.broker_ids for assignment in wanted.assignments):
-            raise TopicError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT, "The manual partition assignment includes an empty replica list."
-            )
+        refuse_empty_replicas(assignment.broker_ids for assignment in wanted.assignments)
         partitions = len(wanted.assignments)
         if {a.partition_index for a in wanted.assignments} != set(range(partitions)):
             raise TopicError(

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final
 
 from minibroker.call import Call
+from minibroker.topic_admin import disk_refusal
 from minibroker.topics import Topic
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_topics import (
@@ -65,8 +66,10 @@ def _remove(topic: Topic, call: Call) -> DeletableTopicResult:
         for directory in call.state.topics.delete(topic):
             call.state.background(partial(purge, directory))
     except OSError as error:
-        code, reason = ErrorCode.KAFKA_STORAGE_ERROR, f"{error.filename}: {error.strerror}"
-        return DeletableTopicResult(name=topic.name, topic_id=topic.id, error_code=code, error_message=reason)
+        refusal = disk_refusal(error)
+        return DeletableTopicResult(
+            name=topic.name, topic_id=topic.id, error_code=refusal.code, error_message=str(refusal)
+        )
     return DeletableTopicResult(name=topic.name, topic_id=topic.id, error_code=ErrorCode.NONE)
 
 

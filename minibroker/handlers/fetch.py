@@ -83,7 +83,7 @@ class _Reader:
             data = self._read_partition(key[0], wanted, left)
             results[key] = data
             records = data.records
-            if records is not _NOTHING and isinstance(records, LogSlice):
+            if isinstance(records, LogSlice):
                 self.size += records.size
                 left = max(0, left - records.size)
             if data.error_code not in _NO_FAILURE:
@@ -115,7 +115,6 @@ class _Reader:
                 wanted.fetch_offset,
                 min(wanted.partition_max_bytes, left),
                 min_one_batch=self.size == 0,
-                end_offset=log.high_watermark,
             )
             old_client = found.size > 0 and self._call.api_version < _FIRST_WITH_ZSTD
             data = _without_zstd(found) if old_client else found
@@ -169,7 +168,7 @@ class _ParkedFetch(Parked):
         self._logs = tuple(reader.logs)
         for log in self._logs:
             log.add_append_listener(self._on_append)
-        self._timer: Timer | None = call.state.clock.call_later(request.max_wait_ms, self._finish)
+        self._timer: Timer | None = call.state.clock.call_later(request.max_wait_ms, self._on_timeout)
 
     def cancel(self) -> None:
         """The client has gone."""
@@ -189,19 +188,19 @@ class _ParkedFetch(Parked):
         self._woken = False
         if self._timer is None:
             return
-        if self._min_bytes > 1:
-            self._reader.read()
-            if (
-                self._reader.size < self._min_bytes
-                and not self._reader.failed
-                and len(self._reader.logs) == len(self._logs)
-            ):
-                return
-        self._finish()
+        reader = self._reader
+        results = self._read()
+        if reader.size >= self._min_bytes or reader.failed or len(reader.logs) != len(self._logs):
+            self._answer(results)
 
-    def _finish(self) -> None:
-        if self._timer is None:
-            return
+    def _on_timeout(self) -> None:
+        if self._timer is not None:
+            self._answer(self._read())
+
+    def _read(self) -> dict[PartitionKey, PartitionData]:
+        self._call.state.writes.commit()  # as before any request but Produce: what is staged can be read
+        return self._reader.read()
+
+    def _answer(self, results: dict[PartitionKey, PartitionData]) -> None:
         self.cancel()
-        self._call.state.writes.commit()
-        self.deliver(self._reader.response(self._reader.read()))
+        self.deliver(self._reader.response(results))

@@ -67,14 +67,10 @@ class OffsetIndex(IndexFile):
         if position >= self.last_position:
             return self.last_position
         fd, size = self.file.fd(), self.ENTRY.size
-        low, high = 0, self.entries
-        while low < high:
-            middle = (low + high) // 2
-            if int.from_bytes(os.pread(fd, 4, middle * size + 4), "big") <= position:
-                low = middle + 1
-            else:
-                high = middle
-        return self.entry(low - 1).position if low else 0
+        slots = bisect_right(
+            range(self.entries), position, key=lambda slot: int.from_bytes(os.pread(fd, 4, slot * size + 4), "big")
+        )
+        return self.entry(slots - 1).position if slots else 0
 
     def entry(self, slot: int) -> OffsetPosition:
         """The written entry in `slot`. `IndexError` outside 0..`entries` - 1."""
