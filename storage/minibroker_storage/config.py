@@ -5,21 +5,38 @@ from typing import Final
 
 MIN_SEGMENT_BYTES: Final = 14
 MIN_SEGMENT_INDEX_BYTES: Final = 4
+UNLIMITED: Final = -1
+"""`retention_ms` and `retention_bytes`: for ever, however much."""
 _INT32_MAX: Final = 2**31 - 1
+_INT64_MAX: Final = 2**63 - 1
+_DAY_MS: Final = 24 * 60 * 60 * 1000
 
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
     """Kafka's topic configuration of the same names (dots for underscores), with Kafka 3.9's defaults.
 
-    `producer_id_expiration_ms` is the broker's `producer.id.expiration.ms`. `ValueError` for values that Kafka refuses.
+    `compact` and `delete` are the words of `cleanup.policy`; `producer_id_expiration_ms` is the broker's
+    `producer.id.expiration.ms`. `ValueError` for values that Kafka refuses.
     """
 
     segment_bytes: int = 1 << 30
-    segment_ms: int = 7 * 24 * 60 * 60 * 1000
+    segment_ms: int = 7 * _DAY_MS
+    segment_jitter_ms: int = 0
     index_interval_bytes: int = 4096
     segment_index_bytes: int = 10 * 1024 * 1024
-    producer_id_expiration_ms: int = 24 * 60 * 60 * 1000
+    retention_ms: int = 7 * _DAY_MS
+    retention_bytes: int = UNLIMITED
+    compact: bool = False
+    delete: bool = True
+    delete_retention_ms: int = _DAY_MS
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = _INT64_MAX
+    flush_messages: int = _INT64_MAX
+    flush_ms: int = _INT64_MAX
+    max_message_bytes: int = 1_048_588
+    producer_id_expiration_ms: int = _DAY_MS
 
     def __post_init__(self) -> None:
         if not MIN_SEGMENT_BYTES <= self.segment_bytes <= _INT32_MAX:
@@ -32,5 +49,13 @@ class LogConfig:
             raise ValueError(
                 f"segment.index.bytes: {self.segment_index_bytes} is outside {MIN_SEGMENT_INDEX_BYTES}..{_INT32_MAX}"
             )
+        if not 0 <= self.min_cleanable_dirty_ratio <= 1:
+            raise ValueError(f"min.cleanable.dirty.ratio: {self.min_cleanable_dirty_ratio} is outside 0..1")
+        for name in ("segment_jitter_ms", "delete_retention_ms", "min_compaction_lag_ms", "flush_ms"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name.replace('_', '.')}: {getattr(self, name)} is negative")
+        for name in ("max_compaction_lag_ms", "flush_messages"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name.replace('_', '.')}: {getattr(self, name)} is less than 1")
         if self.producer_id_expiration_ms < 1:
             raise ValueError(f"producer.id.expiration.ms: {self.producer_id_expiration_ms} is less than 1")
