@@ -9,8 +9,9 @@ PYTHONS := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11)
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet install
 LOCKED := $(PIP) --require-hashes
 
-# In this order: each file is resolved under the pins of those before it, so that all fit into one environment.
-LOCKS := core build test lint bench docs lock
+# In this order: each file is resolved under the pins of those before it, so that all fit into one environment; but
+# old-client has a folder of its own, since it holds an older kafka-python.
+LOCKS := core build test lint bench docs lock old-client
 
 # Scripts in a virtual environment name its path, so a copied or moved checkout must make its own.
 MADE := $(VENV)/.made$(subst /,-,$(subst $() ,_,$(CURDIR)))
@@ -21,12 +22,12 @@ export PYRIGHT_PYTHON_GLOBAL_NODE := 0
 unexport PYRIGHT_PYTHON_FORCE_VERSION PYRIGHT_PYTHON_PYLANCE_VERSION PYRIGHT_PYTHON_NODE_VERSION
 
 .NOTPARALLEL:
-.PHONY: help setup serve test lint format bench docs lock clean
+.PHONY: help setup serve test torture lint format bench docs lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(VENV)/.dev ## Install into .venv what serve, test, lint, format and bench need
+setup: $(VENV)/.dev ## Install into .venv what serve, test, torture, lint, format and bench need
 	@echo "setup: $(VENV) is ready"
 
 serve: $(VENV)/.core ## Run the broker on 127.0.0.1:9092 (ARGS: options of `minibroker serve`)
@@ -36,6 +37,9 @@ test: $(VENV)/.dev ## Run lint, then every test (ARGS: options of pytest)
 	@lint=0; $(MAKE) --no-print-directory lint || lint=$$?; \
 	echo "== pytest"; $(VENV)/bin/pytest $(ARGS) || exit; \
 	[ $$lint = 0 ] || { echo "The tests passed, but lint failed: see above." >&2; exit 1; }
+
+torture: $(VENV)/.dev ## Kill the broker 500 times under load and look what is left (ARGS=--help lists what can be chosen)
+	@$(VENV)/bin/python -m tests.torture $(ARGS)
 
 lint: $(VENV)/.dev ## Run ruff, mypy, pyright and import-linter; report all that fail
 	@failed=; \
@@ -63,6 +67,7 @@ docs: $(VENV)/.docs ## Build the documentation site into build/site; a broken li
 lock: $(VENV)/.lock ## Resolve requirements/*.txt again from pyproject.toml (ARGS=--upgrade takes newer versions)
 	@set -e; constraints=; for name in $(LOCKS); do \
 	  if [ $$name = core ]; then extra=; else extra="--extra $$name"; fi; \
+	  if [ $$name = old-client ]; then constraints="--constraint requirements/core.txt"; fi; \
 	  $(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	    --no-python-downloads --system-certs --custom-compile-command "make lock" $$extra $$constraints $(ARGS) \
 	    --output-file requirements/$$name.txt pyproject.toml; \
@@ -91,9 +96,10 @@ $(VENV)/.core: $(MADE) requirements/core.txt requirements/build.txt pyproject.to
 	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.core requirements/test.txt requirements/lint.txt requirements/bench.txt
+$(VENV)/.dev: $(VENV)/.core requirements/test.txt requirements/lint.txt requirements/bench.txt requirements/old-client.txt
 	@echo "setup: what tests, lint and benchmarks need" >&2
 	@$(LOCKED) -r requirements/test.txt -r requirements/lint.txt -r requirements/bench.txt
+	@rm -rf $(VENV)/old-client && $(LOCKED) --target $(VENV)/old-client -r requirements/old-client.txt
 	@touch $@
 
 $(VENV)/.docs: $(MADE) requirements/docs.txt

@@ -45,10 +45,10 @@ def start(
     )
 
 
-def end(child: Child, grace: float = 8.0) -> None:
-    """SIGTERM to the child's group, and SIGKILL if it is still there after `grace` seconds. Returns when it is gone."""
+def end(child: Child, grace: float = 8.0, number: signal.Signals = signal.SIGTERM) -> None:
+    """A signal to the child's group, SIGKILL if it is still there after `grace` seconds. Returns when it is gone."""
     if child.poll() is None:
-        _signal_group(child, signal.SIGTERM)
+        _signal_group(child, number)
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(grace)
     if child.poll() is None:

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -73,6 +73,10 @@ class Scale:
     idle_seconds: float
     idle_pings: int
     endurance_bytes: int
+    log_bytes: int
+    """The long log of the restart and the look-ups."""
+    look_ups: int
+    compacted_bytes: int
     warm_ups: int
     """How often the warm-up is repeated; once is some hundred MB and ten thousand requests."""
     connections: int = 1_000
@@ -93,6 +97,9 @@ QUICK = Scale(
     idle_seconds=2.0,
     idle_pings=2_000,
     endurance_bytes=500_000_000,
+    log_bytes=500_000_000,
+    look_ups=1_000,
+    compacted_bytes=32_000_000,
     warm_ups=1,
 )
 STANDARD = Scale(
@@ -108,6 +115,9 @@ STANDARD = Scale(
     idle_seconds=5.0,
     idle_pings=4_000,
     endurance_bytes=2_000_000_000,
+    log_bytes=2_000_000_000,
+    look_ups=3_000,
+    compacted_bytes=64_000_000,
     warm_ups=4,
 )
 
@@ -145,13 +155,13 @@ class Bench:
         self.busy = max(self.busy, numbers.get("busy", 0.0))
         return numbers
 
-    def topic(self, partitions: int = 1) -> str:
+    def topic(self, partitions: int = 1, configs: Mapping[str, str] | None = None) -> str:
         """A new topic with a leader for each partition; it is deleted when the measure ends."""
         name = f"bench-{self.number}-{len(self._topics)}"
         with Connection(self.peer.address) as connection:
             if CREATE_TOPICS in connection.api_keys():
-                connection.create_topics([name], partitions)
-            elif partitions > _MOCK_PARTITIONS:
+                connection.create_topics([name], partitions, configs)
+            elif partitions > _MOCK_PARTITIONS or configs:
                 raise UnsupportedError("it cannot create topics")
             connection.await_partitions([name], partitions)
         self._topics.append(name)

@@ -4,20 +4,22 @@ import importlib.metadata
 import importlib.util
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import psutil
 
-from benchmarks import children, kafka_jars
+from benchmarks import children
 from benchmarks.meter import Meter
 from benchmarks.wire import Connection, WireError
+from tests.kafka import jars
 
 _START_TIMEOUT = 60.0
 _RETRY_SECONDS = 0.001
@@ -112,14 +114,41 @@ class Peer(ABC):
         """Spawns the broker and returns when it has answered Metadata with itself in it. Raises PeerError."""
         try:
             self.prepare()
-            with (self.dir / "output.log").open("wb") as output:
-                begin = time.perf_counter()
-                self._child = children.start(self.command(), output, env=self.environment())
-            self._await_metadata()
+            begin = self._spawn()
         except BaseException:
             self.stop()
             raise
         self.started_ms = (time.perf_counter() - begin) * 1000
+
+    def restart(self, number: signal.Signals, is_served: Callable[[Connection], bool]) -> float:
+        """Ends the broker by a signal and starts it on its files again, under the same address.
+
+        Milliseconds from just before the spawn until `is_served` says that a client gets what it asks for.
+        """
+        assert self._child is not None
+        children.end(self._child, grace=120, number=number)
+        begin = self._spawn()
+        deadline = time.monotonic() + _START_TIMEOUT
+        while not self._serves(is_served):
+            if time.monotonic() > deadline:
+                raise PeerError(f"{self.name} did not serve within {_START_TIMEOUT:.0f} s:\n{self.output()}")
+            time.sleep(_RETRY_SECONDS)
+        return (time.perf_counter() - begin) * 1000
+
+    def _serves(self, is_served: Callable[[Connection], bool]) -> bool:
+        try:
+            with Connection(self.address, timeout=_START_TIMEOUT) as connection:
+                return is_served(connection)
+        except (OSError, WireError):
+            return False
+
+    def _spawn(self) -> float:
+        """Starts the process; returns when it answers Metadata, with the moment before the spawn."""
+        with (self.dir / "output.log").open("ab") as output:
+            begin = time.perf_counter()
+            self._child = children.start(self.command(), output, env=self.environment())
+        self._await_metadata()
+        return begin
 
     def _await_metadata(self) -> None:
         deadline = time.monotonic() + _START_TIMEOUT
@@ -230,19 +259,19 @@ def available(names: list[str], kafka_libs: str | None) -> tuple[list[type[Peer]
     for name in names:
         try:
             if name == KafkaPeer.name:
-                KafkaPeer.libs = kafka_jars.find(kafka_libs)
+                KafkaPeer.libs = jars.find(kafka_libs)
             elif name == MinibrokerPeer.name and not (children.ROOT / "minibroker" / "__main__.py").exists():
                 missing[name] = "this checkout has no minibroker/__main__.py"
                 continue
             found.append(PEERS[name])
-        except kafka_jars.NoJarsError as reason:
+        except jars.NoJarsError as reason:
             missing[name] = str(reason)
     return found, missing
 
 
 def versions() -> dict[str, str]:
     """What was measured with what, for the record."""
-    found = {"python": sys.version.split()[0], "kafka": kafka_jars.VERSION}
+    found = {"python": sys.version.split()[0], "kafka": jars.VERSION}
     for package in ("minibroker", "confluent-kafka", "psutil"):
         try:
             found[package] = importlib.metadata.version(package)

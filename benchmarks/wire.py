@@ -9,7 +9,7 @@ big-endian.
 import socket
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -95,7 +95,7 @@ def request(api_key: int, version: int, body: bytes, correlation_id: int = 0) ->
 # Record batches
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
     zigzag = value << 1  # only lengths and deltas that are not negative occur here
     out = bytearray()
     while zigzag > 0x7F:
@@ -112,12 +112,12 @@ def record_batch(value_size: int, batch_bytes: int = 0) -> tuple[bytes, int]:
     broker that checks them all accepts them.
     """
     value = (b"0123456789abcdef" * (value_size // 16 + 1))[:value_size]
-    tail = b"\x01" + _varint(value_size) + value + b"\x00"  # null key (zigzag -1), the value, no headers
+    tail = b"\x01" + varint(value_size) + value + b"\x00"  # null key (zigzag -1), the value, no headers
     records = bytearray()
     count = 0
     while True:
-        body = b"\x00\x00" + _varint(count) + tail
-        record = _varint(len(body)) + body
+        body = b"\x00\x00" + varint(count) + tail
+        record = varint(len(body)) + body
         if count and BATCH_HEADER_SIZE + len(records) + len(record) > batch_bytes:
             break
         records += record
@@ -334,11 +334,13 @@ class Connection:
                 raise WireError(f"{led} of {partitions} partitions have a leader after {timeout:.0f} s")
             time.sleep(0.005)
 
-    def create_topics(self, topics: Sequence[str], partitions: int) -> None:
+    def create_topics(self, topics: Sequence[str], partitions: int, configs: Mapping[str, str] | None = None) -> None:
         """CreateTopics v2 with replication factor 1. Raises WireError if one topic is refused."""
         body = struct.pack(">i", len(topics))
+        overrides = configs or {}
         for topic in topics:
-            body += string(topic) + struct.pack(">ihii", partitions, 1, 0, 0)
+            body += string(topic) + struct.pack(">ihii", partitions, 1, 0, len(overrides))
+            body += b"".join(string(name) + string(value) for name, value in overrides.items())
         reader = self.exchange(CREATE_TOPICS, 2, body + struct.pack(">ib", 60_000, 0))
         reader.int32()  # throttle time
         for _ in range(reader.count()):

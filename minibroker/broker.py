@@ -103,7 +103,7 @@ class Broker:
         """Stop; connections are closed, logs are closed, a temporary directory is removed."""
         server, self._server = self._server, None
         if server is not None:
-            await server.stop()
+            await server.stop(keep=not self._temporary)
         if self._temporary and self._data_dir is not None:
             import shutil  # noqa: PLC0415 - needed at the end only
 

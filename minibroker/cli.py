@@ -1,4 +1,4 @@
-"""The command line: `minibroker serve`."""
+"""The command line: `minibroker serve` and `minibroker dump`."""
 
 import argparse
 import asyncio
@@ -6,11 +6,12 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from minibroker import __version__
 from minibroker.config import BrokerConfig, parse_properties
+from minibroker.dump_command import add_parser as add_dump_parser
 
 _DEFAULT_LISTEN: Final = "127.0.0.1:9092"
 
@@ -18,8 +19,9 @@ _DEFAULT_LISTEN: Final = "127.0.0.1:9092"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     options = _parser().parse_args(arguments)
+    run: Callable[[argparse.Namespace], int] = options.run
     try:
-        return asyncio.run(_serve(options))
+        return run(options)
     except ValueError as error:
         return _fail(str(error))
     except OSError as error:
@@ -46,6 +48,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     option("--topic", action="append", default=[], metavar="NAME[:PARTITIONS[:KEY=VALUE,...]]", help="unless it exists")
     option("--ready-file", metavar="PATH", help="write the bootstrap address there once clients can connect")
+    serve.set_defaults(run=lambda options: asyncio.run(_serve(options)))
+    add_dump_parser(commands)
     return parser
 
 

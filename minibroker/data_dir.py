@@ -1,38 +1,174 @@
-"""The lock that keeps a second broker off a data directory.
+"""The data directory as a whole: who holds it, whose it is, and how the last run ended.
 
-The file has the name of Kafka's. The lock is one of `flock`, which also holds between two brokers of one process; the
-JVM's is a POSIX record lock, which does not.
+Three small files, all with Kafka's names:
+
+- `.lock` keeps a second broker off. The lock is one of `flock`, which also holds between two brokers of one process;
+  the JVM's is a POSIX record lock, which does not. Kafka leaves the file empty; here it holds what names the machine's
+  present run, so that the next start can tell a killed process, whose writes the machine still has, from a crash of
+  the machine.
+- `meta.properties` tells which cluster and which node the directory belongs to.
+- `.kafka_cleanshutdown` says that every log was closed well. It is there between two runs only.
 """
 
 import fcntl
 import os
+import sys
 from typing import Final
 
+from minibroker.properties import parse_properties
+from minibroker_storage.checkpoints import new_uuid, read_file, uuid_text, write_atomically
+from minibroker_storage.recovery import LastStop
+
 LOCK_FILE: Final = ".lock"
+META_PROPERTIES: Final = "meta.properties"
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+DEFAULT_NODE_ID: Final = 1
+
+_CLEAN_SHUTDOWN_TEXT: Final = b'{"version":0,"brokerEpoch":-1}'
+_META_VERSION: Final = 1
+_UNRECOVERED: Final = "unrecovered"
+_MAX_LOCK_TEXT: Final = 256
 
 
 class DataDirInUseError(OSError):
     """Another broker, in this process or another one, uses the directory; two would overwrite each other's records."""
 
 
-class DataDirLock:
-    """Holds the directory, which is made if need be, until `release` or the end of the process.
+class MetaPropertiesError(ValueError):
+    """`meta.properties` is damaged or belongs to another node; the message names it and says why."""
 
-    DataDirInUseError when someone else holds it, OSError when it cannot be made or written.
+
+class DataDir:
+    """A data directory, made if need be, held until `release` or the end of the process.
+
+    DataDirInUseError when someone else holds it, OSError when it cannot be made or written, MetaPropertiesError.
+
+    Args:
+        path: where it is.
+        node_id: the configured one, -1 for none: then what the directory says counts, else 1.
+
+    Attributes:
+        cluster_id: of the cluster that the directory belongs to, new for a new directory.
+        last_stop: how the last run ended, for the logs that this run has not opened yet.
     """
 
-    def __init__(self, data_dir: str) -> None:
-        os.makedirs(data_dir, exist_ok=True)
-        path = os.path.join(data_dir, LOCK_FILE)
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    def __init__(self, path: str, node_id: int = -1) -> None:
+        os.makedirs(path, exist_ok=True)
+        self.path = path
+        self._fd = _lock(path)
         try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(self._fd)
-            raise DataDirInUseError(f"{data_dir} is in use by another broker ({path} is locked)") from None
+            self.cluster_id, self.node_id = _identity(path, node_id)
+            self.last_stop = self._read_last_stop()
+        except BaseException:
+            self.release()
+            raise
+
+    def take_over(self) -> None:
+        """Note that a broker is at work here: if it does not stop cleanly, the next one will see that. OSError."""
+        marker = f"{self.path}/{CLEAN_SHUTDOWN}"
+        if os.path.exists(marker):
+            os.unlink(marker)
+        # The note outlives this run: who is killed before it has opened a log leaves the log as the crash left it.
+        self._write_lock(_UNRECOVERED if self.last_stop is LastStop.CRASHED else "")
+
+    def note_recovered(self) -> None:
+        """Every log there is has been opened, so none needs to be judged by the run before this one any more."""
+        if self.last_stop is LastStop.CRASHED:
+            self._write_lock("")
+        self.last_stop = LastStop.CLEAN
+
+    def mark_clean(self) -> None:
+        """All logs are closed and on disk: say so, unless some are still as an unclean stop has left them. OSError."""
+        if self.last_stop is LastStop.CLEAN:
+            write_atomically(f"{self.path}/{CLEAN_SHUTDOWN}", _CLEAN_SHUTDOWN_TEXT, sync=True)
 
     def release(self) -> None:
         """Let others in; releasing twice does nothing."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+    def _read_last_stop(self) -> LastStop:
+        if os.path.exists(f"{self.path}/{CLEAN_SHUTDOWN}") or not _holds_directories(self.path):
+            return LastStop.CLEAN
+        noted = os.pread(self._fd, _MAX_LOCK_TEXT, 0).decode(errors="replace").split()
+        return LastStop.KILLED if noted and noted == [_boot_id()] else LastStop.CRASHED
+
+    def _write_lock(self, note: str) -> None:
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, f"{_boot_id() or ''}\n{note}".encode(), 0)
+
+
+def _lock(directory: str) -> int:
+    path = os.path.join(directory, LOCK_FILE)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        raise DataDirInUseError(f"{directory} is in use by another broker ({path} is locked)") from None
+    return fd
+
+
+def _holds_directories(path: str) -> bool:
+    """Can there be any log?"""
+    with os.scandir(path) as entries:
+        return any(entry.is_dir() for entry in entries)
+
+
+def _boot_id() -> str | None:
+    """What names the machine's present run; None where nothing does."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return _sysctl(b"kern.bootsessionuuid") if sys.platform == "darwin" else None
+
+
+def _sysctl(name: bytes) -> str | None:
+    import ctypes  # noqa: PLC0415 - macOS only
+
+    text = ctypes.create_string_buffer(_MAX_LOCK_TEXT)
+    size = ctypes.c_size_t(_MAX_LOCK_TEXT)
+    failed = ctypes.CDLL(None).sysctlbyname(name, text, ctypes.byref(size), None, ctypes.c_size_t(0))
+    return None if failed else text.value.decode(errors="replace").strip() or None
+
+
+def _identity(directory: str, configured: int) -> tuple[str, int]:
+    """The cluster and the node that the directory belongs to; what it does not say yet is written down.
+
+    Kafka's `MetaProperties`: version 1 has `node.id`; version 0, of a broker with ZooKeeper, has `broker.id`, and both
+    it and the cluster's id may be missing.
+    """
+    path = os.path.join(directory, META_PROPERTIES)
+    try:
+        found = parse_properties(read_file(path).decode("latin-1"))
+    except FileNotFoundError:
+        found = {}
+    except ValueError as error:
+        raise MetaPropertiesError(f"{path}: {error}") from None
+    version = found.get("version", "0")
+    if version not in {"0", str(_META_VERSION)}:
+        raise MetaPropertiesError(f"{path}: unknown version {version!r}")
+    key = "node.id" if version != "0" else "broker.id"
+    text, cluster_id = found.get(key), found.get("cluster.id")
+    if version != "0" and (text is None or cluster_id is None):
+        raise MetaPropertiesError(f"{path}: {key if text is None else 'cluster.id'} is missing")
+    if text is not None and not (text.isascii() and text.isdigit()):
+        raise MetaPropertiesError(f"{path}: {key} is no number: {text!r}")
+    if text is not None and configured not in {-1, int(text)}:
+        raise MetaPropertiesError(
+            f"{path} belongs to node {text}, but node.id is configured as {configured}: "
+            "set it to that number, or give the broker a directory of its own"
+        )
+    if text is not None and cluster_id is not None:
+        return cluster_id, int(text)
+    node_id = int(text) if text is not None else configured if configured >= 0 else DEFAULT_NODE_ID
+    cluster_id = cluster_id or uuid_text(new_uuid())
+    _write_identity(path, cluster_id, node_id, found.get("directory.id") or uuid_text(new_uuid()))
+    return cluster_id, node_id
+
+
+def _write_identity(path: str, cluster_id: str, node_id: int, directory_id: str) -> None:
+    lines = f"version={_META_VERSION}\ncluster.id={cluster_id}\nnode.id={node_id}\ndirectory.id={directory_id}\n"
+    write_atomically(path, lines.encode())

@@ -30,12 +30,13 @@ class Route(NamedTuple):
 
 ROUTES: Final = (
     Route(ApiKey.PRODUCE, 0, 9, "produce", "Produce"),
-    Route(ApiKey.FETCH, 4, 12, "fetch", "Fetch"),
+    Route(ApiKey.FETCH, 0, 12, "fetch", "Fetch"),
     Route(ApiKey.LIST_OFFSETS, 0, 7, "list_offsets", "ListOffsets"),
     Route(ApiKey.METADATA, 0, 12, "metadata", "Metadata"),
     Route(ApiKey.API_VERSIONS, 0, 4, "api_versions", "ApiVersions"),
     Route(ApiKey.CREATE_TOPICS, 0, 7, "create_topics", "CreateTopics"),
     Route(ApiKey.DELETE_TOPICS, 0, 6, "delete_topics", "DeleteTopics"),
+    Route(ApiKey.DELETE_RECORDS, 0, 2, "delete_records", "DeleteRecords"),
     Route(ApiKey.INIT_PRODUCER_ID, 0, 4, "init_producer_id", "InitProducerId"),
     Route(ApiKey.CREATE_PARTITIONS, 0, 3, "create_partitions", "CreatePartitions"),
 )
@@ -129,22 +130,23 @@ def accept(
     response = served.handle(request, call)
     if memo is not None:
         memo.forget_records()
-    if response is None:
-        return None
     flexible_header = served.has_flexible_response_header(version)
-    if isinstance(response, Parked):
-        return Waiting(response, Answer(None, version, header.correlation_id, flexible_header))
-    return Answer(response, version, header.correlation_id, flexible_header)
+    return _outcome(response, version, header.correlation_id, flexible_header=flexible_header)
 
 
-def _accept_repeated(frame: memoryview, memo: ProduceMemo) -> Answer | None:
+def _accept_repeated(frame: memoryview, memo: ProduceMemo) -> Answer | Waiting | None:
     served = _ENDPOINTS[ApiKey.PRODUCE]
-    version = memo.call.api_version
     response = served.handle(memo.request, memo.call)
     memo.forget_records()
+    return _outcome(response, memo.call.api_version, correlation_id_of(frame), flexible_header=memo.is_flexible)
+
+
+def _outcome(response: Any, version: int, correlation_id: int, *, flexible_header: bool) -> Answer | Waiting | None:
     if response is None:
         return None
-    return Answer(response, version, correlation_id_of(frame), memo.is_flexible)
+    if isinstance(response, Parked):
+        return Waiting(response, Answer(None, version, correlation_id, flexible_header))
+    return Answer(response, version, correlation_id, flexible_header)
 
 
 def encode_answers(answers: list[Answer]) -> tuple[bytearray, Splices]:

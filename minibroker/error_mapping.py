@@ -7,6 +7,7 @@ from minibroker_protocol.errors import (
     CorruptRecordError,
     DecodeError,
     InvalidRecordError,
+    InvalidTimestampError,
     UnsupportedCodecError,
     UnsupportedMagicError,
 )
@@ -23,6 +24,7 @@ _CODES: Final[tuple[tuple[type[Exception], ErrorCode], ...]] = (
     # The first match counts, so the narrow ones come first.
     (CorruptRecordError, ErrorCode.CORRUPT_MESSAGE),
     (InvalidRecordError, ErrorCode.INVALID_RECORD),
+    (InvalidTimestampError, ErrorCode.INVALID_TIMESTAMP),
     (UnsupportedMagicError, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT),
     (UnsupportedCodecError, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
     (DecodeError, ErrorCode.CORRUPT_MESSAGE),

@@ -1,9 +1,11 @@
 """The listening side: a socket, the connections that come in, and an orderly end."""
 
 import asyncio
+import logging
 import os
 import resource
-from typing import Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.clock import Clock, SystemClock
 from minibroker.config import BrokerConfig
@@ -11,6 +13,11 @@ from minibroker.connection import Connection, ConnectionSet
 from minibroker.state import BrokerState
 from minibroker_protocol.frame import BufferPool
 
+if TYPE_CHECKING:
+    # Most brokers compact nothing.
+    from minibroker_storage.cleaner import CleaningPlan, CleaningResult
+
+_logger = logging.getLogger(__name__)
 _BACKLOG: Final = 1024
 _WANTED_FILES: Final = 65_536
 _LEAST_LOG_FILES: Final = 64
@@ -38,12 +45,14 @@ class Server:
         self._pool = BufferPool()
         self._connections = ConnectionSet()
         self._listener: asyncio.Server | None = None
+        self._work: set[asyncio.Future[Any]] = set()
         self.state = BrokerState(
             config,
             data_dir,
             clock or SystemClock(self._loop),
             call_soon=self._loop.call_soon,
-            background=lambda work: self._loop.run_in_executor(None, work),
+            background=self._background,
+            run_cleaning=self._run_cleaning,
             max_open_files=_log_file_limit(),
         )
 
@@ -69,12 +78,41 @@ class Server:
             reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
             raise OSError(error.errno, f"cannot listen on {host}:{port}: {reason}") from error
 
-    async def stop(self) -> None:
-        """Close the listener and all connections, then the logs."""
+    async def stop(self, *, keep: bool = True) -> None:
+        """Close the listener and all connections, then the logs; see `BrokerState.close` for `keep`."""
         if self._listener is not None:
             self._listener.close()
         await self._connections.abort()
-        self.state.close()
+        self.state.logs.stop_chores()
+        while self._work:
+            await asyncio.wait(self._work)
+        self.state.close(keep=keep)
+
+    def _background(self, work: Callable[[], None], then: Callable[[], None] | None = None) -> None:
+        """Run `work` on a thread, then call `then`."""
+        future = self._loop.run_in_executor(None, work)
+        self._work.add(future)
+
+        def end(_: asyncio.Future[None]) -> None:
+            self._work.discard(future)
+            error = future.exception()
+            if error is not None:
+                _logger.error("Work in the background has failed", exc_info=error)
+            if then is not None:
+                then()
+
+        future.add_done_callback(end)
+
+    def _run_cleaning(
+        self, plan: "CleaningPlan", done: "Callable[[CleaningResult | BaseException], None]"
+    ) -> Callable[[], object]:
+        """Clean in a process of its own; see `RunCleaning`."""
+        from minibroker.cleaning_process import start_cleaning  # noqa: PLC0415 - most brokers compact nothing
+
+        task = start_cleaning(plan, done)
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+        return task.cancel
 
 
 def _log_file_limit() -> int:

@@ -5,29 +5,33 @@ directory can tell, which topics there are, with which id, how many partitions a
 in `minibroker-topics.json`, replaced atomically at every change:
 
     {"version": 1,
-     "cluster_id": "<22 characters, base64 of 16 bytes>",
      "next_producer_id": 1000,
      "topics": {"orders": {"id": "<22 characters>", "partitions": 4, "configs": {"retention.ms": "60000"}}}}
 
 A log is opened when it is first used, so a start takes the same time whatever the number of partitions.
 """
 
-import base64
 import json
 import os
 import re
-import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, cast
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, Protocol, cast
 
+from minibroker.append_policy import append_policy, keeps_batches
 from minibroker.config import BrokerConfig, TopicConfig
+from minibroker.config.keys import LONG_MAX
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.metadata import MetadataResponsePartition
-from minibroker_protocol.primitives import ZERO_UUID
-from minibroker_storage.checkpoints import read_partition_metadata, write_atomically
+from minibroker_protocol.records.append_policy import AppendPolicy
+from minibroker_storage.checkpoints import (
+    new_uuid,
+    parse_uuid,
+    read_partition_metadata,
+    uuid_text,
+    write_atomically,
+)
 from minibroker_storage.config import LogConfig
 from minibroker_storage.errors import CorruptCheckpointError
-from minibroker_storage.files import FilePool
 from minibroker_storage.layout import (
     PARTITION_METADATA,
     create_partition_directory,
@@ -48,27 +52,6 @@ _DELETED_DIRECTORY: Final = re.compile(r".+\.[0-9a-f]{32}-delete\Z")
 METADATA_TOPIC: Final = "__cluster_metadata"
 """What an Apache Kafka in KRaft mode keeps its metadata in, beside the topics; no client sees it."""
 _INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
-
-
-def new_uuid() -> bytes:
-    """A random id that Kafka accepts: not one of its reserved values, and its text does not start with a dash."""
-    while True:
-        uuid = secrets.token_bytes(16)
-        if any(uuid[:15]) and not uuid_text(uuid).startswith("-"):
-            return uuid
-
-
-def uuid_text(uuid: bytes) -> str:
-    """Kafka's text form of a uuid: URL-safe base64 without padding, 22 characters."""
-    return base64.urlsafe_b64encode(uuid).rstrip(b"=").decode()
-
-
-def parse_uuid(text: str) -> bytes:
-    """The 16 bytes of a uuid's text form. ValueError when it is none."""
-    uuid = base64.b64decode(text + "==", altchars=b"-_", validate=True)
-    if len(uuid) != len(ZERO_UUID):
-        raise ValueError(f"{text!r} is no uuid")
-    return uuid
 
 
 def topic_name_error(name: str) -> str | None:
@@ -94,23 +77,48 @@ def leader_epoch_error(epoch: int) -> ErrorCode:
     return ErrorCode.UNKNOWN_LEADER_EPOCH if epoch > LEADER_EPOCH else ErrorCode.FENCED_LEADER_EPOCH
 
 
+class LogKeeper(Protocol):
+    """What the topics need of whoever looks after their logs."""
+
+    def open_log(self, partition: "Partition") -> Log:
+        """Open a partition's log. StorageError or OSError when that fails."""
+        ...
+
+    def reconfigure(self, log: Log, config: LogConfig) -> None:
+        """Let a log act on a new configuration."""
+        ...
+
+    def let_go(self, partition: "Partition") -> None:
+        """The partition is going to be deleted."""
+        ...
+
+    def forget(self, names: Iterable[str]) -> None:
+        """New topics take these names: what is known of older ones is not theirs. OSError."""
+        ...
+
+
 class Partition:
     """One partition: where its log is, and the log itself once someone asks for it."""
 
-    __slots__ = ("_log", "_open", "directory", "index", "topic")
+    __slots__ = ("_keeper", "_log", "directory", "index", "topic")
 
-    def __init__(self, topic: "Topic", index: int, directory: str, open_log: Callable[["Partition"], Log]) -> None:
+    def __init__(self, topic: "Topic", index: int, directory: str, keeper: LogKeeper) -> None:
         self.topic = topic
         self.index = index
         self.directory = directory
-        self._open = open_log
+        self._keeper = keeper
         self._log: Log | None = None
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """(topic, partition), as checkpoints name it."""
+        return self.topic.name, self.index
 
     @property
     def log(self) -> Log:
         """The partition's log, opened and recovered on first use. StorageError or OSError when that fails."""
         if self._log is None:
-            self._log = self._open(self)
+            self._log = self._keeper.open_log(self)
         return self._log
 
     @property
@@ -118,8 +126,14 @@ class Partition:
         """The log if someone has used it."""
         return self._log
 
+    def reconfigure(self) -> None:
+        """The topic has another configuration now."""
+        if self._log is not None:
+            self._keeper.reconfigure(self._log, self.topic.log_config)
+
     def delete(self) -> str:
         """Give the partition up; returns where its directory has gone, for `purge`. OSError when that fails."""
+        self._keeper.let_go(self)
         if self._log is not None:
             return self._log.delete()
         renamed = delete_directory_name(self.directory)
@@ -141,13 +155,32 @@ class Topic:
         """Take a configuration; what the hot paths ask for is looked up once."""
         self.config = config
         self.max_message_bytes = config.integer("max.message.bytes")
-        self.log_config = LogConfig(
-            segment_bytes=config.integer("segment.bytes"),
-            segment_ms=config.integer("segment.ms"),
-            index_interval_bytes=config.integer("index.interval.bytes"),
-            segment_index_bytes=config.integer("segment.index.bytes"),
-            producer_id_expiration_ms=config.broker.integer("producer.id.expiration.ms"),
-        )
+        #: Whether sound batches are appended as they come; for the others see `append_policy`.
+        self.keeps_batches = keeps_batches(config)
+        self.flushes_on_append = config.integer("flush.messages") < LONG_MAX
+        self._append_policy: AppendPolicy | None = None
+        self._log_config: LogConfig | None = None
+        for partition in self.partitions:
+            partition.reconfigure()
+
+    @property
+    def log_config(self) -> LogConfig:
+        """What the configuration says to the logs; made when it is first needed."""
+        if self._log_config is None:
+            self._log_config = _log_config(self.config)
+        return self._log_config
+
+    @property
+    def append_policy(self) -> AppendPolicy:
+        """What the configuration asks of appended records; made when it is first needed."""
+        if self._append_policy is None:
+            self._append_policy = append_policy(self.config)
+        return self._append_policy
+
+    @property
+    def is_compacted(self) -> bool:
+        """Is `compact` in its cleanup policy?"""
+        return "compact" in self.config.items("cleanup.policy")
 
     @property
     def is_internal(self) -> bool:
@@ -177,6 +210,29 @@ class Topic:
         return self._described
 
 
+def _log_config(config: TopicConfig) -> LogConfig:
+    policy = config.items("cleanup.policy")
+    return LogConfig(
+        segment_bytes=config.integer("segment.bytes"),
+        segment_ms=config.integer("segment.ms"),
+        segment_jitter_ms=config.integer("segment.jitter.ms"),
+        index_interval_bytes=config.integer("index.interval.bytes"),
+        segment_index_bytes=config.integer("segment.index.bytes"),
+        retention_ms=config.integer("retention.ms"),
+        retention_bytes=config.integer("retention.bytes"),
+        compact="compact" in policy,
+        delete="delete" in policy,
+        delete_retention_ms=config.integer("delete.retention.ms"),
+        min_cleanable_dirty_ratio=config.number("min.cleanable.dirty.ratio"),
+        min_compaction_lag_ms=config.integer("min.compaction.lag.ms"),
+        max_compaction_lag_ms=config.integer("max.compaction.lag.ms"),
+        flush_messages=config.integer("flush.messages"),
+        flush_ms=config.integer("flush.ms"),
+        max_message_bytes=config.integer("max.message.bytes"),
+        producer_id_expiration_ms=config.broker.integer("producer.id.expiration.ms"),
+    )
+
+
 class Topics:
     """All topics of one data directory.
 
@@ -184,14 +240,12 @@ class Topics:
     Kafka), and takes away what a deletion left behind.
     """
 
-    def __init__(self, data_dir: str, config: BrokerConfig, files: FilePool, now_ms: Callable[[], int]) -> None:
+    def __init__(self, data_dir: str, config: BrokerConfig, keeper: LogKeeper) -> None:
         self.data_dir = data_dir
         self._config = config
-        self._files = files
-        self._now_ms = now_ms
+        self._keeper = keeper
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
-        self.cluster_id = uuid_text(new_uuid())
         self.next_producer_id = 0
         self._load()
 
@@ -218,6 +272,8 @@ class Topics:
 
     def create(self, wanted: Iterable[tuple[str, int, TopicConfig]]) -> list[Topic]:
         """Create topics (name, number of partitions, configuration), all or, with an OSError, none of them."""
+        wanted = list(wanted)
+        self._keeper.forget(name for name, _, _ in wanted)
         created: list[Topic] = []
         try:
             for name, partitions, config in wanted:
@@ -253,7 +309,6 @@ class Topics:
         """Write the topics file anew."""
         state = {
             "version": _FILE_VERSION,
-            "cluster_id": self.cluster_id,
             "next_producer_id": self.next_producer_id,
             "topics": {
                 topic.name: {
@@ -265,13 +320,6 @@ class Topics:
             },
         }
         write_atomically(os.path.join(self.data_dir, TOPICS_FILE), json.dumps(state, indent=1).encode())
-
-    def close(self) -> None:
-        """Close every open log cleanly."""
-        for topic in self._by_name.values():
-            for partition in topic.partitions:
-                if partition.opened_log is not None:
-                    partition.opened_log.close()
 
     def _add(self, topic: Topic) -> None:
         self._by_name[topic.name] = topic
@@ -292,18 +340,7 @@ class Topics:
                     purge(directory)
                 _unmake_partitions(topic, first)
                 raise
-            topic.partitions.append(Partition(topic, index, directory, self._open_log))
-
-    def _open_log(self, partition: Partition) -> Log:
-        if not os.path.isdir(partition.directory):
-            create_partition_directory(partition.directory, partition.topic.id, config=partition.topic.log_config)
-        return Log.open(
-            partition.directory,
-            config=partition.topic.log_config,
-            files=self._files,
-            clean=False,
-            now_ms=self._now_ms(),
-        )
+            topic.partitions.append(Partition(topic, index, directory, self._keeper))
 
     def _load(self) -> None:
         os.makedirs(self.data_dir, exist_ok=True)
@@ -311,7 +348,6 @@ class Topics:
         state = _read_state(path)
         if state is not None:
             try:
-                self.cluster_id = str(state["cluster_id"])
                 self.next_producer_id = int(state["next_producer_id"])
                 for name, entry in state["topics"].items():
                     self._restore(name, parse_uuid(entry["id"]), int(entry["partitions"]), entry["configs"])
@@ -323,7 +359,7 @@ class Topics:
     def _restore(self, name: str, topic_id: bytes, partitions: int, overrides: Mapping[str, str]) -> None:
         topic = Topic(name, topic_id, TopicConfig(self._config, overrides))
         for index in range(partitions):
-            topic.partitions.append(Partition(topic, index, f"{self.data_dir}/{name}-{index}", self._open_log))
+            topic.partitions.append(Partition(topic, index, f"{self.data_dir}/{name}-{index}", self._keeper))
         self._add(topic)
 
     def _adopt(self) -> bool:

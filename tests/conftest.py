@@ -7,6 +7,9 @@ import pytest
 
 from minibroker import Broker
 from tests.clients.broker_process import BrokerProcess
+from tests.kafka.fixtures import kafka_libs, oracle, real_kafka
+
+__all__ = ["kafka_libs", "oracle", "real_kafka"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

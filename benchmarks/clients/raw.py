@@ -45,27 +45,28 @@ def percentile(ordered: list[float], share: float) -> float:
 # Produce
 
 
-def produce(
+def produce(  # noqa: PLR0913 - what is produced, and how
     address: Address,
     pid: int,
     topic: str,
     record_size: int,
     total_bytes: int,
     *,
+    partition: int = 0,
     batch_bytes: int = _MEGABYTE,
     in_flight: int = 5,
     scratch: str | None = None,
 ) -> dict[str, float]:
-    """Sends the same batch over and over to partition 0 over one connection, with `in_flight` requests unanswered.
+    """Sends the same batch over and over to one partition over one connection, with `in_flight` requests unanswered.
 
     `bytes` are bytes of batches. With `scratch`, a directory on the log's disk, the page cache is settled first.
     """
     batch, records = wire.record_batch(record_size, batch_bytes)
-    frame = wire.produce_request(topic, 0, batch)
+    frame = wire.produce_request(topic, partition, batch)
     rounds = max(total_bytes // len(batch), 1)
     peak = 0
     with wire.Connection(address) as connection:
-        expected = connection.offset(topic, 0)
+        expected = connection.offset(topic, partition)
         if scratch is not None:
             settle_page_cache(scratch, total_bytes)
         meter = Meter(pid)

@@ -1,6 +1,18 @@
 """All measures, in the order in which they run and are shown."""
 
-from benchmarks.measures import connections, endurance, fetch, latency, partitions, produce, sessions, start
+from benchmarks.measures import (
+    compaction,
+    connections,
+    endurance,
+    fetch,
+    latency,
+    lookups,
+    partitions,
+    produce,
+    restart,
+    sessions,
+    start,
+)
 from benchmarks.model import Measure
 
 MEASURES: tuple[Measure, ...] = (
@@ -12,4 +24,7 @@ MEASURES: tuple[Measure, ...] = (
     *partitions.MEASURES,
     *sessions.MEASURES,
     *endurance.MEASURES,
+    *restart.MEASURES,
+    *lookups.MEASURES,
+    *compaction.MEASURES,
 )

@@ -1,13 +1,16 @@
 """Fetch: ranges of the log, sent from file to socket without being looked at.
 
-Versions 4-12. A fetch reads from the start of the batch that holds the asked offset, at most `partition_max_bytes` of
-each partition and `max_bytes` (and `fetch.max.bytes`) in all, but always at least one whole batch (KIP-74). Where the
-index knows a batch's start, a range ends there; elsewhere it may end within a batch, which clients pass over. Fewer
-than `min_bytes` wait for appends, at most `max_wait_ms`, and cost nothing meanwhile.
+Versions 0-12. A fetch reads from the start of the batch that holds the asked offset, at most `partition_max_bytes` of
+each partition and `max_bytes` (and `fetch.max.bytes`) in all, but always at least one whole batch (KIP-74; before
+version 3 the limits are hard). Where the index knows a batch's start, a range ends there; elsewhere it may end within
+a batch, which clients pass over. Fewer than `min_bytes` wait for appends, at most `max_wait_ms`, and cost nothing
+meanwhile. Clients of versions 0 to 3 get message format v0 or v1, converted if need be (UNSUPPORTED_VERSION with
+`message.downconversion.enable=false`).
 
 Fetch sessions (KIP-227) from version 7 on. The leader epoch is checked from version 9 on (FENCED_LEADER_EPOCH,
-UNKNOWN_LEADER_EPOCH). A topic whose batches are zstd needs version 10 (UNSUPPORTED_COMPRESSION_TYPE below); unlike
-Kafka, which looks at the topic's `compression.type` only, the batches that would be sent are looked at as well.
+UNKNOWN_LEADER_EPOCH). Readers of committed data see what lies below the last stable offset, with the aborted
+transactions in it (KIP-98). A topic whose batches are zstd needs version 10 (UNSUPPORTED_COMPRESSION_TYPE below);
+unlike Kafka, which looks at the topic's `compression.type` only, the batches that would be sent are looked at as well.
 Ignored: the rack, the replica id, the last fetched epoch (a single replica never diverges).
 """
 
@@ -21,6 +24,7 @@ from minibroker.fetch_sessions import NO_SESSION, FetchContext, FetchSessionErro
 from minibroker.topics import leader_epoch_error
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.fetch import (
+    AbortedTransaction,
     FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
@@ -32,6 +36,9 @@ from minibroker_protocol.records.header import RECORD_BATCH_OVERHEAD
 from minibroker_storage.log import Log
 from minibroker_storage.segment import LogSlice
 
+FIRST_WITH_V2: Final = 4
+"""The first version whose clients read message format v2, and so all formats."""
+_FIRST_WITH_A_WHOLE_BATCH: Final = 3
 _FIRST_WITH_ZSTD: Final = 10
 _READ_COMMITTED: Final = 1
 _NO_OFFSET: Final = -1
@@ -93,13 +100,41 @@ class _Reader:
     def response(self, results: dict[PartitionKey, PartitionData]) -> FetchResponse:
         """The response of what was read, as the session's consumer needs it told."""
         topics: dict[str, FetchableTopicResponse] = {}
-        for (topic, _), data in self._context.select(results).items():
+        for key, data in self._context.select(results).items():
+            topic = key[0]
+            if self._call.api_version < FIRST_WITH_V2 and isinstance(data.records, LogSlice):
+                data = self._converted(key, data, data.records)  # noqa: PLW2901 - the same data, for an old client
             known = topics.get(topic)
             if known is None:
                 topics[topic] = FetchableTopicResponse(topic=topic, partitions=[data])
             else:
                 known.partitions.append(data)
         return FetchResponse(session_id=self._context.session_id, responses=list(topics.values()))
+
+    def _converted(self, key: PartitionKey, data: PartitionData, found: LogSlice) -> PartitionData:
+        """The data of one partition for a client that reads no v2 (only what is sent is converted)."""
+        from minibroker.down_conversion import converted  # noqa: PLC0415 - most brokers never need it
+
+        wanted = self._context.partitions[key]
+        topic = self._call.state.topics.get(key[0])
+        partition = topic.partition(wanted.partition) if topic is not None else None
+        if topic is None or partition is None:
+            return _error(wanted.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        try:
+            records = converted(
+                partition.log,
+                found,
+                wanted.fetch_offset,
+                wanted.partition_max_bytes,
+                self._call.api_version,
+                allowed=topic.config.boolean("message.downconversion.enable"),
+            )
+        except MAPPED as error:
+            return _error(wanted.partition, error_code_of(error))
+        if records is None:
+            return _error(wanted.partition, ErrorCode.UNSUPPORTED_VERSION)
+        data.records = records
+        return data
 
     def _read_partition(self, topic_name: str, wanted: FetchPartition, left: int) -> PartitionData:
         topic = self._call.state.topics.get(topic_name)
@@ -111,13 +146,17 @@ class _Reader:
             return _error(wanted.partition, mistaken)
         try:
             log = partition.log
+            version = self._call.api_version
+            committed = self._request.isolation_level == _READ_COMMITTED
             found = log.read(
                 wanted.fetch_offset,
                 min(wanted.partition_max_bytes, left),
-                min_one_batch=self.size == 0,
+                min_one_batch=self.size == 0 and version >= _FIRST_WITH_A_WHOLE_BATCH,
+                end_offset=log.last_stable_offset if committed else None,
             )
-            old_client = found.size > 0 and self._call.api_version < _FIRST_WITH_ZSTD
+            old_client = found.size > 0 and FIRST_WITH_V2 <= version < _FIRST_WITH_ZSTD
             data = _without_zstd(found) if old_client else found
+            aborted = _aborted(log, wanted.fetch_offset, found) if committed else None
         except MAPPED as error:
             return _error(wanted.partition, error_code_of(error))
         if data is None:
@@ -129,9 +168,19 @@ class _Reader:
             high_watermark=log.high_watermark,
             last_stable_offset=log.last_stable_offset,
             log_start_offset=log.log_start_offset,
-            aborted_transactions=[] if self._request.isolation_level == _READ_COMMITTED else None,
+            aborted_transactions=aborted,
             records=data if data.size else _NOTHING,
         )
+
+
+def _aborted(log: Log, offset: int, found: LogSlice) -> list[AbortedTransaction]:
+    """The aborted transactions that reach into what is sent; some behind it do no harm."""
+    if not found.size:
+        return []
+    return [
+        AbortedTransaction(producer_id=known.producer_id, first_offset=known.first_offset)
+        for known in log.aborted_transactions(offset, log.last_stable_offset)
+    ]
 
 
 def _error(index: int, code: ErrorCode) -> PartitionData:

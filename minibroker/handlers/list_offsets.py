@@ -93,7 +93,7 @@ def _look_up(log: Log, timestamp: int, answer: ListOffsetsPartitionResponse, cal
         answer.leader_epoch = _NONE
         return
     found = log.find_max_timestamp() if timestamp == _MAX_TIMESTAMP else log.find_by_timestamp(timestamp)
-    if found is None:
+    if found is None or (committed and found.offset >= log.last_stable_offset):
         answer.leader_epoch = _NONE
     else:
         answer.offset, answer.timestamp = found.offset, found.timestamp

@@ -46,7 +46,7 @@ def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
         topics = [_answer(wanted, request, call) for wanted in asked.values()]
     return MetadataResponse(
         brokers=[MetadataResponseBroker(node_id=state.node_id, host=host, port=port)],
-        cluster_id=state.topics.cluster_id,
+        cluster_id=state.cluster_id,
         controller_id=state.node_id,
         topics=topics,
         cluster_authorized_operations=_ALL_CLUSTER_OPERATIONS

@@ -1,34 +1,45 @@
 """Produce: batches are checked, stamped with their offsets and appended.
 
-Versions 0-9. A partition gets exactly one batch of format v2 (before version 3 also none, which does nothing);
-formats v0 and v1 are refused with UNSUPPORTED_FOR_MESSAGE_FORMAT (INVALID_RECORD from version 3 on, as from Kafka).
-zstd needs version 7 (KIP-110). Each partition has its own outcome: UNKNOWN_TOPIC_OR_PARTITION, MESSAGE_TOO_LARGE,
-CORRUPT_MESSAGE, INVALID_RECORD and so on.
+Versions 0-9. A partition gets exactly one batch of format v2 (before version 3 also none, which does nothing). Below
+version 3 it may also be a message set of format v0 or v1; from there on those are INVALID_RECORD. A topic whose
+configuration asks for nothing special (codec, timestamps, message format, keys) takes v2 batches as they come; all
+else goes through the log validator, which converts, recompresses and re-stamps. zstd needs version 7 (KIP-110).
+Each partition has its own outcome: UNKNOWN_TOPIC_OR_PARTITION, MESSAGE_TOO_LARGE, CORRUPT_MESSAGE, INVALID_RECORD,
+INVALID_TIMESTAMP and so on.
 
 Idempotent producers (KIP-98, KIP-360): sequence numbers must follow one another; a batch that is among the last five
 of its producer is answered with its first offset and not appended again. Transactional batches are refused with
 INVALID_TXN_STATE: there is no transaction coordinator yet.
 
 `acks`: 0 has no response, and an error then closes the connection, as Kafka's does; 1 and -1 are the same thing with
-a single replica, whatever `min.insync.replicas` says. The answer leaves when the batch is in the log file; the
-timeout has nothing to wait for.
+a single replica, whatever `min.insync.replicas` says. The answer leaves when the batch is in the log file, or, once
+`flush.messages` records have come together, when it is on disk; the timeout has nothing to wait for.
 """
 
+from collections.abc import Callable, Iterable
 from typing import Final
 
-from minibroker.call import Call, UnservedRequestError
+from minibroker.call import Call, Parked, UnservedRequestError
 from minibroker.error_mapping import MAPPED, error_code_of
+from minibroker.state import BrokerState
 from minibroker.topics import LEADER_EPOCH, Topic
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.errors import InvalidRecordError, UnsupportedCodecError, UnsupportedMagicError
+from minibroker_protocol.errors import (
+    InvalidRecordError,
+    RecordValidationError,
+    UnsupportedCodecError,
+    UnsupportedMagicError,
+)
 from minibroker_protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceResponse,
 )
-from minibroker_protocol.records import BatchHeader, CompressionCodec, check_produced_batch
+from minibroker_protocol.records import BatchHeader, CompressionCodec, TimestampType, check_produced_batch
+from minibroker_protocol.records.header import LOG_OVERHEAD, MAGIC_AT, MAGIC_V2
 from minibroker_storage.log import Log
 
 _FIRST_WITH_ONE_BATCH: Final = 3
@@ -44,24 +55,76 @@ class _RefusedError(Exception):
         self.code = code
 
 
-def handle(request: ProduceRequest, call: Call) -> ProduceResponse | None:
+def handle(request: ProduceRequest, call: Call) -> ProduceResponse | Parked | None:
     """Append what the request carries; the write group writes it before the answer leaves."""
     acks_error = None
     if request.acks not in {-1, 0, 1}:
         acks_error = _RefusedError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks: {request.acks} is not -1, 0 or 1")
     responses: list[TopicProduceResponse] = []
-    topics = call.state.topics
+    flushed: list[tuple[Topic, PartitionProduceResponse]] = []
+    state = call.state
     for wanted in request.topic_data:
-        topic = topics.get(wanted.name)
+        topic = state.topics.get(wanted.name)
         outcomes = [_append(topic, data, call, acks_error) for data in wanted.partition_data]
         responses.append(TopicProduceResponse(name=wanted.name, partition_responses=outcomes))
+        if topic is not None and topic.flushes_on_append:
+            flushed += [(topic, outcome) for outcome in outcomes]
+    response = ProduceResponse(responses=responses)
+    waiting = _flush(flushed, response, state) if flushed else None
     if request.acks == 0:
-        call.state.writes.commit()
+        state.writes.commit()
         failed = next((o for r in responses for o in r.partition_responses if o.error_code), None)
         if failed is not None:
             raise UnservedRequestError(f"produce with acks=0 failed: {failed.error_message}")
         return None
-    return ProduceResponse(responses=responses)
+    return waiting or response
+
+
+class _ParkedProduce(Parked):
+    """An answer that waits until what it tells of is on disk."""
+
+    deliver: Callable[[ProduceResponse], None]
+
+    def __init__(self, response: ProduceResponse, logs: Iterable[Log]) -> None:
+        self._response = response
+        self._missing = set(logs)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a log's flush has not come back yet."""
+        return bool(self._missing)
+
+    def on_flushed(self, log: Log, outcomes: list[PartitionProduceResponse], error: OSError | None) -> None:
+        """`log` is on disk, or could not be brought there."""
+        self._missing.discard(log)
+        if error is not None:
+            for outcome in outcomes:
+                _refuse(outcome, ErrorCode.KAFKA_STORAGE_ERROR, error)
+        if not self._missing and hasattr(self, "deliver"):
+            self.deliver(self._response)
+
+    def cancel(self) -> None:
+        """The client has gone; its records stay."""
+        if hasattr(self, "deliver"):
+            del self.deliver
+
+
+def _flush(
+    appended: list[tuple[Topic, PartitionProduceResponse]], response: ProduceResponse, state: BrokerState
+) -> Parked | None:
+    """Have the logs brought to disk that hold `flush.messages` records which are not; None when nothing is due."""
+    state.writes.commit()
+    due: dict[Log, list[PartitionProduceResponse]] = {}
+    for topic, outcome in appended:
+        partition = topic.partition(outcome.index)
+        if outcome.error_code or partition is None:
+            continue
+        if partition.log.unflushed_records >= topic.log_config.flush_messages:
+            due.setdefault(partition.log, []).append(outcome)
+    parked = _ParkedProduce(response, due)
+    for log, outcomes in due.items():
+        state.flusher.request(log, lambda error, log=log, outcomes=outcomes: parked.on_flushed(log, outcomes, error))
+    return parked if parked.is_waiting else None
 
 
 def _append(
@@ -80,18 +143,30 @@ def _append(
             raise refusal
         log = partition.log
         if isinstance(records, memoryview) and records:
-            _append_batch(log, topic, records, call, answer)
+            if topic.keeps_batches and (call.api_version >= _FIRST_WITH_ONE_BATCH or _is_v2(records)):
+                _append_batch(log, topic, records, call, answer)
+            else:
+                _append_validated(log, topic, records, call, answer)
         elif call.api_version >= _FIRST_WITH_ONE_BATCH:
             raise InvalidRecordError("records: a produce request must carry exactly one record batch per partition")
         answer.log_start_offset = log.log_start_offset
     except UnsupportedMagicError as error:
-        old = call.api_version < _FIRST_WITH_ONE_BATCH
-        _refuse(answer, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT if old else ErrorCode.INVALID_RECORD, error)
+        new = call.api_version >= _FIRST_WITH_ONE_BATCH and not _is_v2(records)
+        _refuse(answer, ErrorCode.INVALID_RECORD if new else ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, error)
     except _RefusedError as error:
         _refuse(answer, error.code, error)
     except MAPPED as error:
         _refuse(answer, error_code_of(error), error)
+        if isinstance(error, RecordValidationError):
+            answer.record_errors = [
+                BatchIndexAndErrorMessage(batch_index=record.batch_index, batch_index_error_message=record.message)
+                for record in error.record_errors
+            ]
     return answer
+
+
+def _is_v2(records: object) -> bool:
+    return isinstance(records, memoryview) and len(records) > MAGIC_AT and records[MAGIC_AT] >= MAGIC_V2
 
 
 def _refuse(answer: PartitionProduceResponse, code: ErrorCode, error: Exception) -> None:
@@ -101,33 +176,92 @@ def _refuse(answer: PartitionProduceResponse, code: ErrorCode, error: Exception)
 
 
 def _append_batch(log: Log, topic: Topic, batch: memoryview, call: Call, answer: PartitionProduceResponse) -> None:
-    """Append one batch. The path of nearly all the bytes that a broker ever sees."""
+    """Append one batch as it is. The path of nearly all the bytes that a broker ever sees."""
     state = call.state
     header = check_produced_batch(batch, opened_records=state.validated_records)
     if len(batch) > topic.max_message_bytes or header.attributes & _UNUSUAL:
-        _check_circumstances(batch, header, topic, call)
-    if header.producer_id >= 0:
-        duplicate = log.producers.check(header)
-        if duplicate is not None:
-            answer.base_offset = duplicate.base_offset
-            answer.log_append_time_ms = duplicate.timestamp
-            state.writes.share(log, answer)
+        _check_circumstances(header, topic, call)
+        if header.timestamp_type is not TimestampType.CREATE_TIME:  # only brokers may say so; Kafka takes the bit away
+            _append_validated(log, topic, batch, call, answer)
             return
+    if header.producer_id >= 0 and _is_duplicate(log, header, answer, state):
+        return
     answer.base_offset = log.append(batch, header, LEADER_EPOCH, state.clock.now_ms())
     state.writes.stage(log, answer)
 
 
-_UNUSUAL: Final = 0b10100
-"""Attribute bits that need a second look: a codec of 4 and above, or a transactional batch."""
+def _append_validated(
+    log: Log, topic: Topic, records: memoryview, call: Call, answer: PartitionProduceResponse
+) -> None:
+    """Append what the log validator makes of one batch or of a message set of format v0 or v1."""
+    from minibroker_protocol.records.log_validator import prepare  # noqa: PLC0415 - most brokers never need it
 
-
-def _check_circumstances(batch: memoryview, header: BatchHeader, topic: Topic, call: Call) -> None:
-    if len(batch) > topic.max_message_bytes:
-        raise _RefusedError(
-            ErrorCode.MESSAGE_TOO_LARGE,
-            f"The record batch of {len(batch)} bytes exceeds max.message.bytes, {topic.max_message_bytes}.",
+    state = call.state
+    now_ms = state.clock.now_ms()
+    policy = topic.append_policy
+    if _is_v2(records) or call.api_version >= _FIRST_WITH_ONE_BATCH:
+        _check_circumstances(check_produced_batch(records, opened_records=0), topic, call)
+    else:
+        _check_sizes(records, topic)
+    prepared = prepare(
+        records, policy, base_offset=log.next_offset, now_ms=now_ms, topic_partition=f"{topic.name}-{answer.index}"
+    )
+    _check_sizes(memoryview(prepared.data), topic)
+    header = prepared.header
+    if header.magic == MAGIC_V2:
+        if header.producer_id >= 0 and _is_duplicate(log, header, answer, state):
+            return
+        answer.base_offset = log.append(memoryview(prepared.data), header, LEADER_EPOCH, now_ms)
+    else:
+        answer.base_offset = log.append_message_set(
+            memoryview(prepared.data),
+            last_offset=prepared.last_offset,
+            max_timestamp=prepared.max_timestamp,
+            offset_of_max_timestamp=prepared.offset_of_max_timestamp,
+            now_ms=now_ms,
         )
+    if policy.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        answer.log_append_time_ms = now_ms
+    state.writes.stage(log, answer)
+
+
+def _is_duplicate(log: Log, header: BatchHeader, answer: PartitionProduceResponse, state: BrokerState) -> bool:
+    """Whether the log has the batch already; then `answer` tells of that one."""
+    duplicate = log.producers.check(header)
+    if duplicate is None:
+        return False
+    answer.base_offset = duplicate.base_offset
+    answer.log_append_time_ms = duplicate.timestamp
+    state.writes.share(log, answer)
+    return True
+
+
+_UNUSUAL: Final = 0b11100
+"""Attribute bits that need a second look: a codec of 4 and above, LogAppendTime, or a transactional batch."""
+
+
+def _check_circumstances(header: BatchHeader, topic: Topic, call: Call) -> None:
+    _check_size(header.size_in_bytes, topic)
     if header.codec is CompressionCodec.ZSTD and call.api_version < _FIRST_WITH_ZSTD:
         raise UnsupportedCodecError(f"Produce v{call.api_version} is not allowed to use zstd")
     if header.is_transactional:
         raise _RefusedError(ErrorCode.INVALID_TXN_STATE, f"no transaction is open for producer id {header.producer_id}")
+
+
+def _check_size(size: int, topic: Topic) -> None:
+    if size > topic.max_message_bytes:
+        raise _RefusedError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"The record batch of {size} bytes exceeds max.message.bytes, {topic.max_message_bytes}.",
+        )
+
+
+def _check_sizes(records: memoryview, topic: Topic) -> None:
+    """`max.message.bytes` counts for each batch, and for each message of format v0 or v1."""
+    position = 0
+    while position + LOG_OVERHEAD <= len(records):
+        size = LOG_OVERHEAD + int.from_bytes(records[position + 8 : position + LOG_OVERHEAD], "big", signed=True)
+        if size <= LOG_OVERHEAD or position + size > len(records):
+            return  # the validator says what is wrong with it
+        _check_size(size, topic)
+        position += size

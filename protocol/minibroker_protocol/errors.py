@@ -4,6 +4,9 @@
 broker maps them to Kafka's error codes in one place.
 """
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
 
 class ProtocolError(Exception):
     """Base of everything this package raises on purpose."""
@@ -21,8 +24,30 @@ class CorruptRecordError(DecodeError):
     """A record batch whose size or checksum is wrong (Kafka's `CorruptRecordException`)."""
 
 
-class InvalidRecordError(DecodeError):
-    """A batch with a right checksum whose contents break a rule, such as a lying count (`InvalidRecordException`)."""
+class RecordError(NamedTuple):
+    """What is wrong with one record: its place in its batch, from 0, and why it was refused (KIP-467)."""
+
+    batch_index: int
+    message: str
+
+
+class RecordValidationError(DecodeError):
+    """A batch with a right checksum whose contents break a rule (Kafka's `RecordValidationException`).
+
+    `record_errors` names the records that were refused one by one; it is empty when the whole batch is at fault.
+    """
+
+    def __init__(self, message: str, record_errors: Iterable[RecordError] = ()) -> None:
+        super().__init__(message)
+        self.record_errors = list(record_errors)
+
+
+class InvalidRecordError(RecordValidationError):
+    """Such as a count that is not that of the records, or no key on a compacted topic (`InvalidRecordException`)."""
+
+
+class InvalidTimestampError(RecordValidationError):
+    """Timestamps that the topic does not take (`InvalidTimestampException`)."""
 
 
 class UnsupportedMagicError(DecodeError):

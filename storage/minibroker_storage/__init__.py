@@ -15,15 +15,18 @@ from minibroker_storage.errors import (
     RecordBatchTooLargeError,
     StorageError,
     TransactionCoordinatorFencedError,
-    UnsupportedLogFormatError,
 )
 from minibroker_storage.files import FileHandle, FilePool
-from minibroker_storage.layout import create_partition_directory, purge
+from minibroker_storage.flush import LogFlush
+from minibroker_storage.layout import create_partition_directory, purge, unlink_files
 from minibroker_storage.log import Log
 from minibroker_storage.lookup import TimestampOffset
+from minibroker_storage.recovery import LastStop
 from minibroker_storage.segment import LogSegment, LogSlice
+from minibroker_storage.transaction_index import AbortedTxn
 
 __all__ = [
+    "AbortedTxn",
     "CorruptCheckpointError",
     "CorruptIndexError",
     "CorruptSnapshotError",
@@ -31,9 +34,11 @@ __all__ = [
     "FilePool",
     "InvalidProducerEpochError",
     "InvalidTxnStateError",
+    "LastStop",
     "Log",
     "LogClosedError",
     "LogConfig",
+    "LogFlush",
     "LogSegment",
     "LogSlice",
     "LogWriteError",
@@ -44,7 +49,7 @@ __all__ = [
     "StorageError",
     "TimestampOffset",
     "TransactionCoordinatorFencedError",
-    "UnsupportedLogFormatError",
     "create_partition_directory",
     "purge",
+    "unlink_files",
 ]

@@ -1,9 +1,10 @@
-"""Small text files that are replaced as a whole: the leader epochs and the metadata of a partition."""
+"""Small text files that are replaced as a whole: offsets of many partitions, leader epochs and metadata of one."""
 
 import binascii
 import contextlib
 import os
 from bisect import bisect_right
+from collections.abc import Mapping
 from typing import Final, NamedTuple, Self
 
 from minibroker_storage.errors import CorruptCheckpointError
@@ -13,7 +14,7 @@ TMP_SUFFIX: Final = ".tmp"
 CHECKPOINT_VERSION: Final = 0
 UNDEFINED_EPOCH: Final = -1
 UNDEFINED_EPOCH_OFFSET: Final = -1
-_TOPIC_ID_BYTES: Final = 16
+_UUID_BYTES: Final = 16
 
 
 def write_atomically(path: str, data: bytes, *, sync: bool = False) -> None:
@@ -55,10 +56,34 @@ def read_file(path: str) -> bytes:
         return file.read()
 
 
+def new_uuid() -> bytes:
+    """A random uuid that Kafka accepts: none of its reserved values, and its text does not start with a dash."""
+    while True:
+        uuid = os.urandom(_UUID_BYTES)
+        if any(uuid[:-1]) and not uuid_text(uuid).startswith("-"):
+            return uuid
+
+
+def uuid_text(uuid: bytes) -> str:
+    """Kafka's text form of a uuid of 16 bytes: URL-safe base64 without padding, 22 characters."""
+    return binascii.b2a_base64(uuid, newline=False).translate(_TO_URL_SAFE).rstrip(b"=").decode()
+
+
+def parse_uuid(text: str) -> bytes:
+    """The 16 bytes of a uuid's text form. ValueError when it is none."""
+    uuid = binascii.a2b_base64(text.encode().translate(_FROM_URL_SAFE) + b"==", strict_mode=True)
+    if len(uuid) != _UUID_BYTES:
+        raise ValueError(f"{text!r} is no uuid")
+    return uuid
+
+
+_TO_URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
+_FROM_URL_SAFE: Final = bytes.maketrans(b"-_", b"+/")
+
+
 def partition_metadata(topic_id: bytes) -> bytes:
     """What `partition.metadata` holds for a topic id of 16 bytes (Kafka's `PartitionMetadataFile`)."""
-    text = binascii.b2a_base64(topic_id, newline=False).translate(_TO_URL_SAFE).rstrip(b"=")
-    return b"version: %d\ntopic_id: %b" % (CHECKPOINT_VERSION, text)
+    return b"version: %d\ntopic_id: %b" % (CHECKPOINT_VERSION, uuid_text(topic_id).encode())
 
 
 def read_partition_metadata(path: str) -> bytes:
@@ -67,16 +92,40 @@ def read_partition_metadata(path: str) -> bytes:
     try:
         if int(fields[b"version"]) != CHECKPOINT_VERSION:
             raise CorruptCheckpointError(f"{path}: unknown version {fields[b'version']!r}")
-        topic_id = binascii.a2b_base64(fields[b"topic_id"].strip().translate(_FROM_URL_SAFE) + b"==")
+        return parse_uuid(fields[b"topic_id"].strip().decode())
     except (KeyError, ValueError) as error:
         raise CorruptCheckpointError(f"{path}: no partition metadata") from error
-    if len(topic_id) != _TOPIC_ID_BYTES:
-        raise CorruptCheckpointError(f"{path}: a topic id of {len(topic_id)} bytes")
-    return topic_id
 
 
-_TO_URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
-_FROM_URL_SAFE: Final = bytes.maketrans(b"-_", b"+/")
+def read_offset_checkpoint(path: str) -> dict[tuple[str, int], int]:
+    """An offset for each (topic, partition) in the file (Kafka's `OffsetCheckpointFile`).
+
+    Bytes: text lines: version 0, the number of entries, then "topic partition offset" per entry. An empty file, or
+    none, holds no entries. `CorruptCheckpointError`, or `OSError` when it cannot be read.
+    """
+    try:
+        lines = read_file(path).decode().splitlines()
+    except FileNotFoundError:
+        return {}
+    except UnicodeDecodeError as error:
+        raise CorruptCheckpointError(f"{path}: not an offset checkpoint") from error
+    if not lines:
+        return {}
+    try:
+        version, count = int(lines[0]), int(lines[1])
+        entries = [(topic, int(partition), int(offset)) for topic, partition, offset in map(str.split, lines[2:])]
+    except (ValueError, IndexError) as error:
+        raise CorruptCheckpointError(f"{path}: not an offset checkpoint") from error
+    if version != CHECKPOINT_VERSION or count != len(entries):
+        raise CorruptCheckpointError(f"{path}: version {version}, {count} of {len(entries)} entries")
+    return {(topic, partition): offset for topic, partition, offset in entries}
+
+
+def write_offset_checkpoint(path: str, offsets: Mapping[tuple[str, int], int], *, sync: bool = False) -> None:
+    """Replace the file; see `write_atomically` for `sync`. `OSError` leaves the old one."""
+    lines = [f"{CHECKPOINT_VERSION}\n{len(offsets)}\n"]
+    lines += [f"{topic} {partition} {offset}\n" for (topic, partition), offset in offsets.items()]
+    write_atomically(path, "".join(lines).encode(), sync=sync)
 
 
 class EpochEntry(NamedTuple):

@@ -38,10 +38,6 @@ class RecordBatchTooLargeError(StorageError):
     """A batch larger than `segment.bytes`, which no segment can hold (`RecordBatchTooLargeException`)."""
 
 
-class UnsupportedLogFormatError(StorageError):
-    """A segment holds whole messages of format v0 or v1, which this log does not serve and will not cut away."""
-
-
 class CorruptIndexError(StorageError):
     """An index file fails its sanity check and has to be rebuilt (`CorruptIndexException`)."""
 

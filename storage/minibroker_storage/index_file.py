@@ -1,11 +1,12 @@
 """What the two index files of a segment share: fixed-size entries in ascending order, found by binary search."""
 
+import contextlib
 import os
 from abc import ABC, abstractmethod
 from struct import Struct
 from typing import ClassVar, Final
 
-from minibroker_storage.errors import CorruptIndexError
+from minibroker_storage.errors import CorruptIndexError, LogClosedError
 from minibroker_storage.files import FileHandle, pwrite_all
 
 WINDOW_BYTES: Final = 4096
@@ -121,8 +122,13 @@ class IndexFile(ABC):
     def rollback(self, state: IndexState) -> None:
         """Go back to an earlier `state`, in memory.
 
-        The file may keep bytes behind its entries until they are overwritten or trimmed; no lookup reaches them.
+        A file that has more is cut, or else, on a disk that fails, keeps bytes that no lookup reaches, until they are
+        overwritten or trimmed. Never raises.
         """
+
+    def _cut_quietly(self) -> None:
+        with contextlib.suppress(OSError, LogClosedError):
+            self._cut_to(self.entries)
 
     def truncate_to(self, offset: int) -> None:
         """Drop all entries with an offset >= `offset`, and give the file its full size again."""
@@ -170,8 +176,8 @@ class IndexFile(ABC):
                 high = middle
         return low
 
-    def _last_at_or_below(self, key: int, guess: int) -> bytes:
-        """The last entry with a key <= `key`, empty when there is none.
+    def _last_at_or_below(self, key: int, guess: int) -> tuple[int, bytes]:
+        """How many written entries have a key <= `key`, and the last of these, empty when there is none.
 
         Reads a window around slot `guess` first, which is right in a log of even batches, and bisects from there on.
         """
@@ -189,5 +195,5 @@ class IndexFile(ABC):
             elif count == end - start and end < high:
                 low = end - 1
             else:
-                return window[(count - 1) * size : count * size] if count else b""
+                return start + count, window[(count - 1) * size : count * size] if count else b""
             start = (low + high - min(slots, high - low)) // 2

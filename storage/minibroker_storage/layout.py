@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+from collections.abc import Iterable
 from typing import Final
 
 from minibroker_storage.checkpoints import partition_metadata
@@ -87,8 +88,16 @@ def purge(directory: str) -> None:
             paths = [entry.path for entry in entries]
     except FileNotFoundError:
         return
+    unlink_files(paths)
+    with contextlib.suppress(FileNotFoundError):
+        os.rmdir(directory)
+
+
+def unlink_files(paths: Iterable[str]) -> None:
+    """Remove files, as `Log.take_deleted_files` hands them over. Slow for large ones; for any thread.
+
+    What vanished meanwhile is no error; `OSError` otherwise.
+    """
     for path in paths:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
-    with contextlib.suppress(FileNotFoundError):
-        os.rmdir(directory)

@@ -2,88 +2,84 @@
 
 import contextlib
 import os
-from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Self
 
-from minibroker_protocol.records import BatchHeader, stamp
+from minibroker_protocol.records import NO_PARTITION_LEADER_EPOCH, BatchHeader, stamp
 from minibroker_protocol.records.varint import INT32_MAX
-from minibroker_storage.checkpoints import LeaderEpochCheckpoint, fsync_directory
+from minibroker_storage.checkpoints import LeaderEpochCheckpoint
 from minibroker_storage.config import LogConfig
 from minibroker_storage.errors import LogClosedError, LogWriteError, OffsetOutOfRangeError, RecordBatchTooLargeError
 from minibroker_storage.files import FilePool
+from minibroker_storage.flush import Durability, LogFlush
 from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, delete_directory_name
-from minibroker_storage.lookup import TimestampOffset, find_by_timestamp, find_max_timestamp
-from minibroker_storage.producer_state import ProducerStateManager
-from minibroker_storage.recovery import LoadedLog, load_log, replay_producers
+from minibroker_storage.readable_log import ReadableLog
+from minibroker_storage.recovery import LastStop, LoadedLog, load_log, replay_producers
+from minibroker_storage.retention import count_below, count_beyond_size, count_expired
 from minibroker_storage.segment import LogSegment, LogSlice
 
 AppendListener = Callable[["Log"], None]
+
+SNAPSHOT_INTERVAL_BYTES: Final = 32 * 1024 * 1024
+"""While a segment grows, the producers are written down whenever it has grown by so much: a start has to replay what
+the last snapshot does not know."""
+SNAPSHOT_INTERVAL_BYTES_PER_PRODUCER: Final = 4096
+"""Less often with many producers, so that writing them down stays below a hundredth of the work."""
 
 _ALWAYS_LOOK: Final = -2
 """A limit that every batch exceeds: the first batch of a segment has not said yet when the segment's time is over."""
 
 
-class Log:
-    """The batches of one partition, in segments, with the offsets that clients see.
+class Log(ReadableLog):
+    """The batches of one partition, in segments, with the offsets that clients see; see `ReadableLog` for reading.
 
     Appends are staged: `append` stamps a batch and assigns its offset, `commit` writes all staged batches in one call
     and lets readers see them. The caller commits before the buffers of the batches are used again. There are no
     replicas, so that the high watermark is the log end offset as soon as a commit returns.
 
-    Bytes: a directory `<topic>-<partition>`; see `LogSegment`, `OffsetIndex`, `TimeIndex`, `ProducerStateManager` and
-    `LeaderEpochCheckpoint`. Crash rule: what `commit` has written survives a crash of the process, what `flush` has
-    written one of the machine; a torn end is cut when the log is opened with `clean=False`.
-    A failed write is undone: the log then is as it was before the staged appends, and takes appends again.
+    Bytes: a directory `<topic>-<partition>`; see `LogSegment`, `OffsetIndex`, `TimeIndex`, `TransactionIndex`,
+    `ProducerStateManager` and `LeaderEpochCheckpoint`. Crash rule: what `commit` has written survives the death of the
+    process, what `flush` has written that of the machine; `open` is told which it was, and repairs. Segments come and
+    go by renames, see `replacement`. A failed write is undone: the log then is as it was before the staged appends,
+    and takes appends again.
 
     Not thread-safe: one event loop owns a log.
     """
 
     __slots__ = (
-        "_active",
-        "_bases",
         "_byte_limit",
         "_closed",
         "_config",
         "_directory",
-        "_empty",
+        "_durability",
         "_epoch",
         "_failure",
         "_files",
         "_listeners",
-        "_next_offset",
         "_offset_limit",
         "_roll_after",
+        "_snapshot_at",
         "_staged_epochs",
-        "epochs",
-        "high_watermark",
-        "log_end_offset",
-        "log_start_offset",
-        "producers",
-        "segments",
+        "next_offset",
     )
 
-    def __init__(self, directory: str, config: LogConfig, files: FilePool, loaded: LoadedLog) -> None:
+    def __init__(
+        self, directory: str, config: LogConfig, files: FilePool, loaded: LoadedLog, *, recovery_point: int
+    ) -> None:
         self._directory = directory
         self._config = config
         self._files = files
         self._closed = False
-        #: Segments, ascending; the last one takes the appends.
-        self.segments: list[LogSegment] = loaded.segments
-        self.producers: ProducerStateManager = loaded.producers
-        self.epochs: LeaderEpochCheckpoint = loaded.epochs
-        #: The first offset that clients may read.
-        self.log_start_offset: int = loaded.log_start_offset
-        #: The offset that the next committed record gets.
-        self.log_end_offset: int = loaded.log_end_offset
-        #: Readers see what lies below.
-        self.high_watermark: int = loaded.log_end_offset
-        self._next_offset: int = loaded.log_end_offset
+        super().__init__(directory, loaded)
+        #: The offset that the next appended record gets: the log end offset plus what is staged.
+        self.next_offset: int = loaded.log_end_offset
+        self._durability = Durability(max(recovery_point, loaded.log_start_offset), loaded.log_end_offset)
         self._epoch = self.epochs.latest_epoch
         self._staged_epochs: LeaderEpochCheckpoint | None = None
         self._failure: LogWriteError | None = None
         self._listeners: dict[AppendListener, None] = {}
-        self._segments_changed()
+        self._snapshot_at = 0
+        self._segment_begins()
 
     @classmethod
     def open(
@@ -92,16 +88,26 @@ class Log:
         *,
         config: LogConfig,
         files: FilePool,
-        clean: bool,
         now_ms: int,
+        last_stop: LastStop,
+        recovery_point: int = 0,
         log_start_offset: int = 0,
     ) -> Self:
-        """Open the log in an existing directory; see `load_log` for what `clean` means and what is repaired.
+        """Open the log in an existing directory; see `load_log` for what `last_stop` means and what is repaired.
 
-        `log_start_offset` is the one that the broker checkpointed. `OSError`, `UnsupportedLogFormatError`.
+        `recovery_point` and `log_start_offset` are the ones that the owner checkpointed. Checkpoint the recovery point
+        anew afterwards: it may have gone back. `OSError`.
         """
-        loaded = load_log(directory, config, files, clean=clean, now_ms=now_ms, log_start_offset=log_start_offset)
-        return cls(directory, config, files, loaded)
+        loaded = load_log(
+            directory,
+            config,
+            files,
+            last_stop=last_stop,
+            recovery_point=recovery_point,
+            now_ms=now_ms,
+            log_start_offset=log_start_offset,
+        )
+        return cls(directory, config, files, loaded, recovery_point=recovery_point)
 
     def __repr__(self) -> str:
         return f"Log({self._directory!r}, {self.log_start_offset}..{self.log_end_offset})"
@@ -112,16 +118,6 @@ class Log:
         return self._directory
 
     @property
-    def last_stable_offset(self) -> int:
-        """The offset below which every transaction is decided: what read_committed consumers see."""
-        return self.high_watermark
-
-    @property
-    def size(self) -> int:
-        """Bytes of all log files."""
-        return sum(segment.size for segment in self.segments)
-
-    @property
     def config(self) -> LogConfig:
         """The configuration in force. A new one counts from the next batch; index sizes from the next segment."""
         return self._config
@@ -130,18 +126,22 @@ class Log:
     def config(self, config: LogConfig) -> None:
         self._config = config
         self.producers.set_expiration_ms(config.producer_id_expiration_ms)
-        for segment in self.segments:
-            segment.index_interval_bytes = config.index_interval_bytes
+        self._segments.set_index_interval(config.index_interval_bytes)
+        self._active.set_jitter(config)
         self._set_limits()
 
-    def _segments_changed(self) -> None:
-        self._bases = [segment.base_offset for segment in self.segments]
-        self._active = self.segments[-1]
+    def _segment_begins(self) -> None:
+        self._active = self._segments.active
         self._empty = LogSlice(self._active.log, 0, 0)
+        self._plan_snapshot()
+
+    def _plan_snapshot(self) -> None:
+        interval = max(SNAPSHOT_INTERVAL_BYTES, len(self.producers.active) * SNAPSHOT_INTERVAL_BYTES_PER_PRODUCER)
+        self._snapshot_at = self._active.size + interval
         self._set_limits()
 
     def _set_limits(self) -> None:
-        self._byte_limit = -1 if self._closed else self._config.segment_bytes
+        self._byte_limit = -1 if self._closed else min(self._config.segment_bytes, self._snapshot_at)
         self._offset_limit = self._active.base_offset + INT32_MAX
         self._roll_after = _ALWAYS_LOOK
 
@@ -155,7 +155,7 @@ class Log:
         segment can hold it. `LogWriteError` when rolling failed: the batch is not staged; if batches staged before
         are lost with it, `commit` says so too.
         """
-        base_offset = self._next_offset
+        base_offset = self.next_offset
         last_offset = base_offset + header.last_offset_delta
         max_timestamp = header.max_timestamp
         segment = self._active
@@ -166,42 +166,75 @@ class Log:
             or segment.is_full
             or leader_epoch != self._epoch
         ):
-            self._prepare(len(batch), header, leader_epoch, now_ms)
+            self._prepare(len(batch), last_offset, max_timestamp, leader_epoch, now_ms)
             segment = self._active
         stamp(batch, base_offset, leader_epoch)
         if header.producer_id >= 0:
-            self.producers.update(header, base_offset, batch)
+            aborted = self.producers.update(header, base_offset, batch)
+            if aborted is not None:
+                segment.stage_aborted(aborted)
         segment.stage(batch, base_offset, last_offset, max_timestamp)
-        self._next_offset = last_offset + 1
+        self.next_offset = last_offset + 1
         return base_offset
 
-    def _prepare(self, size: int, header: BatchHeader, leader_epoch: int, now_ms: int) -> None:
-        """What `append` needs now and then: a new segment, the segment's clock, a new leader epoch."""
+    def append_message_set(
+        self, data: memoryview, *, last_offset: int, max_timestamp: int, offset_of_max_timestamp: int, now_ms: int
+    ) -> int:
+        """Stage a whole set of valid v0 or v1 messages; returns the offset of the first, which is `next_offset`.
+
+        The messages have their offsets already, up to `last_offset`. Nothing is stamped, since these formats have no
+        leader epoch: the log forgets the epochs it knows, as Kafka does. As for the rest see `append`.
+        """
+        base_offset = self.next_offset
+        segment = self._active
+        if (
+            segment.end + len(data) > self._byte_limit
+            or max_timestamp > self._roll_after
+            or last_offset > self._offset_limit
+            or segment.is_full
+            or self._epoch != NO_PARTITION_LEADER_EPOCH
+        ):
+            self._prepare(len(data), last_offset, max_timestamp, NO_PARTITION_LEADER_EPOCH, now_ms)
+            segment = self._active
+        segment.stage(data, base_offset, last_offset, max_timestamp, offset_of_max_timestamp)
+        self.next_offset = last_offset + 1
+        return base_offset
+
+    def _prepare(self, size: int, last_offset: int, max_timestamp: int, leader_epoch: int, now_ms: int) -> None:
+        """What an append needs now and then: a new segment, a snapshot, the segment's clock, a new leader epoch."""
         if self._closed:
             raise LogClosedError(f"{self._directory}: closed")
         if self._failure is not None:
             raise self._failure
         if size > self._config.segment_bytes:
             raise RecordBatchTooLargeError(f"a batch of {size} bytes in segments of {self._config.segment_bytes}")
-        base_offset, max_timestamp = self._next_offset, header.max_timestamp
-        last_offset = base_offset + header.last_offset_delta
-        if self._active.should_roll(size, last_offset, max_timestamp, self._config, now_ms):
+        rolls = self._active.should_roll(size, last_offset, max_timestamp, self._config, now_ms)
+        if rolls or self._active.end + size > self._snapshot_at:
             try:
                 self.commit()
             except LogWriteError as error:
                 self._fail(error)
                 raise
-            self._roll(now_ms)
+            if rolls:
+                self._roll(now_ms)
+            else:
+                self._take_snapshot(passing=True)
         segment = self._active
         if not segment.end:
             segment.first_timestamp = max_timestamp
         if segment.first_timestamp is not None and segment.first_timestamp >= 0:
-            self._roll_after = segment.first_timestamp + self._config.segment_ms
+            self._roll_after = segment.first_timestamp + self._config.segment_ms - segment.roll_jitter_ms
         if leader_epoch != self._epoch:
-            if self._staged_epochs is None:
-                self._staged_epochs = self.epochs.copy()
-            self._staged_epochs.assign(leader_epoch, base_offset)
-            self._epoch = leader_epoch
+            self._stage_epoch(leader_epoch)
+
+    def _stage_epoch(self, leader_epoch: int) -> None:
+        if self._staged_epochs is None:
+            self._staged_epochs = self.epochs.copy()
+        if leader_epoch == NO_PARTITION_LEADER_EPOCH:
+            self._staged_epochs.truncate_from_end(0)
+        else:
+            self._staged_epochs.assign(leader_epoch, self.next_offset)
+        self._epoch = leader_epoch
 
     def commit(self) -> None:
         """Write what is staged, move the log end offset and the high watermark, call the listeners.
@@ -214,7 +247,7 @@ class Log:
             error, self._failure = self._failure, None
             self._undo_staged()
             raise error
-        if self._next_offset == self.log_end_offset:
+        if self.next_offset == self.log_end_offset:
             return
         try:
             if self._staged_epochs is not None:
@@ -226,8 +259,9 @@ class Log:
             raise LogWriteError(f"{self._directory}: {error}", self.log_end_offset) from error.with_traceback(None)
         if self._staged_epochs is not None:
             self.epochs, self._staged_epochs = self._staged_epochs, None
+            self._durability.names_changed = True
         self.producers.commit()
-        self.log_end_offset = self.high_watermark = self._next_offset
+        self.log_end_offset = self.high_watermark = self.next_offset
         if self._listeners:
             for listener in tuple(self._listeners):
                 listener(self)
@@ -242,7 +276,7 @@ class Log:
         self.producers.rollback()
         self._staged_epochs = None
         self._epoch = self.epochs.latest_epoch
-        self._next_offset = self.log_end_offset
+        self.next_offset = self.log_end_offset
         self._set_limits()
 
     def add_append_listener(self, listener: AppendListener) -> None:
@@ -255,60 +289,6 @@ class Log:
     def remove_append_listener(self, listener: AppendListener) -> None:
         """Stop calling `listener`; one that is not there is no error. Takes constant time, also from a listener."""
         self._listeners.pop(listener, None)
-
-    # Reading
-
-    def read(
-        self, offset: int, max_bytes: int, *, min_one_batch: bool = True, end_offset: int | None = None
-    ) -> LogSlice:
-        """Where the bytes from `offset` on are: the start of the batch that holds it, and how many bytes to take.
-
-        At most `max_bytes`, ending with a whole batch where the index knows one (Kafka cuts it), but with
-        `min_one_batch` at least the first one whole; never past the high watermark or the batch of `end_offset`; from
-        one segment only. A gap is skipped. The bytes are not touched. At the end the slice is empty.
-        `OffsetOutOfRangeError` below the log start or above the log end offset. `OSError`.
-        """
-        limit = self.high_watermark
-        if end_offset is not None and end_offset < limit:
-            limit = end_offset
-        if offset < self.log_start_offset or offset > self.log_end_offset:
-            raise OffsetOutOfRangeError(offset, self.log_start_offset, self.log_end_offset)
-        if offset >= limit:
-            return self._empty
-        segment = self._active
-        position = segment.recent_position(offset)
-        first_size = 0
-        if position is None:
-            number = bisect_right(self._bases, offset) - 1
-            segment = self.segments[max(number, 0)]
-            found = segment.translate(offset)
-            while found is None:
-                number += 1
-                if number == len(self.segments):
-                    return self._empty
-                segment = self.segments[number]
-                found = segment.translate(offset)
-            _, position, first_size = found
-        size = (segment.size if limit == self.log_end_offset else segment.position_of(limit)) - position
-        if size > max_bytes:
-            if min_one_batch:
-                first_size = first_size or segment.header_at(position).size_in_bytes
-                size = min(size, max(max_bytes, first_size))
-            else:
-                size = max_bytes
-            if size > first_size:
-                # What is cut off here would be sent twice: readers drop a batch that is not whole and ask for it again.
-                whole = segment.offset_index.position_at_or_below(position + size) - position
-                size = whole if whole > 0 else size
-        return LogSlice(segment.log, position, size) if size > 0 else self._empty
-
-    def find_by_timestamp(self, timestamp: int) -> TimestampOffset | None:
-        """The first record with a timestamp (ms) >= `timestamp`; see `lookup.find_by_timestamp`."""
-        return find_by_timestamp(self.segments, timestamp, self.log_start_offset)
-
-    def find_max_timestamp(self) -> TimestampOffset | None:
-        """The first record that has the largest timestamp; see `lookup.find_max_timestamp`."""
-        return find_max_timestamp(self.segments)
 
     # Segments
 
@@ -332,32 +312,66 @@ class Log:
                 raise
         except OSError as error:
             raise LogWriteError(f"{self._directory}: {error}", self.log_end_offset) from error
-        self.segments.append(segment)
-        self._segments_changed()
-        self._take_snapshot()
+        self._segments.add(segment)
+        self._durability.names_changed = True
+        self._take_snapshot(passing=False)
+        self._segment_begins()
 
-    def _take_snapshot(self) -> None:
+    def take_producer_snapshot(self) -> None:
+        """Commit, then write down what is known of the producers: a start has to replay less. `LogWriteError`."""
+        self.commit()
+        self._take_snapshot(passing=True)
+
+    def _take_snapshot(self, *, passing: bool) -> None:
         self.producers.map_end_offset = self.log_end_offset
         with contextlib.suppress(OSError):  # recovery then replays from the snapshot before
-            self.producers.take_snapshot()
+            self.producers.take_snapshot(passing=passing)
+        self._plan_snapshot()
 
-    def delete_segments_below(self, offset: int) -> list[LogSegment]:
-        """Remove the oldest segments that end at or below `offset`, never the active one; returns them.
+    def delete_old_segments(self, now_ms: int) -> int:
+        """Let go of the oldest segments that the log need not keep; says how many.
 
-        The log start offset moves up to the first segment that is left. Pinned files stay readable. `OSError`.
+        Those below the log start offset; with `cleanup.policy=delete` those beyond `retention.bytes` and
+        `retention.ms`. If these are all, a new one is begun. Their files are only renamed: see `take_deleted_files`.
+        The log start offset moves up to the first segment that is left. Pinned files stay readable. `LogWriteError`,
+        `OSError`.
         """
-        count = 0
-        while count + 1 < len(self.segments) and self.segments[count + 1].base_offset <= offset:
-            count += 1
-        removed = self.segments[:count]
-        if removed:
-            self.advance_log_start_offset(self.segments[count].base_offset)
-            del self.segments[:count]
-            self._segments_changed()
-            for segment in removed:
-                segment.delete()
-                self.producers.delete_snapshot(segment.base_offset)
+        self.commit()
+        removed = self._remove_oldest(count_below(self.segments, self.log_start_offset), now_ms)
+        if self._config.delete:
+            removed += self._remove_oldest(count_beyond_size(self.segments, self._config), now_ms)
+            removed += self._remove_oldest(count_expired(self.segments, self._config, now_ms), now_ms)
         return removed
+
+    def _remove_oldest(self, count: int, now_ms: int) -> int:
+        if not count:
+            return 0
+        if count == len(self.segments):
+            self._roll(now_ms)
+        self.advance_log_start_offset(self.segments[count].base_offset)
+        self._durability.names_changed = True
+        removed = self._segments.remove_oldest(count)
+        for base_offset in removed:
+            self.producers.delete_snapshot(base_offset)
+        return len(removed)
+
+    def replace_segments(self, base_offset: int, old_base_offsets: Sequence[int]) -> None:
+        """Put the cleaned segment `base_offset` in the place of closed ones; see `replacement` for the order.
+
+        Its `.cleaned` files are complete and on disk; there is no `.cleaned` file of a smaller offset. Pinned files
+        stay readable. `StorageError` when one of the old segments is not there any more, and `OSError` when a file
+        cannot be renamed: the cleaned files are removed.
+        """
+        if self._closed:
+            raise LogClosedError(f"{self._directory}: closed")
+        self._segments.replace(base_offset, old_base_offsets, self._config, self._files)
+        self._durability.names_changed = True
+        for old_base_offset in old_base_offsets[1:]:
+            self.producers.delete_snapshot(old_base_offset)
+
+    def take_deleted_files(self) -> list[str]:
+        """The `.deleted` files since the last call, for `layout.unlink_files`; a start removes those that are left."""
+        return self._segments.take_deleted_files()
 
     def advance_log_start_offset(self, offset: int) -> None:
         """Let the log begin at `offset` (DeleteRecords); a smaller one than now changes nothing. No segment is removed.
@@ -384,14 +398,11 @@ class Log:
         if offset < self.segments[0].base_offset:
             self.truncate_fully_and_start_at(offset, now_ms)
             return
-        keep = bisect_right(self._bases, offset)
-        removed = self.segments[keep:]
-        del self.segments[keep:]
-        self.segments[-1].truncate_to(offset, now_ms)
-        for segment in removed:
-            segment.delete()
-        self._ends_at(offset)
+        number = self._segments.number_of(offset)
+        self._segments.delete_from(number + 1)
+        self.segments[number].truncate_to(offset, now_ms)
         self.producers.truncate_and_reload(self.log_start_offset, offset, now_ms)
+        self._ends_at(offset)
         replay_producers(self.segments, self.producers, self.log_start_offset, offset)
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
@@ -399,42 +410,68 @@ class Log:
         self._undo_staged()
         for segment in self.segments:
             segment.delete()
-        self.segments[:] = [LogSegment.create(self._directory, offset, self._config, self._files, now_ms)]
+        self._segments.replace_all(LogSegment.create(self._directory, offset, self._config, self._files, now_ms))
         self.log_start_offset = offset
         self.producers.truncate_fully_and_start_at(offset)
         self._ends_at(offset)
 
     def _ends_at(self, offset: int) -> None:
-        self.log_end_offset = self.high_watermark = self._next_offset = offset
+        self.log_end_offset = self.high_watermark = self.next_offset = offset
         self.log_start_offset = min(self.log_start_offset, offset)
+        self._durability.truncate(offset)
         if self.epochs.truncate_from_end(offset):
             self.epochs.write()
         self._epoch = self.epochs.latest_epoch
-        self._segments_changed()
+        self._segment_begins()
 
     # The end
 
-    def flush(self) -> None:
-        """Make all that is committed durable (fsync of the active segment, of those before it, and of the directory).
+    @property
+    def recovery_point(self) -> int:
+        """All below this offset is on disk and survives the death of the machine."""
+        return self._durability.recovery_point
 
-        `OSError`.
-        """
-        for segment in self.segments:
-            segment.flush()
-        fsync_directory(self._directory)
+    @property
+    def unflushed_records(self) -> int:
+        """Offsets between the recovery point and the log end offset (`flush.messages` counts them)."""
+        return self.log_end_offset - self._durability.recovery_point
+
+    def begin_flush(self) -> LogFlush | None:
+        """What has to be done to make all that is committed durable, None when it is; see `LogFlush`."""
+        durability, end = self._durability, self.log_end_offset
+        if durability.recovery_point == end and not durability.names_changed:
+            return None
+        paths = self._segments.paths_from(durability.recovery_point)
+        if durability.names_changed:
+            paths.append(f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}")
+        return durability.begin(self._directory, paths, end)
+
+    def flush(self) -> None:
+        """Make all that is committed durable: the steps of `begin_flush` at once. `OSError`."""
+        flush = self.begin_flush()
+        if flush is None:
+            return
+        try:
+            flush.run()
+        except OSError as error:
+            flush.finish(error)
+            raise
+        flush.finish()
 
     def close(self) -> None:
         """Commit, trim the indexes, write a producer snapshot, close the files. A second call does nothing.
 
-        Afterwards the directory opens with `clean=True`. `LogWriteError`, `OSError`; the files are closed even then.
+        Afterwards the directory opens with `LastStop.CLEAN`; a `flush` behind it lets that outlast the machine.
+        `LogWriteError`, `OSError`; the files are closed even then.
         """
         if self._closed:
             return
         try:
             self.commit()
             self._active.become_inactive()
+            self._durability.names_changed = True
             self.producers.map_end_offset = self.log_end_offset
-            self.producers.take_snapshot()
+            self.producers.take_snapshot(passing=True)
         finally:
             self._close_files()
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from minibroker_protocol.records import RecordBatch
+from minibroker_protocol.records import MAGIC_V2, Batch, BatchHeader, LegacyRecordBatch, RecordBatch
 from minibroker_storage.segment import LogSegment
 
 
@@ -20,7 +20,7 @@ def find_by_timestamp(segments: Iterable[LogSegment], timestamp: int, start_offs
 
     The first segment whose largest timestamp reaches the target has it: time index, offset index, then the headers
     from there to the first batch that reaches it, and that batch's records. Under LogAppendTime they all have its max
-    timestamp. `OSError`, `DecodeError` for records that cannot be read.
+    timestamp; messages of format v0 have none. `OSError`, `DecodeError` for records that cannot be read.
     """
     for segment in segments:
         if segment.largest_timestamp.timestamp >= timestamp:
@@ -31,14 +31,35 @@ def find_by_timestamp(segments: Iterable[LogSegment], timestamp: int, start_offs
 
 
 def _find_in_segment(segment: LogSegment, timestamp: int, start_offset: int) -> TimestampOffset | None:
-    entry = segment.time_index.lookup(timestamp)
-    start = segment.offset_index.lookup(max(entry.offset, start_offset)).position
-    for position, header in segment.headers_from(start):
+    for position, header in segment.headers_from(_search_from(segment, timestamp, start_offset)):
         if header.max_timestamp >= timestamp and header.last_offset >= start_offset:
-            for record in RecordBatch(segment.batch_at(position)):
+            for record in _batch_at(segment, position, header):
                 if record.timestamp >= timestamp and record.offset >= start_offset:
                     return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
     return None
+
+
+def _search_from(segment: LogSegment, timestamp: int, start_offset: int) -> int:
+    """Where the search has to begin: not more than an index interval and two batches before the target.
+
+    Kafka begins at the time index's entry at or below the target. Behind it there can be any number of batches with
+    its timestamp, which add no entries. But whenever the offset index got an entry, the time index got one too if the
+    timestamp had risen: so all records above the entry's timestamp lie behind the offset index's last entry before the
+    offset of the next time entry.
+    """
+    times, offsets = segment.time_index, segment.offset_index
+    entry, following = times.lookup(timestamp)
+    start = offsets.lookup(max(entry.offset, start_offset)).position
+    if entry.timestamp == timestamp or times.is_full:
+        return start
+    if following is None:
+        return max(start, offsets.lookup(segment.largest_timestamp.offset - 1).position)
+    return max(start, offsets.lookup(following.offset - 1).position)
+
+
+def _batch_at(segment: LogSegment, position: int, header: BatchHeader) -> Batch:
+    data = segment.batch_at(position)
+    return RecordBatch(data) if header.magic == MAGIC_V2 else LegacyRecordBatch(data)
 
 
 def find_max_timestamp(segments: Sequence[LogSegment]) -> TimestampOffset | None:
@@ -49,7 +70,7 @@ def find_max_timestamp(segments: Sequence[LogSegment]) -> TimestampOffset | None
     if found is None:
         return None
     header = newest.header_at(found.position)
-    for record in RecordBatch(newest.batch_at(found.position)):
+    for record in _batch_at(newest, found.position, header):
         if record.timestamp == header.max_timestamp:
             return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
     return None

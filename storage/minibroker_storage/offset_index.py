@@ -54,7 +54,7 @@ class OffsetIndex(IndexFile):
         span = self.last_offset - self.base_offset
         if key <= 0 or not self.entries:
             return OffsetPosition(self.base_offset, 0)
-        entry = self._last_at_or_below(key, self.entries * key // span if key < span else self.entries)
+        _, entry = self._last_at_or_below(key, self.entries * key // span if key < span else self.entries)
         if not entry:
             return OffsetPosition(self.base_offset, 0)
         relative, position = self.ENTRY.unpack(entry)
@@ -66,11 +66,21 @@ class OffsetIndex(IndexFile):
             return 0
         if position >= self.last_position:
             return self.last_position
+        slots = self._count_by_position(position)
+        return self.entry(slots - 1).position if slots else 0
+
+    def offset_at_or_above(self, position: int) -> int | None:
+        """The offset of the first indexed batch that starts at or behind `position`, None when there is none."""
+        if not self.entries or position > self.last_position:
+            return None
+        return self.entry(self._count_by_position(position - 1)).offset
+
+    def _count_by_position(self, position: int) -> int:
+        """How many entries are of batches that start at or before `position`."""
         fd, size = self.file.fd(), self.ENTRY.size
-        slots = bisect_right(
+        return bisect_right(
             range(self.entries), position, key=lambda slot: int.from_bytes(os.pread(fd, 4, slot * size + 4), "big")
         )
-        return self.entry(slots - 1).position if slots else 0
 
     def entry(self, slot: int) -> OffsetPosition:
         """The written entry in `slot`. `IndexError` outside 0..`entries` - 1."""
@@ -98,6 +108,7 @@ class OffsetIndex(IndexFile):
         """See `IndexFile.rollback`."""
         self._staged = bytearray()
         self.entries, self.last_offset, self.last_position = state
+        self._cut_quietly()
 
     def _reset_last(self) -> None:
         self.last_offset = self.base_offset

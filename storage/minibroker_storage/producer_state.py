@@ -31,6 +31,7 @@ from minibroker_storage.producer_snapshot import (
     decode_snapshot,
     encode_snapshot,
 )
+from minibroker_storage.transaction_index import AbortedTxn
 
 __all__ = ["BatchMetadata", "ProducerStateEntry", "ProducerStateManager"]
 
@@ -40,15 +41,19 @@ _new_entry: Final[Callable[[tuple[Any, ...]], ProducerStateEntry]] = partial(
     cast("Any", tuple).__new__, ProducerStateEntry
 )
 _KEPT_BEFORE_APPEND: Final = NUM_BATCHES_TO_RETAIN - 1
+_MARKER_KEY: Final = Struct(">hh")
 _MARKER_VALUE: Final = Struct(">hi")
+_ABORT_MARKER: Final = 0
 
 
 class ProducerStateManager:
     """The producers of one log by id, and their snapshot files (Kafka's `ProducerStateManager`).
 
-    Bytes: see `encode_snapshot`; a file is named by the offset up to which it tells, `<20 digits>.snapshot`, and is
-    written at roll and at close. Crash rule: a snapshot that does not check out is removed; the newest good one at or
-    below the log's end is loaded, and the batches behind it are replayed from the log.
+    Bytes: see `encode_snapshot`; a file is named by the offset up to which it tells, `<20 digits>.snapshot`. One is
+    written at roll, and stays as long as the segment that begins there; others are written at close and while a
+    segment grows, and each takes the place of the one before. Crash rule: a snapshot that does not check out is
+    removed; the newest good one at or below the log's end is loaded, and the batches behind it are replayed from the
+    log. An older one goes only when the newer one is written.
 
     Changes are staged: `rollback()` undoes every `update` since the last `commit()`.
     """
@@ -57,8 +62,12 @@ class ProducerStateManager:
         "_directory",
         "_expiration_ms",
         "_last_snapshot_offset",
+        "_ongoing",
+        "_passing_snapshot",
         "_producers",
+        "_transactions_changed",
         "_undo",
+        "first_unstable_offset",
         "map_end_offset",
         "snapshots",
     )
@@ -69,6 +78,11 @@ class ProducerStateManager:
         self._producers: dict[int, ProducerStateEntry] = {}
         self._undo: list[tuple[int, ProducerStateEntry | None]] = []
         self._last_snapshot_offset = 0
+        self._passing_snapshot: int | None = None
+        self._ongoing: dict[int, int] = {}  # ascending, since transactions begin in the log's order
+        self._transactions_changed = False
+        #: Where the oldest open transaction begins, by what is committed; None when there is none.
+        self.first_unstable_offset: int | None = None
         #: The offset up to which the producers are known; the owner moves it before a snapshot is taken.
         self.map_end_offset = 0
         #: Offsets of the snapshot files there are, ascending.
@@ -143,17 +157,17 @@ class ProducerStateManager:
                 f"producer {producer_id}: sequence {sequence} after {entry.last_sequence} in epoch {epoch}"
             )
 
-    def update(self, header: BatchHeader, base_offset: int, batch: memoryview) -> None:
+    def update(self, header: BatchHeader, base_offset: int, batch: memoryview) -> AbortedTxn | None:
         """Note a batch that got `base_offset`; until `commit()` it can be taken back.
 
         The bytes are opened only for a control batch, whose marker ends a transaction; `DecodeError` when it is none.
+        Returns the transaction that it aborts, for the transaction index.
         """
         producer_id = header.producer_id
         old = self._producers.get(producer_id)
         self._undo.append((producer_id, old))
         if header.attributes & CONTROL_FLAG:
-            self._producers[producer_id] = _after_marker(header, old, batch)
-            return
+            return self._end_transaction(header, old, base_offset, batch)
         delta, timestamp = header.last_offset_delta, header.max_timestamp
         epoch, sequence = header.producer_epoch, header.base_sequence
         last_sequence = (sequence + delta) & INT32_MAX if sequence >= 0 else sequence
@@ -165,14 +179,34 @@ class ProducerStateManager:
             if old_epoch == epoch:
                 kept = batches[-_KEPT_BEFORE_APPEND:]
         if txn_first_offset < 0 and header.attributes & TRANSACTIONAL_FLAG:
-            txn_first_offset = base_offset
+            txn_first_offset = self._ongoing[producer_id] = base_offset
+            self._transactions_changed = True
         self._producers[producer_id] = _new_entry(
             (epoch, (*kept, added), timestamp, coordinator_epoch, txn_first_offset)
         )
+        return None
+
+    def _end_transaction(
+        self, header: BatchHeader, old: ProducerStateEntry | None, offset: int, batch: memoryview
+    ) -> AbortedTxn | None:
+        producer_id = header.producer_id
+        entry, marker_type = _after_marker(header, old, batch)
+        self._producers[producer_id] = entry
+        first_offset = self._ongoing.get(producer_id)
+        if first_offset is None or marker_type is None:
+            return None
+        del self._ongoing[producer_id]
+        self._transactions_changed = True
+        if marker_type != _ABORT_MARKER:
+            return None
+        return AbortedTxn(producer_id, first_offset, offset, next(iter(self._ongoing.values()), offset + 1))
 
     def commit(self) -> None:
         """Keep all updates."""
         self._undo.clear()
+        if self._transactions_changed:
+            self._transactions_changed = False
+            self.first_unstable_offset = next(iter(self._ongoing.values()), None)
 
     def rollback(self) -> None:
         """Undo all updates since `commit()`."""
@@ -182,6 +216,19 @@ class ProducerStateManager:
                 self._producers.pop(producer_id, None)
             else:
                 self._producers[producer_id] = old
+        if self._transactions_changed:
+            self._find_ongoing()
+
+    def _find_ongoing(self) -> None:
+        """Take the open transactions from the producers."""
+        begun = [
+            (entry.current_txn_first_offset, producer_id)
+            for producer_id, entry in self._producers.items()
+            if entry.current_txn_first_offset >= 0
+        ]
+        self._ongoing = {producer_id: first_offset for first_offset, producer_id in sorted(begun)}
+        self._transactions_changed = False
+        self.first_unstable_offset = next(iter(self._ongoing.values()), None)
 
     def remove_expired(self, now_ms: int) -> int:
         """Forget producers that have written nothing for `producer.id.expiration.ms`; says how many."""
@@ -193,10 +240,15 @@ class ProducerStateManager:
     def _is_expired(self, entry: ProducerStateEntry, now_ms: int) -> bool:
         return entry.current_txn_first_offset < 0 and now_ms - entry.last_timestamp >= self._expiration_ms
 
-    def take_snapshot(self) -> None:
-        """Write a snapshot at `map_end_offset`, unless there is none newer to tell. `OSError` leaves no file behind."""
+    def take_snapshot(self, *, passing: bool = False) -> None:
+        """Write a snapshot at `map_end_offset`, unless there is none newer to tell. `OSError` leaves no file behind.
+
+        It stays until its segment goes, a `passing` one only until the next snapshot.
+        """
         offset = self.map_end_offset
         if offset <= self._last_snapshot_offset:
+            if offset == self._passing_snapshot and not passing:
+                self._passing_snapshot = None
             return
         path = self._path(offset)
         try:
@@ -211,34 +263,47 @@ class ProducerStateManager:
         if offset not in self.snapshots:
             self.snapshots = sorted([*self.snapshots, offset])
         self._last_snapshot_offset = offset
+        if self._passing_snapshot is not None and self._passing_snapshot != offset:
+            self.delete_snapshot(self._passing_snapshot)
+        self._passing_snapshot = offset if passing else None
 
     def delete_snapshot(self, offset: int) -> None:
         """Remove one snapshot file, if it is there."""
         if offset in self.snapshots:
             self.snapshots.remove(offset)
+        if offset == self._passing_snapshot:
+            self._passing_snapshot = None
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._path(offset))
 
     def remove_stray_snapshots(self, segment_base_offsets: Collection[int]) -> None:
-        """Keep the snapshots of segments, and the newest of all if it lies behind the last segment's base."""
+        """Keep the snapshots of segments, and the newest of all if it lies behind the last segment's base.
+
+        That one then is a passing one.
+        """
         bases = set(segment_base_offsets)
         newest = self.snapshots[-1:] if self.snapshots and self.snapshots[-1] > max(bases) else []
+        self._passing_snapshot = newest[0] if newest else None
         for offset in self.snapshots[:]:
             if offset not in bases and offset not in newest:
                 self.delete_snapshot(offset)
 
-    def truncate_and_reload(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
+    def truncate_and_reload(
+        self, log_start_offset: int, log_end_offset: int, now_ms: int, *, at_most: int | None = None
+    ) -> None:
         """Go back to a state at or below `log_end_offset`: what the newest good snapshot in range says.
 
-        `map_end_offset` then tells from where the log has to be replayed.
+        `map_end_offset` then tells from where the log has to be replayed; `at_most` is a limit for it.
         """
         for offset in self.snapshots[:]:
             if offset > log_end_offset or offset <= log_start_offset:
                 self.delete_snapshot(offset)
         self._producers.clear()
         self._undo.clear()
-        while self.snapshots:
-            offset = self.snapshots[-1]
+        self.map_end_offset = self._last_snapshot_offset = log_start_offset
+        for offset in reversed(self.snapshots[:]):
+            if at_most is not None and offset > at_most:
+                continue
             try:
                 loaded = decode_snapshot(read_file(self._path(offset)))
             except (CorruptSnapshotError, FileNotFoundError):
@@ -246,13 +311,14 @@ class ProducerStateManager:
                 continue
             self._producers.update((key, entry) for key, entry in loaded.items() if not self._is_expired(entry, now_ms))
             self.map_end_offset = self._last_snapshot_offset = offset
-            return
-        self.map_end_offset = self._last_snapshot_offset = log_start_offset
+            break
+        self._find_ongoing()
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Forget all producers and remove all snapshots."""
         self._producers.clear()
         self._undo.clear()
+        self._find_ongoing()
         for snapshot in self.snapshots[:]:
             self.delete_snapshot(snapshot)
         self._last_snapshot_offset = 0
@@ -268,14 +334,23 @@ class ProducerStateManager:
         return f"{self._directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"
 
 
-def _after_marker(header: BatchHeader, old: ProducerStateEntry | None, batch: memoryview) -> ProducerStateEntry:
-    """A commit or abort marker ends the transaction; a new epoch in it also ends the row of sequence numbers."""
+def _after_marker(
+    header: BatchHeader, old: ProducerStateEntry | None, batch: memoryview
+) -> tuple[ProducerStateEntry, int | None]:
+    """The producer after a commit or abort marker, which ends its transaction, and the marker's type.
+
+    A new epoch in the marker also ends the row of sequence numbers. None for a marker that compaction has emptied: its
+    transaction is gone from the log.
+    """
     old = old or ProducerStateEntry(header.producer_epoch, (), header.max_timestamp)
     for record in RecordBatch(batch):
         batches = old.batches if old.producer_epoch == header.producer_epoch else ()
-        value = record.value or b""
-        if len(value) < _MARKER_VALUE.size:
-            raise CorruptRecordError(f"offset {record.offset}: a transaction marker of {len(value)} bytes")
+        key, value = record.key or b"", record.value or b""
+        if len(value) < _MARKER_VALUE.size or len(key) < _MARKER_KEY.size:
+            raise CorruptRecordError(
+                f"offset {record.offset}: a transaction marker of {len(key)} and {len(value)} bytes"
+            )
         _, coordinator_epoch = _MARKER_VALUE.unpack_from(value)
-        return ProducerStateEntry(header.producer_epoch, batches, record.timestamp, coordinator_epoch)
-    return old  # compaction has emptied the marker: its transaction is gone from the log
+        _, marker_type = _MARKER_KEY.unpack_from(key)
+        return ProducerStateEntry(header.producer_epoch, batches, record.timestamp, coordinator_epoch), marker_type
+    return old, None

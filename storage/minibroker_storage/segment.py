@@ -3,35 +3,32 @@
 import contextlib
 import os
 from collections.abc import Iterator
-from struct import Struct
 from typing import Final, NamedTuple, Self
 
-from minibroker_protocol.records import LOG_OVERHEAD, NO_TIMESTAMP, RECORD_BATCH_OVERHEAD, BatchHeader, read_header
+from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.records import NO_TIMESTAMP, RECORD_BATCH_OVERHEAD, BatchHeader, read_entry_header
 from minibroker_protocol.records.varint import INT32_MAX
 from minibroker_storage.config import LogConfig
-from minibroker_storage.errors import LogClosedError, StorageError
+from minibroker_storage.entries import WALK_WINDOW_BYTES, EntryPosition, find_entry, read_headers
+from minibroker_storage.errors import CorruptIndexError, LogClosedError, StorageError
 from minibroker_storage.files import FileHandle, FilePool, pwrite_all, pwritev_all
 from minibroker_storage.index_file import IndexState
-from minibroker_storage.layout import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, file_name
+from minibroker_storage.layout import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    file_name,
+)
 from minibroker_storage.offset_index import OffsetIndex
 from minibroker_storage.time_index import TimeIndex, TimeIndexEntry
+from minibroker_storage.transaction_index import AbortedTxn, TransactionIndex
 
 RECENT_BATCHES: Final = 64
 """The positions of so many of the newest batches, up to twice as many, are known without a look at the index."""
-WALK_WINDOW_BYTES: Final = 8192
-"""What a search behind an index entry reads at once: an index interval and some small batches."""
 
-# A search needs base offset, length and last offset delta only; decoding the whole header would double its time.
-_WALK: Final = Struct(">qi11xi")
 _NEW_FILE: Final = os.O_RDWR | os.O_CREAT | os.O_TRUNC
-
-
-class BatchPosition(NamedTuple):
-    """Where a batch lies in its segment's log file, and its size, in bytes."""
-
-    base_offset: int
-    position: int
-    size: int
 
 
 class LogSlice(NamedTuple):
@@ -52,11 +49,16 @@ class LogSlice(NamedTuple):
 class LogSegment:
     """A run of batches from `base_offset` on: `<20 digits>.log`, `.index`, `.timeindex` (Kafka's `LogSegment`).
 
-    Bytes: v2 record batches one behind the other, from position 0, offsets ascending, gaps allowed. Batches are
-    staged as views of the caller's buffers and written by `commit()` in one call. Crash rule: only the end of the
-    newest segment can be torn, for all others were complete before the next one began. Recovery cuts it behind the
-    last batch with a right checksum, and rebuilds both indexes. A write that fails is undone in the file and in
-    memory; bytes that cannot be cut away are overwritten by the next write, and cut before it.
+    Bytes: log entries one behind the other, from position 0, offsets ascending, gaps allowed: v2 batches, and messages
+    of formats v0 and v1, of which each counts as a batch whose base and last offset are its own. Batches are staged as
+    views of the caller's buffers and written by `commit()` in one call.
+
+    Crash rule: `commit()` writes the batches, then the transaction index, the time index, the offset index. Each
+    write is over before the next one begins, so that after the death of the process an entry of the offset index
+    proves its batch, and all before it, to be whole, and the other two indexes to know them; only what lies behind the
+    last entry needs a look. After the death of the machine this holds for what `LogFlush` has brought to disk before.
+    All segments but the newest were complete before the next one began. A write that fails is undone in the file and
+    in memory; bytes that cannot be cut away are overwritten by the next write, and cut before it.
     """
 
     __slots__ = (
@@ -77,32 +79,40 @@ class LogSegment:
         "max_timestamp",
         "offset_index",
         "offset_of_max_timestamp",
+        "roll_jitter_ms",
         "size",
         "time_index",
+        "transaction_index",
     )
 
     def __init__(
         self,
+        directory: str,
         base_offset: int,
-        log: FileHandle,
-        offset_index: OffsetIndex,
-        time_index: TimeIndex,
+        config: LogConfig,
+        files: FilePool,
         *,
-        index_interval_bytes: int,
+        flags: int = os.O_RDWR,
         size: int,
         created_ms: int,
     ) -> None:
+        stem = f"{directory}/{file_name(base_offset, '')}"
+        index_bytes = config.segment_index_bytes
         self.base_offset = base_offset
-        self.log = log
-        self.offset_index = offset_index
-        self.time_index = time_index
-        self.index_interval_bytes = index_interval_bytes
+        self.log = files.handle(stem + LOG_SUFFIX, flags)
+        self.offset_index = OffsetIndex(files.handle(stem + INDEX_SUFFIX, flags), base_offset, index_bytes)
+        self.time_index = TimeIndex(files.handle(stem + TIME_INDEX_SUFFIX, flags), base_offset, index_bytes)
+        transactions = files.handle(stem + TXN_INDEX_SUFFIX, os.O_RDWR | os.O_CREAT)
+        self.transaction_index = TransactionIndex(transactions, base_offset)
+        self.index_interval_bytes = config.index_interval_bytes
         #: When an empty segment began to wait for its first batch, in ms: the clock of `segment.ms` without timestamps.
         self.created_ms = created_ms
         #: Bytes in the log file that readers may see.
         self.size = size
         #: `size` plus what is staged.
         self.end = size
+        #: So many ms before `segment.ms` is over it is time to roll, so that not all logs do it at once.
+        self.roll_jitter_ms = 0
         #: Max timestamp of the first batch, which starts the clock of `segment.ms`; None until it is known.
         self.first_timestamp: int | None = None
         #: Largest timestamp so far, staged batches included, and the last offset of the first batch that has it.
@@ -113,16 +123,20 @@ class LogSegment:
         self._bytes_since_index_entry = 0
         self._views: list[memoryview] = []
         self._committed = (0, NO_TIMESTAMP, base_offset)
-        self._index_states: tuple[IndexState, IndexState] | None = None
+        self._index_states: tuple[IndexState, IndexState, tuple[int, int]] | None = None
         self._cut_first = False
         self._recent: dict[int, int] = {}
         self._older: dict[int, int] = {}
+        self.set_jitter(config)
+        self._update_is_full()
 
     @classmethod
     def create(cls, directory: str, base_offset: int, config: LogConfig, files: FilePool, now_ms: int) -> Self:
         """A new empty segment with preallocated indexes. Leftovers of the same name are emptied. `OSError`."""
-        segment = cls._of(directory, base_offset, config, files, _NEW_FILE, 0, now_ms)
+        segment = cls(directory, base_offset, config, files, flags=_NEW_FILE, size=0, created_ms=now_ms)
         try:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(segment.transaction_index.file.path)
             segment.log.fd()
             segment.preallocate_indexes()
         except OSError:
@@ -134,33 +148,30 @@ class LogSegment:
     def load(cls, directory: str, base_offset: int, config: LogConfig, files: FilePool, now_ms: int) -> Self:
         """A segment whose log file exists; `load_indexes` or recovery then sees to its indexes. `OSError`."""
         size = os.stat(f"{directory}/{file_name(base_offset, LOG_SUFFIX)}").st_size
-        return cls._of(directory, base_offset, config, files, os.O_RDWR, size, now_ms)
-
-    @classmethod
-    def _of(
-        cls, directory: str, base_offset: int, config: LogConfig, files: FilePool, flags: int, size: int, now_ms: int
-    ) -> Self:
-        stem = f"{directory}/{base_offset:020d}"
-        index_bytes = config.segment_index_bytes
-        segment = cls(
-            base_offset,
-            files.handle(stem + LOG_SUFFIX, flags),
-            OffsetIndex(files.handle(stem + INDEX_SUFFIX, flags), base_offset, index_bytes),
-            TimeIndex(files.handle(stem + TIME_INDEX_SUFFIX, flags), base_offset, index_bytes),
-            index_interval_bytes=config.index_interval_bytes,
-            size=size,
-            created_ms=now_ms,
-        )
-        segment._update_is_full()
-        return segment
+        return cls(directory, base_offset, config, files, size=size, created_ms=now_ms)
 
     def __repr__(self) -> str:
         return f"LogSegment(base_offset={self.base_offset}, size={self.size})"
 
+    def set_jitter(self, config: LogConfig) -> None:
+        """Draw the time by which the segment is rolled early (`segment.jitter.ms`)."""
+        limit = min(config.segment_jitter_ms, config.segment_ms)
+        self.roll_jitter_ms = int.from_bytes(os.urandom(8), "big") % limit if limit > 0 else 0
+
     # Writing
 
-    def stage(self, batch: memoryview, base_offset: int, last_offset: int, max_timestamp: int) -> None:
-        """Take a stamped batch for the next `commit()`. The view has to stay as it is until then."""
+    def stage(
+        self,
+        batch: memoryview,
+        base_offset: int,
+        last_offset: int,
+        max_timestamp: int,
+        offset_of_max_timestamp: int | None = None,
+    ) -> None:
+        """Take a stamped batch, or a message set, for the next `commit()`. The view has to stay as it is until then.
+
+        `base_offset` is the offset of the first record; see `note` for the others.
+        """
         views = self._views
         if not views:
             self._committed = (self._bytes_since_index_entry, self.max_timestamp, self.offset_of_max_timestamp)
@@ -170,26 +181,36 @@ class LogSegment:
         if len(recent) >= RECENT_BATCHES:
             self._older = recent
             self._recent = {}
-        self.note(len(batch), last_offset, max_timestamp)
+        self.note(len(batch), last_offset, max_timestamp, offset_of_max_timestamp)
 
-    def note(self, size: int, last_offset: int, max_timestamp: int) -> None:
+    def note(self, size: int, last_offset: int, max_timestamp: int, offset_of_max_timestamp: int | None = None) -> None:
         """Count a batch of `size` bytes at the end, by the rule of Kafka's `LogSegment.append`.
 
         Once more than `index.interval.bytes` lie behind the last index entry, the batch gets one: its last offset and
-        its position; the time index then gets the largest timestamp so far. The first batch never gets one.
+        its position; the time index then gets the largest timestamp so far, with the last offset of the batch that
+        brought it unless another one is named. The first batch never gets one. A message set counts as one batch.
         """
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
-            self.offset_of_max_timestamp = last_offset
+            self.offset_of_max_timestamp = last_offset if offset_of_max_timestamp is None else offset_of_max_timestamp
         if self._bytes_since_index_entry > self.index_interval_bytes:
             if self._index_states is None:
-                self._index_states = (self.offset_index.state, self.time_index.state)
+                self._index_states = self._states()
             self.offset_index.stage(last_offset, self.end)
             self.time_index.maybe_stage(self.max_timestamp, self.offset_of_max_timestamp)
             self._bytes_since_index_entry = 0
             self._update_is_full()
         self._bytes_since_index_entry += size
         self.end += size
+
+    def stage_aborted(self, transaction: AbortedTxn) -> None:
+        """Take a transaction whose abort marker was staged, for the next `commit()`."""
+        if self._index_states is None:
+            self._index_states = self._states()
+        self.transaction_index.stage(transaction)
+
+    def _states(self) -> tuple[IndexState, IndexState, tuple[int, int]]:
+        return self.offset_index.state, self.time_index.state, self.transaction_index.state
 
     def commit(self) -> None:
         """Write what is staged: the batches, then the index entries. After an `OSError` call `rollback()`."""
@@ -208,9 +229,10 @@ class LogSegment:
         views.clear()
 
     def commit_indexes(self) -> None:
-        """Write the staged index entries. `OSError`."""
-        self.offset_index.commit()
+        """Write the staged index entries, those of the offset index last: they vouch for the others. `OSError`."""
+        self.transaction_index.commit()
         self.time_index.commit()
+        self.offset_index.commit()
         self._index_states = None
 
     def rollback(self) -> None:
@@ -225,6 +247,7 @@ class LogSegment:
         if self._index_states is not None:
             self.offset_index.rollback(self._index_states[0])
             self.time_index.rollback(self._index_states[1])
+            self.transaction_index.rollback(self._index_states[2])
             self._index_states = None
             self._update_is_full()
         try:
@@ -238,13 +261,13 @@ class LogSegment:
     def should_roll(self, size: int, last_offset: int, max_timestamp: int, config: LogConfig, now_ms: int) -> bool:
         """Whether a batch belongs into a new segment, by the conditions of Kafka's `LogSegment.shouldRoll`.
 
-        The batch would grow the segment beyond `segment.bytes`; it is more than `segment.ms` younger than the first
-        batch (or, without timestamps, now is than the segment); an index is full; its offset is too far from the base
-        offset.
+        The batch would grow the segment beyond `segment.bytes`; it is more than `segment.ms`, less the jitter, younger
+        than the first batch (or, without timestamps, now is than the segment); an index is full; its offset is too far
+        from the base offset.
         """
         return (
             self.end + size > config.segment_bytes
-            or (self.end > 0 and self._waited_ms(max_timestamp, now_ms) > config.segment_ms)
+            or (self.end > 0 and self._waited_ms(max_timestamp, now_ms) > config.segment_ms - self.roll_jitter_ms)
             or self.is_full
             or last_offset - self.base_offset > INT32_MAX
         )
@@ -273,6 +296,7 @@ class LogSegment:
         found = self.translate(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
+        self.transaction_index.truncate_to(offset)
         if found is not None:
             os.ftruncate(self.log.fd(), found.position)
             self.size = self.end = found.position
@@ -282,7 +306,7 @@ class LogSegment:
         self._recent = {}
         self._older = {}
         self._bytes_since_index_entry = 0
-        self.load_max_timestamp()
+        self._load_max_timestamp()
         self._update_is_full()
 
     # Reading
@@ -299,31 +323,14 @@ class LogSegment:
             return TimeIndexEntry(self._committed[1], self._committed[2])
         return TimeIndexEntry(self.max_timestamp, self.offset_of_max_timestamp)
 
-    def translate(self, offset: int) -> BatchPosition | None:
+    def translate(self, offset: int) -> EntryPosition | None:
         """The first batch whose last offset is at or above `offset`, None when there is none (`translateOffset`).
 
         One look at the index, then usually one read of the log. `OSError`, `StorageError` for bytes that are no
         batches.
         """
         position = self.offset_index.lookup(offset).position
-        size = self.size
-        fd = self.log.fd()
-        unpack = _WALK.unpack_from
-        while position < size:
-            window = os.pread(fd, min(WALK_WINDOW_BYTES, size - position), position)
-            at = 0
-            last = len(window) - _WALK.size
-            while at <= last:
-                base_offset, length, delta = unpack(window, at)
-                if base_offset + delta >= offset:
-                    return BatchPosition(base_offset, position + at, length + LOG_OVERHEAD)
-                if length < 0:
-                    break
-                at += length + LOG_OVERHEAD
-            if not at:
-                raise StorageError(f"{self.log.path}: no batch at byte {position}")
-            position += at
-        return None
+        return find_entry(self.log.fd(), position, self.size, offset, self.log.path)
 
     def position_of(self, offset: int) -> int:
         """Where the bytes before the batch of `offset` end: a limit for readers."""
@@ -335,7 +342,7 @@ class LogSegment:
 
     def header_at(self, position: int) -> BatchHeader:
         """The header of the batch that starts at `position`. `OSError`, `DecodeError` when no header is there."""
-        return read_header(os.pread(self.log.fd(), RECORD_BATCH_OVERHEAD, position))
+        return read_entry_header(os.pread(self.log.fd(), RECORD_BATCH_OVERHEAD, position))
 
     def batch_at(self, position: int) -> memoryview:
         """The bytes of the batch that starts at `position`. `OSError`."""
@@ -343,20 +350,9 @@ class LogSegment:
         return memoryview(os.pread(self.log.fd(), size, position))
 
     def headers_from(self, position: int, window_bytes: int = WALK_WINDOW_BYTES) -> Iterator[tuple[int, BatchHeader]]:
-        """Position and header of each batch from `position` on. `StorageError` for bytes that are none."""
-        size = self.size
-        while position < size:
-            window = os.pread(self.log.fd(), min(window_bytes, size - position), position)
-            at = 0
-            while len(window) - at >= RECORD_BATCH_OVERHEAD:
-                header = read_header(window, at)
-                if not RECORD_BATCH_OVERHEAD <= header.size_in_bytes <= size - position - at:
-                    raise StorageError(f"{self.log.path}: no batch at byte {position + at}")
-                yield position + at, header
-                at += header.size_in_bytes
-            if not at:
-                raise StorageError(f"{self.log.path}: no batch at byte {position}")
-            position += at
+        """Position and header of each batch from `position` on. `OSError`, `StorageError` for bytes that are none."""
+        with self.log as fd:
+            yield from read_headers(fd, position, self.size, self.log.path, window_bytes)
 
     def next_offset(self) -> int:
         """The offset behind the last batch, by the headers behind the last index entry. `StorageError`, `OSError`."""
@@ -368,19 +364,34 @@ class LogSegment:
     def load_indexes(self, next_base_offset: int | None) -> None:
         """Read the ends of both indexes and judge them, for a segment that is not recovered.
 
+        Touches the log only when the time index is empty.
         `CorruptIndexError`, `FileNotFoundError`: a rebuild is due. `next_base_offset` is that of the segment that
         follows.
         """
         for index in (self.offset_index, self.time_index):
             index.load()
             index.sanity_check(self.size, next_base_offset)
-        if self.time_index.entries:  # roll and close have put the largest timestamp there
-            self.max_timestamp, self.offset_of_max_timestamp = self.time_index.last_entry
-        else:
-            self.load_max_timestamp()
+        self._adopt_indexed_timestamp()
         self._update_is_full()
 
-    def load_max_timestamp(self) -> None:
+    def _adopt_indexed_timestamp(self) -> None:
+        """Take the largest timestamp from the time index, where roll, close and recovery put it.
+
+        An empty one is right for a segment without timestamps. It is also what the time 0 comes to, because an entry
+        of zeros is none. `CorruptIndexError` when the first batch says otherwise.
+        """
+        index = self.time_index
+        self.max_timestamp, self.offset_of_max_timestamp = index.last_timestamp, index.last_offset
+        if not index.entries and self.size:
+            try:
+                first = self.header_at(0)
+            except DecodeError as error:
+                raise StorageError(f"{self.log.path}: {error}") from None
+            if first.max_timestamp > 0:
+                raise CorruptIndexError(f"{index.file.path}: no entry, but timestamp {first.max_timestamp} is there")
+            self.max_timestamp, self.offset_of_max_timestamp = first.max_timestamp, first.last_offset
+
+    def _load_max_timestamp(self) -> None:
         """Take the largest timestamp from the time index and from the headers behind its last entry."""
         index = self.time_index
         self.max_timestamp, self.offset_of_max_timestamp = index.last_timestamp, index.last_offset
@@ -390,7 +401,25 @@ class LogSegment:
                 self.max_timestamp = header.max_timestamp
                 self.offset_of_max_timestamp = header.last_offset
 
-    # The files
+    # Recovery
+
+    def resume_indexes(self, below: int) -> None:
+        """Keep of the indexes what tells of offsets below `below`, and put the end at the last indexed batch.
+
+        The owner then goes through the log from `end` on, `pass_over`s what was indexed already, `note`s the rest and
+        calls `adopt_noted_size`. `CorruptIndexError`, `FileNotFoundError`, `StorageError`: only `reset_indexes` helps.
+        """
+        index, times = self.offset_index, self.time_index
+        index.load()
+        times.load()
+        index.truncate_to(below)
+        index.sanity_check(self.size, None)
+        times.truncate_to(index.last_offset + 1 if index.entries else self.base_offset)
+        times.drop_torn_entry()
+        times.sanity_check(self.size, None)
+        self._begin_anew(index.last_position)
+        if index.entries:
+            self._adopt_indexed_timestamp()
 
     def reset_indexes(self) -> None:
         """Empty both indexes, so that recovery can count the batches anew with `note`. `OSError`."""
@@ -400,12 +429,20 @@ class LogSegment:
             except FileNotFoundError:
                 os.close(os.open(index.file.path, os.O_RDWR | os.O_CREAT, 0o644))
                 index.clear()
-        self.end = 0
+        self._begin_anew(0)
+
+    def _begin_anew(self, end: int) -> None:
+        self.end = end
         self.max_timestamp = NO_TIMESTAMP
         self.offset_of_max_timestamp = self.base_offset
         self.first_timestamp = None
         self._bytes_since_index_entry = 0
         self._update_is_full()
+
+    def pass_over(self, size: int) -> None:
+        """Move the end behind a batch that the indexes know."""
+        self._bytes_since_index_entry += size
+        self.end += size
 
     def adopt_noted_size(self) -> None:
         """Cut the log file behind the batches that `note` counted, and write the index entries. `OSError`."""
@@ -417,22 +454,34 @@ class LogSegment:
         self._bytes_since_index_entry = 0
         self._update_is_full()
 
-    def flush(self) -> None:
-        """Make the three files durable (fsync). `OSError`."""
-        for handle in self._handles():
-            os.fsync(handle.fd())
+    # The files
 
     def close_files(self) -> None:
         """Give up the descriptors and write nothing. Pinned ones are closed by their last reader."""
-        for handle in self._handles():
+        for handle in self.handles:
             handle.close()
 
     def delete(self) -> None:
         """Remove the files. Whoever has the log pinned reads on. Missing files are no error. `OSError`."""
-        for handle in self._handles():
+        for handle in self.handles:
             handle.delete()
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self.log.path.removesuffix(LOG_SUFFIX) + TXN_INDEX_SUFFIX)
 
-    def _handles(self) -> tuple[FileHandle, FileHandle, FileHandle]:
-        return self.log, self.offset_index.file, self.time_index.file
+    def set_aside(self) -> list[str]:
+        """Rename the files to `.deleted`, which is quick whatever their size, and close them; returns the new paths.
+
+        Whoever has the log pinned reads on. Crash rule: the log goes first; indexes without a log are leftovers, and so
+        are `.deleted` files. `OSError`.
+        """
+        renamed: list[str] = []
+        for handle in self.handles:
+            target = handle.path + DELETED_SUFFIX
+            with contextlib.suppress(FileNotFoundError):
+                os.rename(handle.path, target)
+                renamed.append(target)
+            handle.close()
+        return renamed
+
+    @property
+    def handles(self) -> tuple[FileHandle, ...]:
+        """Those of the files, in the order in which they are written: the log first. Some files may not be there."""
+        return self.log, self.transaction_index.file, self.time_index.file, self.offset_index.file

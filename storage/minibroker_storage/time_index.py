@@ -55,14 +55,26 @@ class TimeIndex(IndexFile):
         self.maybe_stage(timestamp, offset)
         self.commit()
 
-    def lookup(self, timestamp: int) -> TimeIndexEntry:
-        """The last written entry with a timestamp at or below `timestamp`; (-1, base offset) when there is none."""
-        if self.entries:
-            entry = self._last_at_or_below(timestamp, self.entries // 2)
-            if entry:
-                found, relative = self.ENTRY.unpack(entry)
-                return TimeIndexEntry(found, self.base_offset + relative)
-        return TimeIndexEntry(NO_TIMESTAMP, self.base_offset)
+    def lookup(self, timestamp: int) -> tuple[TimeIndexEntry, TimeIndexEntry | None]:
+        """The last written entry with a timestamp at or below `timestamp`, and the one behind it, None at the end.
+
+        (-1, base offset) stands for the first when there is none.
+        """
+        if not self.entries:
+            return TimeIndexEntry(NO_TIMESTAMP, self.base_offset), None
+        count, entry = self._last_at_or_below(timestamp, self.entries // 2)
+        following = self.entry(count) if count < self.entries else None
+        if not entry:
+            return TimeIndexEntry(NO_TIMESTAMP, self.base_offset), following
+        found, relative = self.ENTRY.unpack(entry)
+        return TimeIndexEntry(found, self.base_offset + relative), following
+
+    def drop_torn_entry(self) -> None:
+        """Drop a last entry that does not continue the row: of a write that was cut short, a part. `OSError`."""
+        if self.entries > 1:
+            before = self.entry(self.entries - 2)
+            if self.last_timestamp <= before.timestamp or self.last_offset < before.offset:
+                self._cut_to(self.entries - 1)
 
     def entry(self, slot: int) -> TimeIndexEntry:
         """The written entry in `slot`. `IndexError` outside 0..`entries` - 1."""
@@ -93,6 +105,7 @@ class TimeIndex(IndexFile):
         """See `IndexFile.rollback`."""
         self._staged = bytearray()
         self.entries, self.last_timestamp, self.last_offset = state
+        self._cut_quietly()
 
     def _reset_last(self) -> None:
         self.last_timestamp = NO_TIMESTAMP

@@ -33,6 +33,9 @@ from minibroker_protocol.messages.produce import (
 from minibroker_protocol.primitives import skip_tagged_fields
 from minibroker_protocol.records import NewRecord, build_batch, iter_batches
 from minibroker_protocol.schema import schema_of
+from minibroker_storage.cleaner import CleaningAbortedError, CleaningPlan, CleaningResult
+from minibroker_storage.cleaner.clean import clean
+from minibroker_storage.errors import StorageError
 
 ADVERTISED: Final = ("broker.test", 9092)
 _MODULES: Final = {f"{route.message}Request": route for route in ROUTES}
@@ -117,7 +120,8 @@ class Harness:
             self.data_dir,
             self.clock,
             call_soon=self._soon.append,
-            background=lambda work: work(),
+            background=self._background,
+            run_cleaning=self._run_cleaning,
             max_open_files=64,
         )
 
@@ -128,8 +132,36 @@ class Harness:
 
     def crash(self) -> None:
         """Start again on the same data directory as after kill -9: the kernel takes the lock, nothing is closed."""
-        self.state._lock.release()
+        self.state.logs.stop_chores()
+        self._soon.clear()
+        self.state._data_dir.release()
         self.state = self._open()
+
+    def _background(self, work: Callable[[], None], then: Callable[[], None] | None = None) -> None:
+        work()
+        if then is not None:
+            self._soon.append(then)
+
+    def _run_cleaning(
+        self, plan: CleaningPlan, done: Callable[[CleaningResult | BaseException], None]
+    ) -> Callable[[], None]:
+        """A real cleaning, in this process and after this wake-up."""
+        wanted = True
+
+        def end() -> None:
+            nonlocal wanted
+            wanted = False
+
+        def run() -> None:
+            outcome: CleaningResult | BaseException
+            try:
+                outcome = clean(plan) if wanted else CleaningAbortedError("ended")
+            except (OSError, StorageError) as error:
+                outcome = error
+            done(outcome)
+
+        self._soon.append(run)
+        return end
 
     def close(self) -> None:
         """Stop cleanly."""

@@ -227,7 +227,7 @@ def test_a_frame_may_have_as_many_bytes_as_configured(limit: int) -> None:
         framed(struct.pack(">hhih", 500, 0, 1, -1)),
         framed(struct.pack(">hhih", -1, 0, 1, -1)),
         framed(struct.pack(">hhih", ApiKey.METADATA, 13, 1, -1) + bytes(10)),
-        framed(struct.pack(">hhih", ApiKey.FETCH, 3, 1, -1) + bytes(30)),
+        framed(struct.pack(">hhih", ApiKey.FETCH, 13, 1, -1) + bytes(30)),
         framed(struct.pack(">hhih", ApiKey.PRODUCE, -1, 1, -1) + bytes(30)),
         framed(struct.pack(">hhih", ApiKey.METADATA, 1, 1, -1) + b"\x7f\xff\xff\xff"),
         framed(struct.pack(">hhih", ApiKey.METADATA, 12, 1, -1) + b"\0\xff\xff\xff\xff\x0f"),

@@ -3,14 +3,19 @@
 import json
 import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from minibroker.config import BrokerConfig, TopicConfig
-from minibroker.topics import Topics, TopicsFileError, new_uuid, parse_uuid, topic_name_error, uuid_text
+from minibroker.topics import Partition, Topics, TopicsFileError, topic_name_error
+from minibroker_storage.checkpoints import new_uuid, uuid_text
+from minibroker_storage.config import LogConfig
 from minibroker_storage.files import FilePool
+from minibroker_storage.log import Log
+from minibroker_storage.recovery import LastStop
 from tests.broker.harness import Harness, batch, values_in
 
 FILE = "minibroker-topics.json"
@@ -22,8 +27,37 @@ def data_dir(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def opened(data_dir: Path) -> Topics:
-    return Topics(str(data_dir), CONFIG, FilePool(16), lambda: 0)
+class Keeper:
+    """Opens logs, and notes what else the topics have to say."""
+
+    def __init__(self) -> None:
+        self.let_go_of: list[str] = []
+        self.forgotten: list[str] = []
+        self.reconfigured: list[LogConfig] = []
+
+    def open_log(self, partition: Partition) -> Log:
+        return Log.open(
+            partition.directory,
+            config=partition.topic.log_config,
+            files=FilePool(16),
+            last_stop=LastStop.CLEAN,
+            recovery_point=0,
+            log_start_offset=0,
+            now_ms=0,
+        )
+
+    def reconfigure(self, log: Log, config: LogConfig) -> None:
+        self.reconfigured.append(config)
+
+    def let_go(self, partition: Partition) -> None:
+        self.let_go_of.append(os.path.basename(partition.directory))
+
+    def forget(self, names: Iterable[str]) -> None:
+        self.forgotten += names
+
+
+def opened(data_dir: Path, keeper: Keeper | None = None) -> Topics:
+    return Topics(str(data_dir), CONFIG, keeper or Keeper())
 
 
 def create(topics: Topics, name: str, partitions: int = 1, **overrides: str) -> None:
@@ -40,7 +74,6 @@ def test_a_new_data_directory_is_made_and_described(data_dir: Path) -> None:
     assert (len(topics), list(topics)) == (0, [])
     assert json.loads((data_dir / FILE).read_text()) == {
         "version": 1,
-        "cluster_id": topics.cluster_id,
         "next_producer_id": 0,
         "topics": {},
     }
@@ -53,7 +86,6 @@ def test_topics_their_ids_partitions_and_configuration_outlive_a_restart(data_di
     again = opened(data_dir)
     assert told(again) == told(topics)
     assert told(again)["a"][1:] == (3, {"retention.ms": "60000", "cleanup.policy": "compact,delete"})
-    assert again.cluster_id == topics.cluster_id
 
 
 def test_the_file_is_what_the_documentation_shows(data_dir: Path) -> None:
@@ -88,14 +120,88 @@ def test_logs_are_opened_when_they_are_first_used(data_dir: Path) -> None:
     assert topic.partitions[1].opened_log is topic.partitions[1].log is log
 
 
-def test_a_partition_whose_directory_has_gone_begins_anew(data_dir: Path) -> None:
-    create(opened(data_dir), "a")
-    shutil.rmtree(data_dir / "a-0")
-    topics = opened(data_dir)
+def test_the_keeper_of_the_logs_is_told_of_deletions_and_of_new_names(data_dir: Path) -> None:
+    keeper = Keeper()
+    topics = opened(data_dir, keeper)
+    create(topics, "a", 2)
+    create(topics, "b")
     topic = topics.get("a")
     assert topic is not None
-    assert topic.partitions[0].log.log_end_offset == 0
-    assert parse_uuid((data_dir / "a-0" / "partition.metadata").read_text().split()[-1]) == topic.id
+    topics.delete(topic)
+    assert keeper.forgotten == ["a", "b"]
+    assert keeper.let_go_of == ["a-0", "a-1"]
+
+
+def test_nothing_is_made_when_an_older_topic_of_the_name_cannot_be_forgotten(data_dir: Path) -> None:
+    class Failing(Keeper):
+        def forget(self, names: Iterable[str]) -> None:
+            raise OSError("a full disk")
+
+    topics = opened(data_dir, Failing())
+    with pytest.raises(OSError, match="a full disk"):
+        create(topics, "a")
+    assert os.listdir(data_dir) == [FILE]
+    assert len(topics) == 0
+
+
+def test_a_new_configuration_reaches_the_logs_that_are_open(data_dir: Path) -> None:
+    keeper = Keeper()
+    topics = opened(data_dir, keeper)
+    create(topics, "a", 3)
+    topic = topics.get("a")
+    assert topic is not None
+    assert topic.partitions[1].log.config.retention_ms == 7 * 24 * 3_600_000
+    topic.configure(TopicConfig(CONFIG, {"retention.ms": "60000"}))
+    assert [config.retention_ms for config in keeper.reconfigured] == [60_000]
+    assert topic.partitions[0].log.config.retention_ms == 60_000
+
+
+def test_the_configuration_of_a_topic_is_that_of_its_logs(data_dir: Path) -> None:
+    topics = opened(data_dir)
+    create(topics, "plain")
+    plain = topics.get("plain")
+    assert plain is not None
+    assert plain.log_config == LogConfig()
+    assert not plain.is_compacted
+    overrides = {
+        "segment_bytes": "1000",
+        "segment_ms": "1001",
+        "segment_jitter_ms": "1002",
+        "index_interval_bytes": "1003",
+        "segment_index_bytes": "1004",
+        "retention_ms": "1005",
+        "retention_bytes": "1006",
+        "cleanup_policy": "compact",
+        "delete_retention_ms": "1007",
+        "min_cleanable_dirty_ratio": "0.25",
+        "min_compaction_lag_ms": "1008",
+        "max_compaction_lag_ms": "1009",
+        "flush_messages": "1010",
+        "flush_ms": "1011",
+        "max_message_bytes": "1012",
+    }
+    create(topics, "special", 1, **overrides)
+    special = topics.get("special")
+    assert special is not None
+    assert special.is_compacted
+    assert special.log_config == LogConfig(
+        segment_bytes=1000,
+        segment_ms=1001,
+        segment_jitter_ms=1002,
+        index_interval_bytes=1003,
+        segment_index_bytes=1004,
+        retention_ms=1005,
+        retention_bytes=1006,
+        compact=True,
+        delete=False,
+        delete_retention_ms=1007,
+        min_cleanable_dirty_ratio=0.25,
+        min_compaction_lag_ms=1008,
+        max_compaction_lag_ms=1009,
+        flush_messages=1010,
+        flush_ms=1011,
+        max_message_bytes=1012,
+    )
 
 
 # Directories that the file does not know, such as those of an Apache Kafka.
@@ -150,13 +256,15 @@ def test_what_is_no_partition_directory_is_left_alone(data_dir: Path) -> None:
     assert sorted(os.listdir(data_dir)) == sorted([*before, FILE])
 
 
-def test_a_missing_partition_of_an_adopted_topic_is_empty(data_dir: Path) -> None:
-    create(opened(data_dir), "a", 3)
-    (data_dir / FILE).unlink()
-    shutil.rmtree(data_dir / "a-1")
-    topic = opened(data_dir).get("a")
+def test_a_missing_partition_of_an_adopted_topic_is_empty(harness: Harness) -> None:
+    foreign(harness, "a", 3)
+    harness.state.close()
+    (Path(harness.data_dir) / FILE).unlink()
+    shutil.rmtree(f"{harness.data_dir}/a-1")
+    harness.state = harness._open()
+    topic = harness.state.topics.get("a")
     assert topic is not None
-    assert [partition.log.log_end_offset for partition in topic.partitions] == [0, 0, 0]
+    assert [partition.log.log_end_offset for partition in topic.partitions] == [1, 0, 1]
 
 
 def test_what_a_deletion_left_behind_is_removed_at_the_start(data_dir: Path) -> None:
@@ -182,9 +290,9 @@ def test_what_a_deletion_left_behind_is_removed_at_the_start(data_dir: Path) -> 
         ("null", "no topics file of version 1"),
         ('{"version": 2}', "no topics file of version 1"),
         ('{"version": 1}', "is damaged: KeyError"),
-        ('{"version": 1, "cluster_id": "x", "next_producer_id": "y", "topics": {}}', "is damaged: ValueError"),
-        ('{"version": 1, "cluster_id": "x", "next_producer_id": 0, "topics": []}', "is damaged: AttributeError"),
-        ('{"version": 1, "cluster_id": "x", "next_producer_id": 0, "topics": {"a": {}}}', "is damaged: KeyError"),
+        ('{"version": 1, "next_producer_id": "y", "topics": {}}', "is damaged: ValueError"),
+        ('{"version": 1, "next_producer_id": 0, "topics": []}', "is damaged: AttributeError"),
+        ('{"version": 1, "next_producer_id": 0, "topics": {"a": {}}}', "is damaged: KeyError"),
     ],
 )
 def test_a_damaged_file_is_named(data_dir: Path, content: str, word: str) -> None:
@@ -221,7 +329,7 @@ def test_the_old_file_stays_when_a_new_one_cannot_be_written(data_dir: Path) -> 
     assert list(told(topics)) == list(told(opened(data_dir))) == ["a"]
 
 
-# Names and ids.
+# Names.
 
 
 @pytest.mark.parametrize("name", ["a", "A.b_c-9", "...", "x" * 249, "__consumer_offsets", "-", "0"])
@@ -244,13 +352,3 @@ def test_names_collide_when_only_dots_and_underscores_differ(
     topics = opened(data_dir)
     create(topics, known)
     assert topics.colliding(name) == (known if collides else None)
-
-
-def test_ids_are_written_as_kafka_writes_them() -> None:
-    assert uuid_text(bytes(15) + b"\x01") == "AAAAAAAAAAAAAAAAAAAAAQ"
-    assert uuid_text(b"\xff" * 16) == "_" * 21 + "w"
-    for _ in range(300):
-        uuid = new_uuid()
-        text = uuid_text(uuid)
-        assert (len(text), parse_uuid(text)) == (22, uuid)
-        assert not text.startswith("-")

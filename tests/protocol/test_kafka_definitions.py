@@ -1,15 +1,13 @@
 """Our declarations against Kafka's own message definitions, field by field.
 
-A kafka-clients jar carries them as JSON. KAFKA_LIBS names a folder with such a jar, as a Kafka distribution's `libs`;
-without it these tests are skipped. Kafka 3.9 is the last one that has every old version.
+A kafka-clients jar carries them as JSON. Kafka 3.9 is the last one that has every old version.
 """
 
-import glob
 import json
-import os
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
@@ -18,12 +16,7 @@ from minibroker_protocol import primitives as p
 from minibroker_protocol.schema import Field, VersionRange, fields_of, schema_of
 from tests.protocol.message_strategies import all_messages
 
-_FOLDER: Final = os.environ.get("KAFKA_LIBS", "")
-_JARS: Final = sorted(glob.glob(os.path.join(_FOLDER, "kafka-clients-*.jar"))) if _FOLDER else []
-
-pytestmark = pytest.mark.skipif(
-    not _JARS, reason="KAFKA_LIBS names no folder with a kafka-clients jar: Kafka's definitions are not at hand"
-)
+Definition = Callable[[str], dict[str, Any]]
 
 _TYPES: Final = {"bool": "BOOLEAN"} | {
     name: name.upper()
@@ -41,12 +34,19 @@ class Wire(NamedTuple):
     tag: int | None
 
 
-def definition(name: str) -> dict[str, Any]:
-    """Kafka's definition of a message."""
-    with zipfile.ZipFile(_JARS[-1]) as jar:
-        text = jar.read(f"common/message/{name}.json").decode()
-    found: dict[str, Any] = json.loads(re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE))
-    return found
+@pytest.fixture(scope="session")
+def definition(kafka_libs: Path) -> Definition:
+    """A function that returns Kafka's definition of a message."""
+    (path,) = kafka_libs.glob("kafka-clients-*.jar")
+    with zipfile.ZipFile(path) as jar:
+        texts = {name: jar.read(name).decode() for name in jar.namelist() if name.startswith("common/message/")}
+
+    def of(name: str) -> dict[str, Any]:
+        text = texts[f"common/message/{name}.json"]
+        found: dict[str, Any] = json.loads(re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE))
+        return found
+
+    return of
 
 
 def snake(name: str) -> str:
@@ -115,7 +115,7 @@ CLASSES: Final = list(dict.fromkeys(cls for cls, _ in MESSAGES))
 
 
 @pytest.mark.parametrize(("cls", "version"), MESSAGES, ids=lambda value: getattr(value, "__name__", value))
-def test_every_version_has_kafkas_fields_in_kafkas_order(cls: type[Any], version: int) -> None:
+def test_every_version_has_kafkas_fields_in_kafkas_order(cls: type[Any], version: int, definition: Definition) -> None:
     theirs = definition(cls.__name__)
     common = {struct["name"]: struct["fields"] for struct in theirs.get("commonStructs", [])}
     flexible = version in kafkas_range(theirs["flexibleVersions"])
@@ -125,12 +125,12 @@ def test_every_version_has_kafkas_fields_in_kafkas_order(cls: type[Any], version
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
-def test_declarations_begin_where_kafkas_begin(cls: type[Any]) -> None:
+def test_declarations_begin_where_kafkas_begin(cls: type[Any], definition: Definition) -> None:
     assert schema_of(cls).versions.first == kafkas_range(definition(cls.__name__)["validVersions"]).first
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
-def test_a_field_that_may_be_missing_has_kafkas_default(cls: type[Any]) -> None:
+def test_a_field_that_may_be_missing_has_kafkas_default(cls: type[Any], definition: Definition) -> None:
     versions = schema_of(cls).versions
     for field, theirs in all_fields(cls, definition(cls.__name__)["fields"]):
         wanted = kafkas_default(theirs)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from minibroker_protocol.records import BatchHeader, NewRecord, RecordBatch, build_batch, iter_batches, read_header
-from minibroker_storage import FilePool, Log, LogConfig, create_partition_directory
+from minibroker_storage import LastStop, FilePool, Log, LogConfig, create_partition_directory
 
 TOPIC_ID = bytes(range(16))
 NOW = 1_700_000_000_000
@@ -51,14 +51,17 @@ class Home:
         self.config = config
         self.files = files or FilePool(100)
         create_partition_directory(str(path), TOPIC_ID, config=config)
-        self.log = self.open(clean=True)
+        self.log = self.open(last_stop=LastStop.CLEAN)
 
-    def open(self, *, clean: bool, log_start_offset: int = 0, now_ms: int = NOW) -> Log:
+    def open(
+        self, *, last_stop: LastStop, recovery_point: int = 0, log_start_offset: int = 0, now_ms: int = NOW
+    ) -> Log:
         self.log = Log.open(
             str(self.path),
             config=self.config,
             files=self.files,
-            clean=clean,
+            last_stop=last_stop,
+            recovery_point=recovery_point,
             now_ms=now_ms,
             log_start_offset=log_start_offset,
         )

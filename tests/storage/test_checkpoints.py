@@ -1,4 +1,4 @@
-"""The small text files of a partition."""
+"""The small text files of a partition and of a data directory."""
 
 import errno
 import os
@@ -9,9 +9,14 @@ import pytest
 from minibroker_storage import CorruptCheckpointError
 from minibroker_storage.checkpoints import (
     LeaderEpochCheckpoint,
+    new_uuid,
+    parse_uuid,
     partition_metadata,
+    read_offset_checkpoint,
     read_partition_metadata,
+    uuid_text,
     write_atomically,
+    write_offset_checkpoint,
 )
 from tests.storage.helpers import TOPIC_ID, Disk
 
@@ -158,3 +163,71 @@ def test_the_end_of_an_epoch_is_where_the_next_one_begins(tmp_path: Path, epoch:
 def test_an_offset_has_the_epoch_that_began_at_or_before_it(tmp_path: Path) -> None:
     made = checkpoint(tmp_path, "0\n2\n1 10\n4 42\n")
     assert [made.epoch_for(offset) for offset in (9, 10, 41, 42, 1000)] == [-1, 1, 1, 4, 4]
+
+
+# Offsets of many partitions.
+
+
+def test_an_offset_checkpoint_is_written_as_kafka_does(tmp_path: Path) -> None:
+    path = str(tmp_path / "recovery-point-offset-checkpoint")
+    write_offset_checkpoint(path, {("orders", 0): 17, ("a.b_c-d", 12): 0}, sync=True)
+    assert Path(path).read_bytes() == b"0\n2\norders 0 17\na.b_c-d 12 0\n"
+    write_offset_checkpoint(path, {})
+    assert Path(path).read_bytes() == b"0\n0\n"
+
+
+@pytest.mark.parametrize("offsets", [{}, {("t", 0): 0}, {("t", n): 2**62 + n for n in range(5000)}])
+def test_an_offset_checkpoint_reads_back(tmp_path: Path, offsets: dict[tuple[str, int], int]) -> None:
+    path = str(tmp_path / "checkpoint")
+    write_offset_checkpoint(path, offsets)
+    assert read_offset_checkpoint(path) == offsets
+
+
+def test_a_missing_or_an_empty_offset_checkpoint_holds_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint"
+    assert read_offset_checkpoint(str(path)) == {}
+    path.write_bytes(b"")
+    assert read_offset_checkpoint(str(path)) == {}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"0\n",
+        b"1\n0\n",
+        b"0\n1\n",
+        b"0\n1\nt 0 1\nt 1 1\n",
+        b"0\n1\nt 0\n",
+        b"0\n1\nt 0 1 2\n",
+        b"0\n1\nt x 1\n",
+        b"x\n0\n",
+        b"0\n1\n\xff 0 1\n",
+        bytes(20),
+    ],
+)
+def test_a_damaged_offset_checkpoint_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "checkpoint"
+    path.write_bytes(content)
+    with pytest.raises(CorruptCheckpointError, match="checkpoint"):
+        read_offset_checkpoint(str(path))
+
+
+# Ids.
+
+
+def test_ids_are_written_as_kafka_writes_them() -> None:
+    assert uuid_text(bytes(15) + b"\x01") == "AAAAAAAAAAAAAAAAAAAAAQ"
+    assert uuid_text(b"\xff" * 16) == "_" * 21 + "w"
+    for _ in range(300):
+        uuid = new_uuid()
+        text = uuid_text(uuid)
+        assert (len(text), parse_uuid(text)) == (22, uuid)
+        assert not text.startswith("-")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "short", "A" * 21, "A" * 23, "A" * 24, "!" * 22, "AAAAAAAAAAAAAAAAAAAAAQ==", "ä" * 22]
+)
+def test_text_that_is_no_id_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        parse_uuid(text)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from minibroker_storage import FilePool, LogConfig, LogWriteError
+from minibroker_storage import LastStop, FilePool, LogConfig, LogWriteError
 from tests.storage.helpers import LOG, NOW, SMALL, Disk, Home, a_batch, contents, offsets_of, sequenced
 
 DENSE = LogConfig(index_interval_bytes=0, segment_index_bytes=1200)
@@ -51,7 +51,7 @@ def test_a_failed_commit_is_undone_and_the_next_one_succeeds(
     home.log.commit()  # nothing is left of it
     assert home.append(sequenced(2), a_batch()) == [2, 3]
     home.log.close()
-    assert offsets_of(home.open(clean=True)) == [0, 1, 2, 3]
+    assert offsets_of(home.open(last_stop=LastStop.CLEAN)) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("room", range(0, 40, 3))
@@ -149,7 +149,7 @@ def test_what_cannot_be_cut_away_now_is_cut_before_the_next_write(
     assert home.append(a_batch(value=b"x")) == [1]
     assert home.file(LOG).stat().st_size == home.log.size
     home.crash()
-    assert offsets_of(home.open(clean=False)) == [0, 1]
+    assert offsets_of(home.open(last_stop=LastStop.CRASHED)) == [0, 1]
 
 
 def test_a_failed_checkpoint_of_the_leader_epoch_fails_the_commit(
@@ -246,7 +246,7 @@ def test_a_snapshot_that_cannot_be_written_at_a_roll_costs_nothing_but_time(
     assert home.names(".snapshot") == []
     home.append(sequenced(3))
     home.crash()
-    assert home.open(clean=False).producers.active[7].last_sequence == 3
+    assert home.open(last_stop=LastStop.CRASHED).producers.active[7].last_sequence == 3
 
 
 def test_a_log_whose_last_words_cannot_be_written_closes_its_files_all_the_same(
@@ -261,7 +261,7 @@ def test_a_log_whose_last_words_cannot_be_written_closes_its_files_all_the_same(
         home.log.close()
     disk.room = None
     assert len(home.files) == 0
-    assert offsets_of(home.open(clean=False)) == [0]
+    assert offsets_of(home.open(last_stop=LastStop.CRASHED)) == [0]
 
 
 def test_a_closed_segment_under_a_staged_batch_is_a_failed_write(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker_storage import FilePool, Log, LogConfig, create_partition_directory, purge
+from minibroker_storage import LastStop, FilePool, Log, LogConfig, create_partition_directory, purge
 from minibroker_storage.layout import delete_directory_name, file_name, offset_of
 from tests.storage.helpers import NOW, TOPIC_ID, a_batch
 
@@ -40,11 +40,11 @@ def test_preallocated_files_take_no_room(tmp_path: Path) -> None:
     assert sum(path.stat().st_blocks for path in (tmp_path / "orders-0").iterdir()) * 512 < 64 * 1024
 
 
-@pytest.mark.parametrize("clean", [True, False])
-def test_a_new_partition_opens_as_an_empty_log(tmp_path: Path, clean: bool) -> None:  # noqa: FBT001 - a parameter
+@pytest.mark.parametrize("last_stop", LastStop)
+def test_a_new_partition_opens_as_an_empty_log(tmp_path: Path, last_stop: LastStop) -> None:
     directory = str(tmp_path / "orders-0")
     create_partition_directory(directory, TOPIC_ID, config=LogConfig(segment_index_bytes=500), start_offset=7)
-    log = Log.open(directory, config=LogConfig(), files=FilePool(9), clean=clean, now_ms=NOW)
+    log = Log.open(directory, config=LogConfig(), files=FilePool(9), last_stop=last_stop, now_ms=NOW)
     assert (log.log_start_offset, log.high_watermark, log.log_end_offset, log.size) == (7, 7, 7, 0)
     batch = a_batch()
     assert log.append(batch.view, batch.header, 0, NOW) == 7

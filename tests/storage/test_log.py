@@ -8,6 +8,7 @@ import pytest
 
 from minibroker_protocol.records import RecordBatch
 from minibroker_storage import (
+    LastStop,
     FilePool,
     Log,
     LogClosedError,
@@ -147,7 +148,7 @@ def test_a_closed_log_refuses_appends_and_closes_once(home: Home) -> None:
     with pytest.raises(LogClosedError):
         home.stage(a_batch())
     with pytest.raises(LogClosedError):
-        home.log.flush()
+        home.log.replace_segments(0, [0])
     assert len(home.files) == 0
     assert home.names(".snapshot") == ["00000000000000000001.snapshot"]
 
@@ -158,7 +159,7 @@ def test_flushing_reaches_every_file_and_the_directory(tmp_path: Path, monkeypat
     monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.fstat(fd).st_ino))
     home.log.flush()
     files = {path.stat().st_ino for path in home.path.iterdir() if path.suffix in {".log", ".index", ".timeindex"}}
-    assert set(synced) == files | {home.path.stat().st_ino}
+    assert set(synced) == files | {home.path.stat().st_ino, home.file("leader-epoch-checkpoint").stat().st_ino}
 
 
 def test_a_deleted_log_leaves_its_name_at_once_and_its_files_to_purge(home: Home) -> None:
@@ -191,7 +192,7 @@ def test_many_logs_share_few_descriptors(tmp_path: Path) -> None:
         assert home.log.find_by_timestamp(NOW + 20) is not None
         assert len(files) <= 5
         home.crash()
-        assert offsets_of(home.open(clean=False)) == list(range(0, 80, 2))
+        assert offsets_of(home.open(last_stop=LastStop.CRASHED)) == list(range(0, 80, 2))
         home.log.close()
     assert len(files) == 0
 
@@ -203,7 +204,7 @@ def test_a_pool_of_one_descriptor_is_enough(tmp_path: Path) -> None:
     assert offsets_of(home.log) == list(range(100))
     home.log.truncate_to(50, NOW)
     home.log.close()
-    assert offsets_of(home.open(clean=True)) == list(range(50))
+    assert offsets_of(home.open(last_stop=LastStop.CLEAN)) == list(range(50))
 
 
 def test_a_log_says_where_it_is_and_what_it_holds(home: Home) -> None:

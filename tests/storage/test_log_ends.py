@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from minibroker_storage import (
+    LastStop,
     LogClosedError,
     OffsetOutOfRangeError,
 )
@@ -33,22 +34,25 @@ def test_the_log_start_moves_forward_only_and_not_beyond_the_end(tmp_path: Path)
         home.log.advance_log_start_offset(181)
     assert home.file("leader-epoch-checkpoint").read_text() == "0\n1\n0 50\n"
     home.log.close()
-    assert home.open(clean=True, log_start_offset=50).log_start_offset == 50
+    assert home.open(last_stop=LastStop.CLEAN, log_start_offset=50).log_start_offset == 50
 
 
 def test_old_segments_are_removed_with_their_snapshots_and_the_log_begins_later(tmp_path: Path) -> None:
     home = filled(tmp_path)
     second, third = (segment.base_offset for segment in home.log.segments[1:3])
-    assert home.log.delete_segments_below(second - 1) == []
-    assert len(home.log.delete_segments_below(third + 1)) == 2
-    assert home.log.log_start_offset == third
+    home.log.advance_log_start_offset(second - 1)
+    assert home.log.delete_old_segments(NOW) == 0
+    home.log.advance_log_start_offset(third + 1)
+    assert home.log.delete_old_segments(NOW) == 2
+    assert home.log.log_start_offset == third + 1
     assert home.names(".log")[0] == f"{third:020d}.log"
     assert f"{second:020d}.snapshot" not in home.names(".snapshot")
     assert offsets_of(home.log)[0] == third
-    home.log.delete_segments_below(10**6)
+    home.log.advance_log_start_offset(home.log.log_end_offset)
+    home.log.delete_old_segments(NOW)
     assert len(home.log.segments) == 1
     home.log.close()
-    assert home.open(clean=True).log_start_offset == home.log.segments[0].base_offset
+    assert home.open(last_stop=LastStop.CLEAN).log_start_offset == home.log.segments[0].base_offset
 
 
 def test_a_pinned_segment_is_read_to_the_end_after_its_deletion(tmp_path: Path) -> None:
@@ -56,7 +60,8 @@ def test_a_pinned_segment_is_read_to_the_end_after_its_deletion(tmp_path: Path) 
     part = home.log.read(0, 1 << 20)
     expected = part.read()
     with part.handle as fd:
-        home.log.delete_segments_below(10**6)
+        home.log.advance_log_start_offset(home.log.log_end_offset)
+        home.log.delete_old_segments(NOW)
         assert not home.file(LOG).exists()
         assert os.pread(fd, part.size, part.position) == expected
     with pytest.raises(LogClosedError):
@@ -74,9 +79,9 @@ def test_truncation_drops_everything_from_the_batch_of_the_offset_on(tmp_path: P
     assert offsets_of(home.log) == kept
     assert home.append(a_batch()) == [end]
     home.log.close()
-    assert offsets_of(home.open(clean=True)) == [*kept, end]
+    assert offsets_of(home.open(last_stop=LastStop.CLEAN)) == [*kept, end]
     home.crash()
-    assert offsets_of(home.open(clean=False)) == [*kept, end]
+    assert offsets_of(home.open(last_stop=LastStop.CRASHED)) == [*kept, end]
 
 
 def test_truncation_takes_producers_and_epochs_back(tmp_path: Path) -> None:
@@ -103,7 +108,8 @@ def test_truncating_fully_begins_anew(tmp_path: Path) -> None:
 
 def test_truncating_below_the_first_segment_begins_anew_there(tmp_path: Path) -> None:
     home = filled(tmp_path)
-    home.log.delete_segments_below(10**6)
+    home.log.advance_log_start_offset(home.log.log_end_offset)
+    home.log.delete_old_segments(NOW)
     home.log.truncate_to(5, NOW)
     assert (home.log.log_start_offset, home.log.log_end_offset) == (5, 5)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from minibroker_protocol.records import iter_batches
-from minibroker_storage import FilePool, LogConfig, LogWriteError, OffsetOutOfRangeError
+from minibroker_storage import LastStop, FilePool, LogConfig, LogWriteError, OffsetOutOfRangeError
 from tests.storage.helpers import NOW, Disk, Home, sequenced
 
 Held = tuple[int, int, bytes]  # base offset, last offset, bytes
@@ -110,9 +110,12 @@ class LogAgainstList(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def remove_old_segments(self, data: st.DataObject) -> None:
-        self.home.log.delete_segments_below(data.draw(st.integers(0, self.end)))
+        self.start = max(self.start, data.draw(st.integers(0, self.end)))
+        self.home.log.advance_log_start_offset(self.start)
+        self.home.log.delete_old_segments(self.clock)
+        self.take()
         first = self.home.log.segments[0].base_offset
-        self.start = max(self.start, first)
+        assert len(self.home.log.segments) == 1 or self.home.log.segments[1].base_offset > self.start
         self.held = [batch for batch in self.held if batch[0] >= first]
 
     @rule(data=st.data())
@@ -124,7 +127,7 @@ class LogAgainstList(RuleBasedStateMachine):
     def stop_and_start(self) -> None:
         self.home.log.close()
         self.take()
-        self.start_again(clean=True)
+        self.start_again(LastStop.CLEAN)
 
     @rule(torn=st.integers(0, 400))
     def crash_and_start(self, torn: int) -> None:
@@ -135,10 +138,10 @@ class LogAgainstList(RuleBasedStateMachine):
         written = accumulate(len(data) for _, _, data in self.staged)
         self.staged = [batch for batch, size in zip(self.staged, written, strict=True) if size <= torn]
         self.take()
-        self.start_again(clean=False)
+        self.start_again(LastStop.KILLED)
 
-    def start_again(self, *, clean: bool) -> None:
-        log = self.home.open(clean=clean, log_start_offset=self.start, now_ms=self.clock)
+    def start_again(self, last_stop: LastStop) -> None:
+        log = self.home.open(last_stop=last_stop, log_start_offset=self.start, now_ms=self.clock)
         # The end is the end of the last batch: what a cut in the midst of a batch left over is forgotten.
         self.end = max(self.held[-1][1] + 1 if self.held else 0, log.segments[-1].base_offset)
         if self.end < self.start:

@@ -8,6 +8,7 @@ import pytest
 
 from minibroker_protocol.records import TimestampType
 from minibroker_storage import (
+    LastStop,
     LogConfig,
     OffsetOutOfRangeError,
 )
@@ -31,7 +32,7 @@ def test_reading_from_mid_batch_returns_the_whole_batch(tmp_path: Path) -> None:
 def test_a_reopened_log_reads_the_same_without_its_memory_of_recent_batches(tmp_path: Path) -> None:
     home = filled(tmp_path)
     home.log.close()
-    log = home.open(clean=True)
+    log = home.open(last_stop=LastStop.CLEAN)
     for offset in range(log.log_end_offset):
         assert offsets_of(log, offset) == list(range(offset - offset % 3, 180, 3))
 
@@ -58,7 +59,7 @@ def test_max_bytes_cuts_the_last_batch_and_one_batch_is_returned_whole_if_asked(
     assert log.read(0, 0, min_one_batch=False).size == 0
     assert log.read(2, 5).read() == log.read(0, 10000).read()[2 * size :]
     home.log.close()
-    reopened = home.open(clean=True)
+    reopened = home.open(last_stop=LastStop.CLEAN)
     assert (reopened.read(1, 5).size, reopened.read(1, 2 * size).size) == (size, 2 * size)
 
 
@@ -111,8 +112,8 @@ def test_a_gap_is_skipped_within_a_segment_and_to_the_next(tmp_path: Path) -> No
     assert offsets_of(home.log) == [0, 7, 10]
 
 
-@pytest.mark.parametrize("clean", [True, False])
-def test_an_empty_segment_within_the_log_is_passed_over(tmp_path: Path, clean: bool) -> None:  # noqa: FBT001 - drawn
+@pytest.mark.parametrize("last_stop", LastStop)
+def test_an_empty_segment_within_the_log_is_passed_over(tmp_path: Path, last_stop: LastStop) -> None:
     home = Home(tmp_path / "orders-0")
     home.append(a_batch(5), a_batch(5))
     home.log.roll(NOW)
@@ -121,7 +122,7 @@ def test_an_empty_segment_within_the_log_is_passed_over(tmp_path: Path, clean: b
     home.append(a_batch(5))
     home.log.close()
     home.file("00000000000000000010.log").write_bytes(b"")  # compaction found nothing to keep
-    log = home.open(clean=clean)
+    log = home.open(last_stop=last_stop)
     assert [segment.base_offset for segment in log.segments] == [0, 10, 15]
     assert offsets_of(log) == [0, 5, 15]
     assert offsets_of(log, 12) == [15]

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from minibroker_protocol.records import compute_crc
-from minibroker_storage import FilePool, LogConfig, StorageError, UnsupportedLogFormatError
-from minibroker_storage.recovery import SCAN_CHUNK_BYTES
+from minibroker_storage import LastStop, FilePool, LogConfig, StorageError
+from minibroker_storage.entries import SCAN_CHUNK_BYTES
 from tests.storage.helpers import (
     INDEX,
     LOG,
@@ -37,7 +37,7 @@ def test_a_tail_torn_at_any_byte_is_cut_and_the_log_goes_on(tmp_path: Path) -> N
     home.crash()
     for length in range(len(whole) + 1):
         home.file(LOG).write_bytes(whole[:length])
-        log = home.open(clean=False)
+        log = home.open(last_stop=LastStop.CRASHED)
         batches = length // size
         assert log.log_end_offset == log.high_watermark == 2 * batches
         assert log.size == home.file(LOG).stat().st_size == batches * size
@@ -60,7 +60,7 @@ def test_a_flipped_bit_in_the_last_batch_cuts_it(tmp_path: Path, byte: int) -> N
     size = len(data) // 2
     data[size + byte % size] ^= 0x40
     home.file(LOG).write_bytes(data)
-    kept = offsets_of(home.open(clean=False))
+    kept = offsets_of(home.open(last_stop=LastStop.CRASHED))
     # Base offset and leader epoch are not under the checksum: a larger one there goes unnoticed, as in Kafka.
     assert kept == [0] or (byte < 16 and len(kept) == 2)
 
@@ -83,7 +83,7 @@ def test_garbage_behind_the_last_batch_is_cut(tmp_path: Path, garbage: bytes) ->
     home.crash()
     with home.file(LOG).open("ab") as file:
         file.write(garbage)
-    assert offsets_of(home.open(clean=False)) == [0, 1]
+    assert offsets_of(home.open(last_stop=LastStop.CRASHED)) == [0, 1]
     assert home.append(a_batch()) == [2]
 
 
@@ -93,7 +93,7 @@ def test_batches_whose_offsets_do_not_ascend_are_cut(tmp_path: Path) -> None:
     home.crash()
     data = home.file(LOG).read_bytes()
     home.file(LOG).write_bytes(data + data[: len(data) // 2])
-    assert home.open(clean=False).log_end_offset == 4
+    assert home.open(last_stop=LastStop.CRASHED).log_end_offset == 4
 
 
 def test_offsets_below_or_too_far_from_the_base_offset_are_cut(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_offsets_below_or_too_far_from_the_base_offset_are_cut(tmp_path: Path) -
     for offset in (2**31 - 1, 2**40, -1):
         struct.pack_into(">q", data, 0, offset)
         home.file(LOG).write_bytes(data)
-        assert home.open(clean=False).size == 0
+        assert home.open(last_stop=LastStop.CRASHED).size == 0
         home.crash()
 
 
@@ -116,17 +116,17 @@ def test_a_batch_that_ends_before_it_begins_is_cut(tmp_path: Path) -> None:
     struct.pack_into(">i", data, 23, -1)  # the last offset delta
     struct.pack_into(">I", data, 17, compute_crc(memoryview(data)))
     home.file(LOG).write_bytes(data)
-    assert home.open(clean=False).size == 0
+    assert home.open(last_stop=LastStop.CRASHED).size == 0
 
 
 def test_a_batch_larger_than_what_is_read_at_once_is_recovered(tmp_path: Path) -> None:
     home = Home(tmp_path / "orders-0", LogConfig())
     home.append(a_batch(), a_batch(value=b"v" * (SCAN_CHUNK_BYTES + 1000)), a_batch())
     home.crash()
-    assert home.open(clean=False).log_end_offset == 3
+    assert home.open(last_stop=LastStop.CRASHED).log_end_offset == 3
     home.crash()
     os.truncate(home.file(LOG), SCAN_CHUNK_BYTES + 500)
-    assert home.open(clean=False).log_end_offset == 1
+    assert home.open(last_stop=LastStop.CRASHED).log_end_offset == 1
 
 
 def test_batches_across_many_chunks_are_recovered(tmp_path: Path) -> None:
@@ -135,30 +135,9 @@ def test_batches_across_many_chunks_are_recovered(tmp_path: Path) -> None:
     assert home.log.size > 2 * SCAN_CHUNK_BYTES
     home.log.close()
     before = contents(home.path)
-    home.open(clean=False)
+    home.open(last_stop=LastStop.CRASHED)
     home.log.close()
     assert contents(home.path) == before
-
-
-@pytest.mark.parametrize("magic", [0, 1])
-def test_whole_messages_of_an_old_format_are_not_cut_away(tmp_path: Path, magic: int) -> None:
-    home = Home(tmp_path / "orders-0", SMALL)
-    home.append(a_batch())
-    home.crash()
-    body = struct.pack(">bb", magic, 0) + b"\0" * (8 * magic) + struct.pack(">ii", -1, 90) + b"v" * 90
-    message = struct.pack(">qiI", 1, len(body) + 4, zlib.crc32(body)) + body
-    short = message[:8] + struct.pack(">iI", 18, zlib.crc32(body[:14])) + body[:14]
-    for added in (message, short):
-        data = home.file(LOG).read_bytes()
-        home.file(LOG).write_bytes(data + added)
-        with pytest.raises(UnsupportedLogFormatError, match=f"v{magic}"):
-            home.open(clean=False)
-        assert home.file(LOG).read_bytes() == data + added
-        home.file(LOG).write_bytes(data)
-    damaged = bytearray(message)
-    damaged[-1] ^= 1
-    home.file(LOG).write_bytes(data + damaged)
-    assert home.open(clean=False).log_end_offset == 1
 
 
 # Older segments and their indexes
@@ -177,14 +156,14 @@ def three_segments(tmp_path: Path) -> Home:
     return home
 
 
-@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("last_stop", LastStop)
 @pytest.mark.parametrize("name", [INDEX, TIME_INDEX, INDEX.replace("00.", "22."), TIME_INDEX.replace("00.", "22.")])
 @pytest.mark.parametrize("damage", ["missing", "cut in an entry", "garbage"])
 def test_a_damaged_index_of_an_older_segment_is_rebuilt(
     tmp_path: Path,
     name: str,
     damage: str,
-    clean: bool,  # noqa: FBT001 - a parameter
+    last_stop: LastStop,
 ) -> None:
     home = three_segments(tmp_path)
     home.log.close()
@@ -196,7 +175,7 @@ def test_a_damaged_index_of_an_older_segment_is_rebuilt(
         path.write_bytes(path.read_bytes()[:-3])
     else:
         path.write_bytes(b"\xff" * 48)
-    log = home.open(clean=clean)
+    log = home.open(last_stop=last_stop)
     assert offsets_of(log) == list(range(0, 46, 2))
     found = log.find_by_timestamp(NOW + 15)
     assert found is not None
@@ -207,15 +186,15 @@ def test_a_damaged_index_of_an_older_segment_is_rebuilt(
         assert after[name_of_index] == before[name_of_index]
 
 
-@pytest.mark.parametrize("clean", [True, False])
-def test_lost_indexes_of_the_last_segment_are_made_anew(tmp_path: Path, clean: bool) -> None:  # noqa: FBT001 - drawn
+@pytest.mark.parametrize("last_stop", LastStop)
+def test_lost_indexes_of_the_last_segment_are_made_anew(tmp_path: Path, last_stop: LastStop) -> None:
     home = three_segments(tmp_path)
     home.append(*(sequenced(46 + number, timestamps=[NOW + 50 + number]) for number in range(4)), leader_epoch=2)
     home.log.close()
     before = contents(home.path)
     for suffix in ("index", "timeindex"):
         home.file(f"00000000000000000044.{suffix}").unlink()
-    log = home.open(clean=clean)
+    log = home.open(last_stop=last_stop)
     assert home.append(a_batch(), leader_epoch=2) == [50]
     log.truncate_to(50, NOW)
     log.close()
@@ -226,7 +205,7 @@ def test_lost_indexes_of_the_last_segment_are_made_anew(tmp_path: Path, clean: b
 def test_bytes_that_were_spoilt_behind_our_back_are_told_to_the_reader(tmp_path: Path, position: int) -> None:
     home = three_segments(tmp_path)
     home.log.close()
-    log = home.open(clean=True)
+    log = home.open(last_stop=LastStop.CLEAN)
     data = bytearray(home.file(LOG).read_bytes())
     data[position : position + 30] = b"\xff" * 30
     home.file(LOG).write_bytes(data)
@@ -247,7 +226,7 @@ def test_an_index_that_ends_too_early_or_tells_lies_is_noticed_after_an_unclean_
     lie = whole[: 8 * entries] + struct.pack(">ii", 2 * entries + 5, 100 * entries + 61)
     for content in (whole[: 8 * entries], lie):
         home.file(INDEX).write_bytes(content)
-        log = home.open(clean=False)
+        log = home.open(last_stop=LastStop.CRASHED)
         assert offsets_of(log) == list(range(0, 46, 2))
         assert home.file(INDEX).read_bytes() == whole
         home.crash()
@@ -258,7 +237,7 @@ def test_a_torn_older_segment_ends_the_log_there(tmp_path: Path) -> None:
     home.crash()
     name = LOG.replace("00.", "22.")
     os.truncate(home.file(name), home.file(name).stat().st_size - 1)
-    log = home.open(clean=False)
+    log = home.open(last_stop=LastStop.CRASHED)
     assert log.log_end_offset == 42
     assert [segment.base_offset for segment in log.segments] == [0, 22]
     assert home.names(".log") == [LOG, name]
@@ -274,7 +253,7 @@ def test_while_the_last_segment_is_empty_the_one_before_is_scanned_too(tmp_path:
     data = bytearray(home.file(name).read_bytes())
     data[-1] ^= 1
     home.file(name).write_bytes(data)
-    log = home.open(clean=False)
+    log = home.open(last_stop=LastStop.CRASHED)
     assert log.log_end_offset == 44
     assert [segment.base_offset for segment in log.segments] == [0, 22, 44]
     assert log.producers.active[7].last_sequence == 43
@@ -282,12 +261,12 @@ def test_while_the_last_segment_is_empty_the_one_before_is_scanned_too(tmp_path:
     assert offsets_of(log) == list(range(0, 46, 2))
 
 
-@pytest.mark.parametrize("clean", [True, False])
-def test_a_log_is_the_same_after_a_stop(tmp_path: Path, clean: bool) -> None:  # noqa: FBT001 - a parameter
+@pytest.mark.parametrize("last_stop", LastStop)
+def test_a_log_is_the_same_after_a_stop(tmp_path: Path, last_stop: LastStop) -> None:
     home = three_segments(tmp_path)
     home.log.close()
     before = contents(home.path)
-    log = home.open(clean=clean)
+    log = home.open(last_stop=last_stop)
     assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (0, 46, 46)
     assert log.epochs.entries == ((0, 0), (1, 16), (2, 32))
     assert log.producers.active[7].last_sequence == 45
@@ -309,7 +288,7 @@ def test_a_clean_start_reads_the_ends_of_the_files_only(tmp_path: Path, monkeypa
         return data
 
     monkeypatch.setattr(os, "pread", counted)
-    assert home.open(clean=True).log_end_offset == 400
+    assert home.open(last_stop=LastStop.CLEAN).log_end_offset == 400
     assert sum(read) < 25_000 < home.log.size // 50
 
 
@@ -322,7 +301,7 @@ def test_a_wrong_mark_of_a_clean_stop_does_no_harm(tmp_path: Path, stop: str) ->
         home.crash()
     with home.file(LOG.replace("00.", "44.")).open("ab") as file:
         file.write(b"\1" * 90)
-    log = home.open(clean=True)
+    log = home.open(last_stop=LastStop.CLEAN)
     assert log.log_end_offset == 46
     assert home.append(sequenced(46, 2)) == [46]
 
@@ -330,7 +309,7 @@ def test_a_wrong_mark_of_a_clean_stop_does_no_harm(tmp_path: Path, stop: str) ->
 def test_an_index_that_was_never_trimmed_opens_cleanly(tmp_path: Path) -> None:
     home = three_segments(tmp_path)
     home.crash()
-    log = home.open(clean=True)
+    log = home.open(last_stop=LastStop.CLEAN)
     assert [segment.offset_index.entries for segment in log.segments] == [10, 10, 0]
     assert offsets_of(log, 30) == list(range(30, 46, 2))
 
@@ -343,14 +322,14 @@ def test_producers_come_back_from_snapshot_and_log(tmp_path: Path) -> None:
     known = dict(home.log.producers.active)
     home.crash()
     assert home.names(".snapshot") == ["00000000000000000022.snapshot", "00000000000000000044.snapshot"]
-    log = home.open(clean=False)
+    log = home.open(last_stop=LastStop.CRASHED)
     assert log.producers.active[7].batches[-1] == known[7].batches[-1]
     assert log.producers.check(sequenced(46, 2).header) is None
     home.crash()
     for name in home.names(".snapshot"):
         home.file(name).unlink()
-    assert dict(home.open(clean=False).producers.active) == known
-    assert home.names(".snapshot") == ["00000000000000000044.snapshot"]
+    assert dict(home.open(last_stop=LastStop.CRASHED).producers.active) == known
+    assert home.names(".snapshot") == []
 
 
 def test_a_snapshot_older_than_a_clean_end_is_brought_up_to_it(tmp_path: Path) -> None:
@@ -358,7 +337,7 @@ def test_a_snapshot_older_than_a_clean_end_is_brought_up_to_it(tmp_path: Path) -
     home.log.close()
     home.file("00000000000000000046.snapshot").unlink()
     home.file("00000000000000000044.snapshot").write_bytes(b"damaged")
-    log = home.open(clean=True)
+    log = home.open(last_stop=LastStop.CLEAN)
     assert log.producers.active[7].last_sequence == 45
     assert len(log.producers.active[7].batches) == 5
 
@@ -368,7 +347,7 @@ def test_a_lost_or_damaged_epoch_checkpoint_is_rebuilt_from_what_is_scanned(tmp_
     home.crash()
     for damage in (b"", b"nonsense", b"0\n5\n0 0\n"):
         home.file("leader-epoch-checkpoint").write_bytes(damage)
-        assert home.open(clean=False).epochs.entries == ((2, 44),)
+        assert home.open(last_stop=LastStop.CRASHED, recovery_point=44).epochs.entries == ((2, 44),)
         home.crash()
 
 
@@ -376,18 +355,18 @@ def test_epochs_at_or_behind_the_end_are_dropped(tmp_path: Path) -> None:
     home = three_segments(tmp_path)
     home.crash()
     home.file("leader-epoch-checkpoint").write_text("0\n3\n0 0\n2 32\n9 46\n")
-    assert home.open(clean=False).epochs.entries == ((0, 0), (2, 32))
+    assert home.open(last_stop=LastStop.CRASHED).epochs.entries == ((0, 0), (2, 32))
     assert home.file("leader-epoch-checkpoint").read_text() == "0\n2\n0 0\n2 32\n"
 
 
 def test_a_checkpointed_log_start_counts(tmp_path: Path) -> None:
     home = three_segments(tmp_path)
     home.log.close()
-    log = home.open(clean=False, log_start_offset=25)
+    log = home.open(last_stop=LastStop.CRASHED, log_start_offset=25)
     assert log.log_start_offset == 25
     assert log.epochs.entries == ((1, 25), (2, 32))
     log.close()
-    log = home.open(clean=True, log_start_offset=100)  # behind everything there is
+    log = home.open(last_stop=LastStop.CLEAN, log_start_offset=100)  # behind everything there is
     assert (log.log_start_offset, log.log_end_offset, log.size) == (100, 100, 0)
     assert home.names(".log") == ["00000000000000000100.log"]
 
@@ -401,7 +380,7 @@ def test_a_directory_without_segments_becomes_an_empty_log(tmp_path: Path) -> No
     for suffix in (".log", ".snapshot"):
         for name in home.names(suffix):
             home.file(name).unlink()
-    log = home.open(clean=False, log_start_offset=5)
+    log = home.open(last_stop=LastStop.CRASHED, log_start_offset=5)
     assert (log.log_start_offset, log.log_end_offset) == (5, 5)
     assert home.names("index") == ["00000000000000000005.index", "00000000000000000005.timeindex"]
     assert home.append(a_batch()) == [5]
@@ -413,7 +392,7 @@ def test_leftovers_of_deletions_and_temporary_files_go(tmp_path: Path) -> None:
     before = contents(home.path)
     for name in (f"{LOG}.deleted", f"{INDEX}.deleted", "leader-epoch-checkpoint.tmp", "00000000000000000007.index"):
         home.file(name).write_bytes(b"left over")
-    home.open(clean=False).close()
+    home.open(last_stop=LastStop.CRASHED).close()
     assert contents(home.path) == before
 
 
@@ -423,7 +402,7 @@ def test_an_interrupted_cleaning_is_undone(tmp_path: Path) -> None:
     before = contents(home.path)
     home.file(f"{LOG}.cleaned").write_bytes(b"half")
     home.file(f"{LOG.replace('00.', '22.')}.swap").write_bytes(b"belongs to it")
-    home.open(clean=False).close()
+    home.open(last_stop=LastStop.CRASHED).close()
     assert contents(home.path) == before
 
 
@@ -434,7 +413,7 @@ def test_an_interrupted_swap_is_finished(tmp_path: Path) -> None:
     first, second = home.file(LOG).read_bytes(), home.file(LOG.replace("00.", "22.")).read_bytes()
     # The cleaner kept two batches of the first two segments, and was stopped before it removed those.
     home.file(f"{LOG}.swap").write_bytes(first[3 * size : 4 * size] + second[-size:])
-    log = home.open(clean=False)
+    log = home.open(last_stop=LastStop.CRASHED)
     assert offsets_of(log) == [6, 42, 44]
     assert [segment.base_offset for segment in log.segments] == [0, 44]
     assert log.log_end_offset == 46
@@ -445,16 +424,16 @@ def test_an_empty_swapped_segment_takes_its_namesakes_place(tmp_path: Path) -> N
     home = three_segments(tmp_path)
     home.log.close()
     home.file(f"{LOG}.swap").write_bytes(b"")
-    assert offsets_of(home.open(clean=False)) == list(range(22, 46, 2))
+    assert offsets_of(home.open(last_stop=LastStop.CRASHED)) == list(range(22, 46, 2))
 
 
 def test_foreign_files_are_left_alone(tmp_path: Path) -> None:
     home = three_segments(tmp_path)
     home.log.close()
-    for name in ("notes.txt", "1.log", "00000000000000000000.txnindex"):
+    for name in ("notes.txt", "1.log", "00000000000000000000.bak"):
         home.file(name).write_bytes(b"mine")
-    home.open(clean=False)
-    for name in ("notes.txt", "1.log", "00000000000000000000.txnindex"):
+    home.open(last_stop=LastStop.CRASHED)
+    for name in ("notes.txt", "1.log", "00000000000000000000.bak"):
         assert home.file(name).read_bytes() == b"mine"
 
 
@@ -463,7 +442,7 @@ def test_a_directory_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     home.log.close()
     shutil.rmtree(home.path)
     with pytest.raises(FileNotFoundError):
-        home.open(clean=True)
+        home.open(last_stop=LastStop.CLEAN)
 
 
 def test_a_file_that_shrinks_while_it_is_read_ends_the_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -478,4 +457,4 @@ def test_a_file_that_shrinks_while_it_is_read_ends_the_scan(tmp_path: Path, monk
     assert len(TOPIC_ID) == 16
     with monkeypatch.context() as patch:
         patch.setattr(os, "pread", shrunken)
-        assert home.open(clean=False).log_end_offset == 1
+        assert home.open(last_stop=LastStop.CRASHED).log_end_offset == 1

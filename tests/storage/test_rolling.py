@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from minibroker_storage import (
+    LastStop,
     LogConfig,
     RecordBatchTooLargeError,
 )
@@ -40,7 +41,7 @@ def test_the_clock_of_a_reopened_segment_starts_at_its_first_batch(tmp_path: Pat
     home = Home(tmp_path / "orders-0", LogConfig(segment_ms=1000))
     home.append(a_batch(timestamps=[5000]), a_batch(timestamps=[5500]))
     home.log.close()
-    home.open(clean=True)
+    home.open(last_stop=LastStop.CLEAN)
     home.append(a_batch(timestamps=[6000]))
     assert len(home.log.segments) == 1
     home.append(a_batch(timestamps=[6001]))

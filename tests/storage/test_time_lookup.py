@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minibroker_protocol.records import CompressionCodec, TimestampType
-from minibroker_storage import LogConfig, TimestampOffset
+from minibroker_storage import LastStop, LogConfig, TimestampOffset
 from tests.storage.helpers import NOW, SMALL, Home, a_batch
 
 numbers = count()
@@ -61,7 +61,7 @@ def test_the_first_record_at_or_after_a_time_is_found(
             home.log.close()
         else:
             home.crash()
-        home.open(clean=stop == "clean")
+        home.open(last_stop=LastStop.CLEAN if stop == "clean" else LastStop.KILLED)
     start = min(start, home.log.log_end_offset)
     home.log.advance_log_start_offset(start)
     targets = {0, 1, 30, 59, 60, 61, 10**6 + 1, *(record.timestamp + by for record in records for by in (0, 1))}

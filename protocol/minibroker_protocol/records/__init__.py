@@ -1,49 +1,84 @@
-"""Record batches: message format v2 (KIP-98), its varints, and the codecs that Kafka names."""
+"""Record sets in Kafka's message formats v0, v1 and v2, their varints, and the codecs that Kafka names."""
 
-from minibroker_protocol.records.batch import MAX_DECOMPRESSED_SIZE, RecordBatch, iter_batches
+from minibroker_protocol.records.batch import Batch, RecordBatch, iter_batches
 from minibroker_protocol.records.builder import build_batch
-from minibroker_protocol.records.compression import compress, decompress
+from minibroker_protocol.records.compression import (
+    COMPRESSION_LEVELS,
+    DEFAULT_COMPRESSION_LEVELS,
+    MAX_DECOMPRESSED_SIZE,
+    compress,
+    decompress,
+)
 from minibroker_protocol.records.header import (
+    DELETE_HORIZON_FLAG,
     HEADER,
     LOG_OVERHEAD,
+    MAGIC_V0,
+    MAGIC_V1,
+    MAGIC_V2,
+    NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     NO_TIMESTAMP,
     RECORD_BATCH_OVERHEAD,
+    UNKNOWN_RECORD_COUNT,
     BatchHeader,
     CompressionCodec,
     TimestampType,
     compute_crc,
     increment_sequence,
+    read_entry_header,
     read_header,
     stamp,
+)
+from minibroker_protocol.records.legacy import (
+    LegacyRecordBatch,
+    build_message_set,
+    check_inner_crcs,
+    encode_message,
+    read_wrapped,
 )
 from minibroker_protocol.records.record import NewRecord, Record
 from minibroker_protocol.records.validation import check_produced_batch
 
 __all__ = [
+    "COMPRESSION_LEVELS",
+    "DEFAULT_COMPRESSION_LEVELS",
+    "DELETE_HORIZON_FLAG",
     "HEADER",
     "LOG_OVERHEAD",
+    "MAGIC_V0",
+    "MAGIC_V1",
+    "MAGIC_V2",
     "MAX_DECOMPRESSED_SIZE",
+    "NO_PARTITION_LEADER_EPOCH",
     "NO_PRODUCER_EPOCH",
     "NO_PRODUCER_ID",
     "NO_SEQUENCE",
     "NO_TIMESTAMP",
     "RECORD_BATCH_OVERHEAD",
+    "UNKNOWN_RECORD_COUNT",
+    "Batch",
     "BatchHeader",
     "CompressionCodec",
+    "LegacyRecordBatch",
     "NewRecord",
     "Record",
     "RecordBatch",
     "TimestampType",
     "build_batch",
+    "build_message_set",
+    "check_inner_crcs",
     "check_produced_batch",
     "compress",
     "compute_crc",
     "decompress",
+    "encode_message",
     "increment_sequence",
     "iter_batches",
+    "read_entry_header",
     "read_header",
+    "read_wrapped",
     "stamp",
 ]

@@ -1,13 +1,14 @@
-"""Reading v2 record batches (KIP-98; Kafka's `DefaultRecordBatch`).
+"""Reading v2 record batches (KIP-98; Kafka's `DefaultRecordBatch`), and record sets of any message format.
 
-Behind the header stand the records (see `record`), in a compressed batch all of them together as one compressed block.
+Behind a batch's header stand the records (see `record`), in a compressed batch all of them together as one block.
 """
 
 from collections.abc import Iterator
+from struct import Struct
 from typing import Final
 
 from minibroker_protocol.errors import CorruptRecordError, DecodeError, InvalidRecordError, UnsupportedMagicError
-from minibroker_protocol.records.compression import decompress
+from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE, decompress
 from minibroker_protocol.records.header import (
     LENGTH_AT,
     LOG_OVERHEAD,
@@ -19,10 +20,8 @@ from minibroker_protocol.records.header import (
     compute_crc,
     read_header,
 )
+from minibroker_protocol.records.legacy import LegacyRecordBatch
 from minibroker_protocol.records.record import Record, read_records
-
-MAX_DECOMPRESSED_SIZE: Final = 128 * 1024 * 1024
-"""Bytes that one batch's records may grow to unless the reader says otherwise."""
 
 
 class RecordBatch:
@@ -75,26 +74,35 @@ class RecordBatch:
         return read_records(self.records_data(), self.header) if count else iter(())
 
 
+_INT32: Final = Struct(">i")
+
+Batch = RecordBatch | LegacyRecordBatch
+"""One entry of a log, in whatever message format: a v2 batch, or a message of v0 or v1, which may be a wrapper."""
+
+
 def iter_batches(
     buffer: bytes | bytearray | memoryview, *, max_decompressed_size: int = MAX_DECOMPRESSED_SIZE
-) -> Iterator[RecordBatch]:
-    """Each batch of a record set, as in a fetch response or a segment file.
+) -> Iterator[Batch]:
+    """Each entry of a record set, as in a fetch response or a segment file. The formats may be mixed.
 
-    A last batch that is cut short ends the iteration without an error, since a fetch may end anywhere in a batch.
-    `CorruptRecordError` for a size that no message format can have, `UnsupportedMagicError` for any magic but 2.
+    A last entry that is cut short ends the iteration without an error, since a fetch may end anywhere in one.
+    `CorruptRecordError` for a size that its message format cannot have, `UnsupportedMagicError` for a magic above 2.
     """
     view = memoryview(buffer)
     end = len(view)
     position = 0
     while end - position >= LOG_OVERHEAD:
-        batch_length = int.from_bytes(view[position + LENGTH_AT : position + LOG_OVERHEAD], "big", signed=True)
+        (batch_length,) = _INT32.unpack_from(view, position + LENGTH_AT)
         if batch_length < MIN_MESSAGE_LENGTH:
             raise CorruptRecordError(f"batch length: {batch_length} at byte {position}")
         size = LOG_OVERHEAD + batch_length
         if size > end - position:
             return
         magic = view[position + MAGIC_AT]
-        if magic != MAGIC_V2:
-            raise UnsupportedMagicError(f"magic: {magic} at byte {position} instead of {MAGIC_V2}")
-        yield RecordBatch(view[position : position + size], max_decompressed_size=max_decompressed_size)
+        if magic == MAGIC_V2:
+            yield RecordBatch(view[position : position + size], max_decompressed_size=max_decompressed_size)
+        elif magic < MAGIC_V2:
+            yield LegacyRecordBatch(view[position : position + size], max_decompressed_size=max_decompressed_size)
+        else:
+            raise UnsupportedMagicError(f"magic: {magic} at byte {position}")
         position += size

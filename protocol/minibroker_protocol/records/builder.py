@@ -10,9 +10,11 @@ from minibroker_protocol.records.compression import compress
 from minibroker_protocol.records.header import (
     CONTROL_FLAG,
     CRC_AT,
+    DELETE_HORIZON_FLAG,
     HEADER,
     LOG_OVERHEAD,
     MAGIC_V2,
+    NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
@@ -26,7 +28,6 @@ from minibroker_protocol.records.header import (
 from minibroker_protocol.records.record import NewRecord, encode_record
 from minibroker_protocol.records.varint import INT64_MAX, INT64_MIN, wrap_int64
 
-NO_PARTITION_LEADER_EPOCH: Final = -1
 _UINT32: Final = Struct(">I")
 
 
@@ -42,18 +43,24 @@ def build_batch(  # noqa: PLR0913 - one argument for each field of the header th
     partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
     is_transactional: bool = False,
     is_control: bool = False,
+    delete_horizon_ms: int | None = None,
+    level: int | None = None,
 ) -> bytearray:
     """One whole batch with its CRC; the records get consecutive offsets from `base_offset` on.
 
     The base timestamp is the first record's, the max timestamp the highest of all; under LOG_APPEND_TIME readers see
-    the max timestamp on every record. `EncodeError` without any record, or for a value that its field cannot hold.
+    the max timestamp on every record. `delete_horizon_ms` takes the base timestamp's place in a batch that the log
+    cleaner writes (KIP-534). `level` is the codec's (KIP-390).
+
+    `EncodeError` without any record, or for a value that its field cannot hold.
     """
     batch = bytearray(RECORD_BATCH_OVERHEAD)
     base_timestamp = max_timestamp = count = 0
     for record in records:
         timestamp = record.timestamp
         if not count:
-            base_timestamp = max_timestamp = timestamp
+            max_timestamp = timestamp
+            base_timestamp = timestamp if delete_horizon_ms is None else delete_horizon_ms
         elif timestamp > max_timestamp:
             max_timestamp = timestamp
         if not INT64_MIN <= timestamp <= INT64_MAX:
@@ -63,12 +70,13 @@ def build_batch(  # noqa: PLR0913 - one argument for each field of the header th
     if not count:
         raise EncodeError("records: a batch needs at least one")
     if codec is not CompressionCodec.NONE:
-        batch[RECORD_BATCH_OVERHEAD:] = compress(codec, batch[RECORD_BATCH_OVERHEAD:])
+        batch[RECORD_BATCH_OVERHEAD:] = compress(codec, batch[RECORD_BATCH_OVERHEAD:], level=level)
     attributes = (
         codec
         | (TIMESTAMP_TYPE_FLAG if timestamp_type is TimestampType.LOG_APPEND_TIME else 0)
         | (TRANSACTIONAL_FLAG if is_transactional else 0)
         | (CONTROL_FLAG if is_control else 0)
+        | (0 if delete_horizon_ms is None else DELETE_HORIZON_FLAG)
     )
     try:
         HEADER.pack_into(

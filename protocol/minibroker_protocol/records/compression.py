@@ -3,43 +3,75 @@
 from importlib import import_module
 from typing import Final, Protocol, cast
 
-from minibroker_protocol.errors import InvalidRecordError
-from minibroker_protocol.records.header import CompressionCodec
+from minibroker_protocol.errors import EncodeError, InvalidRecordError
+from minibroker_protocol.records.header import MAGIC_V0, MAGIC_V2, CompressionCodec
+
+MAX_DECOMPRESSED_SIZE: Final = 128 * 1024 * 1024
+"""Bytes that one batch's records may grow to unless the reader says otherwise."""
+
+COMPRESSION_LEVELS: Final = {
+    CompressionCodec.GZIP: range(1, 10),
+    CompressionCodec.LZ4: range(1, 18),
+    CompressionCodec.ZSTD: range(-131072, 23),
+}
+"""The levels that KIP-390 gives each codec, as the limits of Kafka's `compression.<codec>.level`."""
+DEFAULT_COMPRESSION_LEVELS: Final = {CompressionCodec.GZIP: -1, CompressionCodec.LZ4: 9, CompressionCodec.ZSTD: 3}
+"""What each codec does when nothing is said. gzip's -1 lets zlib choose; lz4's 9 is its fast compressor."""
 
 
 class _Codec(Protocol):
-    def compress(self, data: bytes | bytearray | memoryview) -> bytes: ...
+    def compress(self, data: bytes | bytearray | memoryview, level: int) -> bytes: ...
 
     def decompress(self, data: bytes | bytearray | memoryview, max_size: int) -> bytes: ...
 
 
 _MODULES: Final = {
-    CompressionCodec.GZIP: "minibroker_protocol.records.codecs.gzip_codec",
-    CompressionCodec.SNAPPY: "minibroker_protocol.records.codecs.snappy_codec",
-    CompressionCodec.LZ4: "minibroker_protocol.records.codecs.lz4_codec",
-    CompressionCodec.ZSTD: "minibroker_protocol.records.codecs.zstd_codec",
+    CompressionCodec.GZIP: "gzip_codec",
+    CompressionCodec.SNAPPY: "snappy_codec",
+    CompressionCodec.LZ4: "lz4_codec",
+    CompressionCodec.ZSTD: "zstd_codec",
 }
-_loaded: Final[dict[CompressionCodec, _Codec]] = {}
+_LZ4_OF_V0: Final = "lz4_v0_codec"
+_loaded: Final[dict[str, _Codec]] = {}
 
 
-def _load(codec: CompressionCodec) -> _Codec:
-    return _loaded.setdefault(codec, cast("_Codec", import_module(_MODULES[codec])))
+def _codec(codec: CompressionCodec, magic: int) -> _Codec:
+    name = _LZ4_OF_V0 if magic == MAGIC_V0 and codec is CompressionCodec.LZ4 else _MODULES[codec]
+    return _loaded.get(name) or _load(name)
 
 
-def compress(codec: CompressionCodec, data: bytes | bytearray | memoryview) -> bytes:
-    """`data` as the Java producer would compress it; under NONE, a copy."""
+def _load(name: str) -> _Codec:
+    module = import_module(f"minibroker_protocol.records.codecs.{name}")
+    return _loaded.setdefault(name, cast("_Codec", module))
+
+
+def compress(
+    codec: CompressionCodec, data: bytes | bytearray | memoryview, *, magic: int = MAGIC_V2, level: int | None = None
+) -> bytes:
+    """`data` as the Java producer would compress it for records of format `magic`; under NONE, a copy.
+
+    `level` is one of `COMPRESSION_LEVELS`, or None for the codec's default; snappy pays no heed to it. `EncodeError`
+    for one that the codec does not have.
+    """
     if codec is CompressionCodec.NONE:
         return bytes(data)
-    return (_loaded.get(codec) or _load(codec)).compress(data)
+    default = DEFAULT_COMPRESSION_LEVELS.get(codec, 0)
+    if level is None:
+        level = default
+    elif level != default and level not in COMPRESSION_LEVELS.get(codec, (level,)):
+        raise EncodeError(f"{codec.name.lower()}: there is no compression level {level}")
+    return _codec(codec, magic).compress(data, level)
 
 
-def decompress(codec: CompressionCodec, data: bytes | bytearray | memoryview, *, max_size: int) -> bytes:
+def decompress(
+    codec: CompressionCodec, data: bytes | bytearray | memoryview, *, max_size: int, magic: int = MAGIC_V2
+) -> bytes:
     """The records' bytes. `InvalidRecordError` when `data` is malformed, cut short, or grows beyond `max_size` bytes.
 
-    Memory stays within a small multiple of `max_size`, whatever `data` promises.
+    `magic` is the records' format. Memory stays within a small multiple of `max_size`, whatever `data` promises.
     """
     if codec is CompressionCodec.NONE:
         if len(data) > max_size:
             raise InvalidRecordError(f"records: {len(data)} bytes, above the limit of {max_size}")
         return bytes(data)
-    return (_loaded.get(codec) or _load(codec)).decompress(data, max_size)
+    return _codec(codec, magic).decompress(data, max_size)

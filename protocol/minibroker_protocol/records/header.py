@@ -1,11 +1,14 @@
-"""The 61 bytes at the head of every v2 record batch (KIP-98; Kafka's `DefaultRecordBatch`).
+"""What stands at the head of a log entry, in each of Kafka's three message formats.
+
+The 61 bytes before the records of a v2 batch (KIP-98; Kafka's `DefaultRecordBatch`):
 
     base offset            int64    0   assigned by the broker
     batch length           int32    8   bytes that follow this field
     partition leader epoch int32   12   assigned by the broker
     magic                  int8    16   2
     crc                    uint32  17   CRC-32C of everything that follows it
-    attributes             int16   21   bits 0-2 codec, 3 timestamp type, 4 transactional, 5 control
+    attributes             int16   21   bits 0-2 codec, 3 timestamp type, 4 transactional, 5 control,
+                                     6 delete horizon (KIP-534): the base timestamp is one
     last offset delta      int32   23   kept by compaction, so it may exceed record count - 1
     base timestamp         int64   27   milliseconds
     max timestamp          int64   35   milliseconds
@@ -15,15 +18,29 @@
     record count           int32   57
 
 Base offset and partition leader epoch lie outside the CRC: a broker stamps a batch in place without reading the rest.
+
+A v0 or v1 entry is a single message (Kafka's `LegacyRecord`), which in a compressed set holds the others as its value:
+
+    offset                 int64    0   of a wrapper: that of its last inner message
+    message size           int32    8   bytes that follow this field
+    crc                    uint32  12   CRC-32 of everything that follows it
+    magic                  int8    16   0 or 1
+    attributes             int8    17   bits 0-2 codec, 3 timestamp type (v1)
+    timestamp              int64   18   milliseconds; in v1 (KIP-32) only
+    key                    int32 length (negative for null) and bytes
+    value                  int32 length (negative for null) and bytes
+
+Offset (or base offset), size and magic stand at the same places in all three, so `read_entry_header` takes any of them.
 """
 
 from collections.abc import Callable
 from enum import IntEnum
 from functools import partial
 from struct import Struct
+from struct import error as StructError  # noqa: N812 - it is a class
 from typing import Any, Final, NamedTuple, cast
 
-from minibroker_protocol.errors import DecodeError, UnsupportedCodecError
+from minibroker_protocol.errors import DecodeError, UnsupportedCodecError, UnsupportedMagicError
 from minibroker_protocol.records.checksum import crc32c
 from minibroker_protocol.records.varint import INT32_MAX
 
@@ -33,25 +50,38 @@ RECORD_BATCH_OVERHEAD: Final = 61
 """Bytes of a v2 batch before its records."""
 MIN_MESSAGE_LENGTH: Final = 14
 """The least that any message format puts behind the length field (`LegacyRecord.RECORD_OVERHEAD_V0`)."""
+MIN_MESSAGE_LENGTH_V1: Final = 22
+"""The least that format v1 puts behind the length field (`LegacyRecord.RECORD_OVERHEAD_V1`)."""
 LENGTH_AT: Final = 8
 MAGIC_AT: Final = 16
 CRC_AT: Final = 17
 CRC_COVERS_FROM: Final = 21
 """The first byte under the CRC: the attributes."""
 
+NO_PARTITION_LEADER_EPOCH: Final = -1
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 NO_TIMESTAMP: Final = -1
 
+MAGIC_V0: Final = 0
+MAGIC_V1: Final = 1
 MAGIC_V2: Final = 2
 CODEC_MASK: Final = 0x07
 TIMESTAMP_TYPE_FLAG: Final = 0x08
 TRANSACTIONAL_FLAG: Final = 0x10
 CONTROL_FLAG: Final = 0x20
+DELETE_HORIZON_FLAG: Final = 0x40
+"""KIP-534: the log cleaner has put the time from which tombstones may go into the base timestamp."""
 
 HEADER: Final = Struct(">qiibIhiqqqhii")
 """All thirteen fields of `BatchHeader`, in wire order."""
+_HEADER_V0: Final = Struct(">qiIBB")
+_HEADER_V1: Final = Struct(">qiIBBq")
+_SMALLEST_V0: Final = LOG_OVERHEAD + MIN_MESSAGE_LENGTH
+_SMALLEST_V1: Final = LOG_OVERHEAD + MIN_MESSAGE_LENGTH_V1
+UNKNOWN_RECORD_COUNT: Final = -1
+"""`record_count` of a v0 or v1 wrapper: nothing outside the compressed value says how many messages it holds."""
 _STAMPED_EPOCH_AT: Final = 12
 _INT64: Final = Struct(">q")
 _INT32: Final = Struct(">i")
@@ -68,14 +98,17 @@ class CompressionCodec(IntEnum):
 
 
 class TimestampType(IntEnum):
-    """Bit 3 of a batch's attributes (KIP-32): who set the timestamps, the producer or the broker."""
+    """Bit 3 of a batch's attributes (KIP-32): who set the timestamps, the producer or the broker.
 
+    NO_TIMESTAMP_TYPE is what reading format v0, which has no timestamps, gives; nothing is written with it.
+    """
+
+    NO_TIMESTAMP_TYPE = -1
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
 
 
 _CODECS: Final = tuple(CompressionCodec)
-_TIMESTAMP_TYPES: Final = tuple(TimestampType)
 
 
 def increment_sequence(sequence: int, increment: int) -> int:
@@ -84,7 +117,10 @@ def increment_sequence(sequence: int, increment: int) -> int:
 
 
 class BatchHeader(NamedTuple):
-    """A decoded v2 header. Every field is as it stands on the wire; nothing has been checked."""
+    """A decoded v2 header. Every field is as it stands on the wire; nothing has been checked.
+
+    `read_entry_header` says what the fields hold for a v0 or v1 entry.
+    """
 
     base_offset: int
     batch_length: int
@@ -121,7 +157,9 @@ class BatchHeader(NamedTuple):
     @property
     def timestamp_type(self) -> TimestampType:
         """Whether the records carry their producer's time, or all of them `max_timestamp`."""
-        return _TIMESTAMP_TYPES[1 if self.attributes & TIMESTAMP_TYPE_FLAG else 0]
+        if self.attributes & TIMESTAMP_TYPE_FLAG:
+            return TimestampType.LOG_APPEND_TIME
+        return TimestampType.CREATE_TIME if self.magic else TimestampType.NO_TIMESTAMP_TYPE
 
     @property
     def is_transactional(self) -> bool:
@@ -132,6 +170,14 @@ class BatchHeader(NamedTuple):
     def is_control(self) -> bool:
         """Whether the batch holds a transaction marker instead of data."""
         return self.attributes & CONTROL_FLAG != 0
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """The time from which the batch's tombstones and markers may be removed, once a cleaning has set one (KIP-534).
+
+        It stands in the base timestamp's field, so the records' timestamps are counted from it.
+        """
+        return self.base_timestamp if self.attributes & DELETE_HORIZON_FLAG else None
 
     @property
     def has_producer_id(self) -> bool:
@@ -155,6 +201,45 @@ def read_header(buffer: bytes | bytearray | memoryview, position: int = 0) -> Ba
     if len(buffer) - position < RECORD_BATCH_OVERHEAD:
         raise DecodeError(f"record batch header: {len(buffer) - position} of {RECORD_BATCH_OVERHEAD} bytes")
     return make_header(HEADER.unpack_from(buffer, position))
+
+
+def read_entry_header(buffer: bytes | bytearray | memoryview, position: int = 0) -> BatchHeader:
+    """Decode the head of the log entry at `position`, in whatever message format it is.
+
+    A v2 header comes as `read_header` gives it. For a v0 or v1 entry the fields are filled so that code for any format
+    works: `base_offset` (and so `last_offset`) is the entry's offset, `batch_length` its size field, `crc` its CRC-32;
+    both timestamps are its timestamp, or `NO_TIMESTAMP` in v0; `record_count` is 1, or `UNKNOWN_RECORD_COUNT` for a
+    wrapper; `attributes` keeps the bits that the format knows, and what it does not know at all is -1.
+
+    `DecodeError` when fewer bytes are there than the smallest entry of that format (26 in v0, 34 in v1) or a v2 header
+    (61) takes, `UnsupportedMagicError` (a `DecodeError` too) for a magic that does not exist.
+    """
+    try:
+        magic = buffer[position + MAGIC_AT]
+        if magic == MAGIC_V2:
+            return make_header(HEADER.unpack_from(buffer, position))
+    except (IndexError, StructError):
+        raise DecodeError(f"log entry header: cut short after {len(buffer) - position} bytes") from None
+    return _read_legacy_header(buffer, position, magic)
+
+
+def _read_legacy_header(buffer: bytes | bytearray | memoryview, position: int, magic: int) -> BatchHeader:
+    if magic > MAGIC_V1:
+        raise UnsupportedMagicError(f"magic: {magic}")
+    smallest = _SMALLEST_V1 if magic else _SMALLEST_V0
+    if len(buffer) - position < smallest:
+        raise DecodeError(f"message of format v{magic}: {len(buffer) - position} of at least {smallest} bytes")
+    if magic:
+        offset, size, crc, _, attributes, timestamp = _HEADER_V1.unpack_from(buffer, position)
+        attributes &= CODEC_MASK | TIMESTAMP_TYPE_FLAG
+    else:
+        offset, size, crc, _, attributes = _HEADER_V0.unpack_from(buffer, position)
+        attributes &= CODEC_MASK
+        timestamp = NO_TIMESTAMP
+    count = UNKNOWN_RECORD_COUNT if attributes & CODEC_MASK else 1
+    epoch = NO_PARTITION_LEADER_EPOCH
+    no_producer = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
+    return make_header((offset, size, epoch, magic, crc, attributes, 0, timestamp, timestamp, *no_producer, count))
 
 
 def compute_crc(batch: memoryview) -> int:

@@ -9,9 +9,8 @@ checksum that is right means that the producer wrote the records as they are, an
 from typing import NoReturn
 
 from minibroker_protocol.errors import CorruptRecordError, InvalidRecordError, UnsupportedMagicError
-from minibroker_protocol.records.batch import MAX_DECOMPRESSED_SIZE
 from minibroker_protocol.records.checksum import crc32c
-from minibroker_protocol.records.compression import decompress
+from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE, decompress
 from minibroker_protocol.records.header import (
     CODEC_MASK,
     CONTROL_FLAG,

@@ -87,7 +87,7 @@ def test_the_broker_is_told_at_the_address_it_is_advertised_at(harness: Harness,
     (broker,) = response.brokers
     assert (broker.node_id, broker.host, broker.port, broker.rack) == (1, "broker.test", 9092, None)
     assert response.controller_id == (1 if version >= 1 else -1)
-    assert response.cluster_id == (harness.state.topics.cluster_id if version >= 2 else None)
+    assert response.cluster_id == (harness.state.cluster_id if version >= 2 else None)
 
 
 @pytest.mark.parametrize("given", [{"node.id": "7"}, {"broker.id": "7"}])

@@ -18,11 +18,13 @@ from minibroker_protocol.errors import (
 from minibroker_protocol.records import (
     HEADER,
     CompressionCodec,
+    LegacyRecordBatch,
     NewRecord,
     Record,
     RecordBatch,
     TimestampType,
     build_batch,
+    build_message_set,
     compress,
     compute_crc,
     iter_batches,
@@ -113,14 +115,31 @@ def test_a_v2_batch_smaller_than_its_header_is_corrupt(batch_length: int) -> Non
         RecordBatch(memoryview(data))
 
 
-@pytest.mark.parametrize("magic", [0, 1, 3, 255])
-def test_another_magic_is_unsupported(magic: int) -> None:
+@pytest.mark.parametrize("magic", [0, 1, 3, 127])
+def test_a_v2_batch_of_another_magic_is_unsupported(magic: int) -> None:
     data = build_batch(SAMPLE)
     data[16] = magic
-    with pytest.raises(UnsupportedMagicError, match="magic"):
-        list(iter_batches(data))
-    with pytest.raises(UnsupportedMagicError, match="magic"):
+    with pytest.raises(UnsupportedMagicError, match=f"magic: {magic}"):
         RecordBatch(memoryview(data))
+
+
+@pytest.mark.parametrize("magic", [3, 255])
+def test_a_magic_above_two_ends_the_iteration_with_its_position(magic: int) -> None:
+    data = build_batch(SAMPLE)
+    data[16] = magic
+    with pytest.raises(UnsupportedMagicError, match=f"magic: {magic} at byte 76"):
+        list(iter_batches(build_batch([NewRecord(b"key", b"value", 5)]) + data))
+
+
+def test_one_record_set_may_hold_all_three_formats() -> None:
+    plain = [NewRecord(b"key", b"value", 5)]
+    data = build_message_set(plain * 2, magic=0)
+    data += build_message_set(plain * 3, magic=1, base_offset=2, codec=CompressionCodec.GZIP)
+    data += build_batch(plain * 2, base_offset=5)
+    batches = list(iter_batches(data))
+    assert [type(batch) for batch in batches] == [LegacyRecordBatch] * 3 + [RecordBatch]
+    assert [batch.header.last_offset for batch in batches] == [0, 1, 4, 6]
+    assert [record.offset for batch in batches for record in batch] == list(range(7))
 
 
 def test_a_single_batch_cut_short_is_corrupt() -> None:

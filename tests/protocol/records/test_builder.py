@@ -43,6 +43,23 @@ def test_every_argument_lands_in_its_field() -> None:
     RecordBatch(memoryview(batch)).check_crc()
 
 
+def test_a_delete_horizon_takes_the_base_timestamps_place_and_leaves_the_records_theirs() -> None:
+    records = [NewRecord(b"key", None, timestamp) for timestamp in (50, 70, 60)]
+    batch = RecordBatch(memoryview(build_batch(records, delete_horizon_ms=1000)))
+    assert (batch.header.delete_horizon_ms, batch.header.base_timestamp, batch.header.max_timestamp) == (1000, 1000, 70)
+    assert batch.header.attributes == 0x40
+    assert [record.timestamp for record in batch] == [50, 70, 60]
+    assert RecordBatch(memoryview(build_batch(records))).header.delete_horizon_ms is None
+
+
+def test_the_level_reaches_the_codec() -> None:
+    records = [NewRecord(None, b"the quick brown fox %d" % (index % 17), 5) for index in range(500)]
+    sizes = [len(build_batch(records, codec=CompressionCodec.ZSTD, level=level)) for level in (-7, 3, 22)]
+    assert sizes == sorted(set(sizes), reverse=True)
+    with pytest.raises(EncodeError, match="zstd: there is no compression level 23"):
+        build_batch(records, codec=CompressionCodec.ZSTD, level=23)
+
+
 def test_the_result_can_be_resized_again() -> None:
     batch = build_batch(ONE)
     batch += b"more"

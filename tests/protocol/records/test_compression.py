@@ -12,8 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minibroker_protocol.errors import InvalidRecordError
-from minibroker_protocol.records import CompressionCodec, compress, decompress
+from minibroker_protocol.errors import EncodeError, InvalidRecordError
+from minibroker_protocol.records import (
+    COMPRESSION_LEVELS,
+    DEFAULT_COMPRESSION_LEVELS,
+    CompressionCodec,
+    compress,
+    decompress,
+)
+from minibroker_protocol.records.codecs.lz4_v0_codec import xxh32_of_few
 
 GZIP, SNAPPY, LZ4, ZSTD = (
     CompressionCodec.GZIP,
@@ -221,6 +228,102 @@ def test_lz4_frames_with_any_options_are_read(
         store_size=store_size,
     )
     assert decompress(LZ4, frame, max_size=len(TEXT)) == TEXT
+
+
+def test_in_format_v0_the_lz4_header_checksum_covers_the_magic_number_too() -> None:
+    frame, historic = compress(LZ4, TEXT), compress(LZ4, TEXT, magic=0)
+    assert historic[:7].hex() == "04224d1860401a"  # as Kafka 3.9's stream writes it for magic 0
+    assert historic[7:] == frame[7:]
+    assert compress(LZ4, TEXT, magic=1) == frame
+    assert all(compress(codec, TEXT, magic=0) == compress(codec, TEXT) for codec in (GZIP, SNAPPY))
+
+
+@pytest.mark.parametrize("store_size", [False, True])
+def test_in_format_v0_any_lz4_header_checksum_is_taken_and_otherwise_only_the_right_one(
+    store_size: bool,  # noqa: FBT001 - parametrized
+) -> None:
+    frame = lz4_frame.compress(TEXT, store_size=store_size)
+    checksum_at = 14 if store_size else 6
+    for checksum in range(256):
+        changed = frame[:checksum_at] + bytes([checksum]) + frame[checksum_at + 1 :]
+        assert decompress(LZ4, changed, max_size=len(TEXT), magic=0) == TEXT
+        if checksum == frame[checksum_at]:
+            assert decompress(LZ4, changed, max_size=len(TEXT), magic=1) == TEXT
+        else:
+            with pytest.raises(InvalidRecordError, match="headerChecksum"):
+                decompress(LZ4, changed, max_size=len(TEXT), magic=1)
+
+
+def test_lz4_of_format_v0_cut_short_at_any_byte_or_beyond_the_limit_is_refused() -> None:
+    frame = compress(LZ4, TEXT[:2000], magic=0)
+    for size in range(len(frame)):
+        with pytest.raises(InvalidRecordError, match="lz4"):
+            decompress(LZ4, frame[:size], max_size=MEGABYTE, magic=0)
+    with pytest.raises(InvalidRecordError, match="more than 1999 bytes"):
+        decompress(LZ4, frame, max_size=1999, magic=0)
+    assert decompress(LZ4, frame + b"garbage", max_size=2000, magic=0) == TEXT[:2000]
+
+
+@given(data=st.binary(max_size=60))
+def test_random_bytes_as_lz4_of_format_v0_raise_no_librarys_own_error(data: bytes) -> None:
+    for start in (b"", b"\x04\x22\x4d\x18", b"\x04\x22\x4d\x18\x68\x40"):
+        try:
+            decompress(LZ4, start + data, max_size=100, magic=0)
+        except InvalidRecordError as error:
+            assert "lz4" in str(error)  # noqa: PT017 - most inputs raise, a few are valid
+
+
+def test_an_lz4_frame_that_asks_for_a_dictionary_is_refused_in_format_v0() -> None:
+    frame = bytearray(compress(LZ4, TEXT, magic=0))
+    frame[4] |= 1
+    with pytest.raises(InvalidRecordError, match="dictionary"):
+        decompress(LZ4, frame, max_size=len(TEXT), magic=0)
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"", 0x02CC5D05),
+        (b"a", 0x550D7456),
+        (b"abc", 0x32D153FF),
+        (b"abcd", 0xA3643705),
+    ],
+)
+def test_the_xxhash_of_few_bytes_is_the_known_one(data: bytes, expected: int) -> None:
+    assert xxh32_of_few(data) == expected
+
+
+@pytest.mark.parametrize("size", [1, 2**16, 2**20 + 7])
+def test_the_xxhash_of_a_frame_descriptor_is_the_librarys(size: int) -> None:
+    frame = lz4_frame.compress(bytes(size), store_size=True)
+    assert xxh32_of_few(frame[4:14]) >> 8 & 0xFF == frame[14]
+
+
+@pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD])
+def test_every_level_of_kip_390_is_written_and_read(codec: CompressionCodec) -> None:
+    levels = COMPRESSION_LEVELS[codec]
+    for level in (*levels[:: max(len(levels) // 20, 1)], levels[-1], DEFAULT_COMPRESSION_LEVELS[codec]):
+        assert decompress(codec, compress(codec, TEXT[:5000], level=level), max_size=5000) == TEXT[:5000]
+    assert compress(codec, TEXT, level=DEFAULT_COMPRESSION_LEVELS[codec]) == compress(codec, TEXT)
+
+
+@pytest.mark.parametrize(("codec", "low", "high"), [(GZIP, 1, 9), (LZ4, 9, 12), (ZSTD, -50, 19)])
+def test_a_higher_level_gives_fewer_bytes(codec: CompressionCodec, low: int, high: int) -> None:
+    rng = random.Random(6)
+    data = b" ".join(rng.choice((b"quick", b"brown", b"lazy", b"jumps", b"over")) for _ in range(5000))
+    assert len(compress(codec, data, level=high)) < len(compress(codec, data, level=low))
+
+
+@pytest.mark.parametrize(
+    ("codec", "level"), [(GZIP, 0), (GZIP, 10), (GZIP, -2), (LZ4, 0), (LZ4, 18), (ZSTD, 23), (ZSTD, -131073)]
+)
+def test_a_level_that_the_codec_does_not_have_cannot_be_written(codec: CompressionCodec, level: int) -> None:
+    with pytest.raises(EncodeError, match=f"{codec.name.lower()}: there is no compression level {level}"):
+        compress(codec, TEXT, level=level)
+
+
+def test_snappy_pays_no_heed_to_a_level() -> None:
+    assert compress(SNAPPY, TEXT, level=100) == compress(SNAPPY, TEXT)
 
 
 def test_what_follows_an_lz4_frame_is_ignored_as_in_java() -> None:

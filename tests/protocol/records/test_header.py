@@ -1,17 +1,19 @@
-"""F4: the 61 bytes of a v2 header, their attributes, and the two fields outside the CRC."""
+"""F1 to F4: the 61 bytes of a v2 header, what a v0 or v1 entry gives instead, and the two fields outside the CRC."""
 
 import os
 import subprocess
 import sys
+from binascii import crc32
 from importlib.machinery import PathFinder
 
 import pytest
 
-from minibroker_protocol.errors import DecodeError, UnsupportedCodecError
+from minibroker_protocol.errors import DecodeError, UnsupportedCodecError, UnsupportedMagicError
 from minibroker_protocol.records import (
     HEADER,
     NO_SEQUENCE,
     RECORD_BATCH_OVERHEAD,
+    UNKNOWN_RECORD_COUNT,
     BatchHeader,
     CompressionCodec,
     NewRecord,
@@ -19,7 +21,9 @@ from minibroker_protocol.records import (
     TimestampType,
     build_batch,
     compute_crc,
+    encode_message,
     increment_sequence,
+    read_entry_header,
     read_header,
     stamp,
 )
@@ -84,6 +88,63 @@ def test_bits_3_to_5_are_timestamp_type_transactional_and_control() -> None:
     assert FIELDS._replace(attributes=0x08).timestamp_type is TimestampType.LOG_APPEND_TIME
     assert FIELDS._replace(attributes=0x10).is_transactional
     assert FIELDS._replace(attributes=0x20).is_control
+
+
+def test_bit_6_makes_the_base_timestamp_a_delete_horizon() -> None:
+    assert FIELDS._replace(attributes=0x07, base_timestamp=77).delete_horizon_ms is None
+    assert FIELDS._replace(attributes=0x40, base_timestamp=77).delete_horizon_ms == 77
+
+
+def test_any_entry_header_is_that_of_the_batch_in_v2() -> None:
+    batch = b"1234567" + build_batch([NewRecord(b"key", b"value", 1)], base_offset=9, producer_id=5, base_sequence=0)
+    assert read_entry_header(batch, 7) == read_header(batch, 7)
+
+
+def test_a_v0_entry_fills_what_it_knows() -> None:
+    entry = encode_message(41, b"key", b"value", magic=0)
+    header = read_entry_header(b"12345" + entry, 5)
+    assert header == (41, 22, -1, 0, crc32(entry[16:]), 0, 0, -1, -1, -1, -1, -1, 1)
+    assert (header.last_offset, header.size_in_bytes) == (41, len(entry))
+    assert header.timestamp_type is TimestampType.NO_TIMESTAMP_TYPE
+
+
+def test_a_v1_entry_has_a_timestamp_and_its_type_besides() -> None:
+    entry = encode_message(41, b"key", b"value", magic=1, timestamp=777, attributes=0x08)
+    header = read_entry_header(entry)
+    assert header == (41, 30, -1, 1, crc32(entry[16:]), 0x08, 0, 777, 777, -1, -1, -1, 1)
+    assert header.timestamp_type is TimestampType.LOG_APPEND_TIME
+    assert header._replace(attributes=0).timestamp_type is TimestampType.CREATE_TIME
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_wrapper_does_not_say_how_many_records_it_holds(magic: int) -> None:
+    header = read_entry_header(encode_message(41, None, b"", magic=magic, attributes=CompressionCodec.SNAPPY))
+    assert header.record_count == UNKNOWN_RECORD_COUNT
+    assert header.codec is CompressionCodec.SNAPPY
+
+
+@pytest.mark.parametrize(("magic", "known"), [(0, 0x07), (1, 0x0F)])
+def test_attribute_bits_that_an_old_format_does_not_know_are_not_taken_for_those_of_v2(magic: int, known: int) -> None:
+    header = read_entry_header(encode_message(41, None, b"", magic=magic, attributes=0xFF))
+    assert header.attributes == known
+    assert (header.is_transactional, header.is_control, header.delete_horizon_ms) == (False, False, None)
+
+
+@pytest.mark.parametrize(("magic", "smallest"), [(0, 26), (1, 34), (2, 61)])
+def test_an_entry_header_needs_the_smallest_entry_of_its_format(magic: int, smallest: int) -> None:
+    entry = bytes(16) + bytes([magic]) + bytes(44)
+    assert read_entry_header(entry[:smallest]).magic == magic
+    for size in range(smallest):
+        with pytest.raises(DecodeError, match=str(size)):
+            read_entry_header(entry[:size])
+        with pytest.raises(DecodeError, match=str(size)):
+            read_entry_header(bytes(70) + entry[:size], 70)
+
+
+@pytest.mark.parametrize("magic", [3, 255])
+def test_an_entry_of_a_magic_above_two_is_unsupported(magic: int) -> None:
+    with pytest.raises(UnsupportedMagicError, match=f"magic: {magic}"):
+        read_entry_header(bytes(16) + bytes([magic]) + bytes(44))
 
 
 def test_producer_ids_start_at_zero() -> None:

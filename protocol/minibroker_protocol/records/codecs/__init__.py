@@ -1,6 +1,6 @@
 """One module per compression codec, each loaded when its first batch arrives.
 
-Each has `compress(data) -> bytes` and `decompress(data, max_size) -> bytes`. What the peer got wrong is
+Each has `compress(data, level) -> bytes` and `decompress(data, max_size) -> bytes`. What the peer got wrong is
 `InvalidRecordError`: the batch's checksum was right, so the producer sent what it meant to send, and sending it again
 (what clients do after a corrupt batch) cannot help.
 

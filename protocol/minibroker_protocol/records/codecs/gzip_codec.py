@@ -14,9 +14,9 @@ _PIECE: Final = 64 * 1024
 """Bytes given to zlib at a time. It copies what it was given behind a member's end, so less for it to copy."""
 
 
-def compress(data: bytes | bytearray | memoryview) -> bytes:
+def compress(data: bytes | bytearray | memoryview, level: int) -> bytes:
     """One member."""
-    return zlib.compress(data, wbits=_GZIP_WBITS)
+    return zlib.compress(data, level, wbits=_GZIP_WBITS)
 
 
 def decompress(data: bytes | bytearray | memoryview, max_size: int) -> bytes:

@@ -4,6 +4,7 @@ Written as Kafka's `Lz4BlockOutputStream` does: independent blocks of 64 KB, no 
 any of them. Like Kafka's `Lz4BlockInputStream`, the reader takes one frame and ignores what follows it.
 """
 
+from collections.abc import Iterable
 from importlib import import_module
 from typing import Any, Final
 
@@ -11,27 +12,51 @@ from minibroker_protocol.records.codecs import cut_short, malformed, too_large
 
 _frame: Any = import_module("lz4.frame")
 _BLOCK_SIZE: Final[int] = _frame.BLOCKSIZE_MAX64KB
+_FAST: Final = 9
+_MIN_THOROUGH: Final = 3
+_MAX_THOROUGH: Final = 12
+"""The library has no thorough compressor below 3, and takes all that lies above 12 as 12."""
 _PIECE: Final = 4 * 1024 * 1024
 """Bytes asked for at a time: the library prepares room for all that it is asked for."""
 
 
-def compress(data: bytes | bytearray | memoryview) -> bytes:
-    """One frame."""
-    frame: bytes = _frame.compress(data, block_size=_BLOCK_SIZE, block_linked=False, store_size=False)
+def compress(data: bytes | bytearray | memoryview, level: int) -> bytes:
+    """One frame. Level 9 is the fast compressor, every other the thorough one, as in Kafka's stream."""
+    frame: bytes = _frame.compress(
+        data,
+        compression_level=0 if level == _FAST else min(max(level, _MIN_THOROUGH), _MAX_THOROUGH),
+        block_size=_BLOCK_SIZE,
+        block_linked=False,
+        store_size=False,
+    )
     return frame
 
 
 def decompress(data: bytes | bytearray | memoryview, max_size: int) -> bytes:
     """The first frame's data."""
+    return decompress_pieces((data,), max_size)
+
+
+def decompress_pieces(pieces: Iterable[bytes | bytearray | memoryview], max_size: int) -> bytes:
+    """The data of the first frame in `pieces`, which follow each other."""
     frame = _frame.LZ4FrameDecompressor()
+    parts: list[bytes] = []
+    size = taken = 0
     try:
-        out: bytes = frame.decompress(data, max_length=min(max_size + 1, _PIECE))
-        while not frame.needs_input and len(out) <= max_size:
-            out += frame.decompress(b"", max_length=min(max_size + 1 - len(out), _PIECE))
+        for piece in pieces:
+            waiting: bytes | bytearray | memoryview = piece
+            taken += len(piece)
+            while size <= max_size and not frame.eof:
+                part: bytes = frame.decompress(waiting, max_length=min(max_size + 1 - size, _PIECE))
+                parts.append(part)
+                size += len(part)
+                waiting = b""
+                if frame.needs_input:
+                    break
     except RuntimeError as error:
         raise malformed("lz4", error) from None
-    if len(out) > max_size:
+    if size > max_size:
         raise too_large("lz4", max_size)
     if not frame.eof:
-        raise cut_short("lz4", len(data))
-    return out
+        raise cut_short("lz4", taken)
+    return b"".join(parts)

@@ -23,7 +23,7 @@ _MAX_GROWTH: Final = 64
 """No element of Snappy gives more than 64 bytes, whatever its own size; a longer promise is a lie."""
 
 
-def compress(data: bytes | bytearray | memoryview) -> bytes:
+def compress(data: bytes | bytearray | memoryview, level: int) -> bytes:  # noqa: ARG001 - snappy has no levels
     """A header, and one block for every 32 KB of data."""
     out = bytearray(_HEADER)
     view = memoryview(data)

@@ -25,9 +25,9 @@ _MAX_BLOCK: Final = 128 * 1024
 _UINT32: Final = Struct("<I")
 
 
-def compress(data: bytes | bytearray | memoryview) -> bytes:
+def compress(data: bytes | bytearray | memoryview, level: int) -> bytes:
     """One frame with its content size."""
-    frame: bytes = _zstandard.ZstdCompressor().compress(data)
+    frame: bytes = _zstandard.ZstdCompressor(level).compress(data)
     return frame
 
 

@@ -1,0 +1,57 @@
+"""How soon a broker with a long log serves again, after a kill and after an orderly stop.
+
+2 GB of 1 KB records in batches of about 1 MB, evenly over two partitions, produced just before. Then `kill -9`, and a
+start on the same files; then SIGTERM, and another one. Measured from just before the spawn to the moment when both
+partitions tell their end offset and the last batch of each has been fetched; the client tries every millisecond.
+Nothing is done to the page cache: the log is in it.
+"""
+
+import signal
+
+from benchmarks import wire
+from benchmarks.model import Bench, Figure, Measure, Numbers
+
+_PARTITIONS = 2
+
+
+def _run(bench: Bench) -> Numbers:
+    topic = bench.topic(_PARTITIONS)
+    ends: list[int] = []
+    for partition in range(_PARTITIONS):
+        filled = bench.client(
+            "raw.produce",
+            topic=topic,
+            partition=partition,
+            record_size=1_024,
+            total_bytes=bench.scale.log_bytes // _PARTITIONS,
+        )
+        ends.append(int(filled["records"]))
+    bench.busy = 0.0
+
+    def is_served(connection: wire.Connection) -> bool:
+        for partition, end in enumerate(ends):
+            if connection.offset(topic, partition) != end:
+                return False
+            wanted = wire.FetchRange(partition, end - 1, 1024 * 1024)
+            connection.socket.sendall(wire.fetch_request(topic, [wanted], wire.FetchOptions(max_wait=0)))
+            (found,) = wire.fetched(connection.receive(), 11).partitions
+            if found.error or not found.records:
+                return False
+            wire.check_batch(found.records)
+        return True
+
+    killed = bench.peer.restart(signal.SIGKILL, is_served)
+    return {"restart.killed": killed, "restart.clean": bench.peer.restart(signal.SIGTERM, is_served)}
+
+
+MEASURES = (
+    Measure(
+        name="restart",
+        figures=(
+            Figure("restart.killed", "serving 2 GB again after kill -9", "ms", value=1_000, decimals=0),
+            Figure("restart.clean", "serving 2 GB again after a stop", "ms", value=300, decimals=0),
+        ),
+        run=_run,
+        when="once",
+    ),
+)

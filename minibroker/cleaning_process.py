@@ -1,0 +1,39 @@
+"""A cleaning in a process of its own: started, waited for, and killed when it is not wanted any more."""
+
+import asyncio
+from asyncio.subprocess import PIPE
+from collections.abc import Callable
+
+from minibroker_storage.cleaner import CleaningAbortedError, CleaningPlan, CleaningResult
+from minibroker_storage.cleaner.process import read_outcome, worker_command, worker_environment
+
+Done = Callable[[CleaningResult | BaseException], None]
+
+
+def start_cleaning(plan: CleaningPlan, done: Done) -> "asyncio.Task[CleaningResult]":
+    """Have `plan` carried out, then call `done` with the result or with what went wrong.
+
+    When the task is cancelled, the process is killed, and `done` gets a CleaningAbortedError once it has ended.
+    """
+
+    def end(task: "asyncio.Task[CleaningResult]") -> None:
+        if task.cancelled():
+            done(CleaningAbortedError(f"{plan.directory}: the cleaning is not wanted any more"))
+        else:
+            done(task.exception() or task.result())
+
+    task = asyncio.get_running_loop().create_task(_clean(plan))
+    task.add_done_callback(end)
+    return task
+
+
+async def _clean(plan: CleaningPlan) -> CleaningResult:
+    process = await asyncio.create_subprocess_exec(*worker_command(), stdin=PIPE, stdout=PIPE, env=worker_environment())
+    try:
+        output, _ = await process.communicate(plan.to_json())
+    except asyncio.CancelledError:
+        process.kill()
+        await process.communicate()
+        raise
+    assert process.returncode is not None
+    return read_outcome(output, process.returncode)

@@ -1,0 +1,65 @@
+"""What a Fetch answers to clients that cannot read the log's message format (Fetch versions 0 to 3).
+
+Versions 0 and 1 read message format v0, versions 2 and 3 read v1; newer clients read all. What such a client was
+given room for is read, converted batch by batch, and sent from memory. A range in which nothing is left for an old
+client, such as transaction markers, is passed over, or the client would ask for it for ever.
+"""
+
+from typing import Final
+
+from minibroker_protocol.records import read_entry_header
+from minibroker_protocol.records.conversion import down_convert, overflow_message
+from minibroker_protocol.records.header import LENGTH_AT, LOG_OVERHEAD, MAGIC_AT, MAGIC_V0, MAGIC_V1
+from minibroker_storage.log import Log
+from minibroker_storage.segment import LogSlice
+
+_FIRST_WITH_V1: Final = 2
+_FIRST_WITH_A_WHOLE_BATCH: Final = 3
+
+
+def converted(
+    log: Log, found: LogSlice, offset: int, max_bytes: int, version: int, *, allowed: bool
+) -> LogSlice | bytes | bytearray | None:
+    """The records of `found`, which a fetch from `offset` came to, in a format that the client can read.
+
+    Where all are, the range itself; None when they would have to be converted and that is not `allowed`.
+    `UnsupportedCodecError` for zstd, `OSError`, and what broken records raise.
+    """
+    hard_limits = version < _FIRST_WITH_A_WHOLE_BATCH
+    magic = MAGIC_V1 if version >= _FIRST_WITH_V1 else MAGIC_V0
+    content = memoryview(found.read())
+    if _newest_magic(content) <= magic:
+        return found
+    if not allowed:
+        return None
+    while True:
+        records = down_convert(content, magic, offset, max_bytes=max_bytes)
+        if records:
+            return records
+        behind = _offset_behind(content)
+        if behind is None:
+            return overflow_message(max_bytes) if hard_limits and content else b""
+        found = log.read(behind, max_bytes, min_one_batch=not hard_limits)
+        if not found.size:
+            return b""
+        content = memoryview(found.read())
+
+
+def _newest_magic(content: memoryview) -> int:
+    newest = position = 0
+    while position + MAGIC_AT < len(content):
+        newest = max(newest, content[position + MAGIC_AT])
+        position += LOG_OVERHEAD + int.from_bytes(content[position + LENGTH_AT : position + LOG_OVERHEAD], "big")
+    return newest
+
+
+def _offset_behind(content: memoryview) -> int | None:
+    """The offset behind the last whole batch, None when none is whole."""
+    position, behind = 0, None
+    while position + MAGIC_AT < len(content):
+        size = LOG_OVERHEAD + int.from_bytes(content[position + LENGTH_AT : position + LOG_OVERHEAD], "big")
+        if position + size > len(content):
+            break
+        behind = read_entry_header(content, position).last_offset + 1
+        position += size
+    return behind

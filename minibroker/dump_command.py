@@ -1,0 +1,127 @@
+"""`minibroker dump`: what is in the files of a log, as Kafka's DumpLogSegments shows it, as JSON, or explained."""
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Generator
+from io import TextIOWrapper
+from typing import Any, Final, TextIO
+
+_SOUND: Final = 0
+_FAULTY: Final = 1
+_INTERRUPTED: Final = 130
+
+_DESCRIPTION: Final = """\
+Show what is in the files of a log, as Kafka's DumpLogSegments does: .log, .index, .timeindex, .txnindex, .snapshot,
+and the checkpoints beside them. A directory stands for all such files in it, - for a log on standard input.
+The files may be in use: they are only read.
+"""
+_EPILOG: Final = "Exit status: 0 when everything was read and is sound, 1 when something is wrong, which is then said."
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the sub-command to an argparse parser; its options carry `run`."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "dump", help="show what is in log files", description=_DESCRIPTION, epilog=_EPILOG
+    )
+    option = parser.add_argument
+    option("files", nargs="+", metavar="FILE", help="a file, a partition's or a data directory, or -")
+    option("--print-data-log", action="store_true", help="print records with their keys and values")
+    option("--deep-iteration", action="store_true", help="print records, also those in compressed batches")
+    option("--skip-record-metadata", action="store_true", help="of records, print keys and values alone")
+    option("--max-bytes", type=_size, metavar="N", help="read no more than the first N bytes of each log")
+    option("--index-sanity-check", action="store_true", help="say whether a starting broker would keep the indexes")
+    option("--verify-index-only", action="store_true", help="check the indexes against the log; print mismatches only")
+    option("--format", choices=["auto", "0.7"], default="auto", help="0.7: the log is from before Kafka 0.8")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--json", action="store_true", help="one JSON object a line")
+    how.add_argument(
+        "--explain", action="store_true", help="each field with its position, its bytes, its value and its meaning"
+    )
+    parser.set_defaults(run=run)
+
+
+def _size(text: str) -> int:
+    size = int(text)
+    if size < 1:
+        raise argparse.ArgumentTypeError(f"{size} is not above 0")
+    return size
+
+
+def run(options: argparse.Namespace) -> int:
+    """Dump the files; returns the exit status. `OSError` when the output cannot be written."""
+    from minibroker_storage.dump.options import DumpOptions  # noqa: PLC0415 - `serve` needs none of it
+
+    wanted = DumpOptions(
+        deep_iteration=options.deep_iteration or options.print_data_log,
+        max_bytes=options.max_bytes,
+        index_sanity_check=options.index_sanity_check,
+        verify_index_only=options.verify_index_only,
+        is_07=options.format == "0.7",
+    )
+    with _standard_output() as out:
+        try:
+            sound = _explain(options, wanted, out) if options.explain else _dump(options, wanted, out)
+            out.flush()
+        except BrokenPipeError:
+            _discard_output()  # whoever read this has seen enough
+            return _SOUND
+        except KeyboardInterrupt:
+            return _INTERRUPTED
+    return _SOUND if sound else _FAULTY
+
+
+def _dump(options: argparse.Namespace, wanted: Any, out: TextIO) -> bool:
+    from minibroker_storage.dump import find  # noqa: PLC0415 - `serve` needs none of it
+    from minibroker_storage.dump.events import is_fault  # noqa: PLC0415 - the same
+
+    shown: dict[str, bool] = {
+        "print_data_log": options.print_data_log,
+        "skip_record_metadata": options.skip_record_metadata,
+    }
+    writer: Any
+    if options.json:
+        from minibroker_storage.dump.json_lines import JsonWriter  # noqa: PLC0415 - only where it is asked for
+
+        writer = JsonWriter(out, **shown)
+    else:
+        from minibroker_storage.dump.text import TextWriter  # noqa: PLC0415 - only where it is asked for
+
+        writer = TextWriter(out, sys.stderr, **shown)
+    write: Callable[[Any], None] = writer.write
+    sound = True
+    for event in find(options.files, wanted):
+        write(event)
+        sound = sound and not is_fault(event)
+    writer.finish()
+    return sound
+
+
+def _explain(options: argparse.Namespace, wanted: Any, out: TextIO) -> bool:
+    from minibroker_storage.explain import explain  # noqa: PLC0415 - only where it is asked for
+
+    return explain(options.files, wanted, out)
+
+
+@contextlib.contextmanager
+def _standard_output() -> Generator[TextIO]:
+    """Standard output as UTF-8 in blocks, whatever the locale says: logs hold any text, and paths hold any bytes."""
+    raw = getattr(sys.stdout, "buffer", None)
+    if raw is None:
+        yield sys.stdout
+        return
+    sys.stdout.flush()
+    out = TextIOWrapper(raw, encoding="utf-8", errors="surrogateescape", newline="\n")
+    try:
+        yield out
+    finally:
+        out.detach()
+
+
+def _discard_output() -> None:
+    """Let what is still buffered go nowhere, so that the interpreter can end quietly."""
+    with contextlib.suppress(OSError, ValueError):
+        devnull = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(devnull, sys.stdout.fileno())
+        os.close(devnull)

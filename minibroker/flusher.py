@@ -1,0 +1,106 @@
+"""Forcing logs to disk aside from the event loop, many requests with one fsync (group commit).
+
+Who needs a log on disk asks for it and is called back. What is asked for while an fsync runs waits for the next one,
+which covers all that was appended until then. So a disk that takes ten milliseconds for an fsync limits how long an
+answer takes, not how many answers there are.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from minibroker_storage.flush import LogFlush
+from minibroker_storage.log import Log
+
+Done = Callable[[OSError | None], None]
+_THREADS: Final = 8
+_logger = logging.getLogger(__name__)
+
+
+class Background(Protocol):
+    """Where slow work is done."""
+
+    def __call__(self, work: Callable[[], None], then: Callable[[], None] | None = None) -> object:
+        """Run `work` aside from the event loop, then `then` on it. `work` sees to its errors itself."""
+        ...
+
+
+class Flusher:
+    """The fsyncs of one broker, one round of them at a time.
+
+    Args:
+        call_soon: runs a callback once the current wake-up of the event loop is done, thus after its commit.
+        background: see `Background`.
+    """
+
+    __slots__ = ("_background", "_call_soon", "_running", "_wanted")
+
+    def __init__(self, call_soon: Callable[[Callable[[], None]], object], background: Background) -> None:
+        self._call_soon = call_soon
+        self._background = background
+        self._wanted: dict[Log, list[Done]] = {}
+        self._running = False
+
+    def request(self, log: Log, done: Done | None = None) -> None:
+        """Force all to disk that `log` holds when this wake-up ends; then call `done` on the event loop.
+
+        `done` gets the error of a failed fsync, which was logged, or None.
+        """
+        if not self._wanted and not self._running:
+            self._call_soon(self._start)
+        waiting = self._wanted.setdefault(log, [])
+        if done is not None:
+            waiting.append(done)
+
+    def _start(self) -> None:
+        wanted, self._wanted = self._wanted, {}
+        flushes: list[tuple[LogFlush, list[Done]]] = []
+        told: list[Done] = []
+        for log, waiting in wanted.items():
+            flush = log.begin_flush()
+            if flush is not None:
+                flushes.append((flush, waiting))
+            else:
+                told += waiting
+        if flushes:
+            self._running = True
+            errors: list[OSError | None] = []
+            self._background(
+                lambda: errors.extend(_run(flush) for flush, _ in flushes), lambda: self._end(flushes, errors)
+            )
+        for done in told:
+            done(None)
+
+    def _end(self, flushes: list[tuple[LogFlush, list[Done]]], errors: list[OSError | None]) -> None:
+        self._running = False
+        for (flush, _), error in zip(flushes, errors, strict=True):
+            flush.finish(error)
+        if self._wanted:
+            self._start()
+        for (_, waiting), error in zip(flushes, errors, strict=True):
+            for done in waiting:
+                done(error)
+
+
+def flush_now(logs: list[Log]) -> bool:
+    """Force `logs` to disk and wait for it, several at a time; says whether all are. Errors are logged."""
+    flushes = [flush for log in logs if (flush := log.begin_flush()) is not None]
+    if len(flushes) > 1:
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - needed at the end only
+
+        with ThreadPoolExecutor(_THREADS) as threads:
+            errors = list(threads.map(_run, flushes))
+    else:
+        errors = [_run(flush) for flush in flushes]
+    for flush, error in zip(flushes, errors, strict=True):
+        flush.finish(error)
+    return not any(errors)
+
+
+def _run(flush: LogFlush) -> OSError | None:
+    try:
+        flush.run()
+    except OSError as error:
+        _logger.error("%s cannot be forced to disk: %s", flush.directory, error)  # noqa: TRY400 - the disk's fault
+        return error
+    return None

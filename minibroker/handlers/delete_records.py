@@ -1,0 +1,60 @@
+"""DeleteRecords: the log start offset of partitions moves up.
+
+Versions 0-2. Offset -1 is the high watermark. The answer's low watermark is the new log start offset, since there are
+no other replicas. Whole segments below it go at once, and the offset is on disk before that. Only topics whose
+`cleanup.policy` has `delete` lose records this way: others are POLICY_VIOLATION, Kafka's own topics INVALID_TOPIC.
+"""
+
+from typing import Final
+
+from minibroker.call import Call
+from minibroker.error_mapping import MAPPED, error_code_of
+from minibroker.topics import Partition
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.delete_records import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+_HIGH_WATERMARK: Final = -1
+
+
+def handle(request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse:
+    """Move each partition's log start offset; of a partition that is named twice, the last offset counts."""
+    topics: dict[str, dict[int, DeleteRecordsPartitionResult]] = {}
+    moved: list[Partition] = []
+    wanted = {(topic.name, each.partition_index): each.offset for topic in request.topics for each in topic.partitions}
+    for (name, index), offset in wanted.items():
+        topics.setdefault(name, {})[index] = _delete(name, index, offset, call, moved)
+    call.state.logs.starts_moved(moved)
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(name=name, partitions=list(partitions.values()))
+            for name, partitions in topics.items()
+        ]
+    )
+
+
+def _delete(name: str, index: int, offset: int, call: Call, moved: list[Partition]) -> DeleteRecordsPartitionResult:
+    result = DeleteRecordsPartitionResult(partition_index=index, error_code=ErrorCode.NONE)
+    topic = call.state.topics.get(name)
+    partition = topic.partition(index) if topic is not None else None
+    if topic is None or partition is None:
+        result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    elif topic.is_internal:
+        result.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION
+    elif not topic.log_config.delete:
+        result.error_code = ErrorCode.POLICY_VIOLATION
+    elif offset < _HIGH_WATERMARK:
+        result.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+    else:
+        try:
+            log = partition.log
+            log.advance_log_start_offset(log.high_watermark if offset == _HIGH_WATERMARK else offset)
+            result.low_watermark = log.log_start_offset
+            moved.append(partition)
+        except MAPPED as error:
+            result.error_code = error_code_of(error)
+    return result

@@ -1,0 +1,67 @@
+"""The files with an offset for every partition that Kafka keeps in a data directory."""
+
+import logging
+import os
+import threading
+from collections.abc import Mapping
+from typing import Final
+
+from minibroker_storage.checkpoints import read_offset_checkpoint, write_offset_checkpoint
+from minibroker_storage.errors import CorruptCheckpointError
+
+RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
+LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
+HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
+CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
+
+Offsets = Mapping[tuple[str, int], int]
+_logger = logging.getLogger(__name__)
+
+
+class OffsetCheckpoint:
+    """One such file: what it should hold, and the writing of it, which another thread may do.
+
+    A damaged file is taken for an empty one, with a warning, as in Kafka.
+    """
+
+    __slots__ = ("_lock", "_path", "_synced", "_written", "offsets")
+
+    def __init__(self, directory: str, name: str) -> None:
+        self._path = os.path.join(directory, name)
+        self._lock = threading.Lock()
+        #: What the file should hold; replaced as a whole, never changed in place.
+        self.offsets: Offsets = {}
+        try:
+            self.offsets = read_offset_checkpoint(self._path)
+        except (CorruptCheckpointError, OSError) as error:
+            _logger.warning("%s; going on without it", error)
+        self._written: Offsets = self.offsets
+        self._synced = True
+
+    @property
+    def is_behind(self) -> bool:
+        """Is there something to be written down?"""
+        return not self._synced or self.offsets != self._written
+
+    def save(self, *, sync: bool) -> None:
+        """Write what is not written yet; see `write_atomically` for `sync`. In any thread. OSError."""
+        with self._lock:
+            offsets = self.offsets
+            if offsets == self._written and (self._synced or not sync):
+                return
+            write_offset_checkpoint(self._path, offsets, sync=sync)
+            self._written = offsets
+            self._synced = sync
+
+    def save_logged(self) -> None:
+        """Write it down to the disk, for a thread that nobody waits for: an error is logged."""
+        try:
+            self.save(sync=True)
+        except OSError as error:
+            _logger.error("%s cannot be written: %s", self._path, error)  # noqa: TRY400 - the disk's fault, not ours
+
+    def forget(self, topics: frozenset[str]) -> None:
+        """Drop what the file holds of topics that were deleted, before new ones take their names. OSError."""
+        if any(topic in topics for topic, _ in (*self.offsets, *self._written)):
+            self.offsets = {key: offset for key, offset in self.offsets.items() if key[0] not in topics}
+            self.save(sync=True)

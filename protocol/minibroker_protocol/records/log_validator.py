@@ -1,0 +1,221 @@
+"""What becomes of produced records before they are appended (Kafka's `LogValidator`).
+
+Kafka does it all in one loop over the records. Here it is four pieces, each on its own, and this module, which decides
+which of them a set needs:
+
+- *validate* (`record_validation`) says whether the topic takes the records, and changes nothing;
+- *convert* (`conversion`) writes them anew, in another message format or under another codec;
+- *assign offsets* (`offsets`) gives them their places in the log;
+- *re-stamp* (`restamp`) sets timestamp type and time, and the checksum.
+
+As much as possible is done in place, in the buffer in which the records came. They are written anew where the topic
+has another format or another codec, in a v0 wrapper, since its messages carry absolute offsets, and in a v1 wrapper
+whose messages were not numbered 0, 1, 2 ..., as some old clients do it. v2 records that only change their codec are
+compressed anew as they are.
+"""
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Final, NamedTuple
+
+from minibroker_protocol.records.append_policy import AppendPolicy
+from minibroker_protocol.records.batch import RecordBatch
+from minibroker_protocol.records.conversion import pack_batch, to_message_set, up_convert
+from minibroker_protocol.records.header import (
+    MAGIC_V0,
+    MAGIC_V2,
+    NO_TIMESTAMP,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    CompressionCodec,
+    TimestampType,
+    read_entry_header,
+)
+from minibroker_protocol.records.offsets import assign_offsets
+from minibroker_protocol.records.record import Record, walk_records
+from minibroker_protocol.records.record_validation import (
+    LogAppendInfo,
+    OpenedBatch,
+    RecordValidator,
+    analyze,
+    check_target,
+    open_batch,
+)
+from minibroker_protocol.records.restamp import restamp, stamped
+
+__all__ = ["AppendPolicy", "Prepared", "prepare"]
+
+_NO_OFFSET: Final = -1
+
+
+class Prepared(NamedTuple):
+    """Records that are ready to be appended."""
+
+    data: memoryview | bytearray
+    """One v2 batch, whose base offset the log stamps; or a v0 or v1 message set with its offsets assigned."""
+    header: BatchHeader
+    """Of the batch, or of the set's first message."""
+    first_offset: int
+    last_offset: int
+    max_timestamp: int
+    """`NO_TIMESTAMP` in format v0."""
+    offset_of_max_timestamp: int
+    """The last offset of the first batch, wrapper or message with that timestamp; -1 when there is none."""
+    record_count: int
+
+
+class _Append(NamedTuple):
+    """What one append is to come to."""
+
+    policy: AppendPolicy
+    codec: CompressionCodec
+    base_offset: int
+    log_append_time: int | None
+    """The broker's time, under LOG_APPEND_TIME only."""
+    validator: RecordValidator
+
+
+def prepare(
+    records: memoryview, policy: AppendPolicy, *, base_offset: int, now_ms: int, topic_partition: str | None = None
+) -> Prepared:
+    """Make what a produce request holds for one partition ready for the log.
+
+    `records` is one v2 batch or a v0 or v1 message set, and writable: what can stay is changed in place, and nothing
+    else may use it afterwards. The records get the offsets from `base_offset` on; `topic_partition` is for messages.
+
+    Raises what `analyze`, `check_target`, `open_batch`, `RecordValidator.validate` and the conversions raise.
+    """
+    info = analyze(records)
+    first = info.batches[0]
+    append = _Append(
+        policy=policy,
+        codec=info.source_codec if policy.codec is None else policy.codec,
+        base_offset=base_offset,
+        log_append_time=now_ms if policy.timestamp_type is TimestampType.LOG_APPEND_TIME else None,
+        validator=RecordValidator(policy, now_ms, topic_partition),
+    )
+    check_target(first.header, policy.magic)
+    if isinstance(first, RecordBatch) and policy.magic == MAGIC_V2:
+        return _prepare_batch(first, append)
+    opened = [open_batch(batch) for batch in info.batches]
+    append.validator.validate(opened)
+    if policy.magic == MAGIC_V2:
+        return _converted_batch(_records_of(opened), first.header, append)
+    if first.header.magic == policy.magic and append.codec is info.source_codec and _is_numbered(info, opened):
+        return _message_set_in_place(records[: info.valid_bytes], info, opened, append)
+    return _converted_message_set(_records_of(opened), append)
+
+
+def _records_of(opened: Sequence[OpenedBatch]) -> list[Record]:
+    return list(chain.from_iterable(batch.records for batch in opened))
+
+
+def _highest_timestamp(records: Sequence[Record]) -> int:
+    return max([NO_TIMESTAMP, *[record.timestamp for record in records]])
+
+
+def _is_numbered(info: LogAppendInfo, opened: Sequence[OpenedBatch]) -> bool:
+    """Whether assigning offsets can leave the messages of a wrapper alone. Plain messages have none inside."""
+    if info.source_codec is CompressionCodec.NONE:
+        return True
+    offsets = [record.offset for record in opened[0].records]
+    return info.batches[0].header.magic > MAGIC_V0 and offsets == list(range(len(offsets)))
+
+
+def _prepare_batch(batch: RecordBatch, append: _Append) -> Prepared:
+    """A v2 batch for a v2 log."""
+    header = batch.header
+    records: list[Record] = []
+    if append.validator.must_open(header):
+        opened = open_batch(batch)
+        append.validator.validate([opened])
+        data, records = opened.data, opened.records
+        if header.timestamp_type is TimestampType.LOG_APPEND_TIME and header.codec is not append.codec:
+            return _converted_batch(records, header, append)
+    else:
+        walked = not 0 <= append.policy.validated_records < header.record_count
+        data = batch.records_data() if walked or header.codec is not append.codec else b""
+        if walked:
+            walk_records(data, 0, header.record_count)
+    # Only LOG_APPEND_TIME leaves the records unread.
+    max_timestamp = _highest_timestamp(records) if append.log_append_time is None else append.log_append_time
+    if header.codec is append.codec:
+        header = restamp(batch.buffer, header, append.policy.timestamp_type, max_timestamp)
+        return _prepared_batch(batch.buffer, header, append)
+    header = stamped(header, append.policy.timestamp_type, max_timestamp)
+    return _prepared_batch(*pack_batch(header, data, append.codec, append.policy.level), append)
+
+
+def _converted_batch(records: Sequence[Record], source: BatchHeader, append: _Append) -> Prepared:
+    """Records from older messages, or ones whose timestamps change, as one v2 batch of the same producer."""
+    header, data = up_convert(records)
+    header = header._replace(
+        attributes=source.attributes & TRANSACTIONAL_FLAG,
+        producer_id=source.producer_id,
+        producer_epoch=source.producer_epoch,
+        base_sequence=source.base_sequence,
+    )
+    if append.log_append_time is not None:
+        header = stamped(header, TimestampType.LOG_APPEND_TIME, append.log_append_time)
+    return _prepared_batch(*pack_batch(header, data, append.codec, append.policy.level), append)
+
+
+def _prepared_batch(data: memoryview | bytearray, header: BatchHeader, append: _Append) -> Prepared:
+    last_offset = append.base_offset + header.last_offset_delta
+    return Prepared(
+        data=data,
+        header=header,
+        first_offset=append.base_offset,
+        last_offset=last_offset,
+        max_timestamp=header.max_timestamp,
+        offset_of_max_timestamp=_NO_OFFSET if header.max_timestamp == NO_TIMESTAMP else last_offset,
+        record_count=header.record_count,
+    )
+
+
+def _message_set_in_place(
+    message_set: memoryview, info: LogAppendInfo, opened: Sequence[OpenedBatch], append: _Append
+) -> Prepared:
+    entries = [batch.buffer for batch in info.batches]
+    assign_offsets(zip(entries, [len(batch.records) for batch in opened], strict=True), append.base_offset)
+    for entry, batch in zip(entries, opened, strict=True):
+        time = _highest_timestamp(batch.records) if append.log_append_time is None else append.log_append_time
+        restamp(entry, batch.header, append.policy.timestamp_type, time)
+    return _prepared_message_set(message_set, _records_of(opened), append)
+
+
+def _converted_message_set(records: Sequence[Record], append: _Append) -> Prepared:
+    policy = append.policy
+    message_set = to_message_set(
+        records,
+        magic=policy.magic,
+        base_offset=append.base_offset,
+        codec=append.codec,
+        level=policy.level,
+        log_append_time=append.log_append_time,
+    )
+    return _prepared_message_set(message_set, records, append)
+
+
+def _prepared_message_set(data: memoryview | bytearray, records: Sequence[Record], append: _Append) -> Prepared:
+    last_offset = append.base_offset + len(records) - 1
+    max_timestamp = NO_TIMESTAMP
+    offset = _NO_OFFSET
+    if append.policy.magic > MAGIC_V0:
+        if append.log_append_time is not None:
+            max_timestamp, index = append.log_append_time, 0
+        else:
+            timestamps = [record.timestamp for record in records]
+            max_timestamp = max(timestamps)
+            index = timestamps.index(max_timestamp)
+        if max_timestamp != NO_TIMESTAMP:
+            offset = append.base_offset + index if append.codec is CompressionCodec.NONE else last_offset
+    return Prepared(
+        data=data,
+        header=read_entry_header(data),
+        first_offset=append.base_offset,
+        last_offset=last_offset,
+        max_timestamp=max_timestamp,
+        offset_of_max_timestamp=offset,
+        record_count=len(records),
+    )

@@ -1,0 +1,209 @@
+"""Validate: whether a topic may take what a producer sent. Nothing is changed here.
+
+First the set as a whole, `analyze` (Kafka's `UnifiedLog.analyzeAndValidateRecords`): sizes, checksums, message
+formats, codecs. Then whether the topic's message format knows such producers, `check_target`. Then the records,
+`open_batch` and `RecordValidator` (`LogValidator.validateRecord`): checksums of inner messages, keys, timestamps.
+"""
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Final, NamedTuple
+
+from minibroker_protocol.errors import (
+    CorruptRecordError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    RecordError,
+    UnsupportedMagicError,
+)
+from minibroker_protocol.records.append_policy import NO_LIMIT_MS, AppendPolicy
+from minibroker_protocol.records.batch import Batch, RecordBatch, iter_batches
+from minibroker_protocol.records.header import (
+    MAGIC_AT,
+    MAGIC_V2,
+    NO_TIMESTAMP,
+    BatchHeader,
+    CompressionCodec,
+    TimestampType,
+)
+from minibroker_protocol.records.legacy import check_inner_crcs, read_wrapped
+from minibroker_protocol.records.record import Record, read_records
+from minibroker_protocol.records.validation import check_produced_batch
+from minibroker_protocol.records.varint import wrap_int64
+
+_SHOWN_ERRORS: Final = 3
+
+
+class LogAppendInfo(NamedTuple):
+    """What a produced set consists of (Kafka's class of the same name)."""
+
+    batches: list[Batch]
+    """One v2 batch, or one wrapper, or any number of plain v0 or v1 messages. Never none."""
+    source_codec: CompressionCodec
+    valid_bytes: int
+    """Bytes of the batches; a message that is cut short may follow them in what the producer sent."""
+
+
+class OpenedBatch(NamedTuple):
+    """A batch whose records have been read."""
+
+    header: BatchHeader
+    data: bytes
+    """The encoded records, decompressed."""
+    records: list[Record]
+
+
+def analyze(records: memoryview) -> LogAppendInfo:
+    """The batches of a produced set, with their sizes, checksums and headers checked.
+
+    `CorruptRecordError` for impossible sizes, wrong checksums and magics that do not exist; `InvalidRecordError` for a
+    set without any whole batch, for several where the format allows one, for unequal magics, and for what
+    `check_produced_batch` says of a v2 batch; `UnsupportedCodecError` for a codec that does not exist.
+    """
+    if len(records) > MAGIC_AT and records[MAGIC_AT] >= MAGIC_V2:
+        header = check_produced_batch(records, opened_records=0)
+        return LogAppendInfo([RecordBatch(records)], header.codec, len(records))
+    source_codec = CompressionCodec.NONE
+    valid_bytes = 0
+    batches: list[Batch] = []
+    try:
+        for batch in iter_batches(records):
+            batch.check_crc()
+            source_codec = batch.header.codec or source_codec
+            valid_bytes += len(batch.buffer)
+            batches.append(batch)
+    except UnsupportedMagicError as error:
+        raise CorruptRecordError(str(error)) from None
+    if not batches:
+        raise InvalidRecordError(f"records: {len(records)} bytes, which hold no whole message")
+    magic = batches[0].header.magic
+    if source_codec is not CompressionCodec.NONE and len(batches) > 1:
+        raise InvalidRecordError(f"records: {len(batches)} messages of format v{magic}, some of them compressed")
+    for index, batch in enumerate(batches):
+        if batch.header.magic != magic:
+            raise InvalidRecordError(f"magic: {batch.header.magic} in message {index}, but {magic} in the first")
+    return LogAppendInfo(batches, source_codec, valid_bytes)
+
+
+def check_target(header: BatchHeader, magic: int) -> None:
+    """Whether a log of message format `magic` can hold the batch that `header` heads.
+
+    `UnsupportedMagicError` for an idempotent or transactional batch where the log is older than v2.
+    """
+    if magic < MAGIC_V2 and (header.has_producer_id or header.is_transactional):
+        raise UnsupportedMagicError(f"producer id: {header.producer_id}, which message format v{magic} cannot hold")
+
+
+def open_batch(batch: Batch) -> OpenedBatch:
+    """Read a batch's records, and check what only that shows: the checksums of a wrapper's messages, the offsets of v2.
+
+    `CorruptRecordError` for an inner checksum; else raises what iterating over the batch raises.
+    """
+    header = batch.header
+    if header.magic == MAGIC_V2:
+        data = batch.records_data()
+        records = list(read_records(data, header))
+        if [record.offset for record in records] != list(range(header.base_offset, header.last_offset + 1)):
+            raise InvalidRecordError("offset delta: out of order")
+    elif header.codec is CompressionCodec.NONE:
+        data = b""
+        records = list(batch)
+    else:
+        data = batch.records_data()
+        check_inner_crcs(data, header.magic)
+        records = list(read_wrapped(data, header))
+    return OpenedBatch(header, data, records)
+
+
+class RecordValidator:
+    """The rules that a topic has for single records, at one point of the broker's time (milliseconds)."""
+
+    def __init__(self, policy: AppendPolicy, now_ms: int, topic_partition: str | None = None) -> None:
+        """`topic_partition` is for error messages only."""
+        self._policy: Final = policy
+        self._now_ms: Final = now_ms
+        self._place: Final = f" in topic partition {topic_partition}" if topic_partition else ""
+        self._has_limits: Final = policy.timestamp_type is TimestampType.CREATE_TIME and (
+            policy.before_max_ms < NO_LIMIT_MS or policy.after_max_ms < NO_LIMIT_MS
+        )
+
+    def must_open(self, header: BatchHeader) -> bool:
+        """Whether the header of a v2 batch is not enough to say that its records obey, and what the highest time is."""
+        return (
+            self._policy.timestamp_type is TimestampType.CREATE_TIME
+            or self._policy.require_keys
+            or header.timestamp_type is TimestampType.LOG_APPEND_TIME
+        )
+
+    def validate(self, batches: Sequence[OpenedBatch]) -> None:
+        """Check all records; the first batch with a bad one decides.
+
+        `InvalidTimestampError` when a timestamp is out of range or was set as only a broker may, else
+        `InvalidRecordError`; both say which records of the batch are to blame.
+        """
+        if self._all_obey(batches):
+            return
+        for batch in batches:
+            errors: list[RecordError] = []
+            bad_timestamps = False
+            for index, record in enumerate(batch.records):
+                message = self._key_error(record)
+                if message is None:
+                    message = self._timestamp_error(record, batch.header)
+                    bad_timestamps = bad_timestamps or message is not None
+                if message is not None:
+                    errors.append(RecordError(index, message))
+            if bad_timestamps:
+                raise InvalidTimestampError("One or more records have been rejected due to invalid timestamp", errors)
+            if errors:
+                raise InvalidRecordError(_summary(errors), errors)
+
+    def _all_obey(self, batches: Sequence[OpenedBatch]) -> bool:
+        """Whether no record can be at fault. A no means that they must be looked at one by one."""
+        for batch in batches:
+            if batch.header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+                return False
+        records = list(chain.from_iterable(batch.records for batch in batches))
+        if self._policy.require_keys and None in [record.key for record in records]:
+            return False
+        if not self._has_limits:
+            return True
+        timestamps = [record.timestamp for record in records]
+        policy = self._policy
+        return (
+            self._now_ms - min(timestamps) <= policy.before_max_ms
+            and max(timestamps) - self._now_ms <= policy.after_max_ms
+        )
+
+    def _key_error(self, record: Record) -> str | None:
+        if self._policy.require_keys and record.key is None:
+            return f"Compacted topic cannot accept message without key{self._place}"
+        return None
+
+    def _timestamp_error(self, record: Record, header: BatchHeader) -> str | None:
+        policy = self._policy
+        timestamp = record.timestamp
+        if policy.timestamp_type is TimestampType.CREATE_TIME and timestamp != NO_TIMESTAMP:
+            # Kafka takes LOG_APPEND_TIME from a producer here, and then stamps it as CREATE_TIME.
+            age = self._now_ms - timestamp
+            if age > policy.before_max_ms or -age > policy.after_max_ms:
+                earliest = wrap_int64(self._now_ms - policy.before_max_ms)
+                latest = wrap_int64(self._now_ms + policy.after_max_ms)
+                return (
+                    f"Timestamp {timestamp} of message with offset {record.offset} is out of range. "
+                    f"The timestamp should be within [{earliest}, {latest}]"
+                )
+        elif header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+            return (
+                f"Invalid timestamp type in message with offset {record.offset}. "
+                "Producer should not set timestamp type to LogAppendTime."
+            )
+        return None
+
+
+def _summary(errors: list[RecordError]) -> str:
+    shown = ", ".join(f"RecordError(batchIndex={index}, message='{text}')" for index, text in errors[:_SHOWN_ERRORS])
+    return (
+        f"One or more records have been rejected due to {len(errors)} record errors in total, "
+        f"and only showing the first three errors at most: [{shown}]"
+    )

@@ -1,0 +1,69 @@
+"""Re-stamp: set a batch's timestamp type and highest timestamp, in place, and its checksum anew.
+
+Under LOG_APPEND_TIME that is all it takes for every record of a batch or wrapper to have the broker's time: readers
+then ignore the records' own (KIP-32). Under CREATE_TIME it puts right what the producer wrote beside its records'
+timestamps. Kafka's `MutableRecordBatch.setMaxTimestamp`.
+"""
+
+import zlib
+from struct import Struct
+from typing import Final
+
+from minibroker_protocol.records.header import (
+    CODEC_MASK,
+    CONTROL_FLAG,
+    CRC_AT,
+    DELETE_HORIZON_FLAG,
+    MAGIC_AT,
+    MAGIC_V0,
+    MAGIC_V2,
+    TIMESTAMP_TYPE_FLAG,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    TimestampType,
+    compute_crc,
+)
+
+_KEPT_ATTRIBUTES: Final = CODEC_MASK | TRANSACTIONAL_FLAG | CONTROL_FLAG | DELETE_HORIZON_FLAG
+_ATTRIBUTES_AT: Final = 21
+_MAX_TIMESTAMP_AT: Final = 35
+_LEGACY_CRC_AT: Final = 12
+_LEGACY_ATTRIBUTES_AT: Final = 17
+_ATTRIBUTES: Final = Struct(">h")
+_INT64: Final = Struct(">q")
+_UINT32: Final = Struct(">I")
+_LEGACY_STAMP: Final = Struct(">Bq")
+"""Attributes and timestamp of a v1 message."""
+
+
+def stamped(header: BatchHeader, timestamp_type: TimestampType, max_timestamp: int) -> BatchHeader:
+    """The header with that type and time, its CRC still the old one. Attribute bits that mean nothing are cleared."""
+    attributes = header.attributes & _KEPT_ATTRIBUTES
+    if timestamp_type is TimestampType.LOG_APPEND_TIME:
+        attributes |= TIMESTAMP_TYPE_FLAG
+    if header.magic == MAGIC_V2:
+        return header._replace(attributes=attributes, max_timestamp=max_timestamp)
+    return header._replace(attributes=attributes, base_timestamp=max_timestamp, max_timestamp=max_timestamp)
+
+
+def restamp(
+    entry: bytearray | memoryview, header: BatchHeader, timestamp_type: TimestampType, max_timestamp: int
+) -> BatchHeader:
+    """Stamp the one batch or message that `entry` is and `header` heads; its header afterwards.
+
+    Nothing is written when it has that stamp already, or is of format v0, which has no timestamps.
+    """
+    if header.magic == MAGIC_V0 or (header.timestamp_type, header.max_timestamp) == (timestamp_type, max_timestamp):
+        return header
+    new = stamped(header, timestamp_type, max_timestamp)
+    with memoryview(entry) as view:
+        if header.magic == MAGIC_V2:
+            _ATTRIBUTES.pack_into(view, _ATTRIBUTES_AT, new.attributes)
+            _INT64.pack_into(view, _MAX_TIMESTAMP_AT, max_timestamp)
+            crc = compute_crc(view)
+            _UINT32.pack_into(view, CRC_AT, crc)
+        else:
+            _LEGACY_STAMP.pack_into(view, _LEGACY_ATTRIBUTES_AT, new.attributes, max_timestamp)
+            crc = zlib.crc32(view[MAGIC_AT:])
+            _UINT32.pack_into(view, _LEGACY_CRC_AT, crc)
+    return new._replace(crc=crc)

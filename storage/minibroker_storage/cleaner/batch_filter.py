@@ -1,0 +1,278 @@
+"""What a cleaning leaves of one log entry, of any format."""
+
+from collections.abc import Iterable, Sequence
+from struct import Struct
+from typing import Final, NamedTuple
+
+from minibroker_protocol.records import (
+    HEADER,
+    LOG_OVERHEAD,
+    NO_TIMESTAMP,
+    RECORD_BATCH_OVERHEAD,
+    BatchHeader,
+    CompressionCodec,
+    NewRecord,
+    TimestampType,
+    compress,
+    compute_crc,
+)
+from minibroker_protocol.records.header import (
+    CODEC_MASK,
+    CONTROL_FLAG,
+    CRC_AT,
+    DELETE_HORIZON_FLAG,
+    MAGIC_V2,
+    TIMESTAMP_TYPE_FLAG,
+    TRANSACTIONAL_FLAG,
+)
+from minibroker_protocol.records.legacy import LegacyRecordBatch, build_message_set
+from minibroker_protocol.records.varint import (
+    CONTINUES,
+    encode_varint,
+    encode_varlong,
+    finish_varlong,
+    wrap_int64,
+)
+from minibroker_storage.cleaner.entry_keys import Keys, legacy_keys, v2_data, v2_keys
+from minibroker_storage.cleaner.offset_map import OffsetMap
+from minibroker_storage.cleaner.plan import ActiveProducer
+from minibroker_storage.cleaner.transactions import CleanedTransactions
+
+_KEPT_ATTRIBUTES: Final = CODEC_MASK | TIMESTAMP_TYPE_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG
+_UINT32: Final = Struct(">I")
+
+
+class KeptEntry(NamedTuple):
+    """What is left of an entry: its bytes, and what the indexes want to know of them."""
+
+    data: bytes | bytearray
+    last_offset: int
+    max_timestamp: int
+
+
+class BatchFilter:
+    """Says what stays of each entry (Kafka's `Cleaner.cleanInto` and `MemoryRecords.filterTo`).
+
+    Wants every entry of the segments that are cleaned, in order.
+
+    - A record stays when it is the newest of its key, a tombstone among them only until its delete horizon; records
+      without a key go. Records behind the offset map's latest offset stay as they are.
+    - A v2 batch keeps base offset, last offset, producer and leader epoch, whatever goes. When it gets its first
+      tombstone, or its marker is not needed any more, it gets a delete horizon: `delete.retention.ms` from now.
+    - An active producer's last batch stays, if only its header, which has the producer's last sequence number.
+    - An entry that loses nothing stays to the byte.
+    """
+
+    __slots__ = (
+        "_delete_horizon_ms",
+        "_map",
+        "_now_ms",
+        "_producers",
+        "_transactions",
+        "invalid_messages_read",
+        "messages_read",
+        "messages_written",
+        "retain_legacy_deletes",
+    )
+
+    def __init__(
+        self,
+        offset_map: OffsetMap,
+        transactions: CleanedTransactions,
+        producers: Iterable[ActiveProducer],
+        *,
+        now_ms: int,
+        delete_retention_ms: int,
+    ) -> None:
+        self._map = offset_map
+        self._transactions = transactions
+        self._producers = {producer.producer_id: producer for producer in producers}
+        self._now_ms = now_ms
+        self._delete_horizon_ms = now_ms + delete_retention_ms
+        #: Whether tombstones of v0 and v1 stay; the owner decides it for each segment.
+        self.retain_legacy_deletes = True
+        self.messages_read = 0
+        self.messages_written = 0
+        self.invalid_messages_read = 0
+
+    def filter(self, entry: bytes, header: BatchHeader) -> KeptEntry | None:
+        """What is left of a whole entry whose checksum is right, None for nothing. `DecodeError`.
+
+        An entry of which all stays comes back as the same object.
+        """
+        if header.magic == MAGIC_V2:
+            if header.attributes & CONTROL_FLAG:
+                kept = self._filter_control_batch(entry, header)
+            else:
+                kept = self._filter_batch(entry, header)
+            if kept is None and header.producer_id >= 0 and self._is_last_of_producer(header):
+                emptied = empty_batch(header) if header.record_count else entry
+                return KeptEntry(emptied, header.last_offset, header.max_timestamp)
+            return kept
+        self._transactions.on_batch(header)
+        return self._filter_legacy(entry, header)
+
+    def _is_last_of_producer(self, header: BatchHeader) -> bool:
+        producer = self._producers.get(header.producer_id)
+        if producer is None:
+            return False
+        if producer.last_data_offset >= 0:
+            return producer.last_data_offset == header.last_offset
+        return header.is_control and producer.producer_epoch == header.producer_epoch
+
+    def _filter_control_batch(self, batch: bytes, header: BatchHeader) -> KeptEntry | None:
+        needless = self._transactions.on_control_batch(header, batch)
+        count = header.record_count
+        self.messages_read += count
+        horizon = header.delete_horizon_ms
+        if not count or (needless and horizon is not None and horizon <= self._now_ms):
+            return None
+        self.messages_written += count
+        if not needless or horizon is not None:
+            return KeptEntry(batch, header.last_offset, header.max_timestamp)
+        data, position = v2_data(batch, header)
+        bounds = v2_keys(data, position, header).bounds
+        return rebuild_batch(data, header, bounds, range(count), self._delete_horizon_ms)
+
+    def _filter_batch(self, batch: bytes, header: BatchHeader) -> KeptEntry | None:
+        if self._transactions.on_batch(header):
+            return None
+        count = header.record_count
+        if not count:
+            return None
+        self.messages_read += count
+        data, position = v2_data(batch, header)
+        found = v2_keys(data, position, header)
+        horizon = header.delete_horizon_ms
+        kept, any_tombstone = self._retained(found, retain_deletes=horizon is None or self._now_ms < horizon)
+        if not kept:
+            return None
+        self.messages_written += len(kept)
+        if any_tombstone and horizon is None:
+            horizon = self._delete_horizon_ms
+        elif len(kept) == count:
+            return KeptEntry(batch, header.last_offset, header.max_timestamp)
+        return rebuild_batch(data, header, found.bounds, kept, horizon)
+
+    def _retained(self, found: Keys, *, retain_deletes: bool) -> tuple[Sequence[int], bool]:
+        """The numbers of the records that stay, and whether a tombstone is among them."""
+        offsets, keys, tombstones, _ = found
+        newest = self._map.newest_of(keys)
+        latest = self._map.latest_offset
+        if offsets[-1] <= latest and None not in keys and True not in tombstones:
+            return [index for index, offset in enumerate(offsets) if newest[index] <= offset], False
+        kept: list[int] = []
+        any_tombstone = False
+        for index, offset in enumerate(offsets):
+            tombstone = tombstones[index]
+            if offset <= latest:
+                if keys[index] is None:
+                    self.invalid_messages_read += 1
+                    continue
+                if newest[index] > offset or (tombstone and not retain_deletes):
+                    continue
+            any_tombstone |= tombstone
+            kept.append(index)
+        return kept, any_tombstone
+
+    def _filter_legacy(self, entry: bytes, header: BatchHeader) -> KeptEntry | None:
+        records = list(LegacyRecordBatch(memoryview(entry)))
+        found = legacy_keys((record.offset, record.key, record.value) for record in records)
+        kept, _ = self._retained(found, retain_deletes=self.retain_legacy_deletes)
+        self.messages_read += len(records)
+        self.messages_written += len(kept)
+        if not kept:
+            return None
+        if len(kept) == len(records):
+            return KeptEntry(entry, header.base_offset, header.max_timestamp)
+        retained = [records[index] for index in kept]
+        by_broker = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+        timestamp = header.max_timestamp if by_broker else max(record.timestamp for record in retained)
+        data = build_message_set(
+            [NewRecord(record.key, record.value, record.timestamp) for record in retained],
+            magic=header.magic,
+            base_offset=retained[0].offset,
+            offsets=[record.offset for record in retained],
+            codec=header.codec,
+            timestamp_type=TimestampType.LOG_APPEND_TIME if by_broker else TimestampType.CREATE_TIME,
+            log_append_time=timestamp if by_broker else None,
+        )
+        return KeptEntry(data, retained[-1].offset, timestamp)
+
+
+def empty_batch(header: BatchHeader) -> bytearray:
+    """A batch without records that has the producer's sequence numbers (Kafka's `writeEmptyHeader`)."""
+    attributes = header.attributes & _KEPT_ATTRIBUTES & ~CODEC_MASK
+    return _batch(header, b"", attributes, NO_TIMESTAMP, header.max_timestamp, 0)
+
+
+def rebuild_batch(
+    data: bytes, header: BatchHeader, bounds: Sequence[int], kept: Sequence[int], delete_horizon_ms: int | None
+) -> KeptEntry:
+    """The batch with the records number `kept` only, at least one (Kafka's `buildRetainedRecordsInto`).
+
+    Timestamps are counted from the delete horizon, without one from the first record. Records are copied as they stand
+    unless that changes their timestamp delta.
+    """
+    log_append_time = header.max_timestamp if header.attributes & TIMESTAMP_TYPE_FLAG else None
+    base_timestamp = delete_horizon_ms
+    max_timestamp = NO_TIMESTAMP
+    parts: list[bytes] = []
+    for index in kept:
+        start, end = bounds[index], bounds[index + 1]
+        body = start
+        while data[body] >= CONTINUES:
+            body += 1
+        body += 1  # behind the length
+        delta_at = body + 1  # behind the attributes
+        raw = data[delta_at]
+        rest = delta_at + 1
+        if raw >= CONTINUES:
+            raw, rest = finish_varlong(data, rest, raw)
+        delta = (raw >> 1) ^ -(raw & 1)
+        timestamp = wrap_int64(header.base_timestamp + delta) if log_append_time is None else log_append_time
+        if base_timestamp is None:
+            base_timestamp = timestamp
+        max_timestamp = max(max_timestamp, timestamp)
+        new_delta = wrap_int64(timestamp - base_timestamp)
+        if new_delta == delta:
+            parts.append(data[start:end])
+        else:
+            encoded = encode_varlong(new_delta)
+            parts += (encode_varint(end - rest + len(encoded) + 1), data[body:delta_at], encoded, data[rest:end])
+    records = b"".join(parts)
+    attributes = header.attributes & _KEPT_ATTRIBUTES
+    if attributes & CODEC_MASK:
+        records = compress(CompressionCodec(attributes & CODEC_MASK), records)
+    if delete_horizon_ms is not None:
+        attributes |= DELETE_HORIZON_FLAG
+    batch = _batch(header, records, attributes, base_timestamp or 0, max_timestamp, len(kept))
+    return KeptEntry(batch, header.last_offset, max_timestamp)
+
+
+def _batch(
+    header: BatchHeader, records: bytes, attributes: int, base_timestamp: int, max_timestamp: int, count: int
+) -> bytearray:
+    """A batch with the place, the producer and the leader epoch of another one."""
+    batch = bytearray(RECORD_BATCH_OVERHEAD)
+    batch += records
+    HEADER.pack_into(
+        batch,
+        0,
+        header.base_offset,
+        len(batch) - LOG_OVERHEAD,
+        header.partition_leader_epoch,
+        MAGIC_V2,
+        0,
+        attributes,
+        header.last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        count,
+    )
+    with memoryview(batch) as view:
+        _UINT32.pack_into(batch, CRC_AT, compute_crc(view))
+    return batch

@@ -1,0 +1,256 @@
+"""Log compaction, on files alone: reads closed segments, writes `.cleaned` ones beside them."""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from minibroker_protocol.records import BatchHeader
+from minibroker_protocol.records.header import CONTROL_FLAG, MAGIC_V2
+from minibroker_protocol.records.varint import INT32_MAX
+from minibroker_storage.cleaner.batch_filter import BatchFilter
+from minibroker_storage.cleaner.cleaned_segment import CleanedSegment, open_source, read_entries
+from minibroker_storage.cleaner.entry_keys import keys_of
+from minibroker_storage.cleaner.offset_map import OffsetMap
+from minibroker_storage.cleaner.plan import (
+    NS_PER_MS,
+    CleanedGroup,
+    CleanerStats,
+    CleaningAbortedError,
+    CleaningPlan,
+    CleaningResult,
+    SegmentToClean,
+    remove_cleaned_files,
+)
+from minibroker_storage.cleaner.transactions import CleanedTransactions
+from minibroker_storage.layout import TXN_INDEX_SUFFIX, file_name
+from minibroker_storage.transaction_index import AbortedTxn, decode_all, encode_aborted_txn
+
+_SHORTEST_SLEEP: Final = 0.05
+_TRANSACTION_SIZE: Final = len(encode_aborted_txn(AbortedTxn(0, 0, 0, 0)))
+
+
+def _never_done() -> None:
+    pass
+
+
+def clean(plan: CleaningPlan, *, check_done: Callable[[], None] = _never_done) -> CleaningResult:
+    """Write complete `.cleaned` files for every group of segments that loses something (Kafka's `Cleaner.doClean`).
+
+    Touches nothing else, so that it can run anywhere; takes as long as reading all segments of the plan does, and
+    memory for the offset map and for one entry. All `.cleaned` files in the directory, leftovers too, are removed first
+    and after an error. `check_done` is called for about each megabyte and may raise. `CleaningAbortedError`, `OSError`;
+    `DecodeError` for bytes that are no log: this log cannot be cleaned.
+    """
+    try:
+        directory_fd = os.open(plan.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise CleaningAbortedError(f"{plan.directory}: gone since the cleaning was planned") from None
+    try:
+        remove_cleaned_files(directory_fd)
+        try:
+            return _Cleaner(plan, directory_fd, check_done).run()
+        except BaseException:
+            remove_cleaned_files(directory_fd)
+            raise
+    finally:
+        os.close(directory_fd)
+
+
+class _Cleaner:
+    """The steps of one cleaning."""
+
+    def __init__(self, plan: CleaningPlan, directory_fd: int, check_done: Callable[[], None]) -> None:
+        self._plan = plan
+        self._check_done = check_done
+        self._directory_fd = directory_fd
+        self._map = OffsetMap(min(plan.max_map_entries, plan.first_uncleanable_offset - plan.first_dirty_offset))
+        self._throttle = _Throttle(plan.io_bytes_per_second)
+        self._map_bytes_read = self._map_messages_read = self._bytes_read = self._bytes_written = 0
+
+    def run(self) -> CleaningResult:
+        """Build the map, then clean group by group."""
+        plan = self._plan
+        started = time.monotonic()
+        self._build_offset_map()
+        mapped = time.monotonic()
+        next_dirty_offset = self._map.latest_offset + 1
+        segments = [segment for segment in plan.segments if segment.base_offset < next_dirty_offset]
+        transactions = CleanedTransactions(self._aborted_transactions(segments[0].base_offset if segments else 0))
+        batch_filter = BatchFilter(
+            self._map,
+            transactions,
+            plan.producers,
+            now_ms=plan.now_ms,
+            delete_retention_ms=plan.delete_retention_ms,
+        )
+        cleaned = [
+            group
+            for sources in group_segments(segments, plan)
+            if (group := self._clean_group(sources, batch_filter, transactions)) is not None
+        ]
+        stats = CleanerStats(
+            map_bytes_read=self._map_bytes_read,
+            map_messages_read=self._map_messages_read,
+            map_entries=self._map.entries,
+            max_map_entries=plan.max_map_entries,
+            bytes_read=self._bytes_read,
+            bytes_written=self._bytes_written,
+            messages_read=batch_filter.messages_read,
+            messages_written=batch_filter.messages_written,
+            invalid_messages_read=batch_filter.invalid_messages_read,
+            map_seconds=mapped - started,
+            seconds=time.monotonic() - started,
+        )
+        return CleaningResult(plan.directory, plan.first_dirty_offset, next_dirty_offset, tuple(cleaned), stats)
+
+    # The map
+
+    def _build_offset_map(self) -> None:
+        """Note the keys of all dirty segments, until the map is full."""
+        plan = self._plan
+        transactions = CleanedTransactions(self._aborted_transactions(plan.first_dirty_offset))
+        ends = [segment.base_offset for segment in plan.segments[1:]] + [plan.first_uncleanable_offset]
+        for segment, end in zip(plan.segments, ends, strict=True):
+            if end <= plan.first_dirty_offset:
+                continue
+            if not self._map_segment(segment, transactions):
+                return
+            self._map.latest_offset = end - 1  # behind a gap as well
+
+    def _map_segment(self, segment: SegmentToClean, transactions: CleanedTransactions) -> bool:
+        """Note the keys of a segment; False when the map is full."""
+        start, offset_map = self._plan.first_dirty_offset, self._map
+        for entry, header in self._entries(segment):
+            last_offset = header.last_offset
+            self._map_bytes_read += len(entry)
+            if header.magic == MAGIC_V2 and header.attributes & CONTROL_FLAG:
+                transactions.on_control_batch(header, entry)
+                self._map_messages_read += header.record_count
+            elif transactions.on_batch(header):
+                self._map_messages_read += header.record_count
+            elif last_offset >= start:
+                found = keys_of(entry, header)
+                self._map_messages_read += len(found.keys)
+                if not offset_map.put_all(found.keys, found.offsets, start):
+                    return False
+            if last_offset >= start:
+                offset_map.latest_offset = last_offset
+        return True
+
+    def _aborted_transactions(self, first_offset: int) -> list[AbortedTxn]:
+        """Aborted transactions with something between `first_offset` and the end (`collectAbortedTransactions`)."""
+        plan = self._plan
+        bases = [*(segment.base_offset for segment in plan.segments), *plan.later_segments]
+        found: list[AbortedTxn] = []
+        for base_offset, next_base_offset in zip(bases, [*bases[1:], None], strict=True):
+            if next_base_offset is not None and next_base_offset <= first_offset:
+                continue
+            found += (
+                transaction
+                for transaction in read_transaction_index(self._directory_fd, base_offset)
+                if transaction.last_offset >= first_offset and transaction.first_offset < plan.first_uncleanable_offset
+            )
+        return found
+
+    # The segments
+
+    def _clean_group(
+        self, sources: Sequence[SegmentToClean], batch_filter: BatchFilter, transactions: CleanedTransactions
+    ) -> CleanedGroup | None:
+        """Clean some segments into one; None, and no files, when it is one that stays as it is."""
+        plan = self._plan
+        cleaned = CleanedSegment(
+            self._directory_fd,
+            sources[0].base_offset,
+            index_interval_bytes=plan.index_interval_bytes,
+            segment_index_bytes=plan.segment_index_bytes,
+            pace=self._pace,
+        )
+        changed = len(sources) > 1
+        try:
+            for source in sources:
+                batch_filter.retain_legacy_deletes = source.modified_ns // NS_PER_MS > plan.legacy_delete_horizon_ms
+                for entry, header in self._entries(source):
+                    self._bytes_read += len(entry)
+                    kept = batch_filter.filter(entry, header)
+                    if kept is None:
+                        changed = True
+                        continue
+                    changed |= kept.data is not entry
+                    cleaned.append(kept)
+            self._bytes_written += cleaned.size
+            aborted = transactions.take_retained()
+            if not changed:
+                return None
+            cleaned.finish(aborted, sources[-1].modified_ns)
+            return CleanedGroup(cleaned.base_offset, cleaned.size, tuple(sources))
+        finally:
+            cleaned.close()
+
+    def _entries(self, segment: SegmentToClean) -> Iterator[tuple[bytes, BatchHeader]]:
+        fd = open_source(self._directory_fd, segment)
+        try:
+            yield from read_entries(fd, segment.size, self._pace)
+        finally:
+            os.close(fd)
+
+    def _pace(self, size: int) -> None:
+        """Before `size` bytes are read or written."""
+        self._check_done()
+        self._throttle.count(size)
+
+
+class _Throttle:
+    """Sleeps so that not more than some bytes a second go through (Kafka's `Throttler`)."""
+
+    def __init__(self, bytes_per_second: float | None) -> None:
+        self._rate = bytes_per_second
+        self._started = time.monotonic()
+        self._bytes = 0
+
+    def count(self, size: int) -> None:
+        """Take notice of bytes that were read or written."""
+        if self._rate is None:
+            return
+        self._bytes += size
+        ahead = self._bytes / self._rate - (time.monotonic() - self._started)
+        if ahead > _SHORTEST_SLEEP:
+            time.sleep(ahead)
+
+
+def group_segments(segments: Sequence[SegmentToClean], plan: CleaningPlan) -> list[list[SegmentToClean]]:
+    """Neighbours that fit into one segment together (Kafka's `groupSegmentsBySize`): log, indexes, offset range."""
+    groups: list[list[SegmentToClean]] = []
+    size = offset_index_size = time_index_size = 0
+    for number, segment in enumerate(segments):
+        size += segment.size
+        offset_index_size += segment.offset_index_size
+        time_index_size += segment.time_index_size
+        behind = segments[number + 1].base_offset if number + 1 < len(segments) else plan.first_uncleanable_offset
+        if (
+            groups
+            and size <= plan.segment_bytes
+            and offset_index_size <= plan.segment_index_bytes
+            and time_index_size <= plan.segment_index_bytes
+            and (not segment.size or behind - 1 - groups[-1][0].base_offset <= INT32_MAX)
+        ):
+            groups[-1].append(segment)
+        else:
+            groups.append([segment])
+            size, offset_index_size, time_index_size = segment.size, segment.offset_index_size, segment.time_index_size
+    return groups
+
+
+def read_transaction_index(directory_fd: int, base_offset: int) -> list[AbortedTxn]:
+    """The aborted transactions that a segment's index names; none when it has no index.
+
+    That of the active segment may be growing: an entry that is not whole is left out. `CorruptIndexError`, `OSError`.
+    """
+    try:
+        fd = os.open(file_name(base_offset, TXN_INDEX_SUFFIX), os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory_fd)
+    except FileNotFoundError:
+        return []
+    with open(fd, "rb", buffering=0) as file:
+        data = file.read()
+    return decode_all(data[: len(data) - len(data) % _TRANSACTION_SIZE])

@@ -1,0 +1,208 @@
+"""The ends of a cleaning that touch the log: what there is to clean, and putting the cleaned segments in place."""
+
+import os
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from minibroker_protocol.records.varint import INT64_MAX
+from minibroker_storage.cleaner.offset_map import max_entries
+from minibroker_storage.cleaner.plan import (
+    DEFAULT_DEDUPE_BUFFER_BYTES,
+    DEFAULT_LOAD_FACTOR,
+    NS_PER_MS,
+    ActiveProducer,
+    CleanedGroup,
+    CleaningAbortedError,
+    CleaningPlan,
+    CleaningResult,
+    SegmentToClean,
+    remove_cleaned_files,
+)
+from minibroker_storage.errors import StorageError
+from minibroker_storage.offset_index import OffsetIndex
+from minibroker_storage.time_index import TimeIndex
+
+if TYPE_CHECKING:
+    from minibroker_storage.log import Log
+    from minibroker_storage.segment import LogSegment
+
+_NO_DATA_OFFSET: Final = -1
+
+
+class Cleanable(NamedTuple):
+    """How dirty a log is (Kafka's `LogToClean`), enough to choose among many.
+
+    Segments below `first_uncleanable_offset` could be cleaned now, those from the one of `first_dirty_offset` on for
+    the first time: `cleanable_bytes`; `clean_bytes` are before. `must_clean` says that the oldest dirty record has
+    waited for longer than `max.compaction.lag.ms`. `checkpoint_is_wrong`: the offset that was given lay outside the
+    log, so that cleaning starts anew.
+    """
+
+    first_dirty_offset: int
+    first_uncleanable_offset: int
+    clean_bytes: int
+    cleanable_bytes: int
+    must_clean: bool
+    checkpoint_is_wrong: bool
+
+    @property
+    def dirty_ratio(self) -> float:
+        """The dirty share of what is not uncleanable, 0 to 1."""
+        total = self.clean_bytes + self.cleanable_bytes
+        return self.cleanable_bytes / total if total else 0.0
+
+    def is_due(self, min_cleanable_dirty_ratio: float) -> bool:
+        """Whether the log should be cleaned now (Kafka's `grabFilthiestCompactedLog`)."""
+        return self.dirty_ratio > min_cleanable_dirty_ratio or (self.must_clean and self.cleanable_bytes > 0)
+
+
+def find_cleanable(log: "Log", first_dirty_offset: int | None, now_ms: int) -> Cleanable:
+    """Judge a log by the offset that `cleaner-offset-checkpoint` has for it, None when it has none. `OSError`.
+
+    Uncleanable are the active segment, what lies behind the last stable offset, and segments that hold a record
+    younger than `min.compaction.lag.ms`. Reads nothing but, under `max.compaction.lag.ms`, a header of each dirty
+    segment; timestamps missing, a segment's modification time.
+    """
+    start = log.log_start_offset
+    first_dirty = start if first_dirty_offset is None else first_dirty_offset
+    is_wrong = not start <= first_dirty <= log.log_end_offset
+    if is_wrong:
+        first_dirty = start
+    config = log.config
+    dirty = _closed_from(log, first_dirty)
+    active_base = log.segments[-1].base_offset
+    limit = min(log.last_stable_offset, active_base)
+    if config.min_compaction_lag_ms > 0:
+        youngest = now_ms - config.min_compaction_lag_ms
+        limit = min(limit, next((s.base_offset for s in dirty if _largest_timestamp(s) > youngest), limit))
+    uncleanable = _closed_from(log, max(first_dirty, limit))
+    first_uncleanable = uncleanable[0].base_offset if uncleanable else active_base
+    must_clean = False
+    if config.max_compaction_lag_ms < INT64_MAX:
+        times = [time for s in dirty if (time := _first_timestamp(s)) > 0]
+        must_clean = min(times, default=INT64_MAX) < now_ms - config.max_compaction_lag_ms
+    return Cleanable(
+        first_dirty,
+        first_uncleanable,
+        sum(segment.size for segment in log.segments if segment.base_offset < first_dirty),
+        sum(segment.size for segment in dirty if segment.base_offset < first_uncleanable),
+        must_clean,
+        is_wrong,
+    )
+
+
+def _closed_from(log: "Log", offset: int) -> "list[LogSegment]":
+    """The closed segments from the one on that holds `offset` (Kafka's `nonActiveLogSegmentsFrom`)."""
+    segments = log.segments
+    if offset >= segments[-1].base_offset:
+        return []
+    number = bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1
+    return segments[max(number, 0) : -1]
+
+
+def _largest_timestamp(segment: "LogSegment") -> int:
+    timestamp = segment.largest_timestamp.timestamp
+    return timestamp if timestamp >= 0 else os.stat(segment.log.path).st_mtime_ns // NS_PER_MS
+
+
+def _first_timestamp(segment: "LogSegment") -> int:
+    if segment.first_timestamp is None and segment.size:
+        segment.first_timestamp = segment.header_at(0).max_timestamp
+    return segment.first_timestamp or 0
+
+
+def plan_cleaning(
+    log: "Log",
+    first_dirty_offset: int | None,
+    now_ms: int,
+    *,
+    dedupe_buffer_bytes: int = DEFAULT_DEDUPE_BUFFER_BYTES,
+    load_factor: float = DEFAULT_LOAD_FACTOR,
+    io_bytes_per_second: float | None = None,
+    force: bool = False,
+) -> CleaningPlan | None:
+    """What `clean` is to do with a log, or None when it is not due (`Cleanable.is_due`).
+
+    With `force` it is due as soon as anything is cleanable. `dedupe_buffer_bytes` is one thread's share of
+    `log.cleaner.dedupe.buffer.size`, `load_factor` is `log.cleaner.io.buffer.load.factor`, `io_bytes_per_second` is
+    `log.cleaner.io.max.bytes.per.second`. `ValueError` when not even two keys would fit the buffer, `OSError`. Quick:
+    one `stat` for each segment.
+    """
+    limit = max_entries(dedupe_buffer_bytes, load_factor)
+    if limit <= 1:
+        raise ValueError(f"log.cleaner.dedupe.buffer.size: {dedupe_buffer_bytes} bytes hold no more than one key")
+    found = find_cleanable(log, first_dirty_offset, now_ms)
+    if not found.cleanable_bytes or not (force or found.is_due(log.config.min_cleanable_dirty_ratio)):
+        return None
+    config = log.config
+    end = found.first_uncleanable_offset
+    segments = tuple(_to_clean(segment) for segment in log.segments if segment.base_offset < end)
+    clean = [segment for segment in segments if segment.base_offset < found.first_dirty_offset]
+    return CleaningPlan(
+        directory=log.directory,
+        now_ms=now_ms,
+        first_dirty_offset=found.first_dirty_offset,
+        first_uncleanable_offset=end,
+        segments=segments,
+        later_segments=tuple(segment.base_offset for segment in log.segments if segment.base_offset >= end),
+        producers=tuple(
+            ActiveProducer(
+                producer_id,
+                entry.batches[-1].last_offset if entry.batches else _NO_DATA_OFFSET,
+                entry.producer_epoch,
+            )
+            for producer_id, entry in log.producers.active.items()
+        ),
+        segment_bytes=config.segment_bytes,
+        segment_index_bytes=config.segment_index_bytes,
+        index_interval_bytes=config.index_interval_bytes,
+        delete_retention_ms=config.delete_retention_ms,
+        legacy_delete_horizon_ms=clean[-1].modified_ns // NS_PER_MS - config.delete_retention_ms if clean else 0,
+        max_map_entries=limit,
+        io_bytes_per_second=io_bytes_per_second,
+    )
+
+
+def _to_clean(segment: "LogSegment") -> SegmentToClean:
+    status = os.stat(segment.log.path)
+    return SegmentToClean(
+        segment.base_offset,
+        segment.size,
+        segment.offset_index.entries * OffsetIndex.ENTRY.size,
+        segment.time_index.entries * TimeIndex.ENTRY.size,
+        status.st_mtime_ns,
+        status.st_ino,
+    )
+
+
+def finish_cleaning(log: "Log", result: CleaningResult) -> int:
+    """Swap the cleaned segments in; returns the first dirty offset for `cleaner-offset-checkpoint`.
+
+    Groups of which retention has removed a segment meanwhile are given up, and what was written for them is removed;
+    unless all of such a group is gone, the returned offset is the one that the cleaning began with, and the next one
+    does it again. `CleaningAbortedError` when the log is elsewhere or closed now; `OSError` when a swap fails: what is
+    swapped in stays, the rest is removed.
+    """
+    if log.directory != result.directory:
+        raise CleaningAbortedError(f"{result.directory}: the log is at {log.directory} now")
+    remove_cleaned_files(log.directory, keep={group.base_offset for group in result.groups})
+    complete = True
+    try:
+        for group in result.groups:
+            if _is_there(log, group):
+                log.replace_segments(group.base_offset, group.source_base_offsets)
+            else:
+                remove_cleaned_files(log.directory, only=group.base_offset)
+                complete &= group.sources[-1].base_offset < log.segments[0].base_offset
+    except StorageError as error:
+        raise CleaningAbortedError(str(error)) from error
+    finally:
+        remove_cleaned_files(log.directory)
+    offset = result.next_dirty_offset if complete else result.first_dirty_offset
+    return min(offset, log.log_end_offset)
+
+
+def _is_there(log: "Log", group: CleanedGroup) -> bool:
+    """Whether the log still has all of the group's sources, as they were."""
+    sizes = {segment.base_offset: segment.size for segment in log.segments[:-1]}
+    return all(sizes.get(source.base_offset) == source.size for source in group.sources)

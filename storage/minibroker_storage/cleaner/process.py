@@ -1,0 +1,59 @@
+"""How the broker starts a cleaning process and understands it; starting and waiting are the broker's."""
+
+import json
+import os
+import sys
+
+import minibroker_protocol
+import minibroker_storage
+from minibroker_storage.cleaner.plan import CleaningAbortedError, CleaningFailedError, CleaningResult
+
+_WORKER = "minibroker_storage.cleaner.worker"
+
+
+def worker_command() -> list[str]:
+    """The command line. Its standard input takes `CleaningPlan.to_json()`, its output is for `read_outcome`.
+
+    Give it `worker_environment()`. When the log is deleted or truncated, or the broker stops, kill the process and
+    wait for its end, then call `remove_cleaned_files`.
+    """
+    return [sys.executable, "-m", _WORKER]
+
+
+def worker_environment() -> dict[str, str]:
+    """This process's environment, and the path to the packages wherever they were imported from."""
+    packages = (minibroker_protocol, minibroker_storage)
+    roots = dict.fromkeys(os.path.dirname(package.__path__[0]) for package in packages)
+    before = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([*roots, before] if before else roots)}
+
+
+def encode_error(error: Exception) -> bytes:
+    """An error as the worker tells it."""
+    number, message = None, str(error)
+    aborted = isinstance(error, CleaningAbortedError)
+    if isinstance(error, OSError):
+        number, message = error.errno, error.strerror or message
+    elif not aborted:
+        message = f"{type(error).__name__}: {message}"
+    return json.dumps({"error": message, "errno": number, "aborted": aborted}).encode()
+
+
+def read_outcome(output: bytes, status: int) -> CleaningResult:
+    """The result in a worker's output, once it has ended with `status`.
+
+    `CleaningAbortedError` when the log's files have changed meanwhile, `OSError` as the worker had it (a full disk):
+    both may go away. `CleaningFailedError` for a log that cannot be read, and when the worker died.
+    """
+    try:
+        if not status:
+            return CleaningResult.from_json(output)
+        told = json.loads(output)
+        message, number, aborted = told["error"], told["errno"], told["aborted"]
+    except (ValueError, TypeError, KeyError):
+        raise CleaningFailedError(f"the cleaning process ended with {status} and said {output[:200]!r}") from None
+    if aborted:
+        raise CleaningAbortedError(message)
+    if number is not None:
+        raise OSError(number, message)
+    raise CleaningFailedError(message)

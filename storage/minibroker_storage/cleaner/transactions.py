@@ -1,0 +1,83 @@
+"""What a cleaning has to remember of transactions while it walks through a log."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from minibroker_protocol.errors import CorruptRecordError
+from minibroker_protocol.records import BatchHeader, RecordBatch
+from minibroker_protocol.records.header import TRANSACTIONAL_FLAG
+from minibroker_storage.transaction_index import AbortedTxn
+
+_ABORT: Final = 0
+_COMMIT: Final = 1
+_MARKER_KEY_SIZE: Final = 4
+
+
+class CleanedTransactions:
+    """Which batches and markers of transactions may go (Kafka's `CleanedTransactionMetadata`).
+
+    Wants every batch below the last stable offset, in order. Batches of aborted transactions may go at once. A marker
+    may go when no batch of its transaction has been seen before it, so that they go in one cleaning and it goes in a
+    later one. `retained` has the aborted transactions whose markers had to stay: the cleaned transaction index.
+    """
+
+    __slots__ = ("_aborted", "_next", "_ongoing_aborted", "_ongoing_committed", "_seen", "retained")
+
+    def __init__(self, aborted: Iterable[AbortedTxn]) -> None:
+        self._aborted = sorted(aborted, key=lambda transaction: transaction.first_offset)
+        self._next = 0
+        self._ongoing_aborted: dict[int, AbortedTxn] = {}
+        self._ongoing_committed: set[int] = set()
+        self._seen: set[int] = set()
+        self.retained: list[AbortedTxn] = []
+
+    def take_retained(self) -> list[AbortedTxn]:
+        """`retained`, which starts anew."""
+        retained, self.retained = self.retained, []
+        return retained
+
+    def on_batch(self, header: BatchHeader) -> bool:
+        """Note a batch that is no marker. True when its transaction was aborted: nothing of it needs to stay."""
+        self._begin_up_to(header.last_offset)
+        if not header.attributes & TRANSACTIONAL_FLAG:
+            return False
+        producer_id = header.producer_id
+        if producer_id in self._ongoing_aborted:
+            self._seen.add(producer_id)
+            return True
+        self._ongoing_committed.add(producer_id)
+        return False
+
+    def on_control_batch(self, header: BatchHeader, batch: bytes) -> bool:
+        """Note a marker. True when nothing of its transaction is left before it. `DecodeError`."""
+        self._begin_up_to(header.last_offset)
+        for record in RecordBatch(memoryview(batch)):
+            return self._on_marker(_marker_type(record.key), header.producer_id)
+        return True  # emptied by an earlier cleaning
+
+    def _on_marker(self, marker_type: int, producer_id: int) -> bool:
+        if marker_type == _ABORT:
+            transaction = self._ongoing_aborted.pop(producer_id, None)
+            if transaction is None or producer_id not in self._seen:
+                return True
+            self._seen.remove(producer_id)
+            self.retained.append(transaction)
+            return False
+        if marker_type == _COMMIT:
+            if producer_id not in self._ongoing_committed:
+                return True
+            self._ongoing_committed.remove(producer_id)
+        return False
+
+    def _begin_up_to(self, offset: int) -> None:
+        while self._next < len(self._aborted) and self._aborted[self._next].first_offset <= offset:
+            transaction = self._aborted[self._next]
+            self._ongoing_aborted.setdefault(transaction.producer_id, transaction)
+            self._next += 1
+
+
+def _marker_type(key: bytes | None) -> int:
+    """The type in a control record's key: version int16, type int16. `CorruptRecordError`."""
+    if key is None or len(key) < _MARKER_KEY_SIZE:
+        raise CorruptRecordError(f"control record: a key of {0 if key is None else len(key)} bytes")
+    return int.from_bytes(key[2:4], "big", signed=True)

@@ -1,0 +1,232 @@
+"""Reading a segment's three indexes, and checking two of them against the log as Kafka's DumpLogSegments does.
+
+Writers put a batch into the log first and its entries into the indexes then. Reading goes the other way round, so that
+an entry of a log that is being written finds its batch.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from struct import Struct
+from typing import Final
+
+from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.records import NO_TIMESTAMP, RECORD_BATCH_OVERHEAD, BatchHeader, iter_batches
+from minibroker_protocol.records.header import LOG_OVERHEAD, MIN_MESSAGE_LENGTH, read_entry_header
+from minibroker_storage.dump.events import (
+    AbortedTxnFound,
+    Event,
+    IndexedOffsetNotFound,
+    IndexEmpty,
+    IndexSane,
+    OffsetEntryFound,
+    OffsetMismatch,
+    Problem,
+    TimeEntryFound,
+    TimestampMismatch,
+    TimestampOutOfOrder,
+)
+from minibroker_storage.dump.files import DumpFile
+from minibroker_storage.dump.options import DumpOptions
+from minibroker_storage.errors import CorruptIndexError
+from minibroker_storage.files import FileHandle, FilePool
+from minibroker_storage.index_file import IndexFile
+from minibroker_storage.layout import INDEX_SUFFIX, LOG_SUFFIX
+from minibroker_storage.offset_index import OffsetIndex
+from minibroker_storage.time_index import TimeIndex
+from minibroker_storage.transaction_index import AbortedTxn, decode_all, encode_aborted_txn
+
+_PIECE: Final = 1 << 16
+_ABORTED_TXN_BYTES: Final = len(encode_aborted_txn(AbortedTxn(0, 0, 0, 0)))
+_FEW_FILES: Final = 4
+
+
+class LogUnderIndex:
+    """The log file that belongs to an index, read here and there.
+
+    `size` is what it has grown to, as far as that has mattered. `OSError` when there is none.
+    """
+
+    def __init__(self, file: DumpFile) -> None:
+        path = file.sibling(LOG_SUFFIX)
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self.size = os.fstat(self._fd).st_size
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._fd)
+
+    def header(self, position: int) -> BatchHeader:
+        """The header of the batch at `position`. `DecodeError` when none is there, whole."""
+        data = os.pread(self._fd, RECORD_BATCH_OVERHEAD, position) if position >= 0 else b""
+        if len(data) < LOG_OVERHEAD + MIN_MESSAGE_LENGTH:
+            raise DecodeError(f"position {position}, but the log has {self.size} bytes")
+        try:
+            header = read_entry_header(data)
+        except DecodeError as error:
+            raise DecodeError(f"position {position}, where no batch begins: {error}") from None
+        if header.batch_length < MIN_MESSAGE_LENGTH or not self._reaches(position + header.size_in_bytes):
+            raise DecodeError(f"position {position}, where no batch begins")
+        return header
+
+    def headers(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
+        """Position and header of each batch from `position` on, as far as they can be read."""
+        try:
+            while self._reaches(position + 1):
+                header = self.header(position)
+                yield position, header
+                position += header.size_in_bytes
+        except DecodeError:
+            return
+
+    def _reaches(self, end: int) -> bool:
+        """Whether the log has `end` bytes by now."""
+        if end > self.size:
+            self.size = os.fstat(self._fd).st_size
+        return end <= self.size
+
+    def max_timestamp(self, position: int, header: BatchHeader) -> int:
+        """The largest timestamp of the records of the batch at `position`. `DecodeError`."""
+        data = os.pread(self._fd, header.size_in_bytes, position)
+        return max((record.timestamp for batch in iter_batches(data) for record in batch), default=NO_TIMESTAMP)
+
+
+def offset_index_events(file: DumpFile, options: DumpOptions) -> Iterator[Event]:
+    """An `OffsetEntryFound` for each entry, an `OffsetMismatch` where it does not say what the log says."""
+    with open(file.path, "rb", buffering=0) as index:
+        size = os.fstat(index.fileno()).st_size
+        entries = _entries(index.read, OffsetIndex.ENTRY, size)
+        first = next(entries, None)
+        log = LogUnderIndex(file)
+        try:
+            if first is None:
+                yield IndexEmpty(file)
+                yield from _part_of_entry(file, OffsetIndex.ENTRY, size)
+            elif options.index_sanity_check:
+                yield _sanity(file, OffsetIndex, log.size)
+            else:
+                yield from _offset_entry(file, 0, first, log, options)
+                for slot, entry in enumerate(entries, 1):
+                    yield from _offset_entry(file, slot, entry, log, options)
+                yield from _part_of_entry(file, OffsetIndex.ENTRY, size)
+        finally:
+            log.close()
+
+
+def _offset_entry(
+    file: DumpFile, slot: int, entry: tuple[int, ...], log: LogUnderIndex, options: DumpOptions
+) -> Iterator[Event]:
+    relative, position = entry
+    offset = relative + (file.base_offset or 0)
+    try:
+        last_offset = log.header(position).last_offset
+        if last_offset != offset:
+            yield OffsetMismatch(file, offset, last_offset)
+    except DecodeError as error:
+        yield Problem(file, slot * OffsetIndex.ENTRY.size, f"the entry of offset {offset} points to {error}")
+    if not options.verify_index_only:
+        yield OffsetEntryFound(offset, position)
+
+
+def time_index_events(file: DumpFile, options: DumpOptions) -> Iterator[Event]:
+    """A `TimeEntryFound` for each entry, and what the log says against it."""
+    with open(file.path, "rb", buffering=0) as index:
+        size = os.fstat(index.fileno()).st_size
+        log = LogUnderIndex(file)
+        handle = FilePool(_FEW_FILES).handle(file.sibling(INDEX_SUFFIX), os.O_RDONLY)
+        try:
+            if options.index_sanity_check:
+                yield _sanity(file, TimeIndex, log.size)
+                return
+            lookup = _offset_lookup(file, handle)
+            previous = NO_TIMESTAMP
+            for timestamp, relative in _entries(index.read, TimeIndex.ENTRY, size):
+                offset = relative + (file.base_offset or 0)
+                yield from _time_entry(file, TimeEntryFound(timestamp, offset), previous, log, lookup(offset))
+                if not options.verify_index_only:
+                    yield TimeEntryFound(timestamp, offset)
+                previous = timestamp
+            yield from _part_of_entry(file, TimeIndex.ENTRY, size)
+        finally:
+            log.close()
+            handle.close()
+
+
+def _time_entry(
+    file: DumpFile, entry: TimeEntryFound, previous: int, log: LogUnderIndex, position: int
+) -> Iterator[Event]:
+    timestamp, offset = entry
+    found = next((found for found in log.headers(position) if found[1].last_offset >= offset), None)
+    if found is None:
+        yield IndexedOffsetNotFound(file, offset, -1)
+        return
+    start, header = found
+    if header.last_offset != offset:
+        yield IndexedOffsetNotFound(file, offset, header.last_offset)
+        return
+    try:
+        max_timestamp = log.max_timestamp(start, header)
+    except DecodeError as error:
+        yield Problem(file, None, f"the batch of offset {offset}, at byte {start} of the log, cannot be read: {error}")
+        return
+    if max_timestamp != timestamp:
+        yield TimestampMismatch(file, timestamp, max_timestamp)
+    if previous >= timestamp:
+        yield TimestampOutOfOrder(file, timestamp, previous)
+
+
+def _offset_lookup(file: DumpFile, handle: FileHandle) -> Callable[[int], int]:
+    """From an offset to a position at or before its batch, by the offset index; the log's start where that fails."""
+    try:
+        index = OffsetIndex(handle, file.base_offset or 0, 0)
+        index.load()
+    except (CorruptIndexError, OSError):
+        return lambda _: 0
+    return lambda offset: index.lookup(offset).position
+
+
+def _sanity(file: DumpFile, kind: type[IndexFile], log_size: int) -> Event:
+    """What a starting broker thinks of an index."""
+    handle = FilePool(_FEW_FILES).handle(file.path, os.O_RDONLY)
+    try:
+        index = kind(handle, file.base_offset or 0, 0)
+        index.load()
+        index.sanity_check(log_size, None)
+    except CorruptIndexError as error:
+        return Problem(file, None, str(error).removeprefix(f"{file.path}: "))
+    finally:
+        handle.close()
+    return IndexSane(file)
+
+
+def _part_of_entry(file: DumpFile, layout: Struct, size: int) -> Iterator[Event]:
+    if left := size % layout.size:
+        yield Problem(file, size - left, f"{left} of an entry's {layout.size} bytes")
+
+
+def _entries(read: Callable[[int], bytes | None], layout: Struct, size: int) -> Iterator[tuple[int, ...]]:
+    """The entries of an index file of `size` bytes; the zeros of one that is preallocated are none."""
+    is_first = True
+    rest = b""
+    while piece := read(_PIECE):
+        rest += piece
+        whole = len(rest) - len(rest) % layout.size
+        for entry in layout.iter_unpack(rest[:whole]):
+            relative = entry[0] if layout is OffsetIndex.ENTRY else entry[1]
+            if not relative and (not is_first or (size > layout.size and not any(entry))):
+                return
+            yield entry
+            is_first = False
+        rest = rest[whole:]
+
+
+def txn_index_events(file: DumpFile, _options: DumpOptions) -> Iterator[Event]:
+    """An `AbortedTxnFound` for each entry."""
+    position = 0
+    try:
+        with open(file.path, "rb") as index:
+            while data := index.read(_ABORTED_TXN_BYTES):
+                for transaction in decode_all(data):
+                    yield AbortedTxnFound(transaction)
+                position += len(data)
+    except CorruptIndexError as error:
+        yield Problem(file, position, str(error))

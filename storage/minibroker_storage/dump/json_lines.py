@@ -1,0 +1,252 @@
+"""One JSON object a line for each event, for programs. The names are those that Kafka's tool prints."""
+
+from base64 import b64encode
+from collections.abc import Callable
+from json import JSONEncoder
+from typing import Any, Final, TextIO
+
+from minibroker_protocol.records.header import MAGIC_V2
+from minibroker_storage.dump.events import (
+    AbortedTxnFound,
+    BatchFound,
+    CheckpointFound,
+    EpochFound,
+    Event,
+    FileBegins,
+    IndexedOffsetNotFound,
+    IndexEmpty,
+    IndexSane,
+    LogBegins,
+    Message07Found,
+    MetadataFound,
+    OffsetEntryFound,
+    OffsetGap,
+    OffsetMismatch,
+    Problem,
+    ProducerFound,
+    Record07Found,
+    RecordFound,
+    TimeEntryFound,
+    TimestampMismatch,
+    TimestampOutOfOrder,
+    TrailingBytes,
+    UnknownFile,
+)
+from minibroker_storage.dump.files import DumpFile
+from minibroker_storage.dump.names import (
+    MARKERS,
+    TIMESTAMP_TYPES,
+    codec_name,
+    control_type,
+    coordinator_epoch,
+    sequence_of,
+)
+from minibroker_storage.dump.text import java_text
+from minibroker_storage.producer_snapshot import NO_OFFSET
+
+Json = dict[str, Any]
+
+
+class JsonWriter:
+    """Writes each event as a line to `out`. Every line has a `type`; a `file` line says to which file the next belong.
+
+    Bytes are text where they are UTF-8 (`key`), else base 64 under a name that says so (`keyBase64`).
+    """
+
+    def __init__(self, out: TextIO, *, print_data_log: bool = False, skip_record_metadata: bool = False) -> None:
+        self._write = out.write
+        self._data = print_data_log
+        self._metadata = not skip_record_metadata
+        self._encode = JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+    def write(self, event: Event) -> None:
+        """Write one event. `OSError`."""
+        if isinstance(event, RecordFound):
+            line = self._record(event)
+        elif isinstance(event, Record07Found):
+            line = self._record_07(event)
+        else:
+            line = _LINES[event.__class__](event)
+        self._write(self._encode(line) + "\n")
+
+    def finish(self) -> None:
+        """Nothing is kept for the end."""
+
+    def _record(self, event: RecordFound) -> Json:
+        record, header, crc, is_valid = event
+        offset, timestamp, timestamp_type, key, value, headers = record
+        line: Json = {"type": "record"}
+        if self._metadata:
+            line |= {
+                "offset": offset,
+                "timestampType": TIMESTAMP_TYPES[timestamp_type],
+                "timestamp": timestamp,
+                "keySize": -1 if key is None else len(key),
+                "valueSize": -1 if value is None else len(value),
+            }
+            if crc is None:
+                line["sequence"] = sequence_of(offset, header)
+                line["headerKeys"] = [_name(name) for name, _ in headers]
+            else:
+                line |= {"isValid": is_valid, "crc": crc}
+            if header.is_control:
+                line |= _control(key, value)
+        if self._data and not header.is_control:
+            _put(line, "key", key)
+            _put(line, "value", value)
+            line["headers"] = [_put({"key": _name(name)}, "value", content) for name, content in headers]
+        return line
+
+    def _record_07(self, event: Record07Found) -> Json:
+        message, is_valid = event
+        line: Json = {"type": "record"}
+        if self._metadata:
+            line |= {
+                "offset": message.position,
+                "valueSize": len(message.value),
+                "isValid": is_valid,
+                "crc": message.crc,
+            }
+        if self._data:
+            _put(line, "value", message.value)
+        return line
+
+
+def _put(line: Json, name: str, data: bytes | None) -> Json:
+    try:
+        line[name] = None if data is None else data.decode()
+    except UnicodeDecodeError:
+        line[name + "Base64"] = b64encode(data or b"").decode()
+    return line
+
+
+def _name(name: str) -> str:
+    return name if name.isascii() else java_text(name.encode(errors="surrogateescape"))
+
+
+def _control(key: bytes | None, value: bytes | None) -> Json:
+    name, type_id = control_type(key)
+    line: Json = {"controlType": name, "controlTypeId": type_id}
+    if name in MARKERS:
+        line["coordinatorEpoch"] = coordinator_epoch(value)
+    return line
+
+
+def _batch(event: BatchFound) -> Json:
+    position, header, is_valid = event
+    line: Json = {"type": "batch"}
+    if header.magic >= MAGIC_V2:
+        line |= {
+            "baseOffset": header.base_offset,
+            "lastOffset": header.last_offset,
+            "count": header.record_count,
+            "baseSequence": header.base_sequence,
+            "lastSequence": header.last_sequence,
+            "producerId": header.producer_id,
+            "producerEpoch": header.producer_epoch,
+            "partitionLeaderEpoch": header.partition_leader_epoch,
+            "isTransactional": header.is_transactional,
+            "isControl": header.is_control,
+            "deleteHorizonMs": header.delete_horizon_ms,
+        }
+    else:
+        line["offset"] = header.last_offset
+    return line | {
+        "position": position,
+        "timestampType": TIMESTAMP_TYPES[header.timestamp_type],
+        "maxTimestamp": header.max_timestamp,
+        "size": header.size_in_bytes,
+        "magic": header.magic,
+        "compresscodec": codec_name(header),
+        "crc": header.crc,
+        "isvalid": is_valid,
+    }
+
+
+def _message_07(event: Message07Found) -> Json:
+    message, position, size, is_valid = event
+    return {
+        "type": "message-0.7",
+        "offset": message.position,
+        "position": position,
+        "isvalid": is_valid,
+        "payloadsize": len(message.value),
+        "size": size,
+        "magic": message.magic,
+        "compresscodec": message.codec.name.lower(),
+        "crc": message.crc,
+    }
+
+
+def _producer(event: ProducerFound) -> Json:
+    producer_id, entry = event
+    first_offset = entry.current_txn_first_offset
+    line: Json = {
+        "type": "producer",
+        "producerId": producer_id,
+        "producerEpoch": entry.producer_epoch,
+        "coordinatorEpoch": entry.coordinator_epoch,
+        "currentTxnFirstOffset": None if first_offset == NO_OFFSET else first_offset,
+        "lastTimestamp": entry.last_timestamp,
+    }
+    for batch in entry.batches[:1]:
+        line |= {
+            "firstSequence": batch.first_sequence,
+            "lastSequence": batch.last_sequence,
+            "lastOffset": batch.last_offset,
+            "offsetDelta": batch.offset_delta,
+            "timestamp": batch.timestamp,
+        }
+    return line
+
+
+def _aborted_txn(event: AbortedTxnFound) -> Json:
+    producer_id, first_offset, last_offset, last_stable_offset = event.transaction
+    return {
+        "type": "aborted-transaction",
+        "version": 0,
+        "producerId": producer_id,
+        "firstOffset": first_offset,
+        "lastOffset": last_offset,
+        "lastStableOffset": last_stable_offset,
+    }
+
+
+def _file(event: FileBegins) -> Json:
+    path, kind, base_offset, _ = event.file
+    return {"type": "file", "path": path, "kind": kind.value, "baseOffset": base_offset}
+
+
+def _of(kind: str, *names: str) -> Callable[[Any], Json]:
+    """A line of this type with the fields of an event, in order, under these names; a file goes by its path."""
+
+    def line(event: tuple[Any, ...]) -> Json:
+        values = (value.path if isinstance(value, DumpFile) else value for value in event)
+        return {"type": kind, **dict(zip(names, values, strict=True))}
+
+    return line
+
+
+_LINES: Final[dict[type, Callable[[Any], Json]]] = {
+    FileBegins: _file,
+    LogBegins: _of("log-start", "offset"),
+    BatchFound: _batch,
+    Message07Found: _message_07,
+    TrailingBytes: _of("trailing-bytes", "path", "size"),
+    IndexEmpty: _of("index-empty", "path"),
+    IndexSane: _of("index-sane", "path"),
+    OffsetEntryFound: _of("offset-index-entry", "offset", "position"),
+    TimeEntryFound: _of("time-index-entry", "timestamp", "offset"),
+    AbortedTxnFound: _aborted_txn,
+    ProducerFound: _producer,
+    EpochFound: _of("leader-epoch", "epoch", "startOffset"),
+    CheckpointFound: _of("checkpoint", "topic", "partition", "offset"),
+    MetadataFound: _of("partition-metadata", "version", "topicId"),
+    UnknownFile: _of("unknown-file", "path"),
+    OffsetMismatch: _of("offset-mismatch", "path", "indexOffset", "logOffset"),
+    TimestampMismatch: _of("timestamp-mismatch", "path", "indexTimestamp", "logTimestamp"),
+    TimestampOutOfOrder: _of("timestamp-out-of-order", "path", "indexTimestamp", "previousTimestamp"),
+    IndexedOffsetNotFound: _of("indexed-offset-not-found", "path", "indexOffset", "logOffset"),
+    OffsetGap: _of("offset-gap", "path", "first", "second"),
+    Problem: _of("problem", "path", "position", "message"),
+}

@@ -1,0 +1,251 @@
+"""Reading a log file from its first byte to its last, whatever is in it."""
+
+import os
+import stat
+import sys
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from typing import Final, NamedTuple, Protocol
+
+from minibroker_protocol.errors import CorruptRecordError, DecodeError, UnsupportedMagicError
+from minibroker_protocol.records import Batch, LegacyRecordBatch, iter_batches
+from minibroker_protocol.records.header import LENGTH_AT, LOG_OVERHEAD, MAGIC_AT, MAGIC_V2, MIN_MESSAGE_LENGTH
+from minibroker_protocol.records.kafka07 import Kafka07Message, iter_messages
+from minibroker_protocol.records.legacy import read_wrapped
+from minibroker_storage.dump.events import (
+    BatchFound,
+    Event,
+    LogBegins,
+    Message07Found,
+    OffsetGap,
+    Problem,
+    Record07Found,
+    RecordFound,
+    TrailingBytes,
+)
+from minibroker_storage.dump.files import STANDARD_INPUT, DumpFile, FileKind
+from minibroker_storage.dump.options import DumpOptions
+from minibroker_storage.producer_snapshot import NO_OFFSET
+
+_PIECE: Final = 1 << 20
+_SIZE_07: Final = 4
+_MIN_MESSAGE_07: Final = 5
+_SHAPES: Final = {False: (LENGTH_AT, LOG_OVERHEAD, MIN_MESSAGE_LENGTH), True: (0, _SIZE_07, _MIN_MESSAGE_07)}
+"""Where an entry's size field stands, where it ends, and the least that it may say: since 0.8, and in 0.7."""
+
+
+class Entry(NamedTuple):
+    """The whole bytes of one entry of a log, framed by its size field, and the byte of the file where it starts."""
+
+    position: int
+    data: memoryview
+
+
+class Tail(NamedTuple):
+    """What a log ends with that is no whole entry. `reason` tells what is wrong unless it is just cut short."""
+
+    position: int
+    size: int
+    reason: str | None
+
+
+class Readable(Protocol):
+    """What a log is read from."""
+
+    def read(self, size: int, /) -> bytes | None:
+        """At most `size` bytes, none at the end."""
+        ...
+
+
+class LogFile:
+    """A log that is read once, forwards: a file with the size that it has when reading begins, or a pipe.
+
+    A file that is being written may end in a part of an entry at that moment; then it is read on as far as it goes by
+    now. `size_now` tells, None for a pipe. `is_07` is whether the entries are Kafka 0.7's. Iteration yields each
+    `Entry`, and a `Tail` if there is one.
+    """
+
+    def __init__(
+        self, file: Readable, size_now: Callable[[], int] | None, options: DumpOptions, *, is_07: bool
+    ) -> None:
+        self._file = file
+        self._size_now = size_now
+        self._size = size_now() if size_now else 0
+        self._is_limited = options.max_bytes is not None
+        #: Bytes to be read yet, None when nobody knows.
+        self._left = self._size if size_now else None
+        if options.max_bytes is not None:
+            self._left = options.max_bytes if self._left is None else min(options.max_bytes, self._left)
+        self._window = b""
+        self._fill(_PIECE)
+        self.is_07 = is_07 or options.is_07 or looks_like_07(self._window)
+
+    def __iter__(self) -> Iterator[Entry | Tail]:
+        size_at, size_end, least = _SHAPES[self.is_07]
+        start = at = 0
+        while True:
+            window = self._window
+            view = memoryview(window)
+            need = size_end
+            while len(window) - at >= size_end:
+                length = int.from_bytes(window[at + size_at : at + size_end], "big", signed=True)
+                if length < least:
+                    reason = f"size: {length}, less than the smallest message takes"
+                    yield Tail(start + at, self._count_rest(at), reason)
+                    return
+                need = size_end + length
+                if need > len(window) - at:
+                    break
+                yield Entry(start + at, view[at : at + need])
+                at += need
+                need = size_end
+            rest = len(window) - at
+            if self._lacks(need - rest) or not self._fill(max(need - rest, _PIECE), at):
+                rest = self._count_rest(at)
+                if rest:
+                    yield Tail(start + at, rest, None)
+                return
+            start += at
+            at = 0
+
+    def _lacks(self, count: int) -> bool:
+        """Whether it is known that there are no `count` bytes more."""
+        if self._left is not None and count > self._left and self._size_now and not self._is_limited:
+            size = self._size_now()
+            self._left += max(size - self._size, 0)
+            self._size = max(size, self._size)
+        return self._left is not None and count > self._left
+
+    def _fill(self, count: int, at: int = 0) -> bool:
+        """Drop what lies before `at` and read `count` bytes more; says whether there are any."""
+        pieces = [self._window[at:]]
+        wanted = count if self._left is None else min(count, self._left)
+        while wanted:
+            piece = self._file.read(wanted)
+            if not piece:
+                self._left = 0
+                break
+            wanted -= len(piece)
+            if self._left is not None:
+                self._left -= len(piece)
+            pieces.append(piece)
+        self._window = b"".join(pieces)
+        return len(pieces) > 1
+
+    def _count_rest(self, at: int) -> int:
+        """Bytes from `at` of the window on."""
+        rest = len(self._window) - at
+        if self._size_now:
+            return rest + (self._left or 0)
+        while self._fill(_PIECE, len(self._window)):
+            rest += len(self._window)
+        return rest
+
+
+@contextmanager
+def open_log(file: DumpFile, options: DumpOptions) -> Generator[LogFile]:
+    """The log in `file`; standard input for `-`. `OSError`."""
+    is_07 = file.kind is FileKind.LOG_07
+    if file.path == STANDARD_INPUT:
+        yield LogFile(sys.stdin.buffer, None, options, is_07=is_07)
+        return
+    with open(file.path, "rb", buffering=0) as opened:
+        is_regular = stat.S_ISREG(os.fstat(opened.fileno()).st_mode)
+        size_now = (lambda: os.fstat(opened.fileno()).st_size) if is_regular else None
+        yield LogFile(opened, size_now, options, is_07=is_07)
+
+
+def looks_like_07(data: bytes) -> bool:
+    """Whether a log that begins with `data` is Kafka 0.7's: its first checksum is right there, and is not since 0.8.
+
+    Both are 32 bits over different bytes, so that mistaking one for the other is out of the question. False where the
+    first message is not whole.
+    """
+    try:
+        newer = next(iter_batches(data), None)
+        if newer is not None and crc_is_valid(newer):
+            return False
+    except DecodeError:
+        pass
+    try:
+        older = next(iter_messages(data, deep=False), None)
+    except DecodeError:
+        return False
+    return older is not None and older.is_valid
+
+
+def crc_is_valid(batch: Batch) -> bool:
+    """Whether the batch has its checksum."""
+    try:
+        batch.check_crc()
+    except CorruptRecordError:
+        return False
+    return True
+
+
+def log_events(file: DumpFile, options: DumpOptions) -> Iterator[Event]:
+    """A `BatchFound` for each entry, with its `RecordFound`s if iteration is deep; the same for 0.7's messages.
+
+    Where a batch cannot be read, a `Problem` says why, and reading goes on behind it.
+    """
+    with open_log(file, options) as log:
+        if file.base_offset is not None:
+            yield LogBegins(file.base_offset)
+        read = _message_07_events if log.is_07 else _batch_events
+        last_offset = NO_OFFSET
+        for entry in log:
+            if isinstance(entry, Tail):
+                if entry.reason and options.max_bytes is None:
+                    yield Problem(file, entry.position, entry.reason)
+                if options.max_bytes is None:
+                    yield TrailingBytes(file, entry.size)
+                return
+            try:
+                for event in read(file, entry, options):
+                    if isinstance(event, RecordFound):
+                        offset = event.record.offset
+                        if last_offset != offset - 1 and last_offset != NO_OFFSET:
+                            yield OffsetGap(file, last_offset, offset)
+                        last_offset = offset
+                    yield event
+            except DecodeError as error:
+                yield Problem(file, entry.position, str(error))
+
+
+def _batch_events(_file: DumpFile, entry: Entry, options: DumpOptions) -> Iterator[Event]:
+    if entry.data[MAGIC_AT] > MAGIC_V2:
+        raise UnsupportedMagicError(f"magic: {entry.data[MAGIC_AT]}, which no message format has")
+    for batch in iter_batches(entry.data):
+        header = batch.header
+        is_valid = crc_is_valid(batch)
+        yield BatchFound(entry.position, header, is_valid)
+        if not options.deep_iteration:
+            continue
+        if header.magic == MAGIC_V2:
+            for record in batch:
+                yield RecordFound(record, header, None, None)
+        elif isinstance(batch, LegacyRecordBatch) and batch.is_compressed:
+            yield from _wrapped_events(batch)
+        else:
+            for record in batch:
+                yield RecordFound(record, header, header.crc, is_valid)
+
+
+def _wrapped_events(wrapper: LegacyRecordBatch) -> Iterator[Event]:
+    header = wrapper.header
+    data = wrapper.records_data()
+    for message, record in zip(iter_batches(data), read_wrapped(data, header), strict=True):
+        yield RecordFound(record, header, message.header.crc, crc_is_valid(message))
+
+
+def _message_07_events(file: DumpFile, entry: Entry, options: DumpOptions) -> Iterator[Event]:
+    base_position = entry.position + (file.base_offset or 0)
+    for message in iter_messages(entry.data, base_position=base_position, deep=False):
+        yield Message07Found(message, entry.position, len(entry.data), message.is_valid)
+    if options.deep_iteration:
+        for message in iter_messages(entry.data, base_position=base_position):
+            yield _record_07(message)
+
+
+def _record_07(message: Kafka07Message) -> Record07Found:
+    return Record07Found(message, message.is_valid)

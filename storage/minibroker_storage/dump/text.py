@@ -1,0 +1,288 @@
+"""What Kafka 3.9's DumpLogSegments prints, character for character where that tool has a word for it."""
+
+import os
+import re
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, TextIO
+
+from minibroker_protocol.records.header import MAGIC_V2
+from minibroker_protocol.records.record import Headers
+from minibroker_storage.dump.events import (
+    AbortedTxnFound,
+    BatchFound,
+    CheckpointFound,
+    EpochFound,
+    Event,
+    FileBegins,
+    IndexedOffsetNotFound,
+    IndexEmpty,
+    IndexSane,
+    LogBegins,
+    Message07Found,
+    MetadataFound,
+    OffsetEntryFound,
+    OffsetGap,
+    OffsetMismatch,
+    Problem,
+    ProducerFound,
+    Record07Found,
+    RecordFound,
+    TimeEntryFound,
+    TimestampMismatch,
+    TimestampOutOfOrder,
+    TrailingBytes,
+    UnknownFile,
+)
+from minibroker_storage.dump.names import (
+    MARKERS,
+    TIMESTAMP_TYPES,
+    codec_name,
+    control_type,
+    coordinator_epoch,
+    sequence_of,
+)
+from minibroker_storage.producer_snapshot import NO_OFFSET
+
+KEPT: Final = 100_000
+"""Findings of a kind that are remembered for the end, so that memory stays bounded."""
+_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+_REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}".encode()
+_BOOLEAN: Final = ("false", "true")
+
+
+class TextWriter:
+    """Writes events as Kafka's tool prints them: findings to `out`, what is wrong to `errors`.
+
+    As there, mismatches and gaps come together when all files are done (`finish`), the newest first where Kafka has
+    them so; other problems come at once.
+    """
+
+    def __init__(
+        self, out: TextIO, errors: TextIO, *, print_data_log: bool = False, skip_record_metadata: bool = False
+    ) -> None:
+        self._write = out.write
+        self._out = out
+        self._errors = errors
+        self._data = print_data_log
+        self._metadata = not skip_record_metadata
+        self._mismatches = _Findings("Mismatches in :{}", "  Index offset: {}, log offset: {}", newest_first=True)
+        self._timestamps = _Findings(
+            "Found timestamp mismatch in :{}", "  Index timestamp: {}, log timestamp: {}", newest_first=False
+        )
+        self._disorder = _Findings(
+            "Found out of order timestamp in :{}",
+            "  Index timestamp: {}, Previously indexed timestamp: {}",
+            newest_first=False,
+        )
+        self._not_found = _Findings(
+            "The following indexed offsets are not found in the log.",
+            "Indexed offset: {}, found log offset: {}",
+            newest_first=False,
+        )
+        self._gaps = _Findings("Non-consecutive offsets in {}", "  {} is followed by {}", newest_first=True)
+        self._writers: dict[type, Callable[[Any], object]] = {
+            RecordFound: self._record,
+            BatchFound: self._batch,
+            Record07Found: self._record_07,
+            OffsetGap: self._gaps.add,
+            OffsetMismatch: self._mismatches.add,
+            TimestampMismatch: self._timestamps.add,
+            TimestampOutOfOrder: self._disorder.add,
+            IndexedOffsetNotFound: self._not_found.add,
+            Problem: self._problem,
+            UnknownFile: self._unknown,
+        }
+
+    def write(self, event: Event) -> None:
+        """Write one event. `OSError`."""
+        writer = self._writers.get(event.__class__)
+        if writer is None:
+            self._write(_LINES[event.__class__](event))
+        else:
+            writer(event)
+
+    def finish(self) -> None:
+        """Write what was kept for the end. `OSError`."""
+        self._out.flush()
+        for findings in (self._mismatches, self._timestamps, self._disorder, self._not_found, self._gaps):
+            findings.write(self._errors)
+
+    def _batch(self, event: BatchFound) -> None:
+        position, header, is_valid = event
+        if header.magic >= MAGIC_V2:
+            horizon = header.delete_horizon_ms
+            head = (
+                f"baseOffset: {header.base_offset} lastOffset: {header.last_offset} count: {header.record_count}"
+                f" baseSequence: {header.base_sequence} lastSequence: {header.last_sequence}"
+                f" producerId: {header.producer_id} producerEpoch: {header.producer_epoch}"
+                f" partitionLeaderEpoch: {header.partition_leader_epoch}"
+                f" isTransactional: {_BOOLEAN[header.is_transactional]} isControl: {_BOOLEAN[header.is_control]}"
+                f" deleteHorizonMs: {_optional(horizon)}"
+            )
+        else:
+            head = f"offset: {header.last_offset}"
+        self._write(
+            f"{head} position: {position} {TIMESTAMP_TYPES[header.timestamp_type]}: {header.max_timestamp}"
+            f" size: {header.size_in_bytes} magic: {header.magic} compresscodec: {codec_name(header)}"
+            f" crc: {header.crc} isvalid: {_BOOLEAN[is_valid]}\n"
+        )
+
+    def _record(self, event: RecordFound) -> None:
+        record, header, crc, is_valid = event
+        offset, timestamp, timestamp_type, key, value, headers = record
+        is_control = header.is_control
+        line = ""
+        prefix = "| "
+        if self._metadata:
+            line = (
+                f"| offset: {offset} {TIMESTAMP_TYPES[timestamp_type]}: {timestamp}"
+                f" keySize: {-1 if key is None else len(key)} valueSize: {-1 if value is None else len(value)}"
+            )
+            prefix = " "
+            if crc is None:
+                line += (
+                    f" sequence: {sequence_of(offset, header)} headerKeys: [{_header_keys(headers) if headers else ''}]"
+                )
+            else:
+                line += f" isValid: {_BOOLEAN[bool(is_valid)]} crc: {crc}}}"
+            if is_control:
+                line += _control(key, value)
+        if self._data and not is_control:
+            if key is not None:
+                line += f"{prefix}key: {java_text(key)}"
+            if value is not None:
+                line += f" payload: {java_text(value)}"
+        self._write(line + "\n")
+
+    def _record_07(self, event: Record07Found) -> None:
+        message, is_valid = event
+        line = ""
+        if self._metadata:
+            line = (
+                f"| offset: {message.position} isvalid: {_BOOLEAN[is_valid]} payloadsize: {len(message.value)}"
+                f" crc: {message.crc}"
+            )
+        if self._data:
+            line += f" payload: {java_text(message.value)}"
+        self._write(line + "\n")
+
+    def _problem(self, event: Problem) -> None:
+        where = "" if event.position is None else f"byte {event.position}: "
+        self._complain(f"{event.file.path}: {where}{event.message}\n")
+
+    def _unknown(self, event: UnknownFile) -> None:
+        self._complain(f"Ignoring unknown file {event.file.path}\n")
+
+    def _complain(self, line: str) -> None:
+        self._out.flush()  # so that on a terminal it stands behind what came before it
+        self._errors.write(line)
+
+
+class _Findings:
+    """Pairs of numbers by file, remembered until the end."""
+
+    def __init__(self, heading: str, line: str, *, newest_first: bool) -> None:
+        self._heading = heading
+        self._line = line
+        self._newest_first = newest_first
+        self._pairs: dict[str, deque[tuple[int, int]]] = {}
+        self._dropped: dict[str, int] = {}
+
+    def add(self, event: OffsetMismatch | TimestampMismatch | TimestampOutOfOrder | IndexedOffsetNotFound) -> None:
+        file, first, second = event
+        pairs = self._pairs.setdefault(os.path.abspath(file.path), deque(maxlen=KEPT))
+        if len(pairs) == KEPT:
+            path = os.path.abspath(file.path)
+            self._dropped[path] = self._dropped.get(path, 0) + 1
+        pairs.append((first, second))
+
+    def write(self, errors: TextIO) -> None:
+        for path, pairs in self._pairs.items():
+            dropped = self._dropped.get(path)
+            more = f"  and {dropped} before these\n" if dropped else ""
+            errors.write(self._heading.format(path) + "\n")
+            if not self._newest_first:
+                errors.write(more)
+            ordered = reversed(pairs) if self._newest_first else pairs
+            errors.writelines(self._line.format(*pair) + "\n" for pair in ordered)
+            if self._newest_first:
+                errors.write(more)
+
+
+def java_text(data: bytes) -> str:
+    """`data` as Java's `new String(data, UTF_8)` decodes it: every malformed piece is a replacement character."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        # Java takes an encoded surrogate for one malformed piece, Python for three.
+        return _SURROGATE.sub(_REPLACEMENT, data).decode(errors="replace")
+
+
+def _header_keys(headers: Headers) -> str:
+    return ",".join(name if name.isascii() else java_text(name.encode(errors="surrogateescape")) for name, _ in headers)
+
+
+def _control(key: bytes | None, value: bytes | None) -> str:
+    name, type_id = control_type(key)
+    epoch = coordinator_epoch(value)
+    if name in MARKERS and epoch is not None:
+        return f" endTxnMarker: {name} coordinatorEpoch: {epoch}"
+    return f" controlType: {name}({type_id})"
+
+
+def _optional(value: int | None) -> str:
+    """A number that may be missing, as Java prints an `OptionalLong`."""
+    return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
+
+
+def _message_07(event: Message07Found) -> str:
+    message, position, size, is_valid = event
+    return (
+        f"offset: {message.position} position: {position} isvalid: {_BOOLEAN[is_valid]}"
+        f" payloadsize: {len(message.value)} size: {size} magic: {message.magic}"
+        f" compresscodec: {message.codec.name.lower()} crc: {message.crc}\n"
+    )
+
+
+def _producer(event: ProducerFound) -> str:
+    producer_id, entry = event
+    first_offset = entry.current_txn_first_offset
+    line = (
+        f"producerId: {producer_id} producerEpoch: {entry.producer_epoch} coordinatorEpoch: {entry.coordinator_epoch}"
+        f" currentTxnFirstOffset: {_optional(None if first_offset == NO_OFFSET else first_offset)}"
+        f" lastTimestamp: {entry.last_timestamp} "
+    )
+    for batch in entry.batches[:1]:
+        line += (
+            f"firstSequence: {batch.first_sequence} lastSequence: {batch.last_sequence} lastOffset: {batch.last_offset}"
+            f" offsetDelta: {batch.offset_delta} timestamp: {batch.timestamp}"
+        )
+    return line + "\n"
+
+
+def _aborted_txn(event: AbortedTxnFound) -> str:
+    producer_id, first_offset, last_offset, last_stable_offset = event.transaction
+    return (
+        f"version: 0 producerId: {producer_id} firstOffset: {first_offset}"
+        f" lastOffset: {last_offset} lastStableOffset: {last_stable_offset}\n"
+    )
+
+
+_LINES: Final[dict[type, Callable[[Any], str]]] = {
+    FileBegins: lambda event: f"Dumping {event.file.path}\n",
+    LogBegins: lambda event: f"Log starting offset: {event.base_offset}\n",
+    Message07Found: _message_07,
+    TrailingBytes: lambda event: (
+        f"Found {event.size} invalid bytes at the end of {os.path.basename(event.file.path)}\n"
+    ),
+    IndexEmpty: lambda event: f"{event.file.path} is empty.\n",
+    IndexSane: lambda event: f"{event.file.path} passed sanity check.\n",
+    OffsetEntryFound: lambda event: f"offset: {event.offset} position: {event.position}\n",
+    TimeEntryFound: lambda event: f"timestamp: {event.timestamp} offset: {event.offset}\n",
+    AbortedTxnFound: _aborted_txn,
+    ProducerFound: _producer,
+    EpochFound: lambda event: f"epoch: {event.epoch} startOffset: {event.start_offset}\n",
+    CheckpointFound: lambda event: f"topic: {event.topic} partition: {event.partition} offset: {event.offset}\n",
+    MetadataFound: lambda event: f"version: {event.version} topicId: {event.topic_id}\n",
+}

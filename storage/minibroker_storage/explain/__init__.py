@@ -1,0 +1,61 @@
+"""The files of a log explained to those who learn the formats: each field's position, bytes, name, value and meaning.
+
+It reads positions, which the readers of batches do not keep; what a batch decompresses to, and whether its checksum is
+right, comes from them. Nothing is checked between files: that is what a dump without an explanation does.
+"""
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Final, TextIO
+
+from minibroker_protocol.errors import DecodeError
+from minibroker_storage.dump.files import DumpFile, FileKind, expand
+from minibroker_storage.dump.options import DumpOptions
+from minibroker_storage.explain.logs import explain_log
+from minibroker_storage.explain.page import Page
+from minibroker_storage.explain.small_files import (
+    explain_leader_epochs,
+    explain_metadata,
+    explain_offset_checkpoint,
+    explain_offset_index,
+    explain_snapshot,
+    explain_time_index,
+    explain_txn_index,
+)
+
+_EXPLAINERS: Final[dict[FileKind, tuple[str, Callable[[Page, DumpFile], None]]]] = {
+    FileKind.OFFSET_INDEX: ("offset index: where in the log an offset is", explain_offset_index),
+    FileKind.TIME_INDEX: ("time index: up to which offset a timestamp is", explain_time_index),
+    FileKind.TXN_INDEX: ("transaction index: the aborted transactions", explain_txn_index),
+    FileKind.SNAPSHOT: ("producer snapshot: what the log knew of its producers here", explain_snapshot),
+    FileKind.LEADER_EPOCHS: ("leader epochs: which leader began at which offset", explain_leader_epochs),
+    FileKind.OFFSET_CHECKPOINT: ("offsets of a data directory's partitions", explain_offset_checkpoint),
+    FileKind.PARTITION_METADATA: ("which topic this partition belongs to", explain_metadata),
+}
+
+
+def explain(paths: Iterable[str], options: DumpOptions, out: TextIO) -> bool:
+    """Explain the files that `paths` stand for, on `out`; says whether all of it is sound."""
+    page = Page(out)
+    for file in expand(paths):
+        try:
+            _explain_file(page, file, options)
+        except OSError as error:
+            if not file.listed or os.path.exists(file.path):
+                page.fault(f"{file.path}: {error.strerror or error}")
+        except DecodeError as error:
+            page.fault(str(error))
+        page.gap()
+    return page.sound
+
+
+def _explain_file(page: Page, file: DumpFile, options: DumpOptions) -> None:
+    if file.kind in {FileKind.LOG, FileKind.LOG_07}:
+        explain_log(page, file, options)
+    elif file.kind in _EXPLAINERS:
+        what, explainer = _EXPLAINERS[file.kind]
+        page.heading(f"{file.path}: {what}")
+        explainer(page, file)
+    else:
+        os.stat(file.path)
+        page.heading(f"{file.path}: its name tells nothing")

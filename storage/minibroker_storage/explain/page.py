@@ -1,0 +1,171 @@
+"""The page that explanations are written on, a line for each field, and a cursor that reads and writes fields."""
+
+import textwrap
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from struct import Struct
+from typing import Final, TextIO
+
+from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.records.varint import decode_varint, decode_varlong
+
+WIDTH: Final = 100
+_SHOWN_BYTES: Final = 8
+_HEX_WIDTH: Final = 3 * _SHOWN_BYTES - 1
+_POSITION_WIDTH: Final = 10
+_NAME_WIDTH: Final = 22
+_LEFT: Final = _POSITION_WIDTH + 2 + _HEX_WIDTH + 2 + _NAME_WIDTH + 2
+_PREVIEW: Final = 60
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+INT8: Final = Struct(">b")
+INT16: Final = Struct(">h")
+INT32: Final = Struct(">i")
+UINT32: Final = Struct(">I")
+INT64: Final = Struct(">q")
+
+Meaning = str | Callable[[int], str]
+"""What a number means: the same for all of its values, or a function of the value."""
+
+
+class Page:
+    """Lines of at most 100 columns: byte, bytes in hexadecimal, name, value and meaning."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._write = out.write
+        #: Whether all that was explained is as it should be.
+        self.sound = True
+
+    def heading(self, text: str, *, level: int = 0) -> None:
+        """A line above what follows; the higher the level, the further to the right."""
+        self._lines(text, "  " * level)
+
+    def gap(self) -> None:
+        """An empty line."""
+        self._write("\n")
+
+    def table_head(self) -> None:
+        """The names of the columns."""
+        self._write(f"{'byte':>{_POSITION_WIDTH}}  {'bytes':{_HEX_WIDTH}}  {'field':{_NAME_WIDTH}}  value (meaning)\n")
+
+    def fault(self, text: str) -> None:
+        """A line that says what is wrong."""
+        self.sound = False
+        self._lines(f"!! {text}", "")
+
+    def row(self, position: str, raw: bytes, name: str, value: str, meaning: str = "") -> None:
+        """One field."""
+        shown = raw.hex(" ") if len(raw) <= _SHOWN_BYTES else raw[: _SHOWN_BYTES - 1].hex(" ") + " .."
+        text = f"{value} ({meaning})" if meaning else value
+        first, *more = [text] if len(text) <= WIDTH - _LEFT else textwrap.wrap(text, WIDTH - _LEFT)
+        line = f"{position:>{_POSITION_WIDTH}}  {shown:{_HEX_WIDTH}}  {name:{_NAME_WIDTH}}  {first}"
+        self._write(line.rstrip() + "\n")
+        for rest in more:
+            self._write(f"{'':{_LEFT}}{rest}\n")
+
+    def _lines(self, text: str, indent: str) -> None:
+        if len(indent + text) <= WIDTH:
+            self._write(f"{indent}{text}\n")
+            return
+        for line in textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent + "  "):
+            self._write(line + "\n")
+
+
+class Fields:
+    """A cursor over bytes that writes a row for each field that it reads.
+
+    `origin` is the position of the first byte. Within decompressed bytes, which have no position in the file, `mark`
+    is a plus sign. Reading raises `DecodeError` when too few bytes are left.
+    """
+
+    def __init__(self, page: Page, data: bytes | memoryview, origin: int, mark: str = "") -> None:
+        self.page = page
+        self.at = 0
+        self._data = data
+        self._origin = origin
+        self._mark = mark
+
+    @property
+    def left(self) -> int:
+        """Bytes that are not read yet."""
+        return len(self._data) - self.at
+
+    @property
+    def where(self) -> str:
+        """The position of the next field, as its row will show it."""
+        return f"{self._mark}{self._origin + self.at}"
+
+    def number(self, name: str, layout: Struct, meaning: Meaning = "") -> int:
+        """An integer of fixed size."""
+        raw = self._take(name, layout.size)
+        (value,) = layout.unpack(raw)
+        self._row(raw, name, str(value), meaning if isinstance(meaning, str) else meaning(value))
+        return int(value)
+
+    def varint(self, name: str, meaning: Meaning = "") -> int:
+        """An int32 of variable size."""
+        return self._variable(name, decode_varint, meaning)
+
+    def varlong(self, name: str, meaning: Meaning = "") -> int:
+        """An int64 of variable size."""
+        return self._variable(name, decode_varlong, meaning)
+
+    def blob(self, name: str, size: int, meaning: str = "") -> bytes:
+        """Bytes that are text, or nobody knows what. No row for none."""
+        raw = self._take(name, size)
+        if size:
+            self._row(raw, name, preview(raw), meaning)
+        return raw
+
+    def part(self, name: str, size: int) -> "Fields":
+        """A cursor over the next `size` bytes, to be explained field by field."""
+        begin = self.at
+        return Fields(self.page, self._take(name, size), self._origin + begin, self._mark)
+
+    def _variable(
+        self, name: str, decode: Callable[[bytes | memoryview, int], tuple[int, int]], meaning: Meaning
+    ) -> int:
+        try:
+            value, end = decode(self._data, self.at)
+        except DecodeError:
+            raise DecodeError(f"{name}: the bytes at {self.where} are no varint") from None
+        raw = self._take(name, end - self.at)
+        zig_zag = f"zig-zag {2 * value if value >= 0 else -2 * value - 1}"
+        text = meaning if isinstance(meaning, str) else meaning(value)
+        self._row(raw, name, str(value), f"{zig_zag}; {text}" if text else zig_zag)
+        return value
+
+    def _take(self, name: str, size: int) -> bytes:
+        if size < 0 or size > self.left:
+            raise DecodeError(f"{name}: {size} bytes at {self.where}, where {self.left} are left")
+        raw = bytes(self._data[self.at : self.at + size])
+        self.at += size
+        return raw
+
+    def _row(self, raw: bytes, name: str, value: str, meaning: str) -> None:
+        self.page.row(f"{self._mark}{self._origin + self.at - len(raw)}", raw, name, value, meaning)
+
+
+def preview(data: bytes) -> str:
+    """The size of `data`, and its beginning if it is text."""
+    count = f"{len(data)} byte" + ("" if len(data) == 1 else "s")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return f"{count}, not text"
+    return f"{count}, {text!r}" if len(text) <= _PREVIEW else f"{count}, {text[:_PREVIEW]!r}..."
+
+
+def moment(timestamp: int) -> str:
+    """A timestamp in ms as a date and time in UTC."""
+    if timestamp == -1:
+        return "no time"
+    try:
+        return (_EPOCH + timedelta(milliseconds=timestamp)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except OverflowError:
+        return "no time of our era"
+
+
+def length_meaning(what: str) -> Meaning:
+    """What the length of something means that may be null."""
+    return lambda length: f"bytes of the {what}" if length >= 0 else f"no {what}: null"

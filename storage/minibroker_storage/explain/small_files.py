@@ -1,0 +1,144 @@
+"""Explaining indexes, producer snapshots and checkpoints."""
+
+import os
+from collections.abc import Iterator
+from struct import Struct
+from typing import Final
+
+from minibroker_protocol.records.checksum import crc32c
+from minibroker_storage.checkpoints import read_file
+from minibroker_storage.dump.files import DumpFile
+from minibroker_storage.explain.page import INT16, INT32, INT64, UINT32, Fields, Meaning, Page, moment
+
+_Row = tuple[str, Struct, Meaning]
+
+_PRODUCER: Final[tuple[_Row, ...]] = (
+    ("producer id", INT64, ""),
+    ("producer epoch", INT16, "its epoch"),
+    ("last sequence", INT32, "-1: none"),
+    ("last offset", INT64, "-1: none"),
+    ("offset delta", INT32, "from its last batch's first"),
+    ("timestamp", INT64, moment),
+    ("coordinator epoch", INT32, "of its last marker; -1: none"),
+    ("current txn first", INT64, "of its open transaction; -1: none"),
+)
+_SNAPSHOT_CRC_FROM: Final = INT16.size + UINT32.size
+
+
+def explain_offset_index(page: Page, file: DumpFile) -> None:
+    """Two rows for each entry. `OSError`."""
+    base = file.base_offset or 0
+    _explain_entries(
+        page,
+        file,
+        (
+            ("relative offset", INT32, lambda value: f"offset {base + value}, the last one of a batch"),
+            ("position", INT32, "of that batch in the log"),
+        ),
+    )
+
+
+def explain_time_index(page: Page, file: DumpFile) -> None:
+    """Two rows for each entry. `OSError`."""
+    base = file.base_offset or 0
+    _explain_entries(
+        page,
+        file,
+        (
+            ("timestamp", INT64, moment),
+            ("relative offset", INT32, lambda value: f"offset {base + value}: later ones lie behind"),
+        ),
+    )
+
+
+def explain_txn_index(page: Page, file: DumpFile) -> None:
+    """Five rows for each entry. `OSError`."""
+    _explain_entries(
+        page,
+        file,
+        (
+            ("version", INT16, "of this entry"),
+            ("producer id", INT64, "whose transaction was aborted"),
+            ("first offset", INT64, "of the transaction"),
+            ("last offset", INT64, "of the transaction: its abort marker's"),
+            ("last stable offset", INT64, "below it, when the marker came, all was decided"),
+        ),
+    )
+
+
+def _explain_entries(page: Page, file: DumpFile, rows: tuple[_Row, ...]) -> None:
+    page.table_head()
+    size_of_one = sum(layout.size for _, layout, _ in rows)
+    with open(file.path, "rb") as index:
+        size = os.fstat(index.fileno()).st_size
+        position = 0
+        while len(data := index.read(size_of_one)) == size_of_one:
+            if not any(data) and (position or size > size_of_one):
+                free = (size - position) // size_of_one
+                page.heading(f"from byte {position}: zeros, room for {free} entries more")
+                return
+            _explain_rows(Fields(page, data, position), rows)
+            position += len(data)
+    if data:
+        page.fault(f"{len(data)} bytes at byte {position}, of an entry's {size_of_one}")
+
+
+def _explain_rows(fields: Fields, rows: tuple[_Row, ...]) -> None:
+    for name, layout, meaning in rows:
+        fields.number(name, layout, meaning)
+
+
+def explain_snapshot(page: Page, file: DumpFile) -> None:
+    """A row for each field. `OSError`, `DecodeError` where it is cut short."""
+    data = read_file(file.path)
+    fields = Fields(page, data, 0)
+    page.table_head()
+    fields.number("version", INT16, "of this format")
+    crc = fields.number("crc", UINT32, "CRC-32C of what follows")
+    computed = crc32c(memoryview(data)[_SNAPSHOT_CRC_FROM:])
+    if computed != crc:
+        page.fault(f"crc: stored {crc}, but the bytes have {computed}")
+    for index in range(fields.number("count", INT32, "producers that follow")):
+        page.heading(f"producer {index} at {fields.where}", level=1)
+        _explain_rows(fields, _PRODUCER)
+    if fields.left:
+        page.fault(f"{fields.left} bytes are left at byte {fields.where}")
+
+
+def explain_leader_epochs(page: Page, file: DumpFile) -> None:
+    """A row for each line. `OSError`."""
+    _explain_lines(page, file, "epoch and start offset", "the leader's epoch, and the offset of its first record")
+
+
+def explain_offset_checkpoint(page: Page, file: DumpFile) -> None:
+    """A row for each line. `OSError`."""
+    _explain_lines(page, file, "partition and offset", "topic, partition, offset")
+
+
+def _explain_lines(page: Page, file: DumpFile, name: str, meaning: str) -> None:
+    page.table_head()
+    heads = [("version", "of this format"), ("count", "lines that follow")]
+    for number, (position, line) in enumerate(_lines(file)):
+        field, says = heads[number] if number < len(heads) else (name, meaning)
+        page.row(str(position), line, field, _text(line), says)
+
+
+def explain_metadata(page: Page, file: DumpFile) -> None:
+    """A row for each line. `OSError`."""
+    meanings = {"version": "of this format", "topic_id": "the topic's uuid in URL-safe base 64"}
+    page.table_head()
+    for position, line in _lines(file):
+        name = _text(line).partition(":")[0]
+        page.row(str(position), line, name, _text(line), meanings.get(name, ""))
+
+
+def _lines(file: DumpFile) -> Iterator[tuple[int, bytes]]:
+    """Each line of a text file, and where it starts."""
+    position = 0
+    for line in read_file(file.path).splitlines(keepends=True):
+        yield position, line
+        position += len(line)
+
+
+def _text(line: bytes) -> str:
+    return line.decode(errors="backslashreplace").strip()

@@ -1,0 +1,118 @@
+"""The half of a log that readers need."""
+
+from minibroker_storage.checkpoints import LeaderEpochCheckpoint
+from minibroker_storage.errors import OffsetOutOfRangeError
+from minibroker_storage.lookup import TimestampOffset, find_by_timestamp, find_max_timestamp
+from minibroker_storage.producer_state import ProducerStateManager
+from minibroker_storage.recovery import LoadedLog
+from minibroker_storage.segment import LogSegment, LogSlice
+from minibroker_storage.segments import LogSegments
+from minibroker_storage.transaction_index import AbortedTxn
+
+
+class ReadableLog:
+    """What lies between the offsets of a log, and where. It changes nothing; `Log`, which writes, moves the offsets."""
+
+    __slots__ = (
+        "_active",
+        "_empty",
+        "_segments",
+        "epochs",
+        "high_watermark",
+        "log_end_offset",
+        "log_start_offset",
+        "producers",
+        "segments",
+    )
+
+    def __init__(self, directory: str, loaded: LoadedLog) -> None:
+        self._segments = LogSegments(directory, loaded.segments)
+        self._active = self._segments.active
+        self._empty = LogSlice(self._active.log, 0, 0)
+        #: Segments, ascending; the last one takes the appends.
+        self.segments: list[LogSegment] = self._segments.all
+        self.producers: ProducerStateManager = loaded.producers
+        self.epochs: LeaderEpochCheckpoint = loaded.epochs
+        #: The first offset that clients may read.
+        self.log_start_offset: int = loaded.log_start_offset
+        #: The offset that the next committed record gets.
+        self.log_end_offset: int = loaded.log_end_offset
+        #: Readers see what lies below.
+        self.high_watermark: int = loaded.log_end_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The offset below which every transaction is decided: what read_committed consumers see."""
+        unstable = self.producers.first_unstable_offset
+        if unstable is None or unstable >= self.high_watermark:
+            return self.high_watermark
+        return max(unstable, self.log_start_offset)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all log files."""
+        return sum(segment.size for segment in self.segments)
+
+    def read(
+        self, offset: int, max_bytes: int, *, min_one_batch: bool = True, end_offset: int | None = None
+    ) -> LogSlice:
+        """Where the bytes from `offset` on are: the start of the batch that holds it, and how many bytes to take.
+
+        At most `max_bytes`, ending with a whole batch where the index knows one (Kafka cuts it), but with
+        `min_one_batch` at least the first one whole; never past the high watermark or the batch of `end_offset`; from
+        one segment only. A gap is skipped. The bytes are not touched. At the end the slice is empty.
+        `OffsetOutOfRangeError` below the log start or above the log end offset. `OSError`.
+        """
+        limit = self.high_watermark
+        if end_offset is not None and end_offset < limit:
+            limit = end_offset
+        if offset < self.log_start_offset or offset > self.log_end_offset:
+            raise OffsetOutOfRangeError(offset, self.log_start_offset, self.log_end_offset)
+        if offset >= limit:
+            return self._empty
+        segment = self._active
+        position = segment.recent_position(offset)
+        first_size = 0
+        if position is None:
+            number = self._segments.number_of(offset)
+            segment = self.segments[number]
+            found = segment.translate(offset)
+            while found is None:
+                number += 1
+                if number == len(self.segments):
+                    return self._empty
+                segment = self.segments[number]
+                found = segment.translate(offset)
+            _, position, first_size = found
+        size = (segment.size if limit == self.log_end_offset else segment.position_of(limit)) - position
+        if size > max_bytes:
+            if min_one_batch:
+                first_size = first_size or segment.header_at(position).size_in_bytes
+                size = min(size, max(max_bytes, first_size))
+            else:
+                size = max_bytes
+            if size > first_size:
+                # What is cut off here would be sent twice: readers drop a batch that is not whole and ask for it again.
+                whole = segment.offset_index.position_at_or_below(position + size) - position
+                size = whole if whole > 0 else size
+        return LogSlice(segment.log, position, size) if size > 0 else self._empty
+
+    def find_by_timestamp(self, timestamp: int) -> TimestampOffset | None:
+        """The first record with a timestamp (ms) >= `timestamp`; see `lookup.find_by_timestamp`."""
+        return find_by_timestamp(self.segments, timestamp, self.log_start_offset)
+
+    def find_max_timestamp(self) -> TimestampOffset | None:
+        """The first record that has the largest timestamp; see `lookup.find_max_timestamp`."""
+        return find_max_timestamp(self.segments)
+
+    def aborted_transactions(self, fetch_offset: int, upper_offset: int) -> list[AbortedTxn]:
+        """The aborted transactions of which a reader may meet records in `fetch_offset`..`upper_offset` - 1.
+
+        Kafka's `collectAbortedTransactions`; see `upper_bound_of` for the second. `OSError`, `CorruptIndexError`.
+        """
+        return self._segments.aborted_transactions(fetch_offset, upper_offset)
+
+    def upper_bound_of(self, data: LogSlice) -> int:
+        """An offset behind all records in what `read` gave: the next one that an index knows. `OSError`."""
+        offset = self._segments.upper_bound_of(data)
+        return self.log_end_offset if offset is None else offset

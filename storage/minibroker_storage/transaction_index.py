@@ -1,0 +1,157 @@
+"""The aborted transactions of a segment, for consumers that read committed records only (KIP-98)."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from struct import Struct
+from typing import Final, NamedTuple
+
+from minibroker_storage.errors import CorruptIndexError, LogClosedError
+from minibroker_storage.files import FileHandle, pwrite_all
+
+_VERSION: Final = 0
+_ENTRY: Final = Struct(">hqqqq")
+_WINDOW_ENTRIES: Final = 240
+"""About 8 KB: most indexes are read at once."""
+
+
+class AbortedTxn(NamedTuple):
+    """A transaction that ended with an abort marker (Kafka's `AbortedTxn`).
+
+    `first_offset` is that of its first record, `last_offset` that of its marker. `last_stable_offset` is the log's as
+    of that marker: transactions that begin before it all have their entries here or earlier.
+    """
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+def encode_aborted_txn(transaction: AbortedTxn) -> bytes:
+    """An entry of the index: 34 bytes."""
+    return _ENTRY.pack(_VERSION, *transaction)
+
+
+def decode_all(data: bytes) -> list[AbortedTxn]:
+    """All entries of an index file. `CorruptIndexError` for another version or length."""
+    if len(data) % _ENTRY.size:
+        raise CorruptIndexError(f"transaction index: {len(data)} bytes are no multiple of {_ENTRY.size}")
+    entries: list[AbortedTxn] = []
+    for version, *fields in _ENTRY.iter_unpack(data):
+        if version != _VERSION:
+            raise CorruptIndexError(f"transaction index: an entry of version {version}")
+        entries.append(AbortedTxn(*fields))
+    return entries
+
+
+class TransactionIndex:
+    """The aborted transactions whose markers are in one segment (Kafka's `TransactionIndex`).
+
+    Bytes: 34 per entry, big-endian: version int16 (0), producer id, first offset, last offset, last stable offset,
+    each int64. Last offsets ascend. The file comes into being with its first entry; most segments have none.
+
+    Crash rule: an entry is written behind its marker's batch and before the segment's index entries. After the death
+    of the process only the last entry can be torn or missing, after that of the machine any that was not flushed:
+    what is missing behind the point to which an index is trusted is found again by replaying the log's markers.
+    """
+
+    __slots__ = ("_staged", "base_offset", "entries", "file", "last_offset")
+
+    def __init__(self, file: FileHandle, base_offset: int) -> None:
+        self.file = file
+        self.base_offset = base_offset
+        #: Written entries.
+        self.entries = 0
+        #: Last offset of the newest entry, staged ones included; -1 when there is none.
+        self.last_offset = -1
+        self._staged = bytearray()
+
+    def load(self, next_base_offset: int | None) -> None:
+        """Take over a file that exists. Reads all of it, as Kafka does.
+
+        A torn last entry counts for nothing and is overwritten by the next one. `CorruptIndexError` for entries that
+        cannot belong to the segment; `next_base_offset` is that of the segment that follows.
+        """
+        size = os.fstat(self.file.fd()).st_size
+        self.entries, self.last_offset = 0, -1
+        last = self.base_offset - 1
+        data = os.pread(self.file.fd(), size - size % _ENTRY.size, 0)
+        for transaction in decode_all(data):
+            _, first_offset, last_offset, _ = transaction
+            if last_offset <= last or first_offset > last_offset:
+                raise CorruptIndexError(f"{self.file.path}: {transaction} behind offset {last}")
+            last = last_offset
+        if next_base_offset is not None and last >= next_base_offset:
+            raise CorruptIndexError(f"{self.file.path}: last offset {last} is outside the segment")
+        self.entries = len(data) // _ENTRY.size
+        self.last_offset = last if self.entries else -1
+
+    def stage(self, transaction: AbortedTxn) -> None:
+        """Remember an entry for `commit()`."""
+        self._staged += encode_aborted_txn(transaction)
+        self.last_offset = transaction.last_offset
+
+    def commit(self) -> None:
+        """Write the staged entries. `OSError` leaves them staged, for `rollback()`."""
+        staged = self._staged
+        if staged:
+            pwrite_all(self.file.fd(), staged, self.entries * _ENTRY.size)
+            self.entries += len(staged) // _ENTRY.size
+            self._staged = bytearray()
+
+    @property
+    def state(self) -> tuple[int, int]:
+        """The number of written entries and the last offset, for `rollback`. Taken while nothing is staged."""
+        return self.entries, self.last_offset
+
+    def rollback(self, state: tuple[int, int]) -> None:
+        """Go back to an earlier `state`, and cut the file to it if that goes. Never raises."""
+        if not self._staged and state == self.state:
+            return
+        self._staged = bytearray()
+        self.entries, self.last_offset = state
+        with contextlib.suppress(OSError, LogClosedError):
+            os.ftruncate(self.file.fd(), self.entries * _ENTRY.size)
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop all entries whose marker is at `offset` or behind it. `OSError`."""
+        if not self.entries:
+            return
+        self.entries = self._first_reaching(offset)
+        os.ftruncate(self.file.fd(), self.entries * _ENTRY.size)
+        self.last_offset = self._read(self.entries - 1, 1)[0].last_offset if self.entries else -1
+
+    def clear(self) -> None:
+        """Drop all entries. A file that is missing stays so. `OSError`."""
+        self._staged = bytearray()
+        self.entries, self.last_offset = 0, -1
+        with contextlib.suppress(FileNotFoundError):
+            os.truncate(self.file.path, 0)
+
+    def since(self, offset: int) -> Iterator[AbortedTxn]:
+        """The written entries whose marker is at `offset` or behind it, ascending. `OSError`, `CorruptIndexError`."""
+        slot = self._first_reaching(offset) if self.entries else 0
+        while slot < self.entries:
+            found = self._read(slot, min(_WINDOW_ENTRIES, self.entries - slot))
+            yield from found
+            slot += len(found)
+
+    def _first_reaching(self, offset: int) -> int:
+        """The first slot whose last offset is at `offset` or behind it."""
+        if offset <= self.base_offset:
+            return 0
+        low, high = 0, self.entries
+        while low < high:
+            middle = (low + high) // 2
+            if self._read(middle, 1)[0].last_offset < offset:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _read(self, slot: int, count: int) -> list[AbortedTxn]:
+        found = decode_all(os.pread(self.file.fd(), count * _ENTRY.size, slot * _ENTRY.size))
+        if not found:
+            raise CorruptIndexError(f"{self.file.path}: no entry {slot}")
+        return found

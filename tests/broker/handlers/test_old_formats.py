@@ -1,0 +1,284 @@
+"""Produce and Fetch for clients of message formats v0 and v1, and topics that keep those formats."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.fetch import PartitionData
+from minibroker_protocol.records import (
+    CompressionCodec,
+    NewRecord,
+    Record,
+    TimestampType,
+    build_batch,
+    build_message_set,
+    iter_batches,
+)
+from tests.broker.harness import Harness, batch, bytes_in, values_in
+
+OLD_CODECS = [CompressionCodec.NONE, CompressionCodec.GZIP, CompressionCodec.SNAPPY, CompressionCodec.LZ4]
+NOW = 1_700_000_000_000
+SAMPLE = [
+    NewRecord(b"k1", b"v1", NOW + 1),
+    NewRecord(None, b"v2", NOW + 3),
+    NewRecord(b"k3", None, NOW + 2),
+]
+PLAIN = [(record.key, record.value) for record in SAMPLE]
+
+
+@pytest.fixture
+def harness(tmp_path: Path) -> Iterator[Harness]:
+    """A broker without sockets and without topics."""
+    made = Harness(str(tmp_path / "data"))
+    yield made
+    made.state.close()
+
+
+def records_in(data: PartitionData) -> list[Record]:
+    found: list[Record] = []
+    for each in iter_batches(bytes_in(data)):
+        each.check_crc()
+        found += each
+    return found
+
+
+def magics_in(data: PartitionData) -> set[int]:
+    return {each.header.magic for each in iter_batches(bytes_in(data))}
+
+
+def log_file(harness: Harness, topic: str = "t") -> bytes:
+    with open(os.path.join(harness.data_dir, f"{topic}-0", "00000000000000000000.log"), "rb") as file:
+        return file.read()
+
+
+@pytest.mark.parametrize("codec", OLD_CODECS)
+@pytest.mark.parametrize("magic", [0, 1])
+def test_old_producers_are_stored_as_v2_and_read_by_clients_of_every_age(
+    harness: Harness, magic: int, codec: CompressionCodec
+) -> None:
+    harness.create()
+    sent = build_message_set(SAMPLE, magic=magic, codec=codec)
+    for first in (0, 3):
+        assert harness.produce(bytes(sent), version=2 if magic else 1).base_offset == first
+    times = [record.timestamp if magic else -1 for record in SAMPLE] * 2
+    for version, expected_magic in ((0, 0), (1, 0), (2, 1), (3, 1), (4, 2), (12, 2)):
+        data = harness.fetch_one(version=version)
+        assert data.error_code == 0
+        assert magics_in(data) == {expected_magic}
+        found = records_in(data)
+        assert [record.offset for record in found] == list(range(6))
+        assert [(record.key, record.value) for record in found] == PLAIN * 2
+        if expected_magic:
+            assert [record.timestamp for record in found] == times
+    assert {each.header.codec for each in iter_batches(log_file(harness))} == {codec}
+    assert {each.header.magic for each in iter_batches(log_file(harness))} == {2}
+
+
+@pytest.mark.parametrize("codec", [*OLD_CODECS])
+def test_records_of_modern_producers_lose_headers_and_keep_offsets_for_old_consumers(
+    harness: Harness, codec: CompressionCodec
+) -> None:
+    harness.create()
+    modern = [NewRecord(b"k", b"v%d" % number, NOW + number, (("h", b"x"),)) for number in range(5)]
+    harness.produce(build_batch(modern, codec=codec))
+    for version in (1, 3):
+        found = records_in(harness.fetch_one(version=version))
+        assert [(record.offset, record.key, record.value) for record in found] == [
+            (number, b"k", b"v%d" % number) for number in range(5)
+        ]
+    # From the middle: an uncompressed set begins with the asked record, a wrapper is sent whole, as by Kafka.
+    offsets = [record.offset for record in records_in(harness.fetch_one(3, version=2))]
+    assert offsets == ([3, 4] if codec is CompressionCodec.NONE else [0, 1, 2, 3, 4])
+
+
+def test_zstd_is_withheld_from_old_consumers(harness: Harness) -> None:
+    harness.create()
+    harness.produce(batch(b"a", codec=CompressionCodec.ZSTD))
+    for version in (0, 3):
+        data = harness.fetch_one(version=version)
+        assert data.error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        assert bytes_in(data) == b""
+
+
+def test_conversion_can_be_forbidden(harness: Harness) -> None:
+    harness.create("t", 1, message_downconversion_enable="false")
+    harness.produce(batch(b"a"))
+    assert harness.fetch_one(version=3).error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert values_in(bytes_in(harness.fetch_one(version=4))) == [(0, b"a")]
+
+
+def test_hard_limits_of_old_fetches_are_answered_with_a_message_that_is_not_whole(harness: Harness) -> None:
+    harness.create()
+    harness.produce(batch(b"x" * 5_000))
+    for version in (0, 2):
+        data = harness.fetch_one(version=version, partition_max_bytes=200)
+        assert data.error_code == 0
+        records = bytes_in(data)
+        assert 12 <= len(records) <= 201
+        assert int.from_bytes(records[8:12], "big") > len(records) - 12
+        assert not records_in(data)
+    assert values_in(bytes_in(harness.fetch_one(version=3, partition_max_bytes=200))) == [(0, b"x" * 5_000)]
+
+
+def test_a_converted_answer_keeps_to_its_limit(harness: Harness) -> None:
+    harness.create()
+    for _ in range(50):
+        harness.produce(batch(*[b""] * 100))  # as v1 each record takes four times the room
+    size = len(bytes_in(harness.fetch_one(version=3, partition_max_bytes=2_000)))
+    assert 0 < size <= 2_000 + 100 * 34
+
+
+@pytest.mark.parametrize(
+    ("version", "key", "size"),
+    [
+        ("0.9.0", b"key", 34),
+        ("0.10.2", b"key", 42),
+        ("2.0", b"key", 76),
+        ("0.9.0", None, 31),
+        ("0.10.2", None, 39),
+        ("2.0", None, 73),
+    ],
+)
+def test_the_golden_sizes_stand_on_disk_for_producers_of_every_age(
+    tmp_path: Path, version: str, key: bytes | None, size: int
+) -> None:
+    for produced_magic in (0, 1, 2):
+        harness = Harness(str(tmp_path / str(produced_magic)))
+        harness.create("t", 1, message_format_version=version)
+        record = [NewRecord(key, b"value", NOW)]
+        sent = build_batch(record) if produced_magic == 2 else build_message_set(record, magic=produced_magic)
+        assert harness.produce(bytes(sent), version=9 if produced_magic == 2 else 2).error_code == 0
+        harness.close()
+        assert len(log_file(harness)) == size
+
+
+@pytest.mark.parametrize(("version", "size"), [("0.9.0", 320), ("0.10.2", 400), ("2.0", 191)])
+def test_ten_records_take_their_golden_room(harness: Harness, version: str, size: int) -> None:
+    harness.create("t", 1, message_format_version=version)
+    harness.produce(build_batch([NewRecord(None, b"value%d" % number, NOW) for number in range(10)]))
+    assert len(log_file(harness)) == size
+
+
+@pytest.mark.parametrize("codec", OLD_CODECS)
+@pytest.mark.parametrize(("version", "magic"), [("0.9.0", 0), ("0.10.2", 1)])
+def test_topics_of_old_formats_survive_restarts_and_serve_everyone(
+    harness: Harness, version: str, magic: int, codec: CompressionCodec
+) -> None:
+    harness.create("t", 1, message_format_version=version, segment_bytes="300")
+    for number in range(8):
+        record = [NewRecord(b"k", b"%d" % number * 40, NOW + number), NewRecord(None, b"second", NOW + number)]
+        sent = build_batch(record, codec=codec) if number % 2 else build_message_set(record, magic=1, codec=codec)
+        assert harness.produce(bytes(sent), version=9 if number % 2 else 2).base_offset == 2 * number
+    for _ in range(2):
+        for asked in (0, 2, 12):
+            offset, found = 0, []
+            while data := bytes_in(harness.fetch_one(offset, version=asked)):
+                each = [record for one in iter_batches(data) for record in one]
+                found += [record for record in each if record.offset >= offset]
+                offset = each[-1].offset + 1
+            assert [record.offset for record in found] == list(range(16))
+            assert [record.value for record in found[::2]] == [b"%d" % number * 40 for number in range(8)]
+        assert magics_in(harness.fetch_one(12, version=12)) == {magic}
+        assert harness.fetch_one(12, version=12).high_watermark == 16
+        harness.crash()
+        harness.restart()
+
+
+def test_idempotent_batches_cannot_be_kept_in_old_formats(harness: Harness) -> None:
+    harness.create("t", 1, message_format_version="0.10.2")
+    outcome = harness.produce(batch(b"a", producer_id=7, producer_epoch=0, base_sequence=0))
+    assert outcome.error_code == ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+
+
+def test_old_message_sets_need_an_old_produce_request(harness: Harness) -> None:
+    harness.create()
+    outcome = harness.produce(bytes(build_message_set(SAMPLE, magic=1)), version=3)
+    assert outcome.error_code == ErrorCode.INVALID_RECORD
+    assert harness.fetch_one().high_watermark == 0
+
+
+@pytest.mark.parametrize("mangle", ["crc", "cut", "short"])
+def test_broken_message_sets_are_refused(harness: Harness, mangle: str) -> None:
+    harness.create()
+    sent = build_message_set(SAMPLE, magic=1)
+    if mangle == "crc":
+        sent[-1] ^= 1
+    elif mangle == "cut":
+        del sent[-30:]
+    else:
+        sent[8:12] = (5).to_bytes(4, "big")
+    outcome = harness.produce(bytes(sent), version=2)
+    if mangle == "cut":  # Kafka appends the whole messages in front of it
+        assert outcome.error_code == 0
+    else:
+        assert outcome.error_code == ErrorCode.CORRUPT_MESSAGE
+        assert harness.fetch_one().high_watermark == 0
+
+
+@pytest.mark.parametrize("version", [2, 9])
+def test_the_broker_can_stamp_the_time_of_the_append(harness: Harness, version: int) -> None:
+    harness.create("t", 1, message_timestamp_type="LogAppendTime")
+    sent: Any = build_batch(SAMPLE) if version == 9 else bytes(build_message_set(SAMPLE, magic=1))
+    outcome = harness.produce(sent, version=version)
+    assert outcome.log_append_time_ms == harness.clock.now_ms()
+    for asked in (2, 12):
+        found = records_in(harness.fetch_one(version=asked))
+        assert {record.timestamp for record in found} == {harness.clock.now_ms()}
+        assert {record.timestamp_type for record in found} == {TimestampType.LOG_APPEND_TIME}
+    assert harness.produce(batch(b"x"), topic="t").log_append_time_ms == harness.clock.now_ms()
+
+
+def test_timestamps_out_of_bounds_are_refused_with_the_record_at_fault(harness: Harness) -> None:
+    harness.create("t", 1, message_timestamp_difference_max_ms="1000")
+    now = harness.clock.now_ms()
+    records = [
+        NewRecord(None, b"right", now),
+        NewRecord(None, b"late", now - 1_001),
+        NewRecord(None, b"y", now + 1_001),
+    ]
+    outcome = harness.produce(build_batch(records))
+    assert outcome.error_code == ErrorCode.INVALID_TIMESTAMP
+    assert [error.batch_index for error in outcome.record_errors] == [1, 2]
+    assert harness.produce(build_batch(records[:1])).error_code == 0
+
+
+def test_compacted_topics_require_keys(harness: Harness) -> None:
+    harness.create("t", 1, cleanup_policy="compact")
+    outcome = harness.produce(build_batch([NewRecord(b"k", b"v", NOW), NewRecord(None, b"v", NOW)]))
+    assert outcome.error_code == ErrorCode.INVALID_RECORD
+    assert [error.batch_index for error in outcome.record_errors] == [1]
+    assert harness.produce(build_batch([NewRecord(b"k", b"v", NOW)])).error_code == 0
+
+
+@pytest.mark.parametrize("wanted", ["gzip", "snappy", "lz4", "zstd", "uncompressed"])
+@pytest.mark.parametrize("codec", list(CompressionCodec))
+def test_the_broker_can_choose_the_codec(harness: Harness, wanted: str, codec: CompressionCodec) -> None:
+    harness.create("t", 1, compression_type=wanted)
+    assert harness.produce(build_batch(SAMPLE, codec=codec)).error_code == 0
+    (stored,) = iter_batches(log_file(harness))
+    assert stored.header.codec == (CompressionCodec[wanted.upper()] if wanted != "uncompressed" else 0)
+    assert [(record.key, record.value) for record in records_in(harness.fetch_one())] == PLAIN
+
+
+def test_idempotent_producers_are_recognised_behind_the_validator(harness: Harness) -> None:
+    harness.create("t", 1, compression_type="gzip", message_timestamp_type="LogAppendTime")
+    sent = batch(b"a", b"b", producer_id=7, producer_epoch=0, base_sequence=0)
+    first = harness.produce(bytes(sent))
+    again = harness.produce(bytes(sent))
+    assert (first.error_code, again.error_code) == (0, 0)
+    assert (first.base_offset, again.base_offset) == (0, 0)
+    assert harness.fetch_one().high_watermark == 2
+    late = harness.produce(bytes(batch(b"c", producer_id=7, producer_epoch=0, base_sequence=5)))
+    assert late.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_the_size_limit_counts_as_it_came_and_as_it_is_kept(harness: Harness) -> None:
+    harness.create("t", 1, compression_type="uncompressed", max_message_bytes="1000")
+    packed = build_batch([NewRecord(None, b"x" * 5_000, NOW)], codec=CompressionCodec.GZIP)
+    assert len(packed) < 1_000
+    assert harness.produce(packed).error_code == ErrorCode.MESSAGE_TOO_LARGE
+    assert harness.produce(build_batch([NewRecord(None, b"x" * 900, NOW)])).error_code == 0

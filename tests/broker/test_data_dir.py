@@ -1,0 +1,230 @@
+"""The data directory as a whole: the lock, whose it is, and how the last run ended."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from minibroker import data_dir as module
+from minibroker.data_dir import (
+    CLEAN_SHUTDOWN,
+    LOCK_FILE,
+    META_PROPERTIES,
+    DataDir,
+    DataDirInUseError,
+    MetaPropertiesError,
+)
+from minibroker.properties import parse_properties
+from minibroker_storage.checkpoints import parse_uuid
+from minibroker_storage.recovery import LastStop
+
+
+@pytest.fixture(autouse=True)
+def boot(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
+    """The machine's present run; a test may begin another one."""
+    present: list[str | None] = ["first-boot"]
+    monkeypatch.setattr(module, "_boot_id", lambda: present[-1])
+    return present
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A data directory with a log in it."""
+    (tmp_path / "t-0").mkdir()
+    return tmp_path
+
+
+def ended(path: Path, *, clean: bool = False, recovered: bool = False) -> LastStop:
+    """A run that begins, perhaps opens every log, and ends; returns how it found the directory."""
+    held = DataDir(str(path))
+    found = held.last_stop
+    held.take_over()
+    if recovered:
+        held.note_recovered()
+    if clean:
+        held.mark_clean()
+    held.release()
+    return found
+
+
+def how_it_was_left(path: Path) -> LastStop:
+    held = DataDir(str(path))
+    held.release()
+    return held.last_stop
+
+
+def meta(path: Path) -> dict[str, str]:
+    return parse_properties((path / META_PROPERTIES).read_text())
+
+
+# The lock.
+
+
+def test_a_directory_is_made_and_held_by_one_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b"
+    held = DataDir(str(path))
+    with pytest.raises(DataDirInUseError, match=r"b is in use by another broker \(.*/b/\.lock is locked\)"):
+        DataDir(str(path))
+    held.release()
+    held.release()
+    DataDir(str(path)).release()
+
+
+def test_a_refused_start_leaves_everything_as_it_was(tmp_path: Path) -> None:
+    ended(tmp_path, clean=True)
+    before = {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)}
+    with pytest.raises(MetaPropertiesError):
+        DataDir(str(tmp_path), node_id=99)
+    held = DataDir(str(tmp_path))
+    with pytest.raises(DataDirInUseError):
+        DataDir(str(tmp_path))
+    held.release()
+    assert {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)} == before
+
+
+# How the last run ended.
+
+
+def test_where_there_is_no_log_nothing_can_be_wrong(tmp_path: Path) -> None:
+    assert how_it_was_left(tmp_path) is LastStop.CLEAN
+    ended(tmp_path)
+    assert ended(tmp_path, clean=True) is LastStop.CLEAN
+    assert how_it_was_left(tmp_path) is LastStop.CLEAN
+
+
+def test_the_clean_shutdown_file_is_kafkas_and_there_between_two_runs_only(path: Path) -> None:
+    ended(path, clean=True, recovered=True)
+    assert (path / CLEAN_SHUTDOWN).read_bytes() == b'{"version":0,"brokerEpoch":-1}'
+    held = DataDir(str(path))
+    assert held.last_stop is LastStop.CLEAN
+    held.take_over()
+    assert not (path / CLEAN_SHUTDOWN).exists()
+    held.mark_clean()
+    assert (path / CLEAN_SHUTDOWN).exists()
+    held.release()
+
+
+def test_a_process_that_was_killed_is_told_from_a_machine_that_crashed(path: Path, boot: list[str | None]) -> None:
+    ended(path, clean=True, recovered=True)
+    assert ended(path) is LastStop.CLEAN
+    assert how_it_was_left(path) is LastStop.KILLED
+    boot.append("second-boot")
+    assert how_it_was_left(path) is LastStop.CRASHED
+
+
+def test_where_nothing_names_the_machines_run_a_crash_is_assumed(path: Path, boot: list[str | None]) -> None:
+    boot.append(None)
+    ended(path)
+    assert how_it_was_left(path) is LastStop.CRASHED
+
+
+@pytest.mark.parametrize("text", [b"", b"\xff\x00", b"first-boot\nsomething else", b"x" * 5000])
+def test_a_lock_file_of_somebody_else_says_nothing(path: Path, text: bytes) -> None:
+    (path / LOCK_FILE).write_bytes(text)
+    assert how_it_was_left(path) is LastStop.CRASHED
+
+
+def test_a_crash_counts_until_every_log_was_opened(path: Path, boot: list[str | None]) -> None:
+    ended(path)
+    boot.append("second-boot")
+    assert ended(path) is LastStop.CRASHED
+    assert ended(path, clean=True) is LastStop.CRASHED  # killed before it had opened all, on the same machine
+    assert not (path / CLEAN_SHUTDOWN).exists()
+    assert ended(path, recovered=True) is LastStop.CRASHED
+    assert how_it_was_left(path) is LastStop.KILLED  # it was killed as well, but after it had opened all
+    assert ended(path, recovered=True, clean=True) is LastStop.KILLED
+    assert how_it_was_left(path) is LastStop.CLEAN
+
+
+def test_a_stop_is_not_clean_while_a_log_is_as_a_killed_process_left_it(path: Path) -> None:
+    ended(path)
+    assert ended(path, clean=True) is LastStop.CRASHED
+    ended(path, recovered=True)
+    assert ended(path, clean=True) is LastStop.KILLED
+    assert how_it_was_left(path) is LastStop.KILLED
+
+
+def test_the_machines_run_has_a_name_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    name = module._boot_id()
+    assert name
+    assert name == module._boot_id()
+
+
+# Whose it is.
+
+
+def test_a_new_directory_is_described_as_kafka_does(tmp_path: Path) -> None:
+    held = DataDir(str(tmp_path), node_id=7)
+    held.release()
+    assert list(meta(tmp_path)) == ["version", "cluster.id", "node.id", "directory.id"]
+    assert meta(tmp_path)["version"] == "1"
+    assert (held.node_id, meta(tmp_path)["node.id"]) == (7, "7")
+    assert (held.cluster_id, len(parse_uuid(held.cluster_id))) == (meta(tmp_path)["cluster.id"], 16)
+    assert parse_uuid(meta(tmp_path)["directory.id"]) != parse_uuid(held.cluster_id)
+
+
+def test_without_a_node_id_it_is_node_1(tmp_path: Path) -> None:
+    held = DataDir(str(tmp_path))
+    held.release()
+    assert held.node_id == 1
+
+
+def test_what_the_directory_says_counts(tmp_path: Path) -> None:
+    text = "#\n#Thu Nov 21 10:00:00 UTC 2024\nnode.id=3\ndirectory.id=a\nversion=1\ncluster.id=any text\n"
+    (tmp_path / META_PROPERTIES).write_text(text)
+    for configured in (-1, 3):
+        held = DataDir(str(tmp_path), configured)
+        held.release()
+        assert (held.cluster_id, held.node_id) == ("any text", 3)
+    assert (tmp_path / META_PROPERTIES).read_text() == text
+
+
+def test_a_directory_of_an_old_broker_gets_what_it_lacks(tmp_path: Path) -> None:
+    (tmp_path / META_PROPERTIES).write_text("version=0\nbroker.id=5\n")
+    held = DataDir(str(tmp_path))
+    held.release()
+    assert held.node_id == 5
+    assert meta(tmp_path) | {"directory.id": ""} == {
+        "version": "1",
+        "cluster.id": held.cluster_id,
+        "node.id": "5",
+        "directory.id": "",
+    }
+    again = DataDir(str(tmp_path))
+    again.release()
+    assert again.cluster_id == held.cluster_id
+
+
+def test_a_complete_old_description_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / META_PROPERTIES).write_text("broker.id=5\ncluster.id=c\n")
+    held = DataDir(str(tmp_path))
+    held.release()
+    assert (held.cluster_id, held.node_id) == ("c", 5)
+    assert (tmp_path / META_PROPERTIES).read_text() == "broker.id=5\ncluster.id=c\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "because"),
+    [
+        ("version=1\ncluster.id=c\n", "node.id is missing"),
+        ("version=1\nnode.id=1\n", "cluster.id is missing"),
+        ("version=1\nnode.id=one\ncluster.id=c\n", "node.id is no number: 'one'"),
+        ("version=1\nnode.id=-1\ncluster.id=c\n", "node.id is no number: '-1'"),
+        ("version=2\nnode.id=1\ncluster.id=c\n", "unknown version '2'"),
+        ("version=\\u12", "four hexadecimal digits"),
+    ],
+)
+def test_a_damaged_description_is_named(tmp_path: Path, text: str, because: str) -> None:
+    (tmp_path / META_PROPERTIES).write_text(text)
+    with pytest.raises(MetaPropertiesError, match=because) as caught:
+        DataDir(str(tmp_path))
+    assert str(tmp_path / META_PROPERTIES) in str(caught.value)
+    (tmp_path / META_PROPERTIES).unlink()
+    DataDir(str(tmp_path)).release()  # the refused start has let go of it
+
+
+def test_another_nodes_directory_is_refused(tmp_path: Path) -> None:
+    DataDir(str(tmp_path), node_id=1).release()
+    with pytest.raises(MetaPropertiesError, match=r"belongs to node 1, but node\.id is configured as 2"):
+        DataDir(str(tmp_path), node_id=2)

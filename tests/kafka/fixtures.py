@@ -1,0 +1,52 @@
+"""Apache Kafka for every room of the tests: its jars, its classes, and a broker.
+
+Where Kafka cannot run, the tests that ask for it are skipped and say why; under CI that is a failure.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from tests.kafka import jars
+from tests.kafka.oracle import Oracle
+from tests.kafka.real_kafka import RealKafka
+
+T = TypeVar("T")
+
+
+def or_skip(make: Callable[[], T]) -> T:
+    """What `make` returns; the test is skipped, or failed under CI, when Kafka cannot run here."""
+    try:
+        return make()
+    except jars.NoJarsError as reason:
+        if os.environ.get("CI"):
+            pytest.fail(f"CI is set, so Kafka has to run: {reason}")
+        pytest.skip(f"no Apache Kafka: {reason}")
+
+
+@pytest.fixture(scope="session")
+def kafka_libs() -> Path:
+    """The folder of Kafka's jars."""
+    return or_skip(jars.find)
+
+
+@pytest.fixture(scope="session")
+def oracle(kafka_libs: Path) -> Iterator[Oracle]:
+    """Kafka's record classes and tools."""
+    with or_skip(lambda: Oracle(kafka_libs)) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def real_kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealKafka]:
+    """A running Kafka, shared by all tests: each uses topics of its own and leaves the broker running."""
+    or_skip(jars.java)
+    kafka = RealKafka(tmp_path_factory.mktemp("kafka"), kafka_libs)
+    try:
+        kafka.start()
+        yield kafka
+    finally:
+        kafka.close()

@@ -1,0 +1,128 @@
+"""Apache Kafka's jars: where they are, or how they are brought once into the user's cache folder.
+
+The folder that KAFKA_LIBS names wins (the `libs` of a Kafka distribution). Without it the jars are resolved with what
+is at hand: Maven, or the Ivy that an installed PySpark carries. `make clean` leaves the cache alone; XDG_CACHE_HOME
+moves it.
+"""
+
+import fcntl
+import functools
+import glob
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+VERSION = "3.9.1"
+"""The last minor version of Kafka that writes and converts every message format."""
+
+_POM = Path(__file__).with_name("pom.xml")
+_MAVEN_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+_IVY_MODULES = (("org.apache.kafka", "kafka_2.13", VERSION), ("org.slf4j", "slf4j-reload4j", "1.7.36"))
+_TIMEOUT = 600
+
+
+class NoJarsError(Exception):
+    """Apache Kafka cannot run here; the message says what is missing."""
+
+
+@functools.cache
+def java() -> str:
+    """A java that works. NoJarsError when there is none."""
+    home = os.environ.get("JAVA_HOME")
+    found = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    try:
+        # The java of a macOS without any is a program that says so and fails.
+        if found and not subprocess.run([found, "-version"], capture_output=True, timeout=60, check=False).returncode:
+            return found
+    except OSError:
+        pass
+    raise NoJarsError("there is no java that works, neither in JAVA_HOME nor on the PATH")
+
+
+@functools.cache
+def java_modules() -> str:
+    """The list of modules of that java."""
+    return subprocess.run([java(), "--list-modules"], capture_output=True, text=True, timeout=60, check=False).stdout
+
+
+def cache_dir() -> Path:
+    """Where the jars are kept."""
+    if "XDG_CACHE_HOME" in os.environ:
+        base = Path(os.environ["XDG_CACHE_HOME"])
+    else:
+        base = Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache")
+    return base / "minibroker" / f"kafka-{VERSION}"
+
+
+@functools.cache
+def find(given: str | None = None) -> Path:
+    """The folder of Kafka's jars: as given, else KAFKA_LIBS, else the cache, which is filled first. NoJarsError."""
+    if named := given or os.environ.get("KAFKA_LIBS"):
+        if not _holds_kafka(Path(named)):
+            raise NoJarsError(f"{named} holds no kafka_2.13 jar")
+        return Path(named)
+    cached = cache_dir()
+    if _holds_kafka(cached):
+        return cached
+    java()
+    with _locked(cached):
+        if not _holds_kafka(cached):
+            _fill(cached)
+    return cached
+
+
+def _holds_kafka(folder: Path) -> bool:
+    return any(folder.glob("kafka_2.1*.jar"))
+
+
+@contextmanager
+def _locked(cached: Path) -> Iterator[None]:
+    """One process at a time: tests may run in several."""
+    cached.parent.mkdir(parents=True, exist_ok=True)
+    with (cached.parent / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _fill(cached: Path) -> None:
+    # Into a neighbour first: a run that is interrupted here must not leave half a cache behind.
+    with tempfile.TemporaryDirectory(dir=cached.parent) as scratch:
+        libs = Path(scratch) / "libs"
+        if maven := shutil.which("mvn"):
+            goal = [_MAVEN_GOAL, "-DincludeScope=runtime", f"-DoutputDirectory={libs}"]
+            _run([maven, "-q", "-B", "-f", str(_POM), *goal])
+        elif ivy := _ivy_of_pyspark():
+            # A home of its own: Ivy also looks into Maven's local repository, where a pom may lack its jar.
+            command = [java(), f"-Duser.home={scratch}", "-jar", ivy, "-cache", f"{scratch}/ivy", "-confs", "default"]
+            for module in _IVY_MODULES:
+                _run([*command, "-dependency", *module, "-retrieve", f"{libs}/[artifact]-[revision].[ext]"])
+        else:
+            raise NoJarsError("no KAFKA_LIBS, no mvn on the PATH and no PySpark: nothing brings Kafka's jars")
+        if not _holds_kafka(libs):
+            raise NoJarsError("Kafka's jars were resolved, but kafka_2.13 is not among them")
+        libs.rename(cached)
+
+
+def _ivy_of_pyspark() -> str | None:
+    spec = importlib.util.find_spec("pyspark")
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    if home := os.environ.get("SPARK_HOME"):
+        folders.append(home)
+    return next((jar for folder in folders for jar in glob.glob(os.path.join(folder, "jars", "ivy-*.jar"))), None)
+
+
+def _run(command: list[str]) -> None:
+    try:
+        subprocess.run(command, check=True, timeout=_TIMEOUT, capture_output=True, text=True)
+    except subprocess.TimeoutExpired:
+        raise NoJarsError(f"{command[0]} did not resolve Kafka's jars within {_TIMEOUT} s") from None
+    except subprocess.CalledProcessError as failure:
+        output = (failure.stdout or failure.stderr).strip()
+        reason = output.splitlines()[0] if output else "no output"
+        raise NoJarsError(f"{command[0]} could not resolve Kafka's jars: {reason}") from failure

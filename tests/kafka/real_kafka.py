@@ -1,0 +1,159 @@
+"""Apache Kafka itself: one node in KRaft mode, in a process and a directory of its own."""
+
+import contextlib
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.kafka import jars
+
+_JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
+_TIMEOUT = 120.0
+_ATTEMPTS = 3
+_STARTED = "Kafka Server started"
+_CLUSTER_ID = "bWluaWJyb2tlci10ZXN0cw"
+
+_PROPERTIES = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "auto.create.topics.enable": "true",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "num.network.threads": "1",
+    "num.io.threads": "2",
+    "log.cleaner.dedupe.buffer.size": "4194304",
+    "log.initial.task.delay.ms": "500",
+    "log.retention.check.interval.ms": "500",
+    "log.cleaner.backoff.ms": "200",
+    "log.segment.delete.delay.ms": "1000",
+    "log.retention.ms": "-1",  # tests write timestamps of long ago
+    "broker.heartbeat.interval.ms": "250",
+    "broker.session.timeout.ms": "3000",  # after a kill the controller waits that long for the broker that was
+}
+"""What makes it small and quick; times of background work are short, so that a test sees it happen."""
+
+_LOGGING = """\
+log4j.rootLogger=WARN, out
+log4j.logger.kafka.server.KafkaRaftServer=INFO
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=%d %p %m (%c)%n
+"""
+
+
+class RealKafka:
+    """A Kafka on one data directory, however often it is started; the port is a new one at each start."""
+
+    def __init__(self, directory: Path, libs: Path, properties: Mapping[str, str] | None = None) -> None:
+        self.directory = directory
+        self.data_dir = directory / "data"
+        self.bootstrap = ""
+        self._java = [
+            jars.java(),
+            f"-Dlog4j.configuration=file:{directory}/log4j.properties",
+            *_JVM,
+            "-cp",
+            f"{libs}/*",
+        ]
+        self._properties = {**_PROPERTIES, "log.dirs": str(self.data_dir), **(properties or {})}
+        self._child: subprocess.Popen[str] | None = None
+        self._output: list[str] = []
+        self._ready = False
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "log4j.properties").write_text(_LOGGING)
+
+    def start(self) -> None:
+        """Start it and wait until it is ready. AssertionError if it does not get so far."""
+        if not self.data_dir.exists():
+            self._format()
+        for _ in range(_ATTEMPTS):  # another process may take a port between the kernel's choice and Kafka's bind
+            if self._start():
+                return
+        raise AssertionError(f"Kafka did not start:\n{self.output()}")
+
+    def stop(self) -> None:
+        """Stop it with SIGTERM: it flushes its logs and marks the directory as clean."""
+        self._end(signal.SIGTERM)
+        assert (self.data_dir / ".kafka_cleanshutdown").exists(), self.output()
+
+    def kill(self) -> None:
+        """End it with SIGKILL."""
+        self._end(signal.SIGKILL)
+
+    def close(self) -> None:
+        """End it if it still runs."""
+        if self._child is not None:
+            self._end(signal.SIGKILL)
+
+    def output(self) -> str:
+        """Its warnings and errors so far."""
+        return "".join(self._output)
+
+    def _start(self) -> bool:
+        port, controller = _free_ports()
+        self.bootstrap = f"127.0.0.1:{port}"
+        self._write_properties(port, controller)
+        command = [*self._java, "kafka.Kafka", str(self.directory / "server.properties")]
+        self._child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self._ready = False
+        started = threading.Event()
+        threading.Thread(target=self._drain, args=(self._child, started), daemon=True).start()
+        assert started.wait(_TIMEOUT), f"Kafka did not start in time:\n{self.output()}"
+        if not self._ready:
+            self.close()
+        return self._ready
+
+    def _drain(self, child: "subprocess.Popen[str]", started: threading.Event) -> None:
+        """Take its output as long as there is some; its end also ends the waiting for the start."""
+        assert child.stdout is not None
+        with child.stdout as lines:
+            for line in lines:
+                self._output.append(line)
+                if _STARTED in line:
+                    self._ready = True
+                    started.set()
+        started.set()
+
+    def _end(self, number: signal.Signals) -> None:
+        assert self._child is not None
+        child, self._child = self._child, None
+        child.send_signal(number)
+        try:
+            child.wait(_TIMEOUT)
+        finally:
+            child.kill()
+            child.wait()
+
+    def _format(self) -> None:
+        self._write_properties(*_free_ports())
+        command = [*self._java, "kafka.tools.StorageTool", "format", "--cluster-id", _CLUSTER_ID]
+        command += ["--config", str(self.directory / "server.properties")]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def _write_properties(self, port: int, controller: int) -> None:
+        own = {
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        }
+        text = "".join(f"{name}={value}\n" for name, value in {**self._properties, **own}.items())
+        (self.directory / "server.properties").write_text(text)
+
+
+def _free_ports() -> tuple[int, int]:
+    with contextlib.ExitStack() as ends:
+        sockets = [ends.enter_context(socket.socket()) for _ in range(2)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        first, second = (each.getsockname()[1] for each in sockets)
+        return first, second

@@ -1,0 +1,184 @@
+"""Older formats for older consumers, and batches written anew. Compared with Kafka 3.9.1; see the golden ones too."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minibroker_protocol.errors import InvalidRecordError, UnsupportedCodecError
+from minibroker_protocol.records import (
+    CompressionCodec,
+    NewRecord,
+    Record,
+    TimestampType,
+    build_batch,
+    build_message_set,
+    iter_batches,
+    read_header,
+)
+from minibroker_protocol.records.conversion import down_convert, overflow_message, pack_batch, up_convert
+
+NONE, GZIP, SNAPPY, LZ4, ZSTD = CompressionCodec
+PLENTY = 10**9
+RECORDS = [NewRecord(b"k", b"v", 10, (("h", b"x"),)), NewRecord(None, b"w", 30), NewRecord(b"q", None, 20)]
+
+
+def read(message_set: bytes | bytearray) -> list[Record]:
+    batches = list(iter_batches(message_set))
+    assert sum(len(batch.buffer) for batch in batches) == len(message_set)
+    for batch in batches:
+        batch.check_crc()
+    return [record for batch in batches for record in batch]
+
+
+def compacted(codec: CompressionCodec) -> bytearray:
+    """Offsets 100, 103 and 107, as the log cleaner leaves them."""
+    return build_message_set(
+        [record._replace(headers=()) for record in RECORDS],
+        magic=1,
+        base_offset=100,
+        offsets=[100, 103, 107],
+        codec=codec,
+    )
+
+
+@pytest.mark.parametrize("codec", [NONE, GZIP, SNAPPY, LZ4])
+def test_v1_keeps_all_but_headers(codec: CompressionCodec) -> None:
+    converted = down_convert(build_batch(RECORDS, base_offset=2**40, codec=codec), 1, 0, max_bytes=PLENTY)
+    create_time = TimestampType.CREATE_TIME
+    assert read(converted) == [
+        Record(2**40, 10, create_time, b"k", b"v"),
+        Record(2**40 + 1, 30, create_time, None, b"w"),
+        Record(2**40 + 2, 20, create_time, b"q", None),
+    ]
+    headers = [batch.header for batch in iter_batches(converted)]
+    assert {(header.magic, header.codec) for header in headers} == {(1, codec)}
+    assert len(headers) == (3 if codec is NONE else 1)
+
+
+@pytest.mark.parametrize("codec", [NONE, GZIP, SNAPPY, LZ4])
+@pytest.mark.parametrize("source", [1, 2])
+def test_v0_has_no_timestamps_either(source: int, codec: CompressionCodec) -> None:
+    plain = [record._replace(headers=()) for record in RECORDS]
+    data = (
+        build_batch(plain, base_offset=5, codec=codec)
+        if source == 2
+        else build_message_set(plain, magic=1, base_offset=5, codec=codec)
+    )
+    converted = down_convert(data, 0, 0, max_bytes=PLENTY)
+    assert {(batch.header.magic, batch.header.codec) for batch in iter_batches(converted)} == {(0, codec)}
+    no_timestamp = TimestampType.NO_TIMESTAMP_TYPE
+    assert read(converted) == [
+        Record(5, -1, no_timestamp, b"k", b"v"),
+        Record(6, -1, no_timestamp, None, b"w"),
+        Record(7, -1, no_timestamp, b"q", None),
+    ]
+
+
+@pytest.mark.parametrize("codec", [NONE, LZ4])
+def test_the_brokers_time_stays_the_brokers_time(codec: CompressionCodec) -> None:
+    batch = build_batch(RECORDS, codec=codec, timestamp_type=TimestampType.LOG_APPEND_TIME)
+    stored = read(down_convert(batch, 1, 0, max_bytes=PLENTY))
+    assert {(record.timestamp, record.timestamp_type) for record in stored} == {(30, TimestampType.LOG_APPEND_TIME)}
+
+
+@pytest.mark.parametrize("codec", [NONE, LZ4])
+def test_gaps_between_offsets_stay(codec: CompressionCodec) -> None:
+    assert [record.offset for record in read(down_convert(compacted(codec), 0, 0, max_bytes=PLENTY))] == [100, 103, 107]
+
+
+def test_plain_records_begin_at_the_offset_asked_for() -> None:
+    batch = build_batch(RECORDS, base_offset=50)
+    for first, offsets in ((0, [50, 51, 52]), (51, [51, 52]), (52, [52]), (53, [])):
+        converted = down_convert(batch, 1, first, max_bytes=PLENTY)
+        assert [record.offset for record in read(converted)] == offsets
+
+
+def test_wrappers_come_whole() -> None:
+    batch = build_batch(RECORDS, base_offset=50, codec=GZIP)
+    assert [record.offset for record in read(down_convert(batch, 1, 52, max_bytes=PLENTY))] == [50, 51, 52]
+
+
+def test_what_the_reader_understands_passes_as_it_is() -> None:
+    v1, v0 = compacted(GZIP), build_message_set(RECORDS[1:], magic=0, codec=LZ4)
+    assert down_convert(v0 + v1, 1, 105, max_bytes=PLENTY) == v0 + v1
+    assert down_convert(v0, 0, 105, max_bytes=PLENTY) == v0
+
+
+def test_transaction_markers_are_left_out() -> None:
+    data = build_batch(RECORDS[:1])
+    marker = build_batch(
+        [NewRecord(b"\x00\x00\x00\x01", bytes(6), 5)],
+        base_offset=1,
+        producer_id=1,
+        producer_epoch=0,
+        is_transactional=True,
+        is_control=True,
+    )
+    last = build_batch(RECORDS[1:2], base_offset=2)
+    for magic in (0, 1):
+        converted = down_convert(data + marker + last, magic, 0, max_bytes=PLENTY)
+        assert [record.offset for record in read(converted)] == [0, 2]
+        assert down_convert(marker, magic, 0, max_bytes=PLENTY) == b""
+
+
+def test_zstd_cannot_be_converted_but_what_stands_before_it_can() -> None:
+    before, zstd = build_batch(RECORDS), build_batch(RECORDS, base_offset=3, codec=ZSTD)
+    with pytest.raises(UnsupportedCodecError, match="zstandard"):
+        down_convert(zstd + before, 1, 0, max_bytes=PLENTY)
+    assert [record.offset for record in read(down_convert(before + zstd, 1, 0, max_bytes=PLENTY))] == [0, 1, 2]
+
+
+def test_max_bytes_holds_for_all_but_the_first_batch() -> None:
+    batches = [build_batch(RECORDS[:1], base_offset=offset) for offset in range(4)]
+    data = b"".join(batches)
+    one = len(down_convert(batches[0], 1, 0, max_bytes=0))
+    assert one == 12 + 22 + 2
+    for max_bytes, count in ((0, 1), (one, 1), (2 * one - 1, 1), (2 * one, 2), (3 * one + 5, 3), (PLENTY, 4)):
+        converted = down_convert(data, 1, 0, max_bytes=max_bytes)
+        assert [record.offset for record in read(converted)] == list(range(count))
+
+
+def test_a_batch_that_is_cut_short_ends_the_set() -> None:
+    first, second = build_batch(RECORDS), build_batch(RECORDS, base_offset=3)
+    assert len(read(down_convert((first + second)[:-1], 1, 0, max_bytes=PLENTY))) == 3
+    assert down_convert(first[:-1], 1, 0, max_bytes=PLENTY) == b""
+    assert down_convert(b"", 1, 0, max_bytes=PLENTY) == b""
+
+
+def test_broken_records_are_not_passed_on() -> None:
+    batch = build_batch(RECORDS)
+    batch[61] += 2
+    with pytest.raises(InvalidRecordError):
+        down_convert(batch, 1, 0, max_bytes=PLENTY)
+
+
+def test_a_timestamp_before_the_epoch_becomes_none_at_all() -> None:
+    converted = down_convert(build_batch([NewRecord(b"k", b"v", -77)]), 1, 0, max_bytes=PLENTY)
+    assert [record.timestamp for record in read(converted)] == [-1]
+
+
+def test_an_overflow_message_is_the_head_of_one_that_is_too_large() -> None:
+    for max_bytes, length in ((0, 61), (60, 61), (1000, 1001), (2**31 - 1, 2**31 - 1)):
+        head = overflow_message(max_bytes)
+        assert head == b"\xff" * 8 + length.to_bytes(4, "big")
+        assert list(iter_batches(head)) == []
+
+
+NULLABLE_BYTES = st.none() | st.binary(max_size=40)
+
+
+@given(
+    records=st.lists(
+        st.builds(NewRecord, NULLABLE_BYTES, NULLABLE_BYTES, st.integers(-1, 2**62), st.just(())),
+        min_size=1,
+        max_size=30,
+    ),
+    codec=st.sampled_from(CompressionCodec),
+)
+@settings(deadline=None, max_examples=50)
+def test_up_conversion_changes_no_record(records: list[NewRecord], codec: CompressionCodec) -> None:
+    source = read(build_message_set(records, magic=1))
+    batch, header = pack_batch(*up_convert(source), codec)
+    assert header == read_header(batch)
+    assert header.codec is codec
+    assert read(batch) == source

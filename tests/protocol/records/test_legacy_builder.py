@@ -1,0 +1,117 @@
+"""F1 to F3 and F7: writing message sets of formats v0 and v1, to the byte, and what cannot be written."""
+
+import struct
+from binascii import crc32
+
+import pytest
+
+from minibroker_protocol.errors import EncodeError
+from minibroker_protocol.records import (
+    CompressionCodec,
+    NewRecord,
+    TimestampType,
+    build_batch,
+    build_message_set,
+    encode_message,
+    iter_batches,
+)
+
+CODECS = [CompressionCodec.NONE, CompressionCodec.GZIP, CompressionCodec.SNAPPY, CompressionCodec.LZ4]
+COMPRESSING = CODECS[1:]
+THREE = [NewRecord(b"a", b"1", 5), NewRecord(None, b"22", 9), NewRecord(b"c", None, 7)]
+
+
+def with_crc(entry: bytes) -> bytes:
+    """The entry with its CRC put right."""
+    return entry[:12] + struct.pack(">I", crc32(entry[16:])) + entry[16:]
+
+
+@pytest.mark.parametrize(
+    ("records", "v0", "v1", "v2"),
+    [
+        ([NewRecord(b"key", b"value", 5)], 34, 42, 76),
+        ([NewRecord(None, b"value", 5)], 31, 39, 73),
+        ([NewRecord(None, b"value1", 5)] * 10, 320, 400, 191),
+        ([NewRecord(None, bytes(16384), 5)], 16410, 16418, 16456),
+    ],
+)
+def test_sizes_on_disk(records: list[NewRecord], v0: int, v1: int, v2: int) -> None:
+    sizes = (
+        len(build_message_set(records, magic=0)),
+        len(build_message_set(records, magic=1)),
+        len(build_batch(records)),
+    )
+    assert sizes == (v0, v1, v2)
+
+
+def test_each_field_of_a_v0_message_stands_where_the_format_says() -> None:
+    expected = (
+        b"\x00\x00\x00\x00\x00\x00\x00\x29"  # offset
+        b"\x00\x00\x00\x16"  # message size
+        b"\x00\x00\x00\x00"  # CRC-32 of the rest, put right below
+        b"\x00"  # magic
+        b"\x00"  # attributes
+        b"\x00\x00\x00\x03key"
+        b"\x00\x00\x00\x05value"
+    )
+    assert encode_message(41, b"key", b"value", magic=0, timestamp=99) == with_crc(expected)
+    assert encode_message(41, None, None, magic=0)[18:] == b"\xff" * 8
+
+
+def test_each_field_of_a_v1_message_stands_where_the_format_says() -> None:
+    expected = (
+        b"\x00\x00\x00\x00\x00\x00\x00\x29"  # offset
+        b"\x00\x00\x00\x1e"  # message size
+        b"\x00\x00\x00\x00"  # CRC-32 of the rest, put right below
+        b"\x01"  # magic
+        b"\x08"  # attributes
+        b"\x00\x00\x00\x00\x00\x00\x00\x63"  # timestamp
+        b"\x00\x00\x00\x03key"
+        b"\x00\x00\x00\x05value"
+    )
+    assert encode_message(41, b"key", b"value", magic=1, timestamp=99, attributes=8) == with_crc(expected)
+    assert encode_message(41, None, None, magic=1)[18:] == b"\xff" * 16
+
+
+@pytest.mark.parametrize("codec", COMPRESSING)
+def test_under_log_append_time_inner_messages_have_the_type_and_the_time_too_as_in_kafka(
+    codec: CompressionCodec,
+) -> None:
+    data = build_message_set(
+        THREE, magic=1, codec=codec, timestamp_type=TimestampType.LOG_APPEND_TIME, log_append_time=777
+    )
+    (wrapper,) = iter_batches(data)
+    assert [
+        (entry.header.attributes, entry.header.max_timestamp) for entry in iter_batches(wrapper.records_data())
+    ] == [(0x08, 777)] * 3
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_no_record_makes_an_empty_set(codec: CompressionCodec) -> None:
+    assert build_message_set([], magic=1, codec=codec, timestamp_type=TimestampType.LOG_APPEND_TIME) == b""
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        (NewRecord(None, None, 5, (("name", b"content"),)), "headers"),
+        (NewRecord(None, None, -2), "timestamp: -2"),
+        (NewRecord(None, None, 2**63), "message of format v1"),
+    ],
+)
+def test_what_these_formats_cannot_hold_cannot_be_written(record: NewRecord, message: str) -> None:
+    with pytest.raises(EncodeError, match=message):
+        build_message_set([record], magic=1)
+
+
+@pytest.mark.parametrize("offsets", [[5, 5, 6], [5, 4, 6], [4, 5, 6], [5, 6, 5 + 2**31]])
+def test_offsets_that_do_not_rise_from_the_base_or_go_too_far_cannot_be_written(offsets: list[int]) -> None:
+    with pytest.raises(EncodeError, match="offset"):
+        build_message_set(THREE, magic=1, base_offset=5, offsets=offsets)
+
+
+@pytest.mark.parametrize("codec", COMPRESSING)
+def test_the_level_reaches_the_codec(codec: CompressionCodec) -> None:
+    records = [NewRecord(None, b"the quick brown fox %d" % (index % 17), 5) for index in range(500)]
+    sizes = {len(build_message_set(records, magic=1, codec=codec, level=level)) for level in (None, 1)}
+    assert len(sizes) == (1 if codec is CompressionCodec.SNAPPY else 2)

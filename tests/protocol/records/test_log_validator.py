@@ -1,0 +1,397 @@
+"""What becomes of produced records. Compared with Kafka 3.9.1's `LogValidator`; see the golden ones too."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minibroker_protocol.errors import (
+    CorruptRecordError,
+    DecodeError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    RecordValidationError,
+    UnsupportedCodecError,
+    UnsupportedMagicError,
+)
+from minibroker_protocol.records import (
+    HEADER,
+    NO_TIMESTAMP,
+    Batch,
+    CompressionCodec,
+    NewRecord,
+    TimestampType,
+    build_batch,
+    build_message_set,
+    check_produced_batch,
+    compress,
+    compute_crc,
+    encode_message,
+    iter_batches,
+    read_entry_header,
+    read_header,
+    stamp,
+)
+from minibroker_protocol.records.log_validator import AppendPolicy, Prepared, prepare
+
+NONE, GZIP, SNAPPY, LZ4, ZSTD = CompressionCodec
+CREATE_TIME, LOG_APPEND_TIME = TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME
+NOW = 1_700_000_000_000
+BASE = 2**35
+RECORDS = [NewRecord(b"key", b"v" * 50, 10), NewRecord(None, b"v" * 50, 30), NewRecord(b"", None, 20)]
+PRODUCER: dict[str, Any] = {"producer_id": 7, "producer_epoch": 2, "base_sequence": 40}
+PAIRS = [(record.key, record.value) for record in RECORDS]
+
+
+def appended(data: bytes | bytearray, policy: AppendPolicy) -> tuple[Prepared, list[Batch]]:
+    """The outcome, and its batches as they would stand in the log, their checksums looked at."""
+    prepared = prepare(memoryview(bytearray(data)), policy, base_offset=BASE, now_ms=NOW)
+    assert prepared.header == read_entry_header(prepared.data)
+    log = bytearray(prepared.data)
+    if prepared.header.magic == 2:
+        assert prepared.header.base_offset == 0
+        stamp(log, BASE, 0)
+    batches = list(iter_batches(log))
+    assert sum(len(batch.buffer) for batch in batches) == len(log)
+    for batch in batches:
+        batch.check_crc()
+    return prepared, batches
+
+
+def produced(magic: int, codec: CompressionCodec, records: list[NewRecord] = RECORDS) -> bytearray:
+    if magic == 2:
+        return build_batch(records, codec=codec)
+    return build_message_set(records, magic=magic, codec=codec)
+
+
+FORMATS = [(magic, codec) for magic in (0, 1, 2) for codec in CompressionCodec if magic == 2 or codec is not ZSTD]
+
+
+@pytest.mark.parametrize("target", [None, *CompressionCodec])
+@pytest.mark.parametrize("timestamp_type", [CREATE_TIME, LOG_APPEND_TIME])
+@pytest.mark.parametrize(("magic", "codec"), FORMATS)
+def test_whatever_is_produced_becomes_one_v2_batch(
+    magic: int, codec: CompressionCodec, timestamp_type: TimestampType, target: CompressionCodec | None
+) -> None:
+    policy = AppendPolicy(codec=target, timestamp_type=timestamp_type)
+    prepared, (batch,) = appended(produced(magic, codec), policy)
+    records = list(batch)
+    assert [(record.key, record.value) for record in records] == PAIRS
+    assert [record.offset for record in records] == [BASE, BASE + 1, BASE + 2]
+    assert {record.timestamp_type for record in records} == {timestamp_type}
+    own = [NO_TIMESTAMP] * 3 if magic == 0 else [10, 30, 20]
+    assert [record.timestamp for record in records] == (own if timestamp_type is CREATE_TIME else [NOW] * 3)
+    assert batch.header.codec is (codec if target is None else target)
+    assert prepared.max_timestamp == max(record.timestamp for record in records)
+    assert prepared.offset_of_max_timestamp == (-1 if prepared.max_timestamp == NO_TIMESTAMP else BASE + 2)
+    assert (prepared.first_offset, prepared.last_offset, prepared.record_count) == (BASE, BASE + 2, 3)
+
+
+@pytest.mark.parametrize("target", [None, NONE, GZIP, SNAPPY, LZ4])
+@pytest.mark.parametrize("timestamp_type", [CREATE_TIME, LOG_APPEND_TIME])
+@pytest.mark.parametrize(("magic", "codec"), [pair for pair in FORMATS if pair[1] is not ZSTD])
+@pytest.mark.parametrize("target_magic", [0, 1])
+def test_or_a_message_set_where_the_log_holds_an_older_format(
+    target_magic: int,
+    magic: int,
+    codec: CompressionCodec,
+    timestamp_type: TimestampType,
+    target: CompressionCodec | None,
+) -> None:
+    policy = AppendPolicy(magic=target_magic, codec=target, timestamp_type=timestamp_type)
+    prepared, batches = appended(produced(magic, codec), policy)
+    codec = codec if target is None else target
+    assert len(batches) == (3 if codec is NONE else 1)
+    assert {(batch.header.magic, batch.header.codec) for batch in batches} == {(target_magic, codec)}
+    records = [record for batch in batches for record in batch]
+    assert [(record.key, record.value) for record in records] == PAIRS
+    assert [record.offset for record in records] == [BASE, BASE + 1, BASE + 2]
+    if target_magic == 0:
+        expected = [NO_TIMESTAMP] * 3
+    elif timestamp_type is LOG_APPEND_TIME:
+        expected = [NOW] * 3
+    else:
+        expected = [NO_TIMESTAMP] * 3 if magic == 0 else [10, 30, 20]
+    assert [record.timestamp for record in records] == expected
+    assert prepared.max_timestamp == max(expected)
+    assert prepared.last_offset == BASE + 2
+    assert prepared.record_count == 3
+
+
+@pytest.mark.parametrize(
+    ("codec", "timestamp_type", "offset"),
+    [
+        (NONE, CREATE_TIME, BASE + 1),  # the message that has it
+        (GZIP, CREATE_TIME, BASE + 2),  # the wrapper's
+        (NONE, LOG_APPEND_TIME, BASE),  # the first of many equal ones
+        (GZIP, LOG_APPEND_TIME, BASE + 2),
+    ],
+)
+def test_the_time_index_is_told_of_the_entry_with_the_highest_timestamp(
+    codec: CompressionCodec, timestamp_type: TimestampType, offset: int
+) -> None:
+    policy = AppendPolicy(magic=1, timestamp_type=timestamp_type)
+    assert appended(produced(1, codec), policy)[0].offset_of_max_timestamp == offset
+
+
+@pytest.mark.parametrize("codec", list(CompressionCodec))
+@pytest.mark.parametrize("timestamp_type", [CREATE_TIME, LOG_APPEND_TIME])
+def test_compressing_anew_keeps_who_wrote_the_batch(codec: CompressionCodec, timestamp_type: TimestampType) -> None:
+    batch = build_batch(RECORDS, codec=LZ4, is_transactional=True, **PRODUCER)
+    prepared, _ = appended(batch, AppendPolicy(codec=codec, timestamp_type=timestamp_type))
+    header = prepared.header
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 2, 40)
+    assert header.is_transactional
+    assert (header.record_count, header.last_offset_delta, header.base_timestamp) == (3, 2, 10)
+
+
+def test_headers_survive_within_v2() -> None:
+    records = [NewRecord(b"k", b"v", 1, (("name", b"value"), ("null", None)))]
+    _, (batch,) = appended(build_batch(records, codec=GZIP), AppendPolicy(codec=ZSTD))
+    assert [record.headers for record in batch] == [(("name", b"value"), ("null", None))]
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_the_compression_level_counts(magic: int) -> None:
+    records = [NewRecord(b"%d" % (n * 7919), b"value %d" % (n * n), n) for n in range(2000)]
+    sizes = [
+        len(appended(produced(magic, NONE, records), AppendPolicy(codec=GZIP, level=level))[0].data) for level in (1, 9)
+    ]
+    assert sizes[0] > sizes[1]
+
+
+@pytest.mark.parametrize("codec", list(CompressionCodec))
+@pytest.mark.parametrize("timestamp_type", [CREATE_TIME, LOG_APPEND_TIME])
+def test_a_v2_batch_that_keeps_its_codec_stays_in_its_buffer(
+    codec: CompressionCodec, timestamp_type: TimestampType
+) -> None:
+    buffer = build_batch(RECORDS, codec=codec)
+    before = bytes(buffer)
+    prepared = prepare(memoryview(buffer), AppendPolicy(timestamp_type=timestamp_type), base_offset=BASE, now_ms=NOW)
+    assert prepared.data == buffer
+    assert (bytes(buffer) == before) is (timestamp_type is CREATE_TIME)
+    assert bytes(buffer[61:]) == before[61:]
+
+
+@pytest.mark.parametrize("codec", [NONE, GZIP, SNAPPY, LZ4])
+@pytest.mark.parametrize("timestamp_type", [CREATE_TIME, LOG_APPEND_TIME])
+def test_v1_messages_that_keep_format_and_codec_stay_in_theirs(
+    codec: CompressionCodec, timestamp_type: TimestampType
+) -> None:
+    buffer = produced(1, codec)
+    policy = AppendPolicy(magic=1, timestamp_type=timestamp_type)
+    prepared = prepare(memoryview(buffer), policy, base_offset=BASE, now_ms=NOW)
+    assert isinstance(prepared.data, memoryview)
+    buffer[-1] ^= 1
+    assert prepared.data[-1] == buffer[-1]
+
+
+def v1_wrapper(inner_offsets: list[int], wrapper_offset: int) -> bytearray:
+    inner = b"".join(encode_message(offset, b"k", b"%d" % offset, magic=1, timestamp=5) for offset in inner_offsets)
+    return bytearray(
+        encode_message(wrapper_offset, None, compress(GZIP, inner, magic=1), magic=1, timestamp=5, attributes=GZIP)
+    )
+
+
+@pytest.mark.parametrize(
+    ("inner_offsets", "wrapper_offset", "stays"),
+    [
+        ([0, 1, 2], 2, True),
+        ([0, 1, 2], 0, True),  # some clients leave it at 0
+        ([0, 1, 2], 77, False),
+        ([0, 2, 3], 3, False),
+        ([5, 6, 7], 7, False),
+        ([0, 0, 0], 0, False),
+    ],
+)
+def test_a_v1_wrapper_with_odd_offsets_is_written_anew(
+    inner_offsets: list[int], wrapper_offset: int, *, stays: bool
+) -> None:
+    prepared, (batch,) = appended(v1_wrapper(inner_offsets, wrapper_offset), AppendPolicy(magic=1))
+    assert isinstance(prepared.data, memoryview) is stays
+    assert [record.offset for record in batch] == [BASE, BASE + 1, BASE + 2]
+    assert [record.value for record in batch] == [b"%d" % offset for offset in inner_offsets]
+
+
+def test_a_v0_wrapper_is_always_written_anew() -> None:
+    prepared, (batch,) = appended(produced(0, LZ4), AppendPolicy(magic=0))
+    assert isinstance(prepared.data, bytearray)
+    assert [record.offset for record in batch] == [BASE, BASE + 1, BASE + 2]
+
+
+def test_a_message_that_is_cut_short_is_not_appended() -> None:
+    prepared, batches = appended(produced(1, NONE)[:-1], AppendPolicy(magic=1))
+    assert len(batches) == prepared.record_count == 2
+    prepared, (batch,) = appended(produced(1, NONE)[:-1], AppendPolicy())
+    assert len(list(batch)) == prepared.record_count == 2
+
+
+def test_a_batch_that_claims_the_brokers_time_loses_it_under_create_time() -> None:
+    for codec in (NONE, ZSTD):
+        batch = build_batch(RECORDS, timestamp_type=LOG_APPEND_TIME)
+        _, (stored,) = appended(batch, AppendPolicy(codec=codec))
+        assert stored.header.timestamp_type is CREATE_TIME
+    for magic in (1, 2):
+        messages = build_message_set(RECORDS, magic=1, timestamp_type=LOG_APPEND_TIME, log_append_time=5)
+        _, batches = appended(messages, AppendPolicy(magic=magic))
+        assert {(r.timestamp, r.timestamp_type) for batch in batches for r in batch} == {(5, CREATE_TIME)}
+
+
+def with_crc(batch: bytearray, **changes: int) -> bytearray:
+    HEADER.pack_into(batch, 0, *read_header(batch)._replace(**changes))
+    header = read_header(batch)
+    HEADER.pack_into(batch, 0, *header._replace(crc=compute_crc(memoryview(batch))))
+    return batch
+
+
+def test_a_v2_header_that_lies_about_the_highest_timestamp_is_put_right() -> None:
+    prepared, (batch,) = appended(with_crc(build_batch(RECORDS), max_timestamp=NOW), AppendPolicy())
+    assert prepared.max_timestamp == batch.header.max_timestamp == 30
+
+
+def test_what_an_older_format_cannot_hold_is_refused() -> None:
+    with_headers = build_batch([NewRecord(b"k", b"v", 1, (("h", b"x"),))])
+    idempotent = build_batch(RECORDS, **PRODUCER)
+    for magic in (0, 1):
+        with pytest.raises(UnsupportedMagicError, match="headers"):
+            appended(with_headers, AppendPolicy(magic=magic))
+        with pytest.raises(UnsupportedMagicError, match="producer id"):
+            appended(idempotent, AppendPolicy(magic=magic))
+        with pytest.raises(UnsupportedCodecError, match="zstd"):
+            appended(build_batch(RECORDS, codec=ZSTD), AppendPolicy(magic=magic))
+        with pytest.raises(UnsupportedCodecError, match="zstd"):
+            appended(produced(1, NONE), AppendPolicy(magic=magic, codec=ZSTD))
+        appended(build_batch(RECORDS, codec=ZSTD), AppendPolicy(magic=magic, codec=GZIP))
+
+
+def test_a_timestamp_before_the_epoch_cannot_be_written_anew() -> None:
+    early = [NewRecord(b"k", b"v", -5)]
+    appended(build_batch(early), AppendPolicy())
+    for data, policy in ((build_batch(early), AppendPolicy(magic=1)), (early_v1(), AppendPolicy())):
+        with pytest.raises(InvalidTimestampError, match="timestamp: -5"):
+            appended(data, policy)
+
+
+def early_v1() -> bytes:
+    return encode_message(0, b"k", b"v", magic=1, timestamp=-5)
+
+
+POLICIES = [
+    AppendPolicy(magic=magic, codec=codec, timestamp_type=timestamp_type, require_keys=True, before_max_ms=5)
+    for magic in (0, 1, 2)
+    for codec in (None, LZ4)
+    for timestamp_type in (CREATE_TIME, LOG_APPEND_TIME)
+]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(("magic", "codec"), FORMATS)
+def test_what_is_refused_has_not_been_touched(magic: int, codec: CompressionCodec, policy: AppendPolicy) -> None:
+    buffer = produced(magic, codec)
+    before = bytes(buffer)
+    with pytest.raises(RecordValidationError) as refused:
+        prepare(memoryview(buffer), policy, base_offset=BASE, now_ms=NOW)
+    assert refused.value.record_errors
+    assert bytes(buffer) == before
+
+
+BROKEN_RECORDS = with_crc(build_batch(RECORDS)[:-1] + b"\x09")
+
+
+def test_records_are_opened_only_as_far_as_the_policy_asks() -> None:
+    by_header = AppendPolicy(timestamp_type=LOG_APPEND_TIME, validated_records=2)
+    prepared, _ = appended(BROKEN_RECORDS, by_header)
+    assert prepared.max_timestamp == NOW
+    prepared, _ = appended(BROKEN_RECORDS, by_header._replace(codec=GZIP))
+    assert prepared.header.codec is GZIP
+    for policy in (
+        by_header._replace(validated_records=3),
+        by_header._replace(validated_records=-1),
+        by_header._replace(require_keys=True),
+        by_header._replace(timestamp_type=CREATE_TIME),
+    ):
+        for codec in (None, GZIP):
+            with pytest.raises(InvalidRecordError):
+                appended(BROKEN_RECORDS, policy._replace(codec=codec))
+
+
+def outcome(batch: bytearray) -> tuple[type[DecodeError] | None, type[DecodeError] | None]:
+    """What the hot path says of a batch, and what `prepare` says."""
+    hot = general = None
+    try:
+        check_produced_batch(memoryview(batch), opened_records=-1)
+    except DecodeError as error:
+        hot = type(error)
+    try:
+        prepare(memoryview(batch), AppendPolicy(), base_offset=0, now_ms=NOW)
+    except DecodeError as error:
+        general = type(error)
+    return hot, general
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"base_offset": 1},
+        {"record_count": 2, "last_offset_delta": 1},
+        {"record_count": 4},
+        {"record_count": -1},
+        {"attributes": 0x20},
+        {"attributes": 5},
+        {"producer_id": 5},
+        {"attributes": 1},
+    ],
+)
+@pytest.mark.parametrize("codec", [NONE, SNAPPY])
+def test_the_hot_path_and_this_one_agree(changes: dict[str, int], codec: CompressionCodec) -> None:
+    hot, general = outcome(with_crc(build_batch(RECORDS, codec=codec), **changes))
+    assert hot is general
+    assert (hot is None) is (not changes)
+
+
+@pytest.mark.parametrize("size", [0, 11, 30, 60, 70])
+def test_also_about_batches_that_are_cut_short(size: int) -> None:
+    hot, general = outcome(build_batch(RECORDS)[:size])
+    assert hot is general is InvalidRecordError
+
+
+def test_also_about_wrong_checksums_and_second_batches() -> None:
+    broken = build_batch(RECORDS)
+    broken[30] ^= 1
+    assert outcome(broken) == (CorruptRecordError, CorruptRecordError)
+    assert outcome(build_batch(RECORDS) * 2) == (InvalidRecordError, InvalidRecordError)
+
+
+NULLABLE_BYTES = st.none() | st.binary(max_size=40)
+NEW_RECORDS = st.lists(
+    st.builds(NewRecord, NULLABLE_BYTES, NULLABLE_BYTES, st.integers(-1, 2**62), st.just(())), min_size=1, max_size=30
+)
+OLD_CODECS = st.sampled_from([NONE, GZIP, SNAPPY, LZ4])
+
+
+@given(
+    records=NEW_RECORDS,
+    magics=st.tuples(st.integers(0, 2), st.integers(0, 2)),
+    codec=OLD_CODECS,
+    target=st.none() | OLD_CODECS,
+    timestamp_type=st.sampled_from([CREATE_TIME, LOG_APPEND_TIME]),
+)
+@settings(deadline=None, max_examples=150)
+def test_no_record_is_lost_or_changed(
+    records: list[NewRecord],
+    magics: tuple[int, int],
+    codec: CompressionCodec,
+    target: CompressionCodec | None,
+    timestamp_type: TimestampType,
+) -> None:
+    source, magic = magics
+    policy = AppendPolicy(magic=magic, codec=target, timestamp_type=timestamp_type)
+    prepared, batches = appended(produced(source, codec, records), policy)
+    stored = [record for batch in batches for record in batch]
+    assert [(record.key, record.value) for record in stored] == [(record.key, record.value) for record in records]
+    assert [record.offset for record in stored] == list(range(BASE, BASE + len(records)))
+    if min(magics) > 0 and timestamp_type is CREATE_TIME:
+        assert [record.timestamp for record in stored] == [record.timestamp for record in records]
+    assert prepared.max_timestamp == max(record.timestamp for record in stored)

@@ -1,0 +1,219 @@
+"""What a topic refuses, apart from all else that happens to an append."""
+
+import pytest
+
+from minibroker_protocol.errors import (
+    CorruptRecordError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    RecordError,
+    UnsupportedMagicError,
+)
+from minibroker_protocol.records import (
+    CompressionCodec,
+    NewRecord,
+    TimestampType,
+    build_batch,
+    build_message_set,
+    compress,
+    encode_message,
+    iter_batches,
+    read_entry_header,
+)
+from minibroker_protocol.records.append_policy import AppendPolicy
+from minibroker_protocol.records.record_validation import RecordValidator, analyze, check_target, open_batch
+
+RECORDS = [NewRecord(b"k", b"v", 1000), NewRecord(None, b"w", 2000), NewRecord(b"q", None, 3000)]
+NO_KEY = "Compacted topic cannot accept message without key in topic partition t-0"
+CODEC = CompressionCodec.GZIP
+
+
+def validate(data: bytes | bytearray, policy: AppendPolicy, now_ms: int = 2000) -> None:
+    batches = [open_batch(batch) for batch in iter_batches(data)]
+    RecordValidator(policy, now_ms, "t-0").validate(batches)
+
+
+def every_format(records: list[NewRecord]) -> list[bytearray]:
+    return [
+        build_batch(records),
+        build_batch(records, codec=CODEC),
+        build_message_set(records, magic=1),
+        build_message_set(records, magic=1, codec=CODEC),
+        build_message_set(records, magic=0),
+        build_message_set(records, magic=0, codec=CODEC),
+    ]
+
+
+@pytest.mark.parametrize("data", every_format(RECORDS))
+def test_the_defaults_refuse_nothing(data: bytearray) -> None:
+    validate(data, AppendPolicy())
+
+
+@pytest.mark.parametrize("data", every_format(RECORDS))
+def test_a_compacted_topic_wants_keys(data: bytearray) -> None:
+    with pytest.raises(InvalidRecordError, match="rejected due to 1 record errors in total") as refused:
+        validate(data, AppendPolicy(require_keys=True))
+    # A message of the old formats is a batch of its own, unless it is compressed.
+    is_plain_message = data[16] < 2 and not data[17] & 7
+    assert refused.value.record_errors == [RecordError(0 if is_plain_message else 1, NO_KEY)]
+
+
+@pytest.mark.parametrize("data", every_format([RECORDS[0], RECORDS[2]]))
+def test_and_an_empty_key_is_one(data: bytearray) -> None:
+    validate(data, AppendPolicy(require_keys=True))
+    validate(build_batch([NewRecord(b"", b"v", 1)]), AppendPolicy(require_keys=True))
+
+
+def test_every_bad_record_of_a_batch_is_named_but_only_three_in_the_summary() -> None:
+    data = build_batch([NewRecord(None, b"v", 1)] * 5)
+    with pytest.raises(InvalidRecordError) as refused:
+        validate(data, AppendPolicy(require_keys=True))
+    assert [error.batch_index for error in refused.value.record_errors] == [0, 1, 2, 3, 4]
+    assert str(refused.value).count("RecordError(batchIndex=") == 3
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "bad"),
+    [(1000, 1000, []), (999, 1000, [0]), (1000, 999, [2]), (999, 999, [0, 2]), (0, 0, [0, 2])],
+)
+def test_timestamps_may_lie_so_far_from_the_brokers_clock_and_no_further(
+    before: int, after: int, bad: list[int]
+) -> None:
+    policy = AppendPolicy(before_max_ms=before, after_max_ms=after)
+    data = build_batch(RECORDS)
+    if not bad:
+        validate(data, policy)
+        return
+    with pytest.raises(InvalidTimestampError, match="rejected due to invalid timestamp") as refused:
+        validate(data, policy)
+    assert [error.batch_index for error in refused.value.record_errors] == bad
+
+
+def test_the_range_is_told() -> None:
+    with pytest.raises(InvalidTimestampError) as refused:
+        validate(build_batch(RECORDS), AppendPolicy(before_max_ms=500, after_max_ms=5000))
+    assert refused.value.record_errors == [
+        RecordError(
+            0,
+            "Timestamp 1000 of message with offset 0 is out of range. The timestamp should be within [1500, 7000]",
+        )
+    ]
+
+
+def test_no_timestamp_at_all_is_in_any_range() -> None:
+    policy = AppendPolicy(before_max_ms=1, after_max_ms=1)
+    validate(build_message_set(RECORDS, magic=0), policy)
+    validate(build_batch([NewRecord(b"k", b"v", -1)]), policy)
+
+
+def test_under_the_brokers_own_time_limits_count_for_nothing() -> None:
+    policy = AppendPolicy(timestamp_type=TimestampType.LOG_APPEND_TIME, before_max_ms=1, after_max_ms=1)
+    validate(build_batch(RECORDS), policy)
+
+
+def test_a_bad_timestamp_counts_more_than_a_missing_key() -> None:
+    policy = AppendPolicy(require_keys=True, after_max_ms=500)
+    with pytest.raises(InvalidTimestampError) as refused:
+        validate(build_batch(RECORDS), policy)
+    assert [error.batch_index for error in refused.value.record_errors] == [1, 2]
+
+
+@pytest.mark.parametrize("codec", [CompressionCodec.NONE, CODEC])
+@pytest.mark.parametrize("magic", [1, 2])
+def test_only_brokers_set_the_append_time(magic: int, codec: CompressionCodec) -> None:
+    marked = (
+        build_batch(RECORDS, codec=codec, timestamp_type=TimestampType.LOG_APPEND_TIME)
+        if magic == 2
+        else build_message_set(RECORDS, magic=1, codec=codec, timestamp_type=TimestampType.LOG_APPEND_TIME)
+    )
+    with pytest.raises(InvalidTimestampError) as refused:
+        validate(marked, AppendPolicy(timestamp_type=TimestampType.LOG_APPEND_TIME))
+    assert "Producer should not set timestamp type to LogAppendTime" in refused.value.record_errors[0].message
+    # Kafka overlooks it where records keep their producer's time.
+    validate(marked, AppendPolicy())
+
+
+def wrapper(*messages: bytes | bytearray, magic: int = 1) -> bytearray:
+    value = compress(CODEC, b"".join(messages), magic=magic)
+    return bytearray(encode_message(0, None, value, magic=magic, timestamp=5, attributes=CODEC))
+
+
+def test_a_wrong_checksum_in_a_wrapper_is_found() -> None:
+    message = bytearray(encode_message(1, b"k", b"v", magic=1, timestamp=5))
+    message[-1] ^= 1
+    with pytest.raises(CorruptRecordError, match="inner message 1"):
+        validate(wrapper(encode_message(0, b"k", b"v", magic=1, timestamp=5), message), AppendPolicy())
+
+
+def test_messages_of_another_format_in_a_wrapper_are_refused() -> None:
+    with pytest.raises(InvalidRecordError, match="magic"):
+        validate(wrapper(encode_message(0, b"k", b"v" * 20, magic=0)), AppendPolicy())
+
+
+def test_offsets_of_a_v2_batch_must_follow_each_other() -> None:
+    batch = build_batch([NewRecord(b"k", b"v", 5), NewRecord(b"k", b"v", 5)])
+    second = 61 + batch[61] // 2 + 1
+    batch[second + 3] += 2
+    with pytest.raises(InvalidRecordError, match="offset delta"):
+        validate(batch, AppendPolicy())
+
+
+def test_a_set_is_looked_at_as_a_whole_first() -> None:
+    plain = build_message_set(RECORDS, magic=1)
+    info = analyze(memoryview(plain))
+    assert [batch.header.base_offset for batch in info.batches] == [0, 1, 2]
+    assert (info.source_codec, info.valid_bytes) == (CompressionCodec.NONE, len(plain))
+    wrapped = build_message_set(RECORDS, magic=1, codec=CODEC)
+    assert analyze(memoryview(wrapped)).source_codec is CODEC
+
+
+def test_a_last_message_that_is_cut_short_is_left_out() -> None:
+    plain = build_message_set(RECORDS, magic=1)
+    info = analyze(memoryview(plain)[:-1])
+    assert len(info.batches) == 2
+    assert info.valid_bytes == sum(len(batch.buffer) for batch in info.batches)
+
+
+@pytest.mark.parametrize("size", [0, 5, 20])
+def test_less_than_one_message_is_refused(size: int) -> None:
+    with pytest.raises(InvalidRecordError, match=f"{size} bytes, which hold no"):
+        analyze(memoryview(build_message_set(RECORDS, magic=1))[:size])
+
+
+def test_any_wrong_checksum_is_found() -> None:
+    for data in every_format(RECORDS):
+        data[-1] ^= 1
+        with pytest.raises(CorruptRecordError, match="crc"):
+            analyze(memoryview(data))
+
+
+def test_a_wrapper_comes_alone() -> None:
+    plain, wrapped = build_message_set(RECORDS, magic=1), build_message_set(RECORDS, magic=1, codec=CODEC)
+    for data in (wrapped + wrapped, wrapped + plain, plain + wrapped):
+        with pytest.raises(InvalidRecordError, match="some of them compressed"):
+            analyze(memoryview(data))
+
+
+def test_all_messages_have_one_format() -> None:
+    mixed = build_message_set(RECORDS, magic=1) + build_message_set(RECORDS, magic=0)
+    with pytest.raises(InvalidRecordError, match="magic: 0 in message 3, but 1 in the first"):
+        analyze(memoryview(mixed))
+    newer = build_message_set(RECORDS, magic=1) + build_batch(RECORDS)
+    with pytest.raises(InvalidRecordError, match="magic: 2 in message 3"):
+        analyze(memoryview(newer))
+
+
+def test_a_format_that_does_not_exist_is_corrupt() -> None:
+    strange = build_message_set(RECORDS, magic=1)
+    strange[16] = 9
+    with pytest.raises(CorruptRecordError, match="magic: 9"):
+        analyze(memoryview(strange))
+
+
+def test_producer_ids_need_v2() -> None:
+    idempotent = read_entry_header(build_batch(RECORDS, producer_id=5, producer_epoch=0, base_sequence=0))
+    check_target(idempotent, 2)
+    for magic in (0, 1):
+        with pytest.raises(UnsupportedMagicError, match="producer id: 5"):
+            check_target(idempotent, magic)
+        check_target(read_entry_header(build_batch(RECORDS)), magic)

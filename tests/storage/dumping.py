@@ -1,0 +1,66 @@
+"""What the tests of dumps share: a dump as text or JSON, and the files whose dumps Kafka's tool has printed."""
+
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from minibroker_storage.dump import find
+from minibroker_storage.dump.events import is_fault
+from minibroker_storage.dump.json_lines import JsonWriter
+from minibroker_storage.dump.options import DumpOptions
+from minibroker_storage.dump.text import TextWriter
+from minibroker_storage.explain import explain
+
+DATA = Path(__file__).parent / "data"
+#: Files of all formats, sound and damaged, each folder with what DumpLogSegments of Kafka 3.9.1 prints (.out, .err).
+KAFKAS = DATA / "dump"
+ORDERS = DATA / "kafka-3.9.1" / "orders-0"
+DEEP = DumpOptions(deep_iteration=True)
+
+
+class Dump(NamedTuple):
+    """What went to standard output and to standard error, and whether all was sound."""
+
+    out: str
+    errors: str
+    sound: bool
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.splitlines()
+
+
+def as_text(
+    *paths: Path | str, options: DumpOptions = DEEP, print_data_log: bool = True, skip_record_metadata: bool = False
+) -> Dump:
+    out, errors = io.StringIO(), io.StringIO()
+    writer = TextWriter(out, errors, print_data_log=print_data_log, skip_record_metadata=skip_record_metadata)
+    sound = True
+    for event in find(map(str, paths), options):
+        writer.write(event)
+        sound = sound and not is_fault(event)
+    writer.finish()
+    return Dump(out.getvalue(), errors.getvalue(), sound)
+
+
+def as_json(*paths: Path | str, options: DumpOptions = DEEP, print_data_log: bool = True) -> list[dict[str, Any]]:
+    out = io.StringIO()
+    writer = JsonWriter(out, print_data_log=print_data_log)
+    for event in find(map(str, paths), options):
+        writer.write(event)
+    return [json.loads(line) for line in out.getvalue().splitlines()]
+
+
+def explained(*paths: Path | str, options: DumpOptions = DEEP) -> Dump:
+    out = io.StringIO()
+    sound = explain(map(str, paths), options, out)
+    return Dump(out.getvalue(), "", sound)
+
+
+def log_file(directory: Path, parts: Sequence[bytes | bytearray], base_offset: int = 0) -> Path:
+    """Write a segment's log."""
+    path = directory / f"{base_offset:020d}.log"
+    path.write_bytes(b"".join(parts))
+    return path

@@ -1,0 +1,343 @@
+"""The rounds: start a broker, see that nothing is lost, load it, end it at a random moment."""
+
+import contextlib
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.broker.socket_client import SocketClient
+from tests.clients.broker_process import environment
+from tests.torture.disk import check_partition
+from tests.torture.ledger import BatchLedger, TortureError, new_ledger
+from tests.torture.producers import Consumer, Producer, drive
+from tests.torture.reading import check_times, new_producer_id, read_log
+from tests.torture.workload import SETTINGS, TOPICS, Mint, Topic
+
+TIMEOUT: Final = 30.0
+TORN: Final = 0.2
+"""How many of the logs that have unanswered batches get a torn one at their end after a kill."""
+DISK_EVERY: Final = 3
+"""The files are looked at before every so manieth start."""
+
+_HOUR_MS: Final = 60 * 60 * 1000
+_READY: Final = re.compile(rb"minibroker ready: bootstrap=127\.0\.0\.1:(\d+) ")
+# What a broker may say when it opens what a kill left behind.
+_HARMLESS: Final = re.compile(r"\b(cut|removed|rebuil[dt]|recover(ed|ing|y))\b")
+
+
+class Broker:
+    """`minibroker serve` on one data directory, however often it is started and ended."""
+
+    def __init__(self, directory: Path, topics: Sequence[Topic]) -> None:
+        self.directory = directory
+        self.data_dir = directory / "data"
+        self.stderr = directory / "stderr"
+        self._command = [sys.executable, "-W", "default", "-m", "minibroker", "serve", "--listen", "127.0.0.1:0"]
+        self._command += ["--data-dir", str(self.data_dir)]
+        for name, value in SETTINGS.items():
+            self._command += ["--set", f"{name}={value}"]
+        for topic in topics:
+            self._command += ["--topic", topic.spec]
+        self._child: subprocess.Popen[bytes] | None = None
+        self.address = ("", 0)
+
+    def spawn(self) -> None:
+        """Start it, and wait for nothing."""
+        with self.stderr.open("ab") as stderr:
+            self._child = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=stderr, env=environment())
+
+    def await_ready(self) -> bool:
+        """Wait until it takes connections; False when it ends instead."""
+        child = self._running()
+        assert child.stdout is not None
+        line = child.stdout.readline()
+        ready = _READY.match(line)
+        if ready is None:
+            return False
+        self.address = ("127.0.0.1", int(ready[1]))
+        return True
+
+    @property
+    def pid(self) -> int:
+        """Of the process that runs."""
+        return self._running().pid
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal, from any thread; one that has ended takes none."""
+        self._running().send_signal(number)
+
+    def wait(self, timeout: float = TIMEOUT) -> int | None:
+        """The exit status, negative for a signal; None if it still runs after `timeout` seconds."""
+        child = self._running()
+        try:
+            status = child.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return None
+        assert child.stdout is not None
+        child.stdout.close()
+        return status
+
+    def close(self) -> None:
+        """End it, whatever it does."""
+        if self._child is not None:
+            self._child.kill()
+            self.wait()
+
+    def complaints(self) -> list[str]:
+        """What it has written to stderr and is no news of a recovery."""
+        return [line for line in self.stderr.read_text().splitlines() if not _HARMLESS.search(line)]
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        assert self._child is not None
+        return self._child
+
+
+class Campaign:
+    """Rounds on one data directory. All that is random comes from `seed`, but for what the machine's clock decides.
+
+    `run` raises `TortureError`; with `keep_crashed` the directory then holds `crashed`, the files as the broker had
+    left them before the start after which it failed.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        seed: int,
+        topics: Sequence[Topic] = TOPICS,
+        *,
+        keep_crashed: bool = False,
+        on_round: Callable[[str], None] | None = None,
+    ) -> None:
+        self.seed = seed
+        self._on_round = on_round
+        self._keep_crashed = keep_crashed
+        self.directory = directory
+        self.counts: Counter[str] = Counter()
+        self.kills = 0
+        self._rng = random.Random(seed)
+        self._topics = topics
+        self._broker = Broker(directory, topics)
+        self._first_timestamp = int(time.time() * 1000) // 2 * 2 - _HOUR_MS
+        self._mint = Mint(self._rng, self._first_timestamp)
+        self._ledgers = [new_ledger(topic, partition) for topic in topics for partition in range(topic.partitions)]
+        self._producers: list[Producer] = []
+        plain = [ledger for ledger in self._ledgers if isinstance(ledger, BatchLedger)]
+        self._consumer = Consumer(self._rng, plain)
+        self._was_killed = False
+        self._starts = 0
+
+    def run(self, kills: int) -> Counter[str]:
+        """So many kills and a last look at everything; returns what was done and found."""
+        os.makedirs(self.directory, exist_ok=True)
+        number = 0
+        try:
+            while self.kills < kills:
+                number += 1
+                what = self._round()
+                if self._on_round is not None:
+                    self._on_round(f"seed {self.seed}, round {number}, {self.kills} kills: {what}")
+            self._start()
+            self._verify()
+            self._stop()
+            self._look_at_files()
+        except Exception as error:
+            error.add_note(f"seed {self.seed}, round {number}, in {self.directory}")
+            raise
+        finally:
+            self._broker.close()
+        for ledger in self._ledgers:
+            self.counts += ledger.counts
+        self.counts["kills"] = self.kills
+        return self.counts
+
+    # The ends that a round can have
+
+    def _round(self) -> str:
+        ends = {
+            self._kill_under_load: 60,
+            self._kill_while_starting: 12,
+            self._kill_while_opening: 12,
+            self._kill_while_stopping: 8,
+            self._stop_under_load: 8,
+        }
+        (end,) = self._rng.choices(list(ends), list(ends.values()))
+        end()
+        complaints = self._broker.complaints()
+        if complaints:
+            raise TortureError("the broker complains: " + "\n".join(complaints))
+        return end.__name__.strip("_").replace("_", " ")
+
+    def _kill_under_load(self) -> None:
+        self._begin()
+        with self._later(self._delay(0.6), signal.SIGKILL):
+            drive(self._producers, self._consumer)
+        self._killed()
+
+    def _stop_under_load(self) -> None:
+        self._begin()
+        with self._later(self._delay(0.4), signal.SIGTERM):
+            drive(self._producers, self._consumer)
+        self._stopped()
+
+    def _kill_while_stopping(self) -> None:
+        self._begin()
+        with self._later(self._delay(0.3), signal.SIGTERM):
+            drive(self._producers, self._consumer)
+        if self._broker.wait(self._rng.uniform(0, 0.05)) is None:
+            self._broker.signal(signal.SIGKILL)
+            self._killed()
+        else:
+            self._stopped()
+
+    def _kill_while_starting(self) -> None:
+        self._spawn()
+        if self._broker.wait(self._rng.uniform(0, 0.5)) is not None:
+            raise TortureError("the broker did not start")
+        self._broker.signal(signal.SIGKILL)
+        self._killed()
+
+    def _kill_while_opening(self) -> None:
+        """The logs are opened, and what is unanswered is sent again; then it dies before anyone has looked."""
+        self._start()
+        with self._later(self._delay(0.15), signal.SIGKILL):
+            self._connect([producer for producer in self._producers if producer.is_idempotent])
+            with contextlib.suppress(ConnectionError), SocketClient(self._broker.address) as client:
+                for ledger in self._rng.sample(self._ledgers, len(self._ledgers)):
+                    read_log(client, ledger)
+            for producer in self._producers:
+                producer.disconnect()
+        self._killed()
+
+    # Their parts
+
+    def _begin(self) -> None:
+        """A broker that runs, verified, with all producers at work."""
+        self._start()
+        if not self._producers:
+            self._make_producers()
+        if self._rng.random() < 0.3:
+            self._connect([producer for producer in self._producers if producer.is_idempotent])
+        self._verify()
+        self._connect(self._producers)
+        self._consumer.connect(self._broker.address)
+
+    def _make_producers(self) -> None:
+        rng = self._rng
+        modern = [ledger for ledger in self._ledgers if ledger.topic.feed == (2,)]
+        old = [ledger for ledger in self._ledgers if ledger.topic.feed != (2,)]
+        with SocketClient(self._broker.address) as client:
+            self._producers = [Producer(rng, self._mint, modern, new_producer_id(client)) for _ in range(3)]
+        if old:
+            self._producers.append(Producer(rng, self._mint, old, -1))
+
+    def _connect(self, producers: Sequence[Producer]) -> None:
+        for producer in producers:
+            if producer.link is None:
+                self.counts["batches sent again"] += producer.connect(self._broker.address)
+
+    def _spawn(self) -> None:
+        self._starts += 1
+        if self._broker.data_dir.exists():
+            if self._keep_crashed:
+                crashed = self.directory / "crashed"
+                shutil.rmtree(crashed, ignore_errors=True)
+                shutil.copytree(self._broker.data_dir, crashed)
+            if self._starts % DISK_EVERY == 0 or not self._was_killed:
+                self._look_at_files()
+        self._broker.spawn()
+
+    def _start(self) -> None:
+        self._spawn()
+        if not self._broker.await_ready():
+            raise TortureError(f"the broker did not start: {self._broker.stderr.read_text()}")
+
+    def _verify(self) -> None:
+        self.counts["verifications"] += 1
+        with SocketClient(self._broker.address) as client:
+            for ledger in self._ledgers:
+                ledger.check(read_log(client, ledger))
+                check_times(client, ledger, self._rng, self._first_timestamp, self._mint.clock)
+                self._check_retention(ledger.topic, ledger.name, ledger.start)
+        for producer in self._producers:
+            if not producer.is_idempotent:
+                producer.settle()
+
+    def _look_at_files(self) -> None:
+        for ledger in self._ledgers:
+            directory = self._broker.data_dir / ledger.name
+            found = check_partition(directory, is_compacted=ledger.topic.is_compacted, was_killed=self._was_killed)
+            self.counts += found
+
+    def _check_retention(self, topic: Topic, name: str, start: int) -> None:
+        if topic.retention_bytes is not None and start > 0:
+            self.counts["verifications of a log whose start had moved"] += 1
+            kept = sum(file.stat().st_size for file in (self._broker.data_dir / name).glob("*.log"))
+            if kept < topic.retention_bytes:
+                raise TortureError(f"{name}: only {kept} bytes are left of the {topic.retention_bytes} to be kept")
+
+    @contextlib.contextmanager
+    def _later(self, delay: float, number: signal.Signals) -> Iterator[None]:
+        """Send the broker a signal once the block has gone on for `delay` seconds, in whatever either of them does."""
+        timer = threading.Timer(delay, self._broker.signal, (number,))
+        timer.start()
+        try:
+            yield
+        except BaseException:
+            timer.cancel()
+            raise
+        finally:
+            timer.join()
+
+    def _delay(self, most: float) -> float:
+        """Mostly short: the first moments, when logs are opened and files rolled, are as dangerous as any others."""
+        return self._rng.random() ** 2 * most
+
+    def _killed(self) -> None:
+        status = self._broker.wait()
+        if status != -signal.SIGKILL:
+            raise TortureError(f"the broker ended with status {status} before it was killed")
+        self.kills += 1
+        self._was_killed = True
+        self._disconnect()
+        self._tear()
+
+    def _tear(self) -> None:
+        """Now and then leave what a kill within a write leaves: the beginning of a batch that nobody has acknowledged.
+
+        Writes take microseconds, so that a kill alone hits one in thousands.
+        """
+        for ledger in self._ledgers:
+            files = sorted((self._broker.data_dir / ledger.name).glob("*.log"))
+            if isinstance(ledger, BatchLedger) and files and self._rng.random() < TORN:
+                for data in ledger.unanswered():
+                    with files[-1].open("ab") as log:
+                        log.write(data[: self._rng.randrange(1, len(data))])
+                    self.counts["ends torn"] += 1
+                    break
+
+    def _stop(self) -> None:
+        self._broker.signal(signal.SIGTERM)
+        self._stopped()
+
+    def _stopped(self) -> None:
+        status = self._broker.wait()
+        if status != 0:
+            raise TortureError(f"after SIGTERM the broker ended with status {status}")
+        self.counts["clean stops"] += 1
+        self._was_killed = False
+        self._disconnect()
+
+    def _disconnect(self) -> None:
+        for producer in self._producers:
+            producer.disconnect()
+        self._consumer.disconnect()

@@ -1,0 +1,147 @@
+"""A broker in this process with ledgers of what it holds, for tests that damage files or let system calls fail."""
+
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from unittest.mock import patch
+
+from minibroker.dispatch import Answer
+from minibroker.state import BrokerState
+from minibroker_protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from minibroker_protocol.messages.produce import ProduceRequest
+from minibroker_protocol.records import iter_batches
+from tests.broker.harness import Harness, bytes_in, bytes_of, produce_request, response_of
+from tests.torture.disk import check_partition
+from tests.torture.ledger import BatchLedger, Ledger, View, new_ledger
+from tests.torture.workload import MAGIC_V2, Mint, Sent, Topic
+
+NONE, OUT_OF_ORDER_SEQUENCE_NUMBER, KAFKA_STORAGE_ERROR = 0, 45, 56
+_FIRST_TIMESTAMP = 1_700_000_000_000
+
+
+class Torture:
+    """The broker and what it must hold. One idempotent producer writes to all partitions that take v2 batches."""
+
+    def __init__(self, directory: Path, topics: Sequence[Topic], seed: int) -> None:
+        self.data_dir = directory / "data"
+        self.rng = random.Random(seed)
+        self.harness = Harness(str(self.data_dir))
+        self.mint = Mint(self.rng, _FIRST_TIMESTAMP)
+        self.ledgers: list[Ledger] = []
+        self._sequences: dict[Ledger, int] = {}
+        for topic in topics:
+            configs = {key.replace(".", "_"): value for key, value in topic.configs.items()}
+            self.harness.create(topic.name, topic.partitions, **configs)
+            self.ledgers += [new_ledger(topic, partition) for partition in range(topic.partitions)]
+
+    def directory(self, ledger: Ledger) -> Path:
+        """Where a partition's files are."""
+        return self.data_dir / ledger.name
+
+    def mint_for(self, ledger: Ledger) -> Sent:
+        """The next batch for a partition, which counts as sent."""
+        topic = ledger.topic
+        if topic.feed == (MAGIC_V2,):
+            sequence = self._sequences.get(ledger, 0)
+            sent = self.mint.batch(topic, producer_id=7, sequence=sequence, zstd=True)
+            self._sequences[ledger] = sequence + sent.count
+        else:
+            sent = self.mint.message_set(topic, self.rng.choice([magic for magic in topic.feed if magic < MAGIC_V2]))
+        ledger.sent(sent)
+        return sent
+
+    def send(self, *batches: tuple[Ledger, Sent]) -> list[int]:
+        """Produce batches in requests of their own, all in one wake-up; returns the error codes they got."""
+        asked: list[tuple[Answer, ProduceRequest, int]] = []
+        for ledger, sent in batches:
+            version = 9 if ledger.topic.feed == (MAGIC_V2,) else 2
+            request = produce_request(sent.data, ledger.topic.name, ledger.partition)
+            answer = self.harness.accept(request, version)
+            assert isinstance(answer, Answer)
+            asked.append((answer, request, version))
+        self.harness.state.writes.commit()
+        codes: list[int] = []
+        for (ledger, sent), (answer, request, version) in zip(batches, asked, strict=True):
+            (topic,) = response_of(request, version, bytes_of(answer)).responses
+            (outcome,) = topic.partition_responses
+            codes.append(outcome.error_code)
+            if outcome.error_code == NONE:
+                ledger.acked(sent, outcome.base_offset)
+        return codes
+
+    def fill(self, ledger: Ledger, count: int) -> None:
+        """Produce so many batches, all of which succeed."""
+        for _ in range(count):
+            assert self.send((ledger, self.mint_for(ledger))) == [NONE]
+
+    def view(self, ledger: Ledger) -> View:
+        """All of a log as a consumer reads it."""
+        start = offset = self._list_offset(ledger, -2)[0]
+        chunks: list[bytes] = []
+        while True:
+            data = self.harness.fetch_one(offset, ledger.topic.name, ledger.partition, version=11)
+            assert data.error_code == NONE
+            batches = list(iter_batches(bytes_in(data)))
+            if not batches:
+                return View(start, data.high_watermark, chunks)
+            chunks.append(bytes_in(data))
+            offset = batches[-1].header.last_offset + 1
+
+    def verify(self, *, looks: int = 0) -> None:
+        """Hold every log against its ledger, and look so many offsets and moments up in each."""
+        for ledger in self.ledgers:
+            view = self.view(ledger)
+            ledger.check(view)
+            for _ in range(looks if view.end > view.start else 0):
+                self._look_up_offset(ledger, self.rng.randrange(view.start, view.end), view.end)
+                self._look_up_moment(ledger, self.rng.randrange(_FIRST_TIMESTAMP, self.mint.clock + 4, 2) + 1)
+
+    def reopen(self, *, clean: bool, meanwhile: Callable[[], None] = lambda: None) -> None:
+        """End the broker with a clean stop or as `kill -9` does, do something to its files, and start it again."""
+        harness, opens, left = self.harness, self.harness._open, self.harness.state.files
+
+        def spoil_and_open() -> BrokerState:
+            for handle in list(left._open):
+                handle.close()  # the kernel does it for a process that is gone
+            meanwhile()
+            return opens()
+
+        with patch.object(harness, "_open", spoil_and_open):
+            if clean:
+                harness.restart()
+            else:
+                harness.crash()
+
+    def check_files(self) -> None:
+        """Stop cleanly and look at every segment and index."""
+        def check() -> None:
+            for ledger in self.ledgers:
+                compacted = ledger.topic.is_compacted
+                check_partition(self.directory(ledger), is_compacted=compacted, was_killed=False)
+
+        self.reopen(clean=True, meanwhile=check)
+
+    def close(self) -> None:
+        """Stop."""
+        self.harness.close()
+
+    def _look_up_offset(self, ledger: Ledger, offset: int, end: int) -> None:
+        data = self.harness.fetch_one(offset, ledger.topic.name, ledger.partition, version=11, partition_max_bytes=1)
+        batches = list(iter_batches(bytes_in(data)))
+        assert batches, f"{ledger.name}: nothing at offset {offset} below {end}"
+        assert batches[-1].header.last_offset >= offset
+        if isinstance(ledger, BatchLedger):
+            assert batches[0].header.base_offset <= offset <= batches[0].header.last_offset
+
+    def _look_up_moment(self, ledger: Ledger, moment: int) -> None:
+        expected = ledger.first_at(moment, start=ledger.start)
+        timestamp = -1 if expected < 0 else ledger.timestamp_of(expected)
+        assert self._list_offset(ledger, moment) == (expected, timestamp), f"{ledger.name}: {moment}"
+
+    def _list_offset(self, ledger: Ledger, timestamp: int) -> tuple[int, int]:
+        wanted = ListOffsetsPartition(partition_index=ledger.partition, timestamp=timestamp)
+        request = ListOffsetsRequest(topics=[ListOffsetsTopic(name=ledger.topic.name, partitions=[wanted])])
+        (topic,) = self.harness.ask(request, 7).topics
+        (answer,) = topic.partitions
+        assert answer.error_code == NONE
+        return answer.offset, answer.timestamp

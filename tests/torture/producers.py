@@ -1,0 +1,262 @@
+"""Producers that send as fast as they are answered, each over one connection, until the broker is gone."""
+
+import random
+import selectors
+import socket
+import struct
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from minibroker_protocol.records import iter_batches
+from tests.broker.harness import frame_of, response_of
+from tests.torture.ledger import BatchLedger, Ledger, RecordLedger, TortureError
+from tests.torture.workload import MAGIC_V2, Mint, Sent
+
+DEPTH: Final = 5
+"""Requests in flight on a connection: as many as an idempotent producer may have, since a log remembers 5 batches."""
+
+_LENGTH: Final = struct.Struct(">i")
+_CORRELATION_ID_AT: Final = 8
+_FETCH_VERSION: Final = 11
+
+
+class Work(NamedTuple):
+    """A request, and the batches in it by partition."""
+
+    request: Any
+    version: int
+    batches: tuple[tuple[Ledger, Sent], ...] = ()
+
+
+class Link:
+    """A connection that does not block: requests go out, frames come in. After `is_broken` it is of no more use."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self.socket = socket.create_connection(address, 20)
+        self.socket.setblocking(False)
+        self.in_flight: deque[tuple[int, Work]] = deque()
+        self.is_broken = False
+        self._out = bytearray()
+        self._in = bytearray()
+        self._number = 0
+
+    @property
+    def has_output(self) -> bool:
+        """Whether bytes wait for room in the socket."""
+        return bool(self._out)
+
+    def send(self, work: Work) -> None:
+        """Send a request, or as much of it as fits; the rest with the next `flush`."""
+        self._number += 1
+        frame = frame_of(work.request, work.version, self._number)
+        self._out += _LENGTH.pack(len(frame)) + frame
+        self.in_flight.append((self._number, work))
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what waits."""
+        try:
+            while self._out:
+                del self._out[: self.socket.send(self._out)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._out.clear()  # what the broker has said before it died is still to be read
+
+    def receive(self) -> list[tuple[Work, Any]]:
+        """The answers that have come; those that were on their way when the broker died count."""
+        try:
+            while data := self.socket.recv(1 << 20):
+                self._in += data
+            self.is_broken = True
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.is_broken = True
+        answers: list[tuple[Work, Any]] = []
+        while len(self._in) >= _LENGTH.size:
+            end = _LENGTH.size + _LENGTH.unpack_from(self._in)[0]
+            if len(self._in) < end:
+                break
+            number, work = self.in_flight.popleft()
+            answers.append((work, response_of(work.request, work.version, bytes(self._in[:end]), number)))
+            del self._in[:end]
+        return answers
+
+    def close(self) -> None:
+        """Close the socket."""
+        self.socket.close()
+
+
+class Producer:
+    """One producer; its unanswered requests outlive the connection.
+
+    An idempotent one sends them again, as they were, over the next connection. Another one has to look what has become
+    of them: it cannot know otherwise whether it would write them twice.
+    """
+
+    def __init__(self, rng: random.Random, mint: Mint, ledgers: Sequence[Ledger], producer_id: int) -> None:
+        self._rng = rng
+        self._mint = mint
+        self._ledgers = ledgers
+        self._producer_id = producer_id
+        self._version = rng.choice((3, 7, 9)) if producer_id >= 0 else 2
+        self._sequences = dict.fromkeys(ledgers, 0)
+        self.link: Link | None = None
+        self.unanswered: deque[Work] = deque()
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether the broker knows its batches again."""
+        return self._producer_id >= 0
+
+    def connect(self, address: tuple[str, int]) -> int:
+        """Take a new connection, and send again what is unanswered; returns how many batches that were."""
+        self.link = Link(address)
+        again, self.unanswered = self.unanswered, deque()
+        for work in again:
+            self.link.send(work)
+        return sum(len(work.batches) for work in again)
+
+    def disconnect(self) -> None:
+        """The connection is gone; requests without an answer are kept."""
+        if self.link is not None:
+            self.unanswered.extend(work for _, work in self.link.in_flight)
+            self.link.close()
+            self.link = None
+
+    def settle(self) -> None:
+        """After all logs have been read: what was found there is answered, what was not is given up."""
+        assert not self.is_idempotent
+        for work in self.unanswered:
+            for ledger, sent in work.batches:
+                assert isinstance(ledger, RecordLedger)
+                if sent.base_offset is None:
+                    ledger.forget(sent)
+        self.unanswered.clear()
+
+    def produce(self) -> None:
+        """Send new batches while fewer than `DEPTH` requests are in flight and the socket takes them."""
+        assert self.link is not None
+        while len(self.link.in_flight) < DEPTH and not self.link.has_output:
+            chosen = self._rng.sample(self._ledgers, self._rng.choice((1, 1, 2, min(3, len(self._ledgers)))))
+            work = self._work([(ledger, self._batch(ledger)) for ledger in chosen])
+            for ledger, sent in work.batches:
+                ledger.sent(sent)
+            self.link.send(work)
+
+    def receive(self) -> None:
+        """Take the answers. `TortureError` for an error code: nothing that is sent gives a reason for one."""
+        assert self.link is not None
+        for work, response in self.link.receive():
+            outcomes = [(topic.name, outcome) for topic in response.responses for outcome in topic.partition_responses]
+            for (name, outcome), (ledger, sent) in zip(outcomes, work.batches, strict=True):
+                if (name, outcome.index) != (ledger.topic.name, ledger.partition):
+                    raise ledger.fail(f"answered as {name}-{outcome.index}")
+                if outcome.error_code:
+                    raise ledger.fail(f"Produce v{work.version}: error {outcome.error_code}, {outcome.error_message}")
+                ledger.acked(sent, outcome.base_offset)
+
+    def _batch(self, ledger: Ledger) -> Sent:
+        topic = ledger.topic
+        if not self.is_idempotent:
+            magic = self._rng.choice(topic.feed)
+            if magic == MAGIC_V2:
+                return self._mint.batch(topic, producer_id=-1, sequence=-1)
+            return self._mint.message_set(topic, magic)
+        sequence = self._sequences[ledger]
+        sent = self._mint.batch(topic, producer_id=self._producer_id, sequence=sequence, zstd=self._version >= 7)
+        self._sequences[ledger] = sequence + sent.count
+        return sent
+
+    def _work(self, batches: list[tuple[Ledger, Sent]]) -> Work:
+        batches.sort(key=lambda pair: pair[0].name)
+        topics: dict[str, list[PartitionProduceData]] = {}
+        for ledger, sent in batches:
+            data = PartitionProduceData(index=ledger.partition, records=sent.data)
+            topics.setdefault(ledger.topic.name, []).append(data)
+        request = ProduceRequest(
+            acks=self._rng.choice((1, -1)),
+            timeout_ms=10_000,
+            topic_data=[TopicProduceData(name=name, partition_data=data) for name, data in topics.items()],
+        )
+        return Work(request, self._version, tuple(batches))
+
+
+class Consumer:
+    """Reads at the ends of logs while they grow: what it has read must be there after a crash, acknowledged or not."""
+
+    def __init__(self, rng: random.Random, ledgers: Sequence[BatchLedger]) -> None:
+        self._rng = rng
+        self._ledgers = ledgers
+        self._positions = dict.fromkeys(ledgers, 0)
+        self.link: Link | None = None
+
+    def connect(self, address: tuple[str, int]) -> None:
+        """Begin where the logs ended when they were last verified."""
+        self.link = Link(address)
+        self._positions = {ledger: max(self._positions[ledger], ledger.start) for ledger in self._ledgers}
+
+    def disconnect(self) -> None:
+        """The connection is gone."""
+        if self.link is not None:
+            self.link.close()
+            self.link = None
+
+    def fetch(self) -> None:
+        """Ask for what comes next in one of the logs."""
+        assert self.link is not None
+        if not self.link.in_flight and not self.link.has_output:
+            ledger = self._rng.choice(self._ledgers)
+            wanted = FetchPartition(
+                partition=ledger.partition, fetch_offset=self._positions[ledger], partition_max_bytes=1 << 16
+            )
+            topics = [FetchTopic(topic=ledger.topic.name, partitions=[wanted])]
+            self.link.send(Work(FetchRequest(max_wait_ms=0, min_bytes=0, topics=topics), _FETCH_VERSION))
+
+    def receive(self) -> None:
+        """Take the answers."""
+        assert self.link is not None
+        for work, response in self.link.receive():
+            (topic,), (asked,) = response.responses, work.request.topics
+            (data,), (wanted,) = topic.partitions, asked.partitions
+            ledger = next(x for x in self._ledgers if x.name == f"{asked.topic}-{wanted.partition}")
+            if data.error_code == 1 and ledger.topic.retention_bytes is not None:
+                self._positions[ledger] = ledger.acked_end  # the log's start has moved past where we were
+            elif data.error_code:
+                raise ledger.fail(f"Fetch from offset {wanted.fetch_offset}: error {data.error_code}")
+            for batch in iter_batches(data.records or b""):
+                self._positions[ledger] = ledger.note(batch.buffer)
+
+
+def drive(producers: Sequence[Producer], consumer: Consumer) -> None:
+    """Produce and consume until the broker has closed every connection."""
+    parties: list[Producer | Consumer] = [*producers, consumer]
+    with selectors.DefaultSelector() as selector:
+        links: dict[Link, Producer | Consumer] = {}
+        for party in parties:
+            assert party.link is not None
+            links[party.link] = party
+            selector.register(party.link.socket, selectors.EVENT_READ, party.link)
+        while links:
+            for link, party in links.items():
+                if isinstance(party, Producer):
+                    party.produce()
+                else:
+                    party.fetch()
+                events = selectors.EVENT_READ | (selectors.EVENT_WRITE if link.has_output else 0)
+                selector.modify(link.socket, events, link)
+            ready = selector.select(20)
+            if not ready:
+                raise TortureError("the broker neither answers nor ends")
+            for key, events in ready:
+                link = key.data
+                if events & selectors.EVENT_WRITE:
+                    link.flush()
+                links[link].receive()
+                if link.is_broken:
+                    selector.unregister(link.socket)
+                    del links[link]
