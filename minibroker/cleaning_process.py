@@ -5,7 +5,7 @@ from asyncio.subprocess import PIPE
 from collections.abc import Callable
 
 from minibroker_storage.cleaner import CleaningAbortedError, CleaningPlan, CleaningResult
-from minibroker_storage.cleaner.process import read_outcome, worker_command, worker_environment
+from minibroker_storage.cleaner.process import encode_plan, read_outcome, worker_command, worker_environment
 
 Done = Callable[[CleaningResult | BaseException], None]
 
@@ -29,11 +29,15 @@ def start_cleaning(plan: CleaningPlan, done: Done) -> "asyncio.Task[CleaningResu
 
 async def _clean(plan: CleaningPlan) -> CleaningResult:
     process = await asyncio.create_subprocess_exec(*worker_command(), stdin=PIPE, stdout=PIPE, env=worker_environment())
+    assert process.stdin is not None
+    assert process.stdout is not None
     try:
-        output, _ = await process.communicate(plan.to_json())
+        # Its standard input stays open until it has answered: should this process die, it ends with it.
+        process.stdin.write(encode_plan(plan))
+        output = await process.stdout.read()
+        process.stdin.close()
+        return read_outcome(output, await process.wait())
     except asyncio.CancelledError:
         process.kill()
         await process.communicate()
         raise
-    assert process.returncode is not None
-    return read_outcome(output, process.returncode)

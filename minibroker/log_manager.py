@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import os
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -226,7 +227,16 @@ class LogManager:
         except OSError as error:
             _logger.error("%s", error)  # noqa: TRY400 - the disk's fault; the next checkpoint tries again
         for partition in moved.values():
-            self._try(_RETENTION, self._retain, partition, partition.log)
+            self._try(_RETENTION, self._remove_below_start, partition, partition.log)
+
+    def _remove_below_start(self, partition: Partition, log: Log) -> None:
+        """Remove segments below the log start offset. Those that are too old or too many wait for their round."""
+        config = log.config
+        log.config = replace(config, delete=False)
+        try:
+            self._retain(partition, log)
+        finally:
+            log.config = config
 
     def close(self, *, keep: bool = True) -> None:
         """Close all logs. Unless the directory is not kept anyway, all is forced to disk and the stop marked as clean.

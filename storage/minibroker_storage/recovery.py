@@ -6,6 +6,8 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Final, NamedTuple
 
+from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.records import MAGIC_V2
 from minibroker_protocol.records.varint import INT32_MAX, INT64_MAX
 from minibroker_storage.checkpoints import LeaderEpochCheckpoint
 from minibroker_storage.config import LogConfig
@@ -20,6 +22,7 @@ from minibroker_storage.segment import LogSegment
 REPLAY_WINDOW_BYTES: Final = 64 * 1024
 WORTH_A_SNAPSHOT_BYTES: Final = 1024 * 1024
 """A start that has replayed more than this writes a snapshot, so that the next one need not do it again."""
+_LOOKS: Final = 8
 _EMPTY: Final = memoryview(b"")
 
 EpochListener = Callable[[int, int], None]
@@ -175,9 +178,10 @@ class _Loader:
         try:
             if resume:
                 segment.resume_indexes(self._trusted_below)
+                check_time_index(segment)
                 trusted_end = index.last_offset + 1 if index.entries else trusted_end
             cut = recover_segment(segment, self._note_epoch, resumed=resume)
-        except (StorageError, FileNotFoundError):
+        except (StorageError, DecodeError, FileNotFoundError):
             trusted_end = segment.base_offset
             cut = recover_segment(segment, self._note_epoch)
         if self._last_stop is LastStop.CRASHED:
@@ -201,9 +205,44 @@ def load_segment(segment: LogSegment, next_base: int) -> None:
 def _is_sound(segment: LogSegment, next_base: int | None) -> bool:
     try:
         segment.load_indexes(next_base)
-    except (StorageError, FileNotFoundError):
+        check_indexes(segment)
+    except (StorageError, DecodeError, FileNotFoundError):
         return False
     return True
+
+
+def check_indexes(segment: LogSegment) -> None:
+    """Hold loaded indexes against the end of the log, and see `check_time_index`: an index has no checksum.
+
+    The last entry's batch is there, no entry is missing behind it, and the time index knows of the batches there.
+    Reads an index interval. `CorruptIndexError`, `StorageError`, `DecodeError`, `OSError`.
+    """
+    index = segment.offset_index
+    start, entries = index.last_position, index.entries
+    interval = max(segment.index_interval_bytes, 2 * start // entries if entries else 0)
+    reached = not entries
+    for position, header in segment.headers_from(start):
+        reached = reached or header.last_offset == index.last_offset
+        # A set of old messages counts as one batch, so that there may be many behind the last entry.
+        if position - start > interval and (header.magic == MAGIC_V2 or not entries):
+            raise CorruptIndexError(f"{index.file.path}: ends {segment.size - start} bytes before the log")
+        if header.max_timestamp > max(segment.max_timestamp, 0):
+            raise CorruptIndexError(f"{segment.time_index.file.path}: does not know {header.max_timestamp}")
+    if not reached:
+        raise CorruptIndexError(f"{index.file.path}: offset {index.last_offset} is not at byte {start}")
+    check_time_index(segment)
+
+
+def check_time_index(segment: LogSegment) -> None:
+    """See for a few indexed batches, the last among them, that the time index knows of their timestamps.
+
+    A time index that has lost entries at its end is known by this, if timestamps rise. Raises as `check_indexes`.
+    """
+    index = segment.offset_index
+    for slot in range(index.entries - 1, -1, -(index.entries // _LOOKS + 1)):
+        timestamp = segment.header_at(index.entry(slot).position).max_timestamp
+        if timestamp > max(segment.max_timestamp, 0):
+            raise CorruptIndexError(f"{segment.time_index.file.path}: does not know {timestamp}")
 
 
 def recover_segment(segment: LogSegment, on_epoch: EpochListener | None = None, *, resumed: bool = False) -> int:

@@ -417,6 +417,7 @@ class LogSegment:
         times.truncate_to(index.last_offset + 1 if index.entries else self.base_offset)
         times.drop_torn_entry()
         times.sanity_check(self.size, None)
+        times.check_end()
         self._begin_anew(index.last_position)
         if index.entries:
             self._adopt_indexed_timestamp()

@@ -1,11 +1,12 @@
 """From a timestamp to an offset."""
 
 from bisect import bisect_right
+from itertools import pairwise
 from struct import Struct
 from typing import ClassVar, Final, NamedTuple
 
 from minibroker_storage.errors import CorruptIndexError
-from minibroker_storage.index_file import IndexFile, IndexState
+from minibroker_storage.index_file import WINDOW_BYTES, IndexFile, IndexState
 
 NO_TIMESTAMP: Final = -1
 
@@ -75,6 +76,14 @@ class TimeIndex(IndexFile):
             before = self.entry(self.entries - 2)
             if self.last_timestamp <= before.timestamp or self.last_offset < before.offset:
                 self._cut_to(self.entries - 1)
+
+    def check_end(self) -> None:
+        """See that the newest entries, as many as are read at once, ascend. `CorruptIndexError`, `OSError`."""
+        count = min(self.entries, WINDOW_BYTES // self.ENTRY.size)
+        entries = list(self.ENTRY.iter_unpack(self._read(self.entries - count, count)))
+        for (timestamp, offset), (next_timestamp, next_offset) in pairwise(entries):
+            if timestamp >= next_timestamp or offset > next_offset:
+                raise CorruptIndexError(f"{self.file.path}: {next_timestamp} follows {timestamp}")
 
     def entry(self, slot: int) -> TimeIndexEntry:
         """The written entry in `slot`. `IndexError` outside 0..`entries` - 1."""

@@ -159,13 +159,19 @@ def reading(topics: dict[Compression, str], count: int) -> list[Job]:
     return [Job(topic, consume=count, start=start) for topic in topics.values() for start in (None, 3)]
 
 
+@pytest.fixture(scope="module")
+def read_today(broker: Broker, small_topics: dict[Compression, str]) -> Callable[[Version], list[Seen]]:
+    """What a version sees of them, asked once."""
+    return functools.cache(lambda version: run(broker.bootstrap_servers, version, reading(small_topics, 37)))
+
+
 @every_version
 def test_an_old_client_reads_what_a_client_of_today_wrote(
-    broker: Broker, small_topics: dict[Compression, str], version: Version
+    read_today: Callable[[Version], list[Seen]], version: Version
 ) -> None:
     messages = messages_of_today(40)
     expected = [in_format(OldRecord(each.key, each.value, each.timestamp, each.headers), version) for each in messages]
-    for seen in run(broker.bootstrap_servers, version, reading(small_topics, 37)):
+    for seen in read_today(version):
         first = seen.consumed[0].offset
         assert first in {0, 3}
         assert content(seen) == expected[first:]
@@ -174,14 +180,12 @@ def test_an_old_client_reads_what_a_client_of_today_wrote(
 
 @every_version
 def test_an_old_client_sees_the_records_of_today_as_kafka_converts_them(
-    broker: Broker,
+    read_today: Callable[[Version], list[Seen]],
     real_kafka: RealKafka,
-    small_topics: dict[Compression, str],
     kafkas_small_topics: dict[Compression, str],
     version: Version,
 ) -> None:
-    ours = run(broker.bootstrap_servers, version, reading(small_topics, 37))
-    assert ours == run(real_kafka.bootstrap, version, reading(kafkas_small_topics, 37))
+    assert read_today(version) == run(real_kafka.bootstrap, version, reading(kafkas_small_topics, 37))
 
 
 @pytest.mark.parametrize(
@@ -207,16 +211,14 @@ GOLDEN_RECORDS: Final = [
 GOLDEN_SIZES: Final = {"0.8.2": [34, 31, 320, 16_410], "0.10.0": [42, 39, 400, 16_418], "0.11.0": [76, 73, 191, 16_456]}
 
 
-@pytest.mark.parametrize("stored", GOLDEN_SIZES)
 @every_version
-def test_each_format_has_its_size_on_disk_whoever_writes_it(tmp_path: Path, version: Version, stored: str) -> None:
-    topics = [f"topic-{number}" for number in range(len(GOLDEN_RECORDS))]
+def test_each_format_has_its_size_on_disk_whoever_writes_it(tmp_path: Path, version: Version) -> None:
+    topics = {f"{stored}-{number}": stored for stored in GOLDEN_SIZES for number in range(len(GOLDEN_RECORDS))}
     with Broker(
         config={"log.retention.ms": "-1"},
         data_dir=str(tmp_path),
-        topics=[f"{topic}:1:message.format.version={stored}" for topic in topics],
+        topics=[f"{topic}:1:message.format.version={stored}" for topic, stored in topics.items()],
     ) as broker:
-        jobs = [Job(topic, records) for topic, records in zip(topics, GOLDEN_RECORDS, strict=True)]
-        run(broker.bootstrap_servers, version, jobs)
-        logs = [tmp_path / f"{topic}-0" / "00000000000000000000.log" for topic in topics]
-        assert [log.stat().st_size for log in logs] == GOLDEN_SIZES[stored]
+        run(broker.bootstrap_servers, version, [Job(topic, GOLDEN_RECORDS[int(topic[-1])]) for topic in topics])
+        sizes = [(tmp_path / f"{topic}-0" / "00000000000000000000.log").stat().st_size for topic in topics]
+    assert sizes == [size for stored in GOLDEN_SIZES.values() for size in stored]

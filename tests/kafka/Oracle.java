@@ -226,15 +226,17 @@ public final class Oracle {
         writeBuffer(out, result.validatedRecords.buffer());
     }
 
-    /** A class with a main method and its arguments -> what it prints. */
+    /** A class with a main method and its arguments -> what it prints, also on stderr. */
     private static void runTool(DataInputStream in, DataOutputStream out) throws Exception {
         Class<?> tool = Class.forName(new String(readBytes(in), StandardCharsets.UTF_8));
         String[] arguments = new String[in.readInt()];
         for (int index = 0; index < arguments.length; index++)
             arguments[index] = new String(readBytes(in), StandardCharsets.UTF_8);
         ByteArrayOutputStream printed = new ByteArrayOutputStream();
-        PrintStream before = System.out;
+        PrintStream output = System.out;
+        PrintStream errors = System.err;
         System.setOut(new PrintStream(printed, true, "UTF-8"));
+        System.setErr(System.out);
         try {
             scala.Console.withOut(System.out, () -> {
                 try {
@@ -246,7 +248,8 @@ public final class Oracle {
         } catch (IllegalStateException error) {
             throw new IllegalStateException(printed + describe(error.getCause()));
         } finally {
-            System.setOut(before);
+            System.setOut(output);
+            System.setErr(errors);
         }
         writeBytes(out, printed.toByteArray());
     }

@@ -1,6 +1,6 @@
 """All that a client can learn about a partition, to be asked of two brokers and compared."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
@@ -34,28 +34,40 @@ class Answers(NamedTuple):
     times: dict[int, int]
 
 
-def answers(bootstrap: str, topic: str, times: Sequence[int] = (), partition: int = 0) -> Answers:
-    """Ask. AssertionError if an answer does not come in time."""
-    place = TopicPartition(topic, partition)
-    records, end = _consume(bootstrap, place, "read_uncommitted")
-    committed, last_stable_offset = _consume(bootstrap, place, "read_committed")
+def answers(bootstrap: str, topic: str, times: Sequence[int] | None = None) -> Answers:
+    """Ask about partition 0; `times` are those of some of its records unless given.
+
+    AssertionError if an answer does not come in time.
+    """
     consumer = _consumer(bootstrap, "read_uncommitted")
     try:
-        beginning, high = consumer.get_watermark_offsets(place, timeout=TIMEOUT)
+        records, end = _consume(consumer, topic)
+        beginning, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=TIMEOUT)
         assert high == end
-        found = {at: _offset_for(consumer, topic, partition, at) for at in times}
+        found = {at: _offset_for(consumer, topic, at) for at in (_times_of(records) if times is None else times)}
+    finally:
+        consumer.close()
+    consumer = _consumer(bootstrap, "read_committed")
+    try:
+        committed, last_stable_offset = _consume(consumer, topic)
     finally:
         consumer.close()
     return Answers(beginning, end, last_stable_offset, records, committed, found)
 
 
-def times_of(lines: Sequence[Line]) -> list[int]:
-    """Times that are worth asking for: those of the records, and those beside them."""
-    return sorted({time for line in lines if line.timestamp >= 0 for time in (line.timestamp, line.timestamp + 1)})
+def all_answers(bootstrap: str, topics: Iterable[str]) -> dict[str, Answers]:
+    """The answers about each topic."""
+    return {topic: answers(bootstrap, topic) for topic in topics}
 
 
-def _offset_for(consumer: Consumer, topic: str, partition: int, time: int) -> int:
-    (found,) = consumer.offsets_for_times([TopicPartition(topic, partition, time)], timeout=TIMEOUT)
+def _times_of(lines: Sequence[Line]) -> list[int]:
+    """Times that are worth asking for: those of some records, and those beside them."""
+    some = [*lines[:3], *lines[3:-3:7], *lines[-3:]]
+    return sorted({time for line in some if line.timestamp >= 0 for time in (line.timestamp, line.timestamp + 1)})
+
+
+def _offset_for(consumer: Consumer, topic: str, time: int) -> int:
+    (found,) = consumer.offsets_for_times([TopicPartition(topic, 0, time)], timeout=TIMEOUT)
     assert found.error is None, found.error
     return int(found.offset)
 
@@ -76,25 +88,21 @@ def _consumer(bootstrap: str, isolation: str) -> Consumer:
     )
 
 
-def _consume(bootstrap: str, place: TopicPartition, isolation: str) -> tuple[list[Line], int]:
+def _consume(consumer: Consumer, topic: str) -> tuple[list[Line], int]:
     """Every record, and the offset at which the end came."""
     lines: list[Line] = []
-    consumer = _consumer(bootstrap, isolation)
-    try:
-        consumer.list_topics(place.topic, timeout=TIMEOUT)
-        consumer.assign([TopicPartition(place.topic, place.partition, OFFSET_BEGINNING)])
-        while True:
-            message = consumer.poll(TIMEOUT)
-            assert message is not None, f"{place.topic}: the end did not come in time"
-            error = message.error()
-            if error is None:
-                lines.append(_line(message))
-            elif error.code() == KafkaError._PARTITION_EOF:
-                return lines, message.offset() or 0
-            else:
-                raise KafkaException(error)
-    finally:
-        consumer.close()
+    consumer.list_topics(topic, timeout=TIMEOUT)  # or its first question would wait half a second for a leader
+    consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    while True:
+        message = consumer.poll(TIMEOUT)
+        assert message is not None, f"{topic}: the end did not come in time"
+        error = message.error()
+        if error is None:
+            lines.append(_line(message))
+        elif error.code() == KafkaError._PARTITION_EOF:
+            return lines, message.offset() or 0
+        else:
+            raise KafkaException(error)
 
 
 def _line(message: Any) -> Line:

@@ -189,7 +189,7 @@ class Oracle:
         return self._ask(Operation.VALIDATE, map(_encode_append, cases), _Reader.appended)
 
     def run(self, name: str, *arguments: str) -> str:
-        """What a tool of Kafka prints. AssertionError when it fails."""
+        """What a tool of Kafka prints, also on stderr. AssertionError when it fails."""
         (printed,) = self._ask(Operation.RUN_TOOL, [_encode_tool(Tool(name, arguments))], _Reader.bytes)
         assert not isinstance(printed, Refusal), f"{name} {' '.join(arguments)}: {printed.text}"
         return printed.decode()

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import pytest
 
 from minibroker import Broker
-from tests.kafka.answers import Answers, answers, times_of
+from tests.kafka.answers import Answers, all_answers, answers
 from tests.kafka.dumps import check_directory
 from tests.kafka.oracle import Oracle
 from tests.kafka.real_kafka import RealKafka
@@ -57,23 +57,15 @@ def left(kafka: RealKafka, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     copies = tmp_path_factory.mktemp("left")
     shutil.copytree(kafka.data_dir, copies / "killed")
     kafka.start()
-    after_the_kill = all_answers(kafka.bootstrap)
+    after_the_kill = all_answers(kafka.bootstrap, NAMES)
     delete_before(kafka.bootstrap, "moved", MOVED_TO)  # the checkpoint did not know of it yet
-    after_the_stop = all_answers(kafka.bootstrap)
+    after_the_stop = all_answers(kafka.bootstrap, NAMES)
     kafka.stop()
     shutil.copytree(kafka.data_dir, copies / "stopped")
     return {
         "killed": Left(copies / "killed", after_the_kill),
         "stopped": Left(copies / "stopped", after_the_stop),
     }
-
-
-def all_answers(bootstrap: str) -> dict[str, Answers]:
-    found: dict[str, Answers] = {}
-    for topic in NAMES:
-        records = answers(bootstrap, topic).records
-        found[topic] = answers(bootstrap, topic, times_of(records))
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -93,8 +85,8 @@ def served(left: dict[str, Left], tmp_path_factory: pytest.TempPathFactory) -> I
 Serve = Callable[[str], Broker]
 
 
-@however_it_ended
 @every_topic
+@however_it_ended
 def test_kafkas_records_are_served_as_kafka_serves_them(
     served: Serve, left: dict[str, Left], end: str, topic: str
 ) -> None:

@@ -11,9 +11,9 @@ from confluent_kafka.cimpl import NewTopic
 from tests.clients.contract import TIMEOUT, eventually
 from tests.kafka.answers import answers
 
-MOVED_TO: Final = 157
+MOVED_TO: Final = 77
 FIRST: Final = 1_700_000_000_000
-SMALL_SEGMENTS: Final = {"segment.bytes": "6000", "index.interval.bytes": "500"}
+SMALL_SEGMENTS: Final = {"segment.bytes": "3000", "index.interval.bytes": "300"}
 COMPACTED: Final = {
     "cleanup.policy": "compact",
     "segment.bytes": "3000",
@@ -50,12 +50,12 @@ def create(bootstrap: str, topics: Mapping[str, Mapping[str, str]]) -> None:
 
 def write_all(bootstrap: str, checkpoint: Path) -> None:
     """Fill `TOPICS`. `checkpoint` is the broker's cleaner-offset-checkpoint, which tells when the cleaner is done."""
-    write(bootstrap, "plain", 100, batch=7)
+    write(bootstrap, "plain", 60, batch=7)
     for codec in CODECS:
-        write(bootstrap, codec, 210, batch=7, codec=codec)
-    write(bootstrap, "segments", 400, batch=5, idempotent=True)
-    write(bootstrap, "append-time", 200, batch=5)
-    write(bootstrap, "moved", 300, batch=5)
+        write(bootstrap, codec, 140, batch=7, codec=codec)
+    write(bootstrap, "segments", 200, batch=5, idempotent=True)
+    write(bootstrap, "append-time", 80, batch=5)
+    write(bootstrap, "moved", 150, batch=5)
     delete_before(bootstrap, "moved", MOVED_TO)
     write_compacted(bootstrap, checkpoint)
 
@@ -89,21 +89,25 @@ def _record(topic: str, number: int, *, headers: bool = True) -> dict[str, Any]:
 
 
 def write_compacted(bootstrap: str, checkpoint: Path) -> None:
-    """Keys written again and again, some deleted; then wait until the cleaner has nothing left to do."""
+    """Keys written again and again, some deleted; then wait until the cleaner has nothing left to do.
+
+    Every segment keeps a record. Kafka takes one without any for as young as its file is, and finds no time in it, nor
+    in those behind it.
+    """
     producer = _producer(bootstrap, {})
     records = [
         {
             "topic": "compacted",
             "partition": 0,
-            "key": b"key-%d" % (number % 17 if number % 3 else number % 40),
+            "key": b"key-%d" % (number % 17 if number % 3 else number % 40) if number % 20 else b"once-%d" % number,
             "value": None if number % 19 == 4 else b"value %d " % number * 5,
             "timestamp": FIRST + 1_000 * number,
         }
-        for number in range(600)
+        for number in range(400)
     ]
     with_batches(producer, 4, records)
     eventually(lambda: _is_clean(checkpoint))
-    assert len(answers(bootstrap, "compacted").records) < 300
+    assert len(answers(bootstrap, "compacted").records) < 200
 
 
 def _is_clean(checkpoint: Path) -> bool:

@@ -7,6 +7,7 @@ it has dropped stand here, written by hand from the protocol's definition.
 import random
 import struct
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -63,7 +64,14 @@ PRODUCED = TopicProduceResponse(
 )
 CREATED = CreatableTopicResult(name="t", error_code=36)
 LISTED = ListOffsetsPartitionResponse(partition_index=1, error_code=0, old_style_offsets=[7, 0])
-FETCHED = PartitionData(partition_index=1, error_code=1, high_watermark=-1, records=b"xyz")
+FETCH = FetchRequest(
+    max_wait_ms=100,
+    min_bytes=1,
+    topics=[FetchTopic(topic="t", partitions=[FetchPartition(partition=3, fetch_offset=5, partition_max_bytes=1024)])],
+)
+FETCHED = FetchableTopicResponse(
+    topic="t", partitions=[PartitionData(partition_index=1, error_code=1, high_watermark=-1, records=b"xyz")]
+)
 
 
 def created_topics(**fields: Any) -> CreateTopicsRequest:
@@ -88,6 +96,8 @@ _CREATE_TOPICS_V0 = (
     b"\0\0\0\x02\0\x01k\0\x01v\0\x01n\xff\xff"
     b"\0\0\x01\0"
 )
+_FETCH_V0 = b"\xff\xff\xff\xff\0\0\0\x64\0\0\0\x01\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x03\0\0\0\0\0\0\0\x05\0\0\x04\0"
+_FETCHED_V0 = b"\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x01\0\x01" + b"\xff" * 8 + b"\0\0\0\x03xyz"
 _PRODUCE_V0 = b"\xff\xff\0\0\x05\xdc\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x02\0\0\0\x03abc"
 _PRODUCED_V0 = b"\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x02\0\x03\0\0\0\0\0\0\x01\x02"
 
@@ -121,23 +131,12 @@ GOLDEN: list[tuple[int, Any, bytes]] = [
         ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[LISTED])]),
         b"\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x01\0\0\0\0\0\x02\0\0\0\0\0\0\0\x07\0\0\0\0\0\0\0\0",
     ),
-    (
-        0,
-        FetchRequest(
-            max_wait_ms=100,
-            min_bytes=1,
-            topics=[
-                FetchTopic(
-                    topic="t", partitions=[FetchPartition(partition=3, fetch_offset=5, partition_max_bytes=1024)]
-                )
-            ],
-        ),
-        b"\xff\xff\xff\xff\0\0\0\x64\0\0\0\x01\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x03\0\0\0\0\0\0\0\x05\0\0\x04\0",
-    ),
-    (
-        0,
-        FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[FETCHED])]),
-        b"\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x01\0\x01" + b"\xff" * 8 + b"\0\0\0\x03xyz",
+    *((version, FETCH, _FETCH_V0) for version in (0, 1, 2)),
+    (3, replace(FETCH, max_bytes=4096), _FETCH_V0[:12] + b"\0\0\x10\0" + _FETCH_V0[12:]),
+    (0, FetchResponse(responses=[FETCHED]), _FETCHED_V0),
+    *(
+        (version, FetchResponse(responses=[FETCHED], throttle_time_ms=5), b"\0\0\0\x05" + _FETCHED_V0)
+        for version in (1, 2, 3)
     ),
     (0, MetadataRequest(topics=[MetadataRequestTopic(name="t")]), b"\0\0\0\x01\0\x01t"),
     (1, MetadataRequest(topics=None), b"\xff\xff\xff\xff"),

@@ -67,6 +67,7 @@ def test_nearly_every_served_version_is_known_to_kio() -> None:
     }
     assert unknown == {
         *(("Produce", version) for version in (0, 1, 2)),
+        *(("Fetch", version) for version in (0, 1, 2, 3)),
         *(("CreateTopics", version) for version in (0, 1)),
         ("ListOffsets", 0),
         ("DeleteTopics", 0),

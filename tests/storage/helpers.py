@@ -2,14 +2,17 @@
 
 import errno
 import os
+import shutil
+import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from minibroker_protocol.records import BatchHeader, NewRecord, RecordBatch, build_batch, iter_batches, read_header
-from minibroker_storage import LastStop, FilePool, Log, LogConfig, create_partition_directory
+from minibroker_protocol.records import Batch as AnyBatch
+from minibroker_protocol.records import BatchHeader, NewRecord, build_batch, iter_batches, read_header
+from minibroker_storage import FilePool, LastStop, Log, LogConfig, create_partition_directory
 
 TOPIC_ID = bytes(range(16))
 NOW = 1_700_000_000_000
@@ -41,6 +44,15 @@ def a_batch(count: int = 1, *, value: bytes = b"value", timestamps: Sequence[int
 def sequenced(base_sequence: int, count: int = 1, *, producer_id: int = 7, epoch: int = 0, **fields: Any) -> Batch:
     """Return a batch of an idempotent producer."""
     return a_batch(count, producer_id=producer_id, producer_epoch=epoch, base_sequence=base_sequence, **fields)
+
+
+def marker(*, producer_id: int = 7, epoch: int = 0, coordinator_epoch: int = 3, commit: bool = True) -> Batch:
+    """Return a transaction marker as a coordinator writes it: version 0, type, version 0, coordinator epoch."""
+    record = NewRecord(struct.pack(">hh", 0, int(commit)), struct.pack(">hi", 0, coordinator_epoch), NOW + 5)
+    view = memoryview(
+        build_batch([record], producer_id=producer_id, producer_epoch=epoch, is_transactional=True, is_control=True)
+    )
+    return Batch(view, read_header(view))
 
 
 class Home:
@@ -95,9 +107,9 @@ def filled(tmp_path: Path, count: int = 60, config: LogConfig = SMALL) -> Home:
     return home
 
 
-def batches_of(log: Log, offset: int | None = None, *, max_bytes: int = 1 << 20) -> list[RecordBatch]:
+def batches_of(log: Log, offset: int | None = None, *, max_bytes: int = 1 << 20) -> list[AnyBatch]:
     """Every batch from `offset` (the log start) to the end, read as a consumer does, one slice after the other."""
-    found: list[RecordBatch] = []
+    found: list[AnyBatch] = []
     offset = log.log_start_offset if offset is None else offset
     while True:
         data = log.read(offset, max_bytes).read()
@@ -143,6 +155,35 @@ class Disk:
 
     def pwritev(self, fd: int, buffers: Sequence[Any], position: int) -> int:
         return self._write(lambda part: self._pwritev(fd, [part], position), b"".join(map(bytes, buffers)))
+
+
+class Moments:
+    """Copies a directory before each rename and each removal in it: what a crash at that moment would leave."""
+
+    def __init__(self, directory: Path, copies: Path) -> None:
+        self.directory = directory
+        self.copies = copies
+        self.found: list[Path] = []
+        self._patch = pytest.MonkeyPatch()
+
+    def __enter__(self) -> list[Path]:
+        self.copies.mkdir()
+        for name in ("rename", "replace", "unlink"):
+            self._patch.setattr(os, name, self._copying(getattr(os, name)))
+        return self.found
+
+    def _copying(self, real: Callable[..., None]) -> Callable[..., None]:
+        def call(*arguments: Any, **options: Any) -> None:
+            if os.path.exists(arguments[0]):
+                copy = self.copies / str(len(self.found)) / self.directory.name
+                shutil.copytree(self.directory, copy)
+                self.found.append(copy)
+            real(*arguments, **options)
+
+        return call
+
+    def __exit__(self, *_: object) -> None:
+        self._patch.undo()
 
 
 def contents(directory: Path) -> dict[str, bytes]:

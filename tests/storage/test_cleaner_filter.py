@@ -253,10 +253,10 @@ def test_a_record_of_an_aborted_transaction_goes_even_when_it_is_the_last_of_its
     assert left.header.is_transactional
 
 
-@pytest.mark.parametrize("commit", [True, False])
-def test_a_marker_without_its_transaction_gets_a_delete_horizon_and_goes_after_it(commit: bool) -> None:  # noqa: FBT001
-    one = marker(8, 1, commit=commit)
-    left = Filtering({}, aborted=[] if commit else [AbortedTxn(1, 5, 8, 9)]).left(one)
+@pytest.mark.parametrize("aborted", [[], [AbortedTxn(1, 5, 8, 9)]], ids=["commit", "abort"])
+def test_a_marker_without_its_transaction_gets_a_delete_horizon_and_goes_after_it(aborted: list[AbortedTxn]) -> None:
+    one = marker(8, 1, commit=not aborted)
+    left = Filtering({}, aborted=aborted).left(one)
     assert left.header.delete_horizon_ms == NOW + DAY_MS
     assert survivors(left) == survivors(one)
     assert left.header.is_control

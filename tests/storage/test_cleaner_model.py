@@ -3,7 +3,7 @@
 import dataclasses
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from random import Random
 
@@ -167,7 +167,7 @@ class Life:
         self.check_committed(data)
         self.check_lookups(batches)
 
-    def check_committed(self, data: list[Batch]) -> None:
+    def check_committed(self, data: Sequence[Batch]) -> None:
         """What a read_committed consumer sees is what was committed."""
         stable = self.log.last_stable_offset
         aborted = self.log.aborted_transactions(0, stable)
@@ -189,7 +189,7 @@ class Life:
             if kept.record.offset < stable and kept.transaction not in self.model.aborted
         ]
 
-    def check_lookups(self, batches: list[Batch]) -> None:
+    def check_lookups(self, batches: Sequence[Batch]) -> None:
         """From every offset on the log reads the batch that holds it, or the next one."""
         ends = [batch.header.last_offset for batch in batches]
         for offset in range(self.log.log_start_offset, self.log.log_end_offset):

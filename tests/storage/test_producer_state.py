@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from minibroker_protocol.errors import CorruptRecordError
-from minibroker_protocol.records import BatchHeader, NewRecord, build_batch, read_header
+from minibroker_protocol.records import BatchHeader
 from minibroker_protocol.records.checksum import crc32c
 from minibroker_storage import (
     CorruptSnapshotError,
@@ -17,7 +17,7 @@ from minibroker_storage import (
 )
 from minibroker_storage.producer_snapshot import BatchMetadata, ProducerStateEntry, decode_snapshot, encode_snapshot
 from minibroker_storage.producer_state import ProducerStateManager
-from tests.storage.helpers import NOW, Batch, a_batch, sequenced
+from tests.storage.helpers import NOW, Batch, a_batch, marker, sequenced
 
 DAY = 24 * 60 * 60 * 1000
 INT32_MAX = 2**31 - 1
@@ -34,15 +34,6 @@ def note(manager: ProducerStateManager, *batches: Batch, offset: int = 0) -> Non
         manager.update(batch.header, offset, batch.view)
         offset += batch.header.last_offset_delta + 1
     manager.commit()
-
-
-def marker(*, producer_id: int = 7, epoch: int = 0, coordinator_epoch: int = 3, commit: bool = True) -> Batch:
-    """Return a transaction marker as a coordinator writes it: version 0, type, version 0, coordinator epoch."""
-    record = NewRecord(struct.pack(">hh", 0, int(commit)), struct.pack(">hi", 0, coordinator_epoch), NOW + 5)
-    view = memoryview(
-        build_batch([record], producer_id=producer_id, producer_epoch=epoch, is_transactional=True, is_control=True)
-    )
-    return Batch(view, read_header(view))
 
 
 def header(base_sequence: int, count: int = 1, *, epoch: int = 0, producer_id: int = 7) -> BatchHeader:

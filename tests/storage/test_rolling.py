@@ -1,5 +1,6 @@
 """When a log begins a new segment."""
 
+import os
 import struct
 from pathlib import Path
 
@@ -123,3 +124,23 @@ def test_a_changed_configuration_counts_from_the_next_batch(home: Home) -> None:
     assert home.log.config.segment_bytes == 2 * size
     home.append(a_batch())
     assert [segment.base_offset for segment in home.log.segments] == [0, 2]
+
+
+def test_jitter_lets_a_segment_go_earlier_but_never_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = iter(range(300, 10_000, 1000))
+    monkeypatch.setattr(os, "urandom", lambda size: next(drawn).to_bytes(size, "big"))
+    home = Home(tmp_path / "orders-0", LogConfig(segment_ms=1000, segment_jitter_ms=400))  # 300 % 400
+    home.append(a_batch(timestamps=[5000]), a_batch(timestamps=[5700]))
+    assert len(home.log.segments) == 1
+    home.append(a_batch(timestamps=[5701]))  # the new segment draws 1300 % 400
+    home.append(a_batch(timestamps=[6601]))
+    assert [segment.base_offset for segment in home.log.segments] == [0, 2]
+    home.append(a_batch(timestamps=[6602]))
+    assert [segment.base_offset for segment in home.log.segments] == [0, 2, 4]
+
+
+def test_without_jitter_nothing_is_drawn_and_it_is_bounded_by_the_time_itself(tmp_path: Path) -> None:
+    home = Home(tmp_path / "orders-0", LogConfig(segment_ms=10, segment_jitter_ms=10**9))
+    assert 0 <= home.log.segments[0].roll_jitter_ms < 10
+    home.log.config = LogConfig(segment_ms=10)
+    assert home.log.segments[0].roll_jitter_ms == 0

@@ -18,8 +18,8 @@ from typing import Final
 from tests.broker.socket_client import SocketClient
 from tests.clients.broker_process import environment
 from tests.torture.disk import check_partition
-from tests.torture.ledger import BatchLedger, TortureError, new_ledger
-from tests.torture.producers import Consumer, Producer, drive
+from tests.torture.ledger import BatchLedger, Ledger, TortureError, new_ledger
+from tests.torture.producers import Consumer, Producer, Trimmer, await_answers, drive
 from tests.torture.reading import check_times, new_producer_id, read_log
 from tests.torture.workload import SETTINGS, TOPICS, Mint, Topic
 
@@ -133,7 +133,9 @@ class Campaign:
         self._producers: list[Producer] = []
         plain = [ledger for ledger in self._ledgers if isinstance(ledger, BatchLedger)]
         self._consumer = Consumer(self._rng, plain)
+        self._trimmer = Trimmer(self._rng, [ledger for ledger in plain if ledger.topic.is_trimmed])
         self._was_killed = False
+        self._torn = set[Ledger]()
         self._starts = 0
 
     def run(self, kills: int) -> Counter[str]:
@@ -180,24 +182,25 @@ class Campaign:
     def _kill_under_load(self) -> None:
         self._begin()
         with self._later(self._delay(0.6), signal.SIGKILL):
-            drive(self._producers, self._consumer)
+            drive([*self._producers, self._consumer, self._trimmer])
         self._killed()
 
     def _stop_under_load(self) -> None:
         self._begin()
         with self._later(self._delay(0.4), signal.SIGTERM):
-            drive(self._producers, self._consumer)
+            drive([*self._producers, self._consumer, self._trimmer])
         self._stopped()
 
     def _kill_while_stopping(self) -> None:
         self._begin()
         with self._later(self._delay(0.3), signal.SIGTERM):
-            drive(self._producers, self._consumer)
+            drive([*self._producers, self._consumer, self._trimmer])
         if self._broker.wait(self._rng.uniform(0, 0.05)) is None:
             self._broker.signal(signal.SIGKILL)
-            self._killed()
-        else:
+        if self._broker.wait() == 0:
             self._stopped()
+        else:
+            self._killed()
 
     def _kill_while_starting(self) -> None:
         self._spawn()
@@ -226,10 +229,13 @@ class Campaign:
         if not self._producers:
             self._make_producers()
         if self._rng.random() < 0.3:
-            self._connect([producer for producer in self._producers if producer.is_idempotent])
+            idempotent = [producer for producer in self._producers if producer.is_idempotent]
+            self._connect(idempotent)
+            await_answers(idempotent)
         self._verify()
         self._connect(self._producers)
         self._consumer.connect(self._broker.address)
+        self._trimmer.connect(self._broker.address)
 
     def _make_producers(self) -> None:
         rng = self._rng
@@ -243,7 +249,8 @@ class Campaign:
     def _connect(self, producers: Sequence[Producer]) -> None:
         for producer in producers:
             if producer.link is None:
-                self.counts["batches sent again"] += producer.connect(self._broker.address)
+                self.counts["batches sent again"] += sum(len(work.batches) for work in producer.unanswered)
+                producer.connect(self._broker.address)
 
     def _spawn(self) -> None:
         self._starts += 1
@@ -251,7 +258,8 @@ class Campaign:
             if self._keep_crashed:
                 crashed = self.directory / "crashed"
                 shutil.rmtree(crashed, ignore_errors=True)
-                shutil.copytree(self._broker.data_dir, crashed)
+                with contextlib.suppress(shutil.Error):  # a cleaning that ends with its broker takes its files with it
+                    shutil.copytree(self._broker.data_dir, crashed)
             if self._starts % DISK_EVERY == 0 or not self._was_killed:
                 self._look_at_files()
         self._broker.spawn()
@@ -271,6 +279,7 @@ class Campaign:
         for producer in self._producers:
             if not producer.is_idempotent:
                 producer.settle()
+        self._torn.clear()
 
     def _look_at_files(self) -> None:
         for ledger in self._ledgers:
@@ -317,13 +326,14 @@ class Campaign:
         Writes take microseconds, so that a kill alone hits one in thousands.
         """
         for ledger in self._ledgers:
+            if not isinstance(ledger, BatchLedger) or ledger in self._torn or self._rng.random() > TORN:
+                continue
             files = sorted((self._broker.data_dir / ledger.name).glob("*.log"))
-            if isinstance(ledger, BatchLedger) and files and self._rng.random() < TORN:
-                for data in ledger.unanswered():
-                    with files[-1].open("ab") as log:
-                        log.write(data[: self._rng.randrange(1, len(data))])
-                    self.counts["ends torn"] += 1
-                    break
+            for data in ledger.unanswered()[:1] if files else ():
+                with files[-1].open("ab") as log:
+                    log.write(data[: self._rng.randrange(1, len(data))])
+                self._torn.add(ledger)
+                self.counts["ends torn"] += 1
 
     def _stop(self) -> None:
         self._broker.signal(signal.SIGTERM)
@@ -341,3 +351,4 @@ class Campaign:
         for producer in self._producers:
             producer.disconnect()
         self._consumer.disconnect()
+        self._trimmer.disconnect()

@@ -10,7 +10,7 @@ from minibroker.state import BrokerState
 from minibroker_protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minibroker_protocol.messages.produce import ProduceRequest
 from minibroker_protocol.records import iter_batches
-from tests.broker.harness import Harness, bytes_in, bytes_of, produce_request, response_of
+from tests.broker.harness import Harness, Pending, bytes_in, bytes_of, produce_request, response_of
 from tests.torture.disk import check_partition
 from tests.torture.ledger import BatchLedger, Ledger, View, new_ledger
 from tests.torture.workload import MAGIC_V2, Mint, Sent, Topic
@@ -52,17 +52,24 @@ class Torture:
 
     def send(self, *batches: tuple[Ledger, Sent]) -> list[int]:
         """Produce batches in requests of their own, all in one wake-up; returns the error codes they got."""
-        asked: list[tuple[Answer, ProduceRequest, int]] = []
+        asked: list[tuple[ProduceRequest, int, Answer | Pending]] = []
         for ledger, sent in batches:
             version = 9 if ledger.topic.feed == (MAGIC_V2,) else 2
             request = produce_request(sent.data, ledger.topic.name, ledger.partition)
             answer = self.harness.accept(request, version)
-            assert isinstance(answer, Answer)
-            asked.append((answer, request, version))
+            assert answer is not None
+            asked.append(
+                (request, version, answer if isinstance(answer, Answer) else Pending(request, version, answer))
+            )
         self.harness.state.writes.commit()
+        responses = [
+            answer if isinstance(answer, Pending) else response_of(request, version, bytes_of(answer))
+            for request, version, answer in asked
+        ]
+        self.harness.run_soon()  # a flush, for those who wait for one
         codes: list[int] = []
-        for (ledger, sent), (answer, request, version) in zip(batches, asked, strict=True):
-            (topic,) = response_of(request, version, bytes_of(answer)).responses
+        for (ledger, sent), response in zip(batches, responses, strict=True):
+            (topic,) = (response.response if isinstance(response, Pending) else response).responses
             (outcome,) = topic.partition_responses
             codes.append(outcome.error_code)
             if outcome.error_code == NONE:
@@ -114,6 +121,7 @@ class Torture:
 
     def check_files(self) -> None:
         """Stop cleanly and look at every segment and index."""
+
         def check() -> None:
             for ledger in self.ledgers:
                 compacted = ledger.topic.is_compacted

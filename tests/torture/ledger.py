@@ -42,7 +42,8 @@ class Ledger(ABC):
     def __init__(self, topic: Topic, partition: int) -> None:
         self.topic = topic
         self.partition = partition
-        self.start = 0
+        self.start = 0  # where the log begins at least
+        self.asked_start = 0  # up to where clients have asked to delete
         self.acked_end = 0  # one more than the largest offset that must exist
         self.counts: Counter[str] = Counter()
 
@@ -93,8 +94,12 @@ class Ledger(ABC):
     def _check_ends(self, view: View) -> None:
         if view.end < self.acked_end:
             raise self.fail(f"the log ends at {view.end}, but offset {self.acked_end - 1} was acknowledged")
-        if view.start > 0 and self.topic.retention_bytes is None:
-            raise self.fail(f"the log begins at {view.start}, but nothing may be deleted")
+        if view.start < self.start:
+            raise self.fail(f"the log began at {self.start} and begins at {view.start} again")
+        if view.start > self.asked_start and self.topic.retention_bytes is None:
+            raise self.fail(
+                f"the log begins at {view.start}, but nobody deleted more than the first {self.asked_start}"
+            )
 
 
 class BatchLedger(Ledger):
@@ -136,7 +141,7 @@ class BatchLedger(Ledger):
         sequences: dict[int, int] = {}
         for batch in view.batches():
             header = batch.header
-            if header.base_offset != expected:
+            if header.base_offset > expected or (header.base_offset < expected and seen):
                 raise self.fail(f"offset {header.base_offset} follows, where {expected} was due")
             known = sequences.get(header.producer_id)
             if known is not None and known != header.base_sequence:
@@ -146,8 +151,9 @@ class BatchLedger(Ledger):
             seen += header.last_offset_delta + 1
         if expected != view.end:
             raise self.fail(f"the log ends at {view.end}, but its last batch before {expected}")
-        for offset in [offset for offset in self._entries if offset < view.start]:
-            del self._entries[offset]
+        for offset, sent in list(self._entries.items()):
+            if offset + sent.count <= view.start:
+                del self._entries[offset]
         lost = [offset for offset in self._entries if offset >= view.end]
         if lost:
             raise self.fail(f"the batches at {lost} are lost")

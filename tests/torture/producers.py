@@ -1,13 +1,20 @@
-"""Producers that send as fast as they are answered, each over one connection, until the broker is gone."""
+"""Those who load the broker, each over one connection of its own, until it is gone."""
 
 import random
+import select
 import selectors
 import socket
 import struct
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+from minibroker_protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minibroker_protocol.records import iter_batches
@@ -21,6 +28,9 @@ DEPTH: Final = 5
 _LENGTH: Final = struct.Struct(">i")
 _CORRELATION_ID_AT: Final = 8
 _FETCH_VERSION: Final = 11
+_OFFSET_OUT_OF_RANGE: Final = 1
+_TRIMS: Final = 0.03
+"""How many turns of the load a trimmer uses."""
 
 
 class Work(NamedTuple):
@@ -91,7 +101,42 @@ class Link:
         self.socket.close()
 
 
-class Producer:
+class Party(ABC):
+    """One of those who load the broker."""
+
+    def __init__(self) -> None:
+        self.link: Link | None = None
+
+    def connect(self, address: tuple[str, int]) -> None:
+        """Take a new connection."""
+        self.link = Link(address)
+
+    def disconnect(self) -> None:
+        """The connection is gone."""
+        if self.link is not None:
+            self.link.close()
+            self.link = None
+
+    def act(self) -> None:
+        """Send what is due, as far as the socket takes it."""
+        assert self.link is not None
+        if not self.link.has_output:
+            self._act(self.link)
+
+    def receive(self) -> None:
+        """Take the answers that have come. `TortureError` for one that is wrong."""
+        assert self.link is not None
+        for work, response in self.link.receive():
+            self._answered(work, response)
+
+    @abstractmethod
+    def _act(self, link: Link) -> None: ...
+
+    @abstractmethod
+    def _answered(self, work: Work, response: Any) -> None: ...
+
+
+class Producer(Party):
     """One producer; its unanswered requests outlive the connection.
 
     An idempotent one sends them again, as they were, over the next connection. Another one has to look what has become
@@ -99,13 +144,13 @@ class Producer:
     """
 
     def __init__(self, rng: random.Random, mint: Mint, ledgers: Sequence[Ledger], producer_id: int) -> None:
+        super().__init__()
         self._rng = rng
         self._mint = mint
         self._ledgers = ledgers
         self._producer_id = producer_id
         self._version = rng.choice((3, 7, 9)) if producer_id >= 0 else 2
         self._sequences = dict.fromkeys(ledgers, 0)
-        self.link: Link | None = None
         self.unanswered: deque[Work] = deque()
 
     @property
@@ -113,20 +158,18 @@ class Producer:
         """Whether the broker knows its batches again."""
         return self._producer_id >= 0
 
-    def connect(self, address: tuple[str, int]) -> int:
-        """Take a new connection, and send again what is unanswered; returns how many batches that were."""
+    def connect(self, address: tuple[str, int]) -> None:
+        """Take a new connection, and send again what is unanswered."""
         self.link = Link(address)
         again, self.unanswered = self.unanswered, deque()
         for work in again:
             self.link.send(work)
-        return sum(len(work.batches) for work in again)
 
     def disconnect(self) -> None:
         """The connection is gone; requests without an answer are kept."""
         if self.link is not None:
             self.unanswered.extend(work for _, work in self.link.in_flight)
-            self.link.close()
-            self.link = None
+        super().disconnect()
 
     def settle(self) -> None:
         """After all logs have been read: what was found there is answered, what was not is given up."""
@@ -138,10 +181,8 @@ class Producer:
                     ledger.forget(sent)
         self.unanswered.clear()
 
-    def produce(self) -> None:
-        """Send new batches while fewer than `DEPTH` requests are in flight and the socket takes them."""
-        assert self.link is not None
-        while len(self.link.in_flight) < DEPTH and not self.link.has_output:
+    def _act(self, link: Link) -> None:
+        while len(link.in_flight) < DEPTH and not link.has_output:
             chosen = self._rng.sample(self._ledgers, self._rng.choice((1, 1, 2, min(3, len(self._ledgers)))))
             work = self._work([(ledger, self._batch(ledger)) for ledger in chosen])
             for ledger, sent in work.batches:
@@ -186,67 +227,94 @@ class Producer:
         return Work(request, self._version, tuple(batches))
 
 
-class Consumer:
+class Consumer(Party):
     """Reads at the ends of logs while they grow: what it has read must be there after a crash, acknowledged or not."""
 
     def __init__(self, rng: random.Random, ledgers: Sequence[BatchLedger]) -> None:
+        super().__init__()
         self._rng = rng
         self._ledgers = ledgers
         self._positions = dict.fromkeys(ledgers, 0)
-        self.link: Link | None = None
 
     def connect(self, address: tuple[str, int]) -> None:
-        """Begin where the logs ended when they were last verified."""
-        self.link = Link(address)
+        """Go on where it was, or where the logs begin now."""
+        super().connect(address)
         self._positions = {ledger: max(self._positions[ledger], ledger.start) for ledger in self._ledgers}
 
-    def disconnect(self) -> None:
-        """The connection is gone."""
-        if self.link is not None:
-            self.link.close()
-            self.link = None
-
-    def fetch(self) -> None:
-        """Ask for what comes next in one of the logs."""
-        assert self.link is not None
-        if not self.link.in_flight and not self.link.has_output:
+    def _act(self, link: Link) -> None:
+        if not link.in_flight:
             ledger = self._rng.choice(self._ledgers)
             wanted = FetchPartition(
                 partition=ledger.partition, fetch_offset=self._positions[ledger], partition_max_bytes=1 << 16
             )
             topics = [FetchTopic(topic=ledger.topic.name, partitions=[wanted])]
-            self.link.send(Work(FetchRequest(max_wait_ms=0, min_bytes=0, topics=topics), _FETCH_VERSION))
+            link.send(Work(FetchRequest(max_wait_ms=0, min_bytes=0, topics=topics), _FETCH_VERSION))
 
-    def receive(self) -> None:
-        """Take the answers."""
-        assert self.link is not None
-        for work, response in self.link.receive():
-            (topic,), (asked,) = response.responses, work.request.topics
-            (data,), (wanted,) = topic.partitions, asked.partitions
-            ledger = next(x for x in self._ledgers if x.name == f"{asked.topic}-{wanted.partition}")
-            if data.error_code == 1 and ledger.topic.retention_bytes is not None:
-                self._positions[ledger] = ledger.acked_end  # the log's start has moved past where we were
-            elif data.error_code:
-                raise ledger.fail(f"Fetch from offset {wanted.fetch_offset}: error {data.error_code}")
-            for batch in iter_batches(data.records or b""):
-                self._positions[ledger] = ledger.note(batch.buffer)
+    def _answered(self, work: Work, response: Any) -> None:
+        (topic,), (asked,) = response.responses, work.request.topics
+        (data,), (wanted,) = topic.partitions, asked.partitions
+        ledger = next(x for x in self._ledgers if x.name == f"{asked.topic}-{wanted.partition}")
+        if data.error_code == _OFFSET_OUT_OF_RANGE and ledger.topic.start_moves:
+            self._positions[ledger] = ledger.acked_end  # the log's start has moved past where we were
+        elif data.error_code:
+            raise ledger.fail(f"Fetch from offset {wanted.fetch_offset}: error {data.error_code}")
+        for batch in iter_batches(data.records or b""):
+            self._positions[ledger] = ledger.note(batch.buffer)
 
 
-def drive(producers: Sequence[Producer], consumer: Consumer) -> None:
-    """Produce and consume until the broker has closed every connection."""
-    parties: list[Producer | Consumer] = [*producers, consumer]
+class Trimmer(Party):
+    """Deletes the oldest records of logs now and then (DeleteRecords): once that is answered, they stay away."""
+
+    def __init__(self, rng: random.Random, ledgers: Sequence[BatchLedger]) -> None:
+        super().__init__()
+        self._rng = rng
+        self._ledgers = ledgers
+
+    def _act(self, link: Link) -> None:
+        if self._ledgers and not link.in_flight and self._rng.random() < _TRIMS:
+            ledger = self._rng.choice(self._ledgers)
+            offset = self._rng.randint(ledger.start, ledger.acked_end)
+            ledger.asked_start = max(ledger.asked_start, offset)
+            wanted = DeleteRecordsPartition(partition_index=ledger.partition, offset=offset)
+            topics = [DeleteRecordsTopic(name=ledger.topic.name, partitions=[wanted])]
+            link.send(Work(DeleteRecordsRequest(topics=topics, timeout_ms=10_000), 2))
+
+    def _answered(self, work: Work, response: Any) -> None:
+        (topic,), (asked,) = response.topics, work.request.topics
+        (result,), (wanted,) = topic.partitions, asked.partitions
+        ledger = next(x for x in self._ledgers if x.name == f"{asked.name}-{wanted.partition_index}")
+        if result.error_code or result.low_watermark < wanted.offset:
+            raise ledger.fail(f"DeleteRecords up to {wanted.offset} was answered with {result}")
+        ledger.start = max(ledger.start, result.low_watermark)
+        ledger.counts["answered deletions of records"] += 1
+
+
+def await_answers(producers: Sequence[Producer]) -> None:
+    """Take answers until nothing is in flight. `TortureError` when the broker goes, or stays silent."""
+    for producer in producers:
+        link = producer.link
+        assert link is not None
+        while link.in_flight:
+            wanted_to_write = [link.socket] if link.has_output else []
+            if not any(select.select([link.socket], wanted_to_write, [], 20)):
+                raise TortureError("the broker does not answer")
+            link.flush()
+            producer.receive()
+            if link.is_broken:
+                raise TortureError("the broker closed a connection")
+
+
+def drive(parties: Sequence[Party]) -> None:
+    """Let all of them do their work until the broker has closed every connection."""
     with selectors.DefaultSelector() as selector:
-        links: dict[Link, Producer | Consumer] = {}
+        links: dict[Link, Party] = {}
         for party in parties:
             assert party.link is not None
             links[party.link] = party
             selector.register(party.link.socket, selectors.EVENT_READ, party.link)
         while links:
             for link, party in links.items():
-                if isinstance(party, Producer):
-                    party.produce()
-                else:
-                    party.fetch()
+                party.act()
                 events = selectors.EVENT_READ | (selectors.EVENT_WRITE if link.has_output else 0)
                 selector.modify(link.socket, events, link)
             ready = selector.select(20)

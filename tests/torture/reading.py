@@ -44,7 +44,7 @@ def read_log(client: SocketClient, ledger: Ledger) -> View:
         offset = start
         while True:
             data = _fetch(client, ledger, offset)
-            if data.error_code == _OFFSET_OUT_OF_RANGE and ledger.topic.retention_bytes is not None:
+            if data.error_code == _OFFSET_OUT_OF_RANGE and ledger.topic.start_moves:
                 break  # the log's start has moved on meanwhile
             if data.error_code:
                 raise ledger.fail(f"Fetch from offset {offset}: error {data.error_code}")

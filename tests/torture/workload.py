@@ -37,6 +37,7 @@ class Topic:
     Attributes:
         feed: the formats in which producers send to it.
         stored: the format of its log.
+        is_trimmed: whether clients delete its oldest records.
         most_records: records of the largest batch.
         most_bytes: bytes of the largest value.
     """
@@ -46,6 +47,7 @@ class Topic:
     configs: dict[str, str]
     feed: tuple[int, ...] = (MAGIC_V2,)
     stored: int = MAGIC_V2
+    is_trimmed: bool = False
     most_records: int = 50
     most_bytes: int = 120
 
@@ -59,6 +61,11 @@ class Topic:
         """How much of each partition stays at least."""
         given = self.configs.get("retention.bytes")
         return None if given is None else int(given)
+
+    @property
+    def start_moves(self) -> bool:
+        """Whether its logs lose their oldest records."""
+        return self.is_trimmed or self.retention_bytes is not None
 
     @property
     def is_by_record(self) -> bool:
@@ -92,6 +99,7 @@ TOPICS: Final = (
         2,
         {"retention.bytes": "60000", "segment.bytes": "20000", "segment.index.bytes": "120", **_DENSE},
     ),
+    Topic("trimmed", 1, {"segment.bytes": "20000", "segment.index.bytes": "600", **_DENSE}, is_trimmed=True),
     Topic("flushed", 1, {"flush.messages": "1", "segment.bytes": "40000", "segment.index.bytes": "600", **_DENSE}),
     Topic(
         "wide",

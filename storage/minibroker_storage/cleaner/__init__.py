@@ -5,7 +5,13 @@ beside them; it runs in a process of its own and low priority (see `worker`), si
 the interpreter that serves clients. `finish_cleaning` swaps the segments.
 """
 
-from minibroker_storage.cleaner.manager import Cleanable, find_cleanable, finish_cleaning, plan_cleaning
+from minibroker_storage.cleaner.manager import (
+    Cleanable,
+    find_cleanable,
+    finish_cleaning,
+    finish_cleaning_in_steps,
+    plan_cleaning,
+)
 from minibroker_storage.cleaner.plan import (
     CleanedGroup,
     CleanerStats,
@@ -26,6 +32,7 @@ __all__ = [
     "CleaningResult",
     "find_cleanable",
     "finish_cleaning",
+    "finish_cleaning_in_steps",
     "plan_cleaning",
     "remove_cleaned_files",
 ]

@@ -139,7 +139,11 @@ class _Cleaner:
         return True
 
     def _aborted_transactions(self, first_offset: int) -> list[AbortedTxn]:
-        """Aborted transactions with something between `first_offset` and the end (`collectAbortedTransactions`)."""
+        """Those that end in the segment of `first_offset` or behind it, and begin in a segment that is cleaned.
+
+        All of the segment is walked, so that what ends in it before `first_offset` ends in the walk, too (Kafka's
+        `collectAbortedTransactions`).
+        """
         plan = self._plan
         bases = [*(segment.base_offset for segment in plan.segments), *plan.later_segments]
         found: list[AbortedTxn] = []
@@ -149,7 +153,7 @@ class _Cleaner:
             found += (
                 transaction
                 for transaction in read_transaction_index(self._directory_fd, base_offset)
-                if transaction.last_offset >= first_offset and transaction.first_offset < plan.first_uncleanable_offset
+                if transaction.first_offset < plan.first_uncleanable_offset
             )
         return found
 
@@ -196,7 +200,7 @@ class _Cleaner:
             os.close(fd)
 
     def _pace(self, size: int) -> None:
-        """Before `size` bytes are read or written."""
+        """About every megabyte that is read or written."""
         self._check_done()
         self._throttle.count(size)
 

@@ -3,19 +3,21 @@
 import json
 import os
 import sys
+from struct import Struct
 
 import minibroker_protocol
 import minibroker_storage
-from minibroker_storage.cleaner.plan import CleaningAbortedError, CleaningFailedError, CleaningResult
+from minibroker_storage.cleaner.plan import CleaningAbortedError, CleaningFailedError, CleaningPlan, CleaningResult
 
 _WORKER = "minibroker_storage.cleaner.worker"
+_SIZE = Struct(">i")
 
 
 def worker_command() -> list[str]:
-    """The command line. Its standard input takes `CleaningPlan.to_json()`, its output is for `read_outcome`.
+    """The command line. Its standard input takes `encode_plan` and then stays open, its output is for `read_outcome`.
 
-    Give it `worker_environment()`. When the log is deleted or truncated, or the broker stops, kill the process and
-    wait for its end, then call `remove_cleaned_files`.
+    Give it `worker_environment()`. It ends at once when its standard input is closed. When the log is deleted or
+    truncated, or the broker stops, kill the process and wait for its end, then call `remove_cleaned_files`.
     """
     return [sys.executable, "-m", _WORKER]
 
@@ -26,6 +28,18 @@ def worker_environment() -> dict[str, str]:
     roots = dict.fromkeys(os.path.dirname(package.__path__[0]) for package in packages)
     before = os.environ.get("PYTHONPATH")
     return {**os.environ, "PYTHONPATH": os.pathsep.join([*roots, before] if before else roots)}
+
+
+def encode_plan(plan: CleaningPlan) -> bytes:
+    """A plan as the worker reads it: int32 length, JSON."""
+    data = plan.to_json()
+    return _SIZE.pack(len(data)) + data
+
+
+def plan_size(head: bytes | None = None) -> int:
+    """How many bytes the worker has to read first, and, with these as `head`, how many then."""
+    size: int = _SIZE.size if head is None else _SIZE.unpack(head)[0]
+    return size
 
 
 def encode_error(error: Exception) -> bytes:

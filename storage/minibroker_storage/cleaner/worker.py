@@ -1,44 +1,64 @@
 """`python -m minibroker_storage.cleaner.worker`: a plan on standard input, the outcome on standard output, as JSON.
 
 A cleaning is pure Python for each record. In the broker's process it would hold the interpreter for long, so it has a
-process of its own, which gives way to everybody else, imports little, and ends when the broker ends.
+process of its own, which gives way to everybody else and imports little.
+
+Standard input is also the line of life: the broker keeps it open, and the kernel closes it when the broker dies. The
+worker then leaves at once and touches nothing: the directory may be another broker's by now, whose start tidies it.
 """
 
+import contextlib
 import os
 import signal
 import sys
+import threading
 from typing import Final
 
 from minibroker_protocol.errors import DecodeError
 from minibroker_storage.cleaner.clean import clean
-from minibroker_storage.cleaner.plan import CleaningAbortedError, CleaningPlan
-from minibroker_storage.cleaner.process import encode_error
+from minibroker_storage.cleaner.plan import CleaningPlan
+from minibroker_storage.cleaner.process import encode_error, plan_size
 from minibroker_storage.errors import StorageError
 
 NICENESS: Final = 19
 """The lowest priority there is."""
+_STDIN: Final = 0
+_GONE: Final = 2
 
 
 def main() -> int:
     """Clean as the plan says. The status is 0 with a result, 1 with an error, both told on standard output."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C at a terminal is for the broker, which ends this process
     os.nice(NICENESS)
-    broker = os.getppid()
-
-    def check_done() -> None:
-        if os.getppid() != broker:
-            raise CleaningAbortedError("the broker is gone")
-
+    told = _read(plan_size(_read(plan_size())))
+    threading.Thread(target=_leave_with_the_broker, daemon=True).start()
     try:
-        output = clean(CleaningPlan.from_json(sys.stdin.buffer.read()), check_done=check_done).to_json()
+        output = clean(CleaningPlan.from_json(told)).to_json()
     except (OSError, DecodeError, StorageError) as error:
         output = encode_error(error)
         status = 1
     else:
         status = 0
-    sys.stdout.buffer.write(output)
-    sys.stdout.buffer.flush()
+    with contextlib.suppress(BrokenPipeError):  # nobody is there to hear it
+        sys.stdout.buffer.write(output)
+        sys.stdout.buffer.flush()
     return status
+
+
+def _read(size: int) -> bytes:
+    """So many bytes of standard input; without them there is nothing to do, for the broker is gone."""
+    data = b""
+    while len(data) < size:
+        piece = os.read(_STDIN, size - len(data))
+        if not piece:
+            os._exit(_GONE)
+        data += piece
+    return data
+
+
+def _leave_with_the_broker() -> None:
+    os.read(_STDIN, 1)  # nothing more is ever sent
+    os._exit(_GONE)
 
 
 if __name__ == "__main__":

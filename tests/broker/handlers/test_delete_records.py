@@ -37,7 +37,7 @@ def delete(harness: Harness, *wanted: tuple[str, int, int], version: int = 2) ->
 
 def filled(harness: Harness, topic: str = "t", partition: int = 0, count: int = 10) -> None:
     for value in range(count):
-        assert harness.produce(batch(b"%d" % value), topic, partition).error_code == 0
+        assert harness.produce(batch(b"%d" % value, timestamp=harness.clock.now_ms()), topic, partition).error_code == 0
 
 
 def start_checkpoint(harness: Harness) -> dict[tuple[str, int], int]:
@@ -118,6 +118,18 @@ def test_whole_segments_go_at_once(configured: Callable[[dict[str, str]], Harnes
     delete(harness, ("t", 0, segments[2] + 1))
     assert sorted(int(path.stem) for path in directory.glob("*.log")) == segments[2:]
     assert values_in(harness.fetch_one(segments[2] + 1).records)[0][0] == segments[2] + 1
+
+
+def test_what_is_too_old_waits_for_the_next_round_of_retention(
+    configured: Callable[[dict[str, str]], Harness],
+) -> None:
+    harness = configured({"log.segment.bytes": "200", "log.retention.ms": "1000"})
+    filled(harness)
+    harness.clock.advance(5_000)
+    assert delete(harness, ("t", 0, 4)) == [("t", 0, 4, 0)]
+    assert harness.fetch_one(4).log_start_offset == 4
+    harness.clock.advance(30_000)
+    assert harness.fetch_one(4).error_code == OUT_OF_RANGE
 
 
 @pytest.mark.parametrize("end", ["restart", "crash"])

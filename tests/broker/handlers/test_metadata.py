@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from minibroker.topics import new_uuid
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.metadata import (
     NO_AUTHORIZED_OPERATIONS,
@@ -15,6 +14,7 @@ from minibroker_protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from minibroker_protocol.primitives import ZERO_UUID
+from minibroker_storage.checkpoints import new_uuid
 from tests.broker.harness import Harness
 
 VERSIONS = range(13)

@@ -1,0 +1,144 @@
+"""A cleaning in a process of its own."""
+
+import errno
+import os
+import struct
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from minibroker_protocol.errors import CorruptRecordError
+from minibroker_storage.cleaner import CleaningAbortedError, CleaningFailedError, CleaningPlan
+from minibroker_storage.cleaner.process import (
+    encode_error,
+    encode_plan,
+    read_outcome,
+    worker_command,
+    worker_environment,
+)
+from minibroker_storage.cleaner.worker import NICENESS
+from tests.storage.cleaning import batch, entries_in, pairs_of, plan_for, put_in_place, write_segments
+from tests.storage.helpers import contents
+
+DEADLINE_S = 30
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> CleaningPlan:
+    """Return a plan that removes one of two records."""
+    home = tmp_path / "orders-0"
+    write_segments(home, {0: [batch(0, (b"a", b"1"))], 1: [batch(1, (b"a", b"2"))], 2: []})
+    return plan_for(home, 2)
+
+
+def worker() -> subprocess.Popen[bytes]:
+    pipe = subprocess.PIPE
+    return subprocess.Popen(worker_command(), env=worker_environment(), stdin=pipe, stdout=pipe, stderr=pipe)
+
+
+def work(told: bytes) -> subprocess.CompletedProcess[bytes]:
+    """Tell a worker something, keep its standard input open, and wait for its end."""
+    with worker() as started:
+        assert started.stdin is not None
+        assert started.stdout is not None
+        assert started.stderr is not None
+        started.stdin.write(told)
+        started.stdin.flush()
+        output, complaint = started.stdout.read(), started.stderr.read()
+        return subprocess.CompletedProcess(worker_command(), started.wait(DEADLINE_S), output, complaint)
+
+
+def test_a_worker_does_what_the_plan_says(plan: CleaningPlan) -> None:
+    done = work(encode_plan(plan))
+    assert done.stderr == b""
+    result = read_outcome(done.stdout, done.returncode)
+    put_in_place(result)
+    assert pairs_of(entries_in(Path(plan.directory))) == [(1, b"a", b"2")]
+    assert (result.stats.messages_read, result.stats.messages_written) == (2, 1)
+
+
+def test_a_worker_needs_no_site_of_its_own_and_no_working_directory(
+    plan: CleaningPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    monkeypatch.chdir(tmp_path)
+    done = work(encode_plan(plan))
+    assert read_outcome(done.stdout, done.returncode).next_dirty_offset == 2
+
+
+def test_a_python_path_that_is_set_stays_behind_our_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", "their/place")
+    *ours, theirs = worker_environment()["PYTHONPATH"].split(os.pathsep)
+    assert theirs == "their/place"
+    assert any((Path(root) / "minibroker_storage" / "cleaner" / "worker.py").exists() for root in ours)
+
+
+def test_a_worker_tells_that_the_log_is_gone(plan: CleaningPlan) -> None:
+    done = work(encode_plan(plan._replace(directory=plan.directory + "x")))
+    with pytest.raises(CleaningAbortedError, match="orders-0x: gone"):
+        read_outcome(done.stdout, done.returncode)
+
+
+def test_a_worker_tells_that_a_log_cannot_be_cleaned(plan: CleaningPlan) -> None:
+    path = Path(plan.directory) / f"{1:020d}.log"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    with path.open("r+b") as file:  # the same file, as the plan wants it
+        file.write(data)
+    before = contents(Path(plan.directory))
+    done = work(encode_plan(plan))
+    with pytest.raises(CleaningFailedError, match="CorruptRecordError: byte 0"):
+        read_outcome(done.stdout, done.returncode)
+    assert contents(Path(plan.directory)) == before
+
+
+@pytest.mark.parametrize("question", [b"", b"{}", b"not json"])
+def test_a_plan_that_is_none_is_a_failure(question: bytes) -> None:
+    done = work(struct.pack(">i", len(question)) + question)
+    with pytest.raises(CleaningFailedError, match="ended with 1 and said b''"):
+        read_outcome(done.stdout, done.returncode)
+
+
+def test_a_worker_that_was_killed_is_a_failure() -> None:
+    with pytest.raises(CleaningFailedError, match="ended with -9"):
+        read_outcome(b"", -9)
+
+
+def test_an_error_of_the_disk_arrives_as_such() -> None:
+    told = encode_error(OSError(errno.ENOSPC, "No space left on device"))
+    with pytest.raises(OSError, match="No space left on device") as caught:
+        read_outcome(told, 1)
+    assert caught.value.errno == errno.ENOSPC
+
+
+def test_an_error_of_the_bytes_arrives_with_its_name() -> None:
+    with pytest.raises(CleaningFailedError, match="CorruptRecordError: byte 5"):
+        read_outcome(encode_error(CorruptRecordError("byte 5")), 1)
+
+
+def test_a_worker_gives_way_to_everybody_else() -> None:
+    with worker() as started:
+        deadline = time.monotonic() + DEADLINE_S
+        while os.getpriority(os.PRIO_PROCESS, started.pid) != NICENESS:
+            assert time.monotonic() < deadline
+        started.communicate(timeout=DEADLINE_S)
+
+
+@pytest.mark.parametrize("told", [0, 3, 20])
+def test_a_worker_that_is_not_told_all_leaves_without_a_word(plan: CleaningPlan, told: int) -> None:
+    with worker() as started:
+        output, complaint = started.communicate(encode_plan(plan)[:told], DEADLINE_S)
+    assert (output, complaint) == (b"", b"")
+    assert started.returncode not in {0, 1}
+
+
+def test_a_worker_ends_with_its_broker_and_leaves_everything_as_it_is(plan: CleaningPlan) -> None:
+    slow = plan._replace(io_bytes_per_second=0.001)  # it would take days
+    before = contents(Path(plan.directory))
+    with worker() as started:
+        output, complaint = started.communicate(encode_plan(slow), DEADLINE_S)  # closes its input, as a death does
+    assert (output, complaint) == (b"", b"")
+    assert started.returncode not in {0, 1}
+    assert contents(Path(plan.directory)) == before
