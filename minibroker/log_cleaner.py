@@ -22,7 +22,7 @@ from minibroker_storage.cleaner import (
     CleaningPlan,
     CleaningResult,
     find_cleanable,
-    finish_cleaning,
+    finish_cleaning_in_steps,
     plan_cleaning,
     remove_cleaned_files,
 )
@@ -38,6 +38,10 @@ Returns a function that ends it before its time; the call then brings a Cleaning
 _UNLIMITED: Final = 1e300
 """`log.cleaner.io.max.bytes.per.second` from here on is no limit; its default is Java's largest double."""
 _logger = logging.getLogger(__name__)
+
+
+def _nothing() -> None:
+    """The end of a cleaning whose result is being put in place: that is over in a moment."""
 
 
 class _Cleaning(NamedTuple):
@@ -166,26 +170,38 @@ class LogCleaner:
             self._current = _Cleaning(partition, log, end)
 
     def _end(self, partition: Partition, log: Log, outcome: CleaningResult | BaseException) -> None:
-        self._current = None
+        if isinstance(outcome, BaseException):
+            self._fail(partition, log, outcome)
+            self._go_on(partition)
+        else:
+            self._current = _Cleaning(partition, log, _nothing)
+            self._chores.run(self._swap(partition, log, outcome), partial(self._go_on, partition))
+
+    def _swap(self, partition: Partition, log: Log, result: CleaningResult) -> Steps:
         try:
-            if isinstance(outcome, BaseException):
-                raise outcome
-            offset = finish_cleaning(log, outcome)
-        except CleaningAbortedError as error:
+            offset = yield from finish_cleaning_in_steps(log, result)
+        except (OSError, StorageError) as error:
+            self._fail(partition, log, error)
+        else:
+            self._current = None
+            self._checkpoint.offsets = {**self._checkpoint.offsets, partition.key: offset}
+            self._cleaned(partition, log)
+
+    def _fail(self, partition: Partition, log: Log, error: BaseException) -> None:
+        if isinstance(error, CleaningAbortedError):
             _logger.debug("%s", error)
             with contextlib.suppress(OSError):  # a deleted partition's directory may be gone already
                 remove_cleaned_files(log.directory)
             self._failed.add(partition)
-        except CleaningFailedError as error:
+        elif isinstance(error, CleaningFailedError):
             self._give_up(partition, error)
-        except (OSError, StorageError) as error:
+        elif isinstance(error, OSError | StorageError):
             self._pass_over(partition, error)
         else:
-            self._checkpoint.offsets = {**self._checkpoint.offsets, partition.key: offset}
-            self._cleaned(partition, log)
-        self._go_on(partition)
+            raise error
 
     def _go_on(self, partition: Partition) -> None:
+        self._current = None
         self._asked_for.discard(partition)
         if not self._stopped:
             self._chores.run(self._clean_filthiest(), lambda: None)

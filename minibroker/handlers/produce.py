@@ -17,6 +17,7 @@ a single replica, whatever `min.insync.replicas` says. The answer leaves when th
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final
 
 from minibroker.call import Call, Parked, UnservedRequestError
@@ -123,7 +124,7 @@ def _flush(
             due.setdefault(partition.log, []).append(outcome)
     parked = _ParkedProduce(response, due)
     for log, outcomes in due.items():
-        state.flusher.request(log, lambda error, log=log, outcomes=outcomes: parked.on_flushed(log, outcomes, error))
+        state.flusher.request(log, partial(parked.on_flushed, log, outcomes))
     return parked if parked.is_waiting else None
 
 

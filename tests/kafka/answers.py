@@ -62,7 +62,7 @@ def all_answers(bootstrap: str, topics: Iterable[str]) -> dict[str, Answers]:
 
 def _times_of(lines: Sequence[Line]) -> list[int]:
     """Times that are worth asking for: those of some records, and those beside them."""
-    some = [*lines[:3], *lines[3:-3:7], *lines[-3:]]
+    some = [*lines[: -1 : max(1, len(lines) // 5)], *lines[-1:]]
     return sorted({time for line in some if line.timestamp >= 0 for time in (line.timestamp, line.timestamp + 1)})
 
 

@@ -1,21 +1,26 @@
 """A log against a list: whatever is done to it, it holds what the list holds."""
 
+import random
 import shutil
 import tempfile
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from minibroker_protocol.records import iter_batches
-from minibroker_storage import LastStop, FilePool, LogConfig, LogWriteError, OffsetOutOfRangeError
+from minibroker_protocol.records import NewRecord, build_message_set, iter_batches
+from minibroker_storage import FilePool, LastStop, LogConfig, LogWriteError, OffsetOutOfRangeError
 from tests.storage.helpers import NOW, Disk, Home, sequenced
 
 Held = tuple[int, int, bytes]  # base offset, last offset, bytes
+
+
+def common_prefix(one: bytes, other: bytes) -> int:
+    """How many bytes both begin with."""
+    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 class LogAgainstList(RuleBasedStateMachine):
@@ -31,6 +36,7 @@ class LogAgainstList(RuleBasedStateMachine):
         self.start = self.end = 0
         self.next_sequence = self.committed_sequence = 0
         self.clock = NOW
+        self.flushed: dict[str, bytes] = {}
 
     @initialize(
         segment_bytes=st.sampled_from([400, 1000, 100_000]),
@@ -60,14 +66,37 @@ class LogAgainstList(RuleBasedStateMachine):
         self.clock += later
         batch = sequenced(self.next_sequence, count, value=b"v" * size, timestamps=[self.clock] * count)
         assert self.home.log.producers.check(batch.header) is None
-        if self.staged and self.home.log._active.should_roll(  # to know what the log is about to commit
-            batch.size, self.staged_end + count - 1, self.clock, self.home.config, self.clock
-        ):
-            self.take()
+        self.take_if_it_rolls(batch.size, count)
         (offset,) = self.home.stage(batch, now_ms=self.clock)
         assert offset == self.staged_end
         self.staged.append((offset, offset + count - 1, bytes(batch.view)))
         self.next_sequence += count
+
+    def take_if_it_rolls(self, size: int, count: int) -> None:
+        if self.staged and self.home.log._active.should_roll(  # to know what the log is about to commit
+            size, self.staged_end + count - 1, self.clock, self.home.config, self.clock
+        ):
+            self.take()
+
+    @rule(count=st.integers(1, 4), size=st.sampled_from([0, 20, 60]), magic=st.integers(0, 1))
+    def append_a_message_set(self, count: int, size: int, magic: int) -> None:
+        base = self.staged_end
+        records = [NewRecord(None, b"v" * size, self.clock)] * count
+        data = build_message_set(records, magic=magic, base_offset=base)
+        self.take_if_it_rolls(len(data), count)
+        timestamp = self.clock if magic else -1
+        found = self.home.log.append_message_set(
+            memoryview(data),
+            last_offset=base + count - 1,
+            max_timestamp=timestamp,
+            offset_of_max_timestamp=base,
+            now_ms=self.clock,
+        )
+        assert found == base
+        self.staged += [
+            (message.header.base_offset, message.header.base_offset, bytes(message.buffer))
+            for message in iter_batches(data)
+        ]
 
     @rule()
     def commit(self) -> None:
@@ -140,8 +169,46 @@ class LogAgainstList(RuleBasedStateMachine):
         self.take()
         self.start_again(LastStop.KILLED)
 
+    @rule()
+    def flush(self) -> None:
+        self.home.log.flush()
+        self.flushed = {path.name: path.read_bytes() for path in self.home.path.iterdir()}
+
+    @rule(seed=st.integers(0, 2**32))
+    def lose_power(self, seed: int) -> None:
+        """From some place on behind the recovery point the logs hold anything, and so does all else not flushed."""
+        rng = random.Random(seed)
+        point = self.home.log.recovery_point
+        self.home.crash()
+        logs = self.home.names(".log")
+        torn = rng.randrange(len(logs))
+        for path in self.home.path.iterdir():
+            data = path.read_bytes()
+            kept = common_prefix(data, self.flushed.get(path.name, b""))
+            if path.suffix == ".log":
+                number = logs.index(path.name)
+                kept = max(kept, len(data) if number < torn else rng.randrange(len(data) + 1) if number == torn else 0)
+            elif path.suffix not in {".index", ".timeindex", ".snapshot"}:
+                continue
+            behind = rng.choice([b"", bytes(len(data) - kept), rng.randbytes(len(data) - kept)])
+            path.write_bytes(data[:kept] + behind)
+        before = self.held
+        self.staged = []
+        log = self.home.open(
+            last_stop=LastStop.CRASHED, recovery_point=point, log_start_offset=self.start, now_ms=self.clock
+        )
+        self.start = log.log_start_offset
+        found = self.read_all()
+        self.held = before[: len(before) - len([batch for batch in before if batch[1] >= self.start]) + len(found)]
+        assert all(batch in self.held for batch in before if batch[1] < point)
+        self.adopt_end()
+
     def start_again(self, last_stop: LastStop) -> None:
-        log = self.home.open(last_stop=last_stop, log_start_offset=self.start, now_ms=self.clock)
+        self.home.open(last_stop=last_stop, log_start_offset=self.start, now_ms=self.clock)
+        self.adopt_end()
+
+    def adopt_end(self) -> None:
+        log = self.home.log
         # The end is the end of the last batch: what a cut in the midst of a batch left over is forgotten.
         self.end = max(self.held[-1][1] + 1 if self.held else 0, log.segments[-1].base_offset)
         if self.end < self.start:
@@ -182,12 +249,15 @@ class LogAgainstList(RuleBasedStateMachine):
     def every_batch_is_read_back(self) -> None:
         if not hasattr(self, "home"):
             return
-        found: list[Any] = []
+        assert self.read_all() == [batch for batch in self.held if batch[1] >= self.start]
+
+    def read_all(self) -> list[Held]:
+        found: list[Held] = []
         offset = self.start
         while data := self.home.log.read(offset, 1 << 20).read():
             found += [(b.header.base_offset, b.header.last_offset, bytes(b.buffer)) for b in iter_batches(data)]
             offset = found[-1][1] + 1
-        assert found == [batch for batch in self.held if batch[1] >= self.start]
+        return found
 
     def teardown(self) -> None:
         self.patch.undo()

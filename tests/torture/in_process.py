@@ -7,6 +7,11 @@ from unittest.mock import patch
 
 from minibroker.dispatch import Answer
 from minibroker.state import BrokerState
+from minibroker_protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from minibroker_protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minibroker_protocol.messages.produce import ProduceRequest
 from minibroker_protocol.records import iter_batches
@@ -75,6 +80,16 @@ class Torture:
             if outcome.error_code == NONE:
                 ledger.acked(sent, outcome.base_offset)
         return codes
+
+    def delete_records(self, ledger: Ledger, offset: int) -> None:
+        """Have a log begin at `offset`."""
+        ledger.asked_start = max(ledger.asked_start, offset)
+        wanted = DeleteRecordsPartition(partition_index=ledger.partition, offset=offset)
+        topics = [DeleteRecordsTopic(name=ledger.topic.name, partitions=[wanted])]
+        (topic,) = self.harness.ask(DeleteRecordsRequest(topics=topics, timeout_ms=1000), 2).topics
+        (result,) = topic.partitions
+        assert (result.error_code, result.low_watermark) == (NONE, max(offset, ledger.start))
+        ledger.start = result.low_watermark
 
     def fill(self, ledger: Ledger, count: int) -> None:
         """Produce so many batches, all of which succeed."""

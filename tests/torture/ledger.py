@@ -58,7 +58,7 @@ class Ledger(ABC):
 
     def acked(self, sent: Sent, base_offset: int) -> None:
         """The broker says that the batch is at this offset."""
-        if sent.base_offset is None:
+        if sent.base_offset is None or (sent.base_offset != base_offset and self._is_deleted(sent.base_offset, sent)):
             self._settle(sent, base_offset)
         elif sent.base_offset != base_offset:
             raise self.fail(f"a batch that lies at offset {sent.base_offset} was answered with {base_offset}")
@@ -90,6 +90,10 @@ class Ledger(ABC):
     @abstractmethod
     def _settle(self, sent: Sent, base_offset: int) -> None:
         """Note where a pending batch is."""
+
+    def _is_deleted(self, base_offset: int, sent: Sent) -> bool:
+        """Whether no reader gets the batch any more; then the broker may have forgotten it, and it may come again."""
+        return base_offset + sent.count <= self.start
 
     def _check_ends(self, view: View) -> None:
         if view.end < self.acked_end:

@@ -187,19 +187,19 @@ class Producer(Party):
             work = self._work([(ledger, self._batch(ledger)) for ledger in chosen])
             for ledger, sent in work.batches:
                 ledger.sent(sent)
-            self.link.send(work)
+            link.send(work)
 
-    def receive(self) -> None:
-        """Take the answers. `TortureError` for an error code: nothing that is sent gives a reason for one."""
-        assert self.link is not None
-        for work, response in self.link.receive():
-            outcomes = [(topic.name, outcome) for topic in response.responses for outcome in topic.partition_responses]
-            for (name, outcome), (ledger, sent) in zip(outcomes, work.batches, strict=True):
-                if (name, outcome.index) != (ledger.topic.name, ledger.partition):
-                    raise ledger.fail(f"answered as {name}-{outcome.index}")
-                if outcome.error_code:
-                    raise ledger.fail(f"Produce v{work.version}: error {outcome.error_code}, {outcome.error_message}")
-                ledger.acked(sent, outcome.base_offset)
+    def _answered(self, work: Work, response: Any) -> None:
+        outcomes = [(topic.name, outcome) for topic in response.responses for outcome in topic.partition_responses]
+        for (name, outcome), (ledger, sent) in zip(outcomes, work.batches, strict=True):
+            if (name, outcome.index) != (ledger.topic.name, ledger.partition):
+                raise ledger.fail(f"answered as {name}-{outcome.index}")
+            if outcome.error_code:  # nothing that is sent gives a reason for one
+                raise ledger.fail(
+                    f"Produce v{work.version}: error {outcome.error_code}, {outcome.error_message}, for sequence "
+                    f"{sent.sequence} of producer {sent.producer_id}, known at offset {sent.base_offset}"
+                )
+            ledger.acked(sent, outcome.base_offset)
 
     def _batch(self, ledger: Ledger) -> Sent:
         topic = ledger.topic

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.torture.in_process import NONE, Torture
 from tests.torture.ledger import Ledger, RecordLedger
 from tests.torture.workload import MAGIC_V0, MAGIC_V1, Sent, Topic
@@ -43,9 +44,13 @@ TOPICS: Final = (
         most_records=8,
     ),
     Topic("retained", 1, {"retention.bytes": "4000", **_TINY}, most_records=8),
+    Topic("trimmed", 1, _TINY, most_records=8, is_trimmed=True),
     Topic("old", 1, {"message.format.version": "0.10.2", **_TINY}, (MAGIC_V0, MAGIC_V1), MAGIC_V1, most_records=8),
 )
 TURNS: Final = 16
+BRIEF, BRIEF_PARTITIONS = "brief", 3
+"""A topic that comes and goes."""
+_CREATED, _DELETED = 2, 5
 _LONG_MS: Final = 400_000
 """Longer than every interval of the broker's chores."""
 
@@ -94,7 +99,7 @@ class Guillotine:
 
 
 class Life:
-    """A broker's life in some hundred steps: rolling, compaction, retention, checkpoints, a stop and another start."""
+    """A broker's life in some hundred steps: rolling, compaction, retention, topics that come and go, a stop."""
 
     def __init__(self, directory: Path, seed: int, topics: Sequence[Topic] = TOPICS) -> None:
         self.torture = Torture(directory, topics, seed)
@@ -106,6 +111,7 @@ class Life:
             with guillotine.raised():
                 for turn in range(TURNS):
                     self._produce()
+                    self._administer(turn)
                     self.torture.harness.clock.advance(_LONG_MS)
                     self.torture.harness.run_soon()
                     if turn == TURNS // 2:
@@ -118,6 +124,7 @@ class Life:
         """Start again after the kill: nothing is lost, what was not answered can be sent again, the files are right."""
         torture = self.torture
         torture.reopen(clean=False)
+        self._check_brief_topic()
         torture.verify()
         for ledger, sent in self._sent:
             if sent.sequence >= 0:
@@ -134,6 +141,23 @@ class Life:
     def close(self) -> None:
         """Stop."""
         self.torture.close()
+
+    def _administer(self, turn: int) -> None:
+        torture = self.torture
+        if turn in {_CREATED, _DELETED + 1}:
+            torture.harness.create(BRIEF, BRIEF_PARTITIONS, cleanup_policy="compact")
+        elif turn == _DELETED:
+            torture.harness.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=BRIEF)], timeout_ms=1000), 6)
+        for ledger in torture.ledgers:
+            if ledger.topic.is_trimmed and turn % 2:
+                torture.delete_records(ledger, torture.rng.randint(ledger.start, ledger.acked_end))
+
+    def _check_brief_topic(self) -> None:
+        """A topic that was being made, or deleted, is there whole or not at all."""
+        topic = self.torture.harness.state.topics.get(BRIEF)
+        if topic is not None:
+            assert len(topic.partitions) == BRIEF_PARTITIONS
+            assert topic.config.overrides == {"cleanup.policy": "compact"}
 
     def _produce(self) -> None:
         torture = self.torture
