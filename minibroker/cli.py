@@ -48,9 +48,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     option("--topic", action="append", default=[], metavar="NAME[:PARTITIONS[:KEY=VALUE,...]]", help="unless it exists")
     option("--ready-file", metavar="PATH", help="write the bootstrap address there once clients can connect")
-    serve.set_defaults(run=lambda options: asyncio.run(_serve(options)))
+    serve.set_defaults(run=_run_serve)
     add_dump_parser(commands)
     return parser
+
+
+def _run_serve(options: argparse.Namespace) -> int:
+    return asyncio.run(_serve(options))
 
 
 async def _serve(options: argparse.Namespace) -> int:

@@ -11,6 +11,7 @@ in `minibroker-topics.json`, replaced atomically at every change:
 A log is opened when it is first used, so a start takes the same time whatever the number of partitions.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -274,36 +275,45 @@ class Topics:
         """Create topics (name, number of partitions, configuration), all or, with an OSError, none of them."""
         wanted = list(wanted)
         self._keeper.forget(name for name, _, _ in wanted)
-        created: list[Topic] = []
+        created = [Topic(name, new_uuid(), config) for name, _, config in wanted]
+        for topic, (_, partitions, _) in zip(created, wanted, strict=True):
+            self._add_partitions(topic, partitions)
+            self._add(topic)
         try:
-            for name, partitions, config in wanted:
-                topic = Topic(name, new_uuid(), config)
-                self._make_partitions(topic, partitions)
-                self._add(topic)
-                created.append(topic)
+            # The file first: a topic that it names gets the directories that it lacks when they are first used, but
+            # directories that it does not name would be taken for a topic without configuration.
             self.save()
+            _make_directories([partition for topic in created for partition in topic.partitions])
         except OSError:
             for topic in created:
                 self._forget(topic)
-                _unmake_partitions(topic, 0)
+            self._save_if_possible()
             raise
         return created
 
     def add_partitions(self, topic: Topic, total: int) -> None:
         """Grow a topic to `total` partitions; OSError when the disk refuses, and the topic is as it was."""
         first = len(topic.partitions)
-        self._make_partitions(topic, total)
+        self._add_partitions(topic, total)
         try:
             self.save()
+            _make_directories(topic.partitions[first:])
         except OSError:
-            _unmake_partitions(topic, first)
+            del topic.partitions[first:]
+            self._save_if_possible()
             raise
 
     def delete(self, topic: Topic) -> list[str]:
         """Delete a topic; returns the renamed directories, whose removal (`purge`) may take its time elsewhere."""
+        # The directories first: those that the file does not name would be taken for a topic at the next start.
+        renamed = [partition.delete() for partition in topic.partitions]
         self._forget(topic)
         self.save()
-        return [partition.delete() for partition in topic.partitions]
+        return renamed
+
+    def _save_if_possible(self) -> None:
+        with contextlib.suppress(OSError):
+            self.save()
 
     def save(self) -> None:
         """Write the topics file anew."""
@@ -329,18 +339,9 @@ class Topics:
         del self._by_name[topic.name]
         del self._by_id[topic.id]
 
-    def _make_partitions(self, topic: Topic, total: int) -> None:
-        first = len(topic.partitions)
-        for index in range(first, total):
-            directory = f"{self.data_dir}/{topic.name}-{index}"
-            try:
-                create_partition_directory(directory, topic.id, config=topic.log_config)
-            except OSError as error:
-                if not isinstance(error, FileExistsError):
-                    purge(directory)
-                _unmake_partitions(topic, first)
-                raise
-            topic.partitions.append(Partition(topic, index, directory, self._keeper))
+    def _add_partitions(self, topic: Topic, total: int) -> None:
+        for index in range(len(topic.partitions), total):
+            topic.partitions.append(Partition(topic, index, f"{self.data_dir}/{topic.name}-{index}", self._keeper))
 
     def _load(self) -> None:
         os.makedirs(self.data_dir, exist_ok=True)
@@ -381,11 +382,19 @@ class Topics:
         return bool(found)
 
 
-def _unmake_partitions(topic: Topic, first: int) -> None:
-    """Take back the partitions from `first` on, which nobody has used yet."""
-    for partition in topic.partitions[first:]:
-        purge(partition.directory)
-    del topic.partitions[first:]
+def _make_directories(partitions: Iterable[Partition]) -> None:
+    """Make the directories of new partitions, all or, with an OSError, none of them."""
+    made: list[str] = []
+    for partition in partitions:
+        topic = partition.topic
+        try:
+            create_partition_directory(partition.directory, topic.id, config=topic.log_config)
+        except OSError as error:
+            ours = [] if isinstance(error, FileExistsError) else [partition.directory]
+            for directory in [*made, *ours]:
+                purge(directory)
+            raise
+        made.append(partition.directory)
 
 
 class TopicsFileError(ValueError):

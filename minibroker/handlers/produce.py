@@ -152,7 +152,7 @@ def _append(
             raise InvalidRecordError("records: a produce request must carry exactly one record batch per partition")
         answer.log_start_offset = log.log_start_offset
     except UnsupportedMagicError as error:
-        new = call.api_version >= _FIRST_WITH_ONE_BATCH and not _is_v2(records)
+        new = call.api_version >= _FIRST_WITH_ONE_BATCH and isinstance(records, memoryview) and not _is_v2(records)
         _refuse(answer, ErrorCode.INVALID_RECORD if new else ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, error)
     except _RefusedError as error:
         _refuse(answer, error.code, error)
@@ -166,8 +166,8 @@ def _append(
     return answer
 
 
-def _is_v2(records: object) -> bool:
-    return isinstance(records, memoryview) and len(records) > MAGIC_AT and records[MAGIC_AT] >= MAGIC_V2
+def _is_v2(records: memoryview) -> bool:
+    return len(records) > MAGIC_AT and records[MAGIC_AT] >= MAGIC_V2
 
 
 def _refuse(answer: PartitionProduceResponse, code: ErrorCode, error: Exception) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from minibroker.config import BrokerConfig, TopicConfig
 from minibroker.topics import Partition, Topics, TopicsFileError, topic_name_error
+from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
 from minibroker_storage.checkpoints import new_uuid, uuid_text
 from minibroker_storage.config import LogConfig
 from minibroker_storage.files import FilePool
@@ -352,3 +353,46 @@ def test_names_collide_when_only_dots_and_underscores_differ(
     topics = opened(data_dir)
     create(topics, known)
     assert topics.colliding(name) == (known if collides else None)
+
+
+@pytest.mark.parametrize(
+    ("step", "partitions"), [("Topics.save", None), ("create_partition_directory", 3)], ids=["before", "after"]
+)
+def test_a_kill_while_a_topic_is_made_leaves_it_whole_or_not_at_all(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, step: str, partitions: int | None
+) -> None:
+    class KilledError(BaseException):
+        pass
+
+    def kill(*_: object, **__: object) -> None:
+        raise KilledError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(f"minibroker.topics.{step}", kill)
+        with pytest.raises(KilledError):
+            harness.create("new", 3, cleanup_policy="compact")
+    harness.crash()
+    topic = harness.state.topics.get("new")
+    assert (None if topic is None else len(topic.partitions)) == partitions
+    assert topic is None or topic.config.overrides == {"cleanup.policy": "compact"}
+
+
+def test_a_kill_while_a_topic_is_deleted_does_not_bring_it_back_without_its_configuration(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class KilledError(BaseException):
+        pass
+
+    def kill(_: Topics) -> None:
+        raise KilledError
+
+    harness.create("old", 2, cleanup_policy="compact")
+    with monkeypatch.context() as patched:
+        patched.setattr(Topics, "save", kill)
+        with pytest.raises(KilledError):
+            harness.ask(DeleteTopicsRequest(topic_names=["old"], timeout_ms=0), 3)
+    harness.crash()
+    topic = harness.state.topics.get("old")
+    assert topic is not None  # the deletion was not answered
+    assert topic.config.overrides == {"cleanup.policy": "compact"}
+    assert harness.fetch_one(0, "old").high_watermark == 0

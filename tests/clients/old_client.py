@@ -57,6 +57,7 @@ class Job(NamedTuple):
 
 def run(bootstrap: str, version: Sequence[int], jobs: Sequence[Job]) -> list[Seen]:
     """Let the client, told that the broker is of this version, do the jobs. AssertionError when it fails."""
+    assert PLACE.is_dir(), f"{PLACE} is not there: `make setup` makes it"
     asked = {
         "bootstrap": bootstrap,
         "version": list(version),

@@ -30,7 +30,11 @@ def or_skip(make: Callable[[], T]) -> T:
 @pytest.fixture(scope="session")
 def kafka_libs() -> Path:
     """The folder of Kafka's jars."""
-    return or_skip(jars.find)
+    libs = or_skip(jars.find)
+    assert any(libs.glob("kafka-clients-3.9.*.jar")), (
+        f"{libs}: the tests compare with Kafka 3.9, and this is another one"
+    )
+    return libs
 
 
 @pytest.fixture(scope="session")

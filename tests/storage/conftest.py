@@ -1,9 +1,11 @@
 """A log for each test."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from minibroker_storage import FilePool
 from tests.storage.helpers import Home
 
 
@@ -11,3 +13,20 @@ from tests.storage.helpers import Home
 def home(tmp_path: Path) -> Home:
     """Return a new partition with small segments."""
     return Home(tmp_path / "orders-0")
+
+
+@pytest.fixture(autouse=True)
+def _descriptors(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Close the descriptors of logs that a test leaves as a crash does."""
+    pools: list[FilePool] = []
+    real = FilePool.__init__
+
+    def init(self: FilePool, capacity: int) -> None:
+        real(self, capacity)
+        pools.append(self)
+
+    monkeypatch.setattr(FilePool, "__init__", init)
+    yield
+    for pool in pools:
+        for handle in list(pool._open):
+            handle.evict()

@@ -95,4 +95,4 @@ def test_purging_removes_a_directory_once_and_for_all(tmp_path: Path) -> None:
 def test_a_configuration_that_kafka_refuses_is_refused(field: str, value: int) -> None:
     name = field.replace("_", ".")
     with pytest.raises(ValueError, match=name.removeprefix("producer.id.")):
-        LogConfig(**{field: value})
+        LogConfig(**{field: value})  # type: ignore[arg-type]  # an int for each of these

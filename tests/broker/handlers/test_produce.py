@@ -1,5 +1,7 @@
 """Produce: what is appended, what is refused, and how. Outcomes are Kafka 3.9.1's unless a test says otherwise."""
 
+import errno
+import os
 import struct
 import zlib
 from collections.abc import Callable
@@ -7,7 +9,9 @@ from collections.abc import Callable
 import pytest
 
 from minibroker.call import UnservedRequestError
+from minibroker.dispatch import Waiting
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
 from minibroker_protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -15,7 +19,7 @@ from minibroker_protocol.messages.produce import (
     TopicProduceData,
 )
 from minibroker_protocol.records import CompressionCodec, compute_crc
-from tests.broker.harness import Harness, batch, produce_request, values_in
+from tests.broker.harness import Harness, Pending, batch, produce_request, values_in
 
 Configured = Callable[[dict[str, str]], Harness]
 VERSIONS = range(10)
@@ -307,3 +311,75 @@ def test_transactional_batches_are_refused(harness: Harness) -> None:
     records = batch(b"a", producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
     assert outcome(harness.produce(records)) == (ErrorCode.INVALID_TXN_STATE, -1)
     assert stored(harness) == []
+
+
+# flush.messages.
+
+
+@pytest.fixture
+def forced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The descriptors that are forced to disk."""
+    called: list[int] = []
+    monkeypatch.setattr(os, "fsync", called.append)
+    return called
+
+
+def test_an_answer_waits_for_the_disk_once_enough_records_have_come_together(
+    harness: Harness, forced: list[int]
+) -> None:
+    harness.create("f", 1, flush_messages="3")
+    assert harness.produce(batch(b"a", b"b"), "f").base_offset == 0
+    assert not forced
+    waiting = harness.send(produce_request(batch(b"c"), "f"), 9)
+    assert isinstance(waiting, Pending)
+    assert forced
+    (outcome,) = waiting.response.responses[0].partition_responses
+    assert (outcome.error_code, outcome.base_offset) == (0, 2)
+    assert harness.produce(batch(b"d"), "f").base_offset == 3
+
+
+def test_records_that_cannot_be_brought_to_disk_are_answered_with_an_error(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harness.create("f", 1, flush_messages="1")
+
+    def failing(_: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    def outcome_of(value: bytes) -> int:
+        waiting = harness.send(produce_request(batch(value), "f"), 9)
+        assert isinstance(waiting, Pending)
+        (outcome,) = waiting.response.responses[0].partition_responses
+        code: int = outcome.error_code
+        return code
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", failing)
+        assert outcome_of(b"a") == ErrorCode.KAFKA_STORAGE_ERROR
+    # A kernel tells of lost pages once: a later fsync that works would prove nothing for them.
+    assert outcome_of(b"b") == ErrorCode.KAFKA_STORAGE_ERROR
+    assert [value for _, value in stored(harness, "f")] == [b"a", b"b"]
+    harness.restart()
+    assert outcome_of(b"c") == 0
+
+
+def test_a_topic_that_vanishes_while_its_records_go_to_disk_leaves_nobody_waiting(
+    harness: Harness, forced: list[int]
+) -> None:
+    harness.create("f", 1, flush_messages="1")
+    outcome = harness.accept(produce_request(batch(b"a"), "f"), 9)
+    assert isinstance(outcome, Waiting)
+    waiting = Pending(produce_request(None, "f"), 9, outcome)
+    harness.ask(DeleteTopicsRequest(topic_names=["f"], timeout_ms=0), 3)
+    assert waiting.is_answered
+
+
+def test_a_client_that_has_gone_is_not_answered_when_the_disk_is_done(harness: Harness, forced: list[int]) -> None:
+    harness.create("f", 1, flush_messages="1")
+    outcome = harness.accept(produce_request(batch(b"a"), "f"), 9)
+    assert isinstance(outcome, Waiting)
+    waiting = Pending(produce_request(None, "f"), 9, outcome)
+    waiting.cancel()
+    harness.run_soon()
+    assert not waiting.is_answered
+    assert stored(harness, "f") == [(0, b"a")]
