@@ -46,6 +46,8 @@ LEADER_EPOCH: Final = 0
 """Leadership never moves in a cluster of one broker, so every partition stays in its first epoch."""
 
 _FILE_VERSION: Final = 1
+_FIRST_PRODUCER_ID_BESIDE_OTHERS: Final = 1 << 32
+"""In a directory of a Kafka, which has given out small ids: its logs may know their sequence numbers still."""
 _MAX_NAME_LENGTH: Final = 249
 _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+\Z")
 _PARTITION_DIRECTORY: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)\Z")
@@ -354,7 +356,10 @@ class Topics:
                     self._restore(name, parse_uuid(entry["id"]), int(entry["partitions"]), entry["configs"])
             except (KeyError, TypeError, AttributeError, ValueError) as error:
                 raise TopicsFileError(f"{path} is damaged: {type(error).__name__}: {error}") from None
-        if self._adopt() or state is None:
+        adopted = self._adopt()
+        if adopted:
+            self.next_producer_id = max(self.next_producer_id, _FIRST_PRODUCER_ID_BESIDE_OTHERS)
+        if adopted or state is None:
             self.save()
 
     def _restore(self, name: str, topic_id: bytes, partitions: int, overrides: Mapping[str, str]) -> None:

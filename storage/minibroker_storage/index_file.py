@@ -176,8 +176,8 @@ class IndexFile(ABC):
                 high = middle
         return low
 
-    def _last_at_or_below(self, key: int, guess: int) -> tuple[int, bytes]:
-        """How many written entries have a key <= `key`, and the last of these, empty when there is none.
+    def _around(self, key: int, guess: int) -> tuple[bytes, bytes]:
+        """The last written entry with a key <= `key`, and the one behind it; empty bytes when there is none.
 
         Reads a window around slot `guess` first, which is right in a log of even batches, and bisects from there on.
         """
@@ -195,5 +195,9 @@ class IndexFile(ABC):
             elif count == end - start and end < high:
                 low = end - 1
             else:
-                return start + count, window[(count - 1) * size : count * size] if count else b""
+                entry = window[(count - 1) * size : count * size] if count else b""
+                following = window[count * size : (count + 1) * size]
+                if not following and end < self.entries:
+                    following = self._read(end, 1)
+                return entry, following
             start = (low + high - min(slots, high - low)) // 2

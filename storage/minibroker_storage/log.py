@@ -173,7 +173,7 @@ class Log(ReadableLog):
             aborted = self.producers.update(header, base_offset, batch)
             if aborted is not None:
                 segment.stage_aborted(aborted)
-        segment.stage(batch, base_offset, last_offset, max_timestamp)
+        segment.stage(batch, base_offset, last_offset, max_timestamp, last_offset)
         self.next_offset = last_offset + 1
         return base_offset
 

@@ -47,14 +47,13 @@ def _search_from(segment: LogSegment, timestamp: int, start_offset: int) -> int:
     timestamp had risen: so all records above the entry's timestamp lie behind the offset index's last entry before the
     offset of the next time entry.
     """
-    times, offsets = segment.time_index, segment.offset_index
+    times = segment.time_index
     entry, following = times.lookup(timestamp)
-    start = offsets.lookup(max(entry.offset, start_offset)).position
-    if entry.timestamp == timestamp or times.is_full:
-        return start
-    if following is None:
-        return max(start, offsets.lookup(segment.largest_timestamp.offset - 1).position)
-    return max(start, offsets.lookup(following.offset - 1).position)
+    offset = max(entry.offset, start_offset)
+    if entry.timestamp != timestamp and not times.is_full:
+        behind = segment.largest_timestamp.offset if following is None else following.offset
+        offset = max(offset, behind - 1)
+    return segment.offset_index.lookup(offset).position
 
 
 def _batch_at(segment: LogSegment, position: int, header: BatchHeader) -> Batch:

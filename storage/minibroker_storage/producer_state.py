@@ -186,6 +186,36 @@ class ProducerStateManager:
         )
         return None
 
+    def can_recall(self, producer_id: int) -> bool:
+        """Whether the log may hold batches of a producer, in its epoch, before those that are known, and it matters."""
+        entry = self._producers.get(producer_id)
+        return (
+            entry is not None and 0 < len(entry.batches) < NUM_BATCHES_TO_RETAIN and entry.batches[0].first_sequence > 0
+        )
+
+    def incomplete(self) -> set[int]:
+        """The producers of which fewer batches are known than they may have written, after loading a snapshot."""
+        return {key for key, entry in self._producers.items() if not _is_complete(entry)}
+
+    def recall(self, header: BatchHeader) -> bool:
+        """Put a batch in front of those that are known of its producer, if it is the one before; for walks back.
+
+        A snapshot tells each producer's last batch only, but a client may repeat any of the last five. Says whether
+        all of those are known now.
+        """
+        entry = self._producers[header.producer_id]
+        sequence, _, last_offset, offset_delta, _ = entry.batches[0]
+        if (
+            header.producer_epoch == entry.producer_epoch
+            and header.base_sequence >= 0
+            and (header.last_sequence + 1) & INT32_MAX == sequence
+            and header.last_offset < last_offset - offset_delta
+        ):
+            first, last, delta = header.base_sequence, header.last_sequence, header.last_offset_delta
+            known = BatchMetadata(first, last, header.last_offset, delta, header.max_timestamp)
+            entry = self._producers[header.producer_id] = entry._replace(batches=(known, *entry.batches))
+        return _is_complete(entry)
+
     def _end_transaction(
         self, header: BatchHeader, old: ProducerStateEntry | None, offset: int, batch: memoryview
     ) -> AbortedTxn | None:
@@ -332,6 +362,11 @@ class ProducerStateManager:
 
     def _path(self, offset: int) -> str:
         return f"{self._directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"
+
+
+def _is_complete(entry: ProducerStateEntry) -> bool:
+    batches = entry.batches
+    return not batches or len(batches) == NUM_BATCHES_TO_RETAIN or batches[0].first_sequence <= 0
 
 
 def _after_marker(

@@ -23,6 +23,9 @@ REPLAY_WINDOW_BYTES: Final = 64 * 1024
 WORTH_A_SNAPSHOT_BYTES: Final = 1024 * 1024
 """A start that has replayed more than this writes a snapshot, so that the next one need not do it again."""
 _LOOKS: Final = 8
+RECALLED_BATCHES: Final = 2_000
+"""How many batches the walk back for producers' last batches looks at: five in flight of 400 producers."""
+RECALL_WINDOW_BYTES: Final = 16 * 1024
 _EMPTY: Final = memoryview(b"")
 
 EpochListener = Callable[[int, int], None]
@@ -273,7 +276,7 @@ def recover_segment(segment: LogSegment, on_epoch: EpochListener | None = None, 
             elif reached != indexed:
                 break
             else:
-                note(len(batch), last_offset, fields[MAX_TIMESTAMP])
+                note(len(batch), last_offset, fields[MAX_TIMESTAMP], last_offset)
             if fields[LEADER_EPOCH] != leader_epoch and on_epoch is not None:
                 leader_epoch = fields[LEADER_EPOCH]
                 on_epoch(leader_epoch, base_offset)
@@ -312,6 +315,7 @@ def replay_producers(
 
     Reads the headers from there on, and of transaction markers all; returns how many bytes of log this was. `OSError`.
     """
+    recall_batches(segments, producers)
     start = max(producers.map_end_offset, log_start_offset)
     replayed = 0
     for number, segment in enumerate(segments):
@@ -322,7 +326,7 @@ def replay_producers(
         replayed += segment.size - found.position
         index = segment.transaction_index
         for position, header in segment.headers_from(found.position, REPLAY_WINDOW_BYTES):
-            if header.producer_id >= 0 and header.base_offset >= start:
+            if header.producer_id >= 0:  # also a batch that begins below the log start: its tail can be read
                 batch = segment.batch_at(position) if header.is_control else _EMPTY
                 aborted = producers.update(header, header.base_offset, batch)
                 producers.commit()
@@ -331,3 +335,27 @@ def replay_producers(
         index.commit()
     producers.map_end_offset = end_offset
     return replayed
+
+
+def recall_batches(segments: list[LogSegment], producers: ProducerStateManager) -> None:
+    """Find again what a snapshot does not tell: the batches before each producer's last one (see `recall`).
+
+    Walks back from where the snapshot was taken, until all are found or `RECALLED_BATCHES` were looked at, so many that
+    those of requests in flight at that moment are among them. `OSError`.
+    """
+    wanted = producers.incomplete()
+    looked = 0
+    for segment in reversed(segments if wanted else []):
+        if segment.base_offset >= producers.map_end_offset:
+            continue
+        end = segment.position_of(producers.map_end_offset)
+        while end > 0:
+            start = segment.offset_index.position_at_or_below(max(end - RECALL_WINDOW_BYTES, 0))
+            headers = [header for _, header in segment.headers_from(start, RECALL_WINDOW_BYTES, end=end)]
+            for header in reversed(headers):
+                if header.producer_id in wanted and producers.recall(header):
+                    wanted.remove(header.producer_id)
+            looked += len(headers)
+            if not wanted or looked >= RECALLED_BATCHES:
+                return
+            end = start

@@ -166,7 +166,7 @@ class LogSegment:
         base_offset: int,
         last_offset: int,
         max_timestamp: int,
-        offset_of_max_timestamp: int | None = None,
+        offset_of_max_timestamp: int,
     ) -> None:
         """Take a stamped batch, or a message set, for the next `commit()`. The view has to stay as it is until then.
 
@@ -183,16 +183,16 @@ class LogSegment:
             self._recent = {}
         self.note(len(batch), last_offset, max_timestamp, offset_of_max_timestamp)
 
-    def note(self, size: int, last_offset: int, max_timestamp: int, offset_of_max_timestamp: int | None = None) -> None:
+    def note(self, size: int, last_offset: int, max_timestamp: int, offset_of_max_timestamp: int) -> None:
         """Count a batch of `size` bytes at the end, by the rule of Kafka's `LogSegment.append`.
 
         Once more than `index.interval.bytes` lie behind the last index entry, the batch gets one: its last offset and
-        its position; the time index then gets the largest timestamp so far, with the last offset of the batch that
-        brought it unless another one is named. The first batch never gets one. A message set counts as one batch.
+        its position; the time index then gets the largest timestamp so far, with its offset, which of a v2 batch is the
+        last one. The first batch never gets one. A message set counts as one batch.
         """
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
-            self.offset_of_max_timestamp = last_offset if offset_of_max_timestamp is None else offset_of_max_timestamp
+            self.offset_of_max_timestamp = offset_of_max_timestamp
         if self._bytes_since_index_entry > self.index_interval_bytes:
             if self._index_states is None:
                 self._index_states = self._states()
@@ -349,10 +349,15 @@ class LogSegment:
         size = self.header_at(position).size_in_bytes
         return memoryview(os.pread(self.log.fd(), size, position))
 
-    def headers_from(self, position: int, window_bytes: int = WALK_WINDOW_BYTES) -> Iterator[tuple[int, BatchHeader]]:
-        """Position and header of each batch from `position` on. `OSError`, `StorageError` for bytes that are none."""
+    def headers_from(
+        self, position: int, window_bytes: int = WALK_WINDOW_BYTES, *, end: int | None = None
+    ) -> Iterator[tuple[int, BatchHeader]]:
+        """Position and header of each batch from `position` on, up to the one that begins at `end`.
+
+        `OSError`, `StorageError` for bytes that are none.
+        """
         with self.log as fd:
-            yield from read_headers(fd, position, self.size, self.log.path, window_bytes)
+            yield from read_headers(fd, position, self.size if end is None else end, self.log.path, window_bytes)
 
     def next_offset(self) -> int:
         """The offset behind the last batch, by the headers behind the last index entry. `StorageError`, `OSError`."""

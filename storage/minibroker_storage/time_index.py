@@ -63,12 +63,13 @@ class TimeIndex(IndexFile):
         """
         if not self.entries:
             return TimeIndexEntry(NO_TIMESTAMP, self.base_offset), None
-        count, entry = self._last_at_or_below(timestamp, self.entries // 2)
-        following = self.entry(count) if count < self.entries else None
-        if not entry:
-            return TimeIndexEntry(NO_TIMESTAMP, self.base_offset), following
-        found, relative = self.ENTRY.unpack(entry)
-        return TimeIndexEntry(found, self.base_offset + relative), following
+        below, above = self._around(timestamp, self.entries // 2)
+        entry = self._decode(below) if below else TimeIndexEntry(NO_TIMESTAMP, self.base_offset)
+        return entry, self._decode(above) if above else None
+
+    def _decode(self, entry: bytes) -> TimeIndexEntry:
+        timestamp, relative = self.ENTRY.unpack(entry)
+        return TimeIndexEntry(timestamp, self.base_offset + relative)
 
     def drop_torn_entry(self) -> None:
         """Drop a last entry that does not continue the row: of a write that was cut short, a part. `OSError`."""
@@ -89,8 +90,7 @@ class TimeIndex(IndexFile):
         """The written entry in `slot`. `IndexError` outside 0..`entries` - 1."""
         if not 0 <= slot < self.entries:
             raise IndexError(f"{self.file.path}: no slot {slot} among {self.entries}")
-        timestamp, relative = self.ENTRY.unpack(self._read(slot, 1))
-        return TimeIndexEntry(timestamp, self.base_offset + relative)
+        return self._decode(self._read(slot, 1))
 
     def sanity_check(self, log_size: int, next_base_offset: int | None) -> None:
         """The last timestamp is not below the first, and the last offset lies in this segment."""

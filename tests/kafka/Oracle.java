@@ -226,17 +226,18 @@ public final class Oracle {
         writeBuffer(out, result.validatedRecords.buffer());
     }
 
-    /** A class with a main method and its arguments -> what it prints, also on stderr. */
+    /** A class with a main method and its arguments -> what it prints on stdout, and what on stderr. */
     private static void runTool(DataInputStream in, DataOutputStream out) throws Exception {
         Class<?> tool = Class.forName(new String(readBytes(in), StandardCharsets.UTF_8));
         String[] arguments = new String[in.readInt()];
         for (int index = 0; index < arguments.length; index++)
             arguments[index] = new String(readBytes(in), StandardCharsets.UTF_8);
         ByteArrayOutputStream printed = new ByteArrayOutputStream();
+        ByteArrayOutputStream complained = new ByteArrayOutputStream();
         PrintStream output = System.out;
         PrintStream errors = System.err;
         System.setOut(new PrintStream(printed, true, "UTF-8"));
-        System.setErr(System.out);
+        System.setErr(new PrintStream(complained, true, "UTF-8"));
         try {
             scala.Console.withOut(System.out, () -> {
                 try {
@@ -246,12 +247,13 @@ public final class Oracle {
                 }
             });
         } catch (IllegalStateException error) {
-            throw new IllegalStateException(printed + describe(error.getCause()));
+            throw new IllegalStateException(printed + complained.toString() + describe(error.getCause()));
         } finally {
             System.setOut(output);
             System.setErr(errors);
         }
         writeBytes(out, printed.toByteArray());
+        writeBytes(out, complained.toByteArray());
     }
 
     private static TimestampType timestampType(byte id) {

@@ -11,7 +11,7 @@ _GAP = "Non-consecutive offsets"
 
 def dump(oracle: Oracle, *arguments: str) -> str:
     """What the tool prints."""
-    return oracle.run("kafka.tools.DumpLogSegments", *arguments)
+    return "".join(oracle.run("kafka.tools.DumpLogSegments", *arguments))
 
 
 def check_directory(oracle: Oracle, partition: Path, *, compacted: bool = False) -> None:

@@ -142,6 +142,13 @@ class Tool(NamedTuple):
     arguments: Sequence[str]
 
 
+class Printed(NamedTuple):
+    """What a tool has printed."""
+
+    out: str
+    errors: str
+
+
 class Oracle:
     """The JVM. Close it, or use it in a `with` statement. NoJarsError where Java lacks its compiler."""
 
@@ -188,11 +195,11 @@ class Oracle:
         """What a log appends of produced records (Kafka's LogValidator)."""
         return self._ask(Operation.VALIDATE, map(_encode_append, cases), _Reader.appended)
 
-    def run(self, name: str, *arguments: str) -> str:
-        """What a tool of Kafka prints, also on stderr. AssertionError when it fails."""
-        (printed,) = self._ask(Operation.RUN_TOOL, [_encode_tool(Tool(name, arguments))], _Reader.bytes)
+    def run(self, name: str, *arguments: str) -> Printed:
+        """What a tool of Kafka prints. AssertionError when it fails."""
+        (printed,) = self._ask(Operation.RUN_TOOL, [_encode_tool(Tool(name, arguments))], _Reader.printed)
         assert not isinstance(printed, Refusal), f"{name} {' '.join(arguments)}: {printed.text}"
-        return printed.decode()
+        return printed
 
     def _ask(
         self, operation: Operation, questions: Iterable[bytes], read: "Callable[[_Reader], T]"
@@ -250,6 +257,9 @@ class _Reader:
         found = self.nullable_bytes()
         assert found is not None
         return found
+
+    def printed(self) -> Printed:
+        return Printed(self.bytes().decode(), self.bytes().decode())
 
     def batches(self) -> list[BatchLine]:
         return [BatchLine._make((*self.fields(_BATCH), self._records())) for _ in range(self.count())]

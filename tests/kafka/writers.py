@@ -26,6 +26,7 @@ TOPICS: Final[dict[str, Mapping[str, str]]] = {
     "plain": {},
     **dict.fromkeys(CODECS, SMALL_SEGMENTS),
     "segments": SMALL_SEGMENTS,
+    "recent": {},
     "append-time": {"message.timestamp.type": "LogAppendTime", **SMALL_SEGMENTS},
     "compacted": COMPACTED,
     "moved": SMALL_SEGMENTS,
@@ -54,6 +55,7 @@ def write_all(bootstrap: str, checkpoint: Path) -> None:
     for codec in CODECS:
         write(bootstrap, codec, 140, batch=7, codec=codec)
     write(bootstrap, "segments", 200, batch=5, idempotent=True)
+    write(bootstrap, "recent", 20, batch=4, idempotent=True, recent=True)  # its producer is not forgotten
     write(bootstrap, "append-time", 80, batch=5)
     write(bootstrap, "moved", 150, batch=5)
     delete_before(bootstrap, "moved", MOVED_TO)
@@ -70,11 +72,16 @@ def write(
     start: int = 0,
     idempotent: bool = False,
     headers: bool = True,
+    recent: bool = False,
 ) -> None:
-    """Records with and without keys, values and headers, whose times go back here and there."""
+    """Records with and without keys, values and headers, whose times go back here and there, or are of now."""
     producer = _producer(bootstrap, {"compression.type": codec, "enable.idempotence": idempotent})
     producer.list_topics(topic, timeout=TIMEOUT)  # or the first record would wait half a second for a leader
-    with_batches(producer, batch, [_record(topic, number, headers=headers) for number in range(start, start + count)])
+    records = [_record(topic, number, headers=headers) for number in range(start, start + count)]
+    if recent:
+        for record in records:
+            del record["timestamp"]
+    with_batches(producer, batch, records)
 
 
 def _record(topic: str, number: int, *, headers: bool = True) -> dict[str, Any]:

@@ -20,7 +20,7 @@ TOOL = "kafka.tools.DumpLogSegments"
 def test_a_generated_log_is_printed_alike(oracle: Oracle, tmp_path: Path, choice: tuple[int, CompressionCodec]) -> None:
     batches = [accepted(answer) for answer in oracle.build(descriptions(*choice, 150, gaps=True, seed="dump"))]
     path = log_file(tmp_path, batches)
-    assert as_text(path).out == oracle.run(TOOL, "--print-data-log", "--files", str(path))
+    assert as_text(path).out == oracle.run(TOOL, "--print-data-log", "--files", str(path)).out
 
 
 @pytest.mark.parametrize("magic", [0, 1])
@@ -51,7 +51,7 @@ def test_indexes_of_old_formats_are_printed_alike(
     else:
         time_index.write_bytes(b"")
     dump = as_text(log, index, time_index)
-    assert dump.out == oracle.run(TOOL, "--print-data-log", "--files", f"{log},{index},{time_index}")
+    assert dump.out == oracle.run(TOOL, "--print-data-log", "--files", f"{log},{index},{time_index}").out
     assert (dump.errors, dump.sound) == ("", True)
 
 
@@ -64,5 +64,5 @@ def test_a_partition_that_we_wrote_is_printed_alike_and_nothing_is_wrong(oracle:
     files = sorted(str(path) for path in home.path.iterdir() if path.stem.isdecimal())
     assert len(files) > 10
     dump = as_text(*files)
-    assert dump.out == oracle.run(TOOL, "--print-data-log", "--files", ",".join(files))
+    assert dump.out == oracle.run(TOOL, "--print-data-log", "--files", ",".join(files)).out
     assert (dump.errors, dump.sound) == ("", True)

@@ -154,6 +154,8 @@ class Campaign:
             self._look_at_files()
         except Exception as error:
             error.add_note(f"seed {self.seed}, round {number}, in {self.directory}")
+            if said := self._broker.stderr.read_text():
+                error.add_note(f"the broker said: {said[-4000:]}")
             raise
         finally:
             self._broker.close()

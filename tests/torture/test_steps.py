@@ -9,7 +9,7 @@ from tests.torture.steps import CHANGING, kill_at, steps_of
 
 SEED = 2
 SHARES = 4
-STRIDE = 9
+STRIDE = 18
 
 
 @pytest.mark.parametrize("share", range(SHARES))
