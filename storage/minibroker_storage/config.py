@@ -59,3 +59,11 @@ class LogConfig:
                 raise ValueError(f"{name.replace('_', '.')}: {getattr(self, name)} is less than 1")
         if self.producer_id_expiration_ms < 1:
             raise ValueError(f"producer.id.expiration.ms: {self.producer_id_expiration_ms} is less than 1")
+
+    @property
+    def max_segment_ms(self) -> int:
+        """How long a segment takes appends (Kafka's `LogConfig.maxSegmentMs`).
+
+        What is compacted has to be in a closed segment by `max.compaction.lag.ms`.
+        """
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compact else self.segment_ms

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Final, Self
 
-from minibroker_protocol.records import NO_PARTITION_LEADER_EPOCH, BatchHeader, stamp
+from minibroker_protocol.records import NO_PARTITION_LEADER_EPOCH, BatchHeader, read_entry_header, stamp
 from minibroker_protocol.records.varint import INT32_MAX
 from minibroker_storage.checkpoints import LeaderEpochCheckpoint
 from minibroker_storage.config import LogConfig
@@ -21,8 +21,7 @@ from minibroker_storage.segment import LogSegment, LogSlice
 AppendListener = Callable[["Log"], None]
 
 SNAPSHOT_INTERVAL_BYTES: Final = 32 * 1024 * 1024
-"""While a segment grows, the producers are written down whenever it has grown by so much: a start has to replay what
-the last snapshot does not know."""
+"""Whenever a segment has grown by so much, the producers are written down: a start replays what lies behind that."""
 SNAPSHOT_INTERVAL_BYTES_PER_PRODUCER: Final = 4096
 """Less often with many producers, so that writing them down stays below a hundredth of the work."""
 
@@ -182,8 +181,8 @@ class Log(ReadableLog):
     ) -> int:
         """Stage a whole set of valid v0 or v1 messages; returns the offset of the first, which is `next_offset`.
 
-        The messages have their offsets already, up to `last_offset`. Nothing is stamped, since these formats have no
-        leader epoch: the log forgets the epochs it knows, as Kafka does. As for the rest see `append`.
+        The messages have their offsets already. Nothing is stamped, since these formats have no leader epoch: the log
+        forgets the epochs it knows, as Kafka does. As for the rest see `append`.
         """
         base_offset = self.next_offset
         segment = self._active
@@ -196,7 +195,8 @@ class Log(ReadableLog):
         ):
             self._prepare(len(data), last_offset, max_timestamp, NO_PARTITION_LEADER_EPOCH, now_ms)
             segment = self._active
-        segment.stage(data, base_offset, last_offset, max_timestamp, offset_of_max_timestamp)
+        first = read_entry_header(data).last_offset  # an index entry for the set points to its first message
+        segment.stage(data, base_offset, first, max_timestamp, offset_of_max_timestamp)
         self.next_offset = last_offset + 1
         return base_offset
 
@@ -223,7 +223,7 @@ class Log(ReadableLog):
         if not segment.end:
             segment.first_timestamp = max_timestamp
         if segment.first_timestamp is not None and segment.first_timestamp >= 0:
-            self._roll_after = segment.first_timestamp + self._config.segment_ms - segment.roll_jitter_ms
+            self._roll_after = segment.first_timestamp + self._config.max_segment_ms - segment.roll_jitter_ms
         if leader_epoch != self._epoch:
             self._stage_epoch(leader_epoch)
 

@@ -45,7 +45,8 @@ def _search_from(segment: LogSegment, timestamp: int, start_offset: int) -> int:
     Kafka begins at the time index's entry at or below the target. Behind it there can be any number of batches with
     its timestamp, which add no entries. But whenever the offset index got an entry, the time index got one too if the
     timestamp had risen: so all records above the entry's timestamp lie behind the offset index's last entry before the
-    offset of the next time entry.
+    offset of the next time entry. A set of old messages is indexed by its first message, though the time entry of that
+    moment may name a later one of it: there it is the index entry before.
     """
     times = segment.time_index
     entry, following = times.lookup(timestamp)
@@ -53,7 +54,10 @@ def _search_from(segment: LogSegment, timestamp: int, start_offset: int) -> int:
     if entry.timestamp != timestamp and not times.is_full:
         behind = segment.largest_timestamp.offset if following is None else following.offset
         offset = max(offset, behind - 1)
-    return segment.offset_index.lookup(offset).position
+    found = segment.offset_index.lookup(offset)
+    if segment.size and segment.header_at(found.position).magic < MAGIC_V2:
+        found = segment.offset_index.lookup(found.offset - 1)
+    return found.position
 
 
 def _batch_at(segment: LogSegment, position: int, header: BatchHeader) -> Batch:

@@ -186,13 +186,6 @@ class ProducerStateManager:
         )
         return None
 
-    def can_recall(self, producer_id: int) -> bool:
-        """Whether the log may hold batches of a producer, in its epoch, before those that are known, and it matters."""
-        entry = self._producers.get(producer_id)
-        return (
-            entry is not None and 0 < len(entry.batches) < NUM_BATCHES_TO_RETAIN and entry.batches[0].first_sequence > 0
-        )
-
     def incomplete(self) -> set[int]:
         """The producers of which fewer batches are known than they may have written, after loading a snapshot."""
         return {key for key, entry in self._producers.items() if not _is_complete(entry)}

@@ -237,11 +237,14 @@ def check_indexes(segment: LogSegment) -> None:
 
 
 def check_time_index(segment: LogSegment) -> None:
-    """See for a few indexed batches, the last among them, that the time index knows of their timestamps.
+    """See that the last entry of the time index is true, and that it knows of the timestamps of a few indexed batches.
 
-    A time index that has lost entries at its end is known by this, if timestamps rise. Raises as `check_indexes`.
+    One that has lost entries at its end is known by this, if timestamps rise. Raises as `check_indexes`.
     """
-    index = segment.offset_index
+    index, times = segment.offset_index, segment.time_index
+    found = segment.translate(times.last_offset) if times.entries else None
+    if times.entries and (found is None or segment.header_at(found.position).max_timestamp != times.last_timestamp):
+        raise CorruptIndexError(f"{times.file.path}: {times.last_timestamp} is not at offset {times.last_offset}")
     for slot in range(index.entries - 1, -1, -(index.entries // _LOOKS + 1)):
         timestamp = segment.header_at(index.entry(slot).position).max_timestamp
         if timestamp > max(segment.max_timestamp, 0):
@@ -283,7 +286,7 @@ def recover_segment(segment: LogSegment, on_epoch: EpochListener | None = None, 
             next_offset = last_offset + 1
     if reached != indexed:
         raise CorruptIndexError(f"{index.file.path}: offset {indexed} is not at byte {index.last_position}")
-    segment.adopt_noted_size()
+    segment.adopt_noted_size(next_offset)
     return size - segment.size
 
 

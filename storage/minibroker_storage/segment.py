@@ -155,7 +155,7 @@ class LogSegment:
 
     def set_jitter(self, config: LogConfig) -> None:
         """Draw the time by which the segment is rolled early (`segment.jitter.ms`)."""
-        limit = min(config.segment_jitter_ms, config.segment_ms)
+        limit = min(config.segment_jitter_ms, config.max_segment_ms)
         self.roll_jitter_ms = int.from_bytes(os.urandom(8), "big") % limit if limit > 0 else 0
 
     # Writing
@@ -188,7 +188,7 @@ class LogSegment:
 
         Once more than `index.interval.bytes` lie behind the last index entry, the batch gets one: its last offset and
         its position; the time index then gets the largest timestamp so far, with its offset, which of a v2 batch is the
-        last one. The first batch never gets one. A message set counts as one batch.
+        last one. The first batch never gets one. A message set counts as one batch, by the offset of its first message.
         """
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
@@ -267,7 +267,7 @@ class LogSegment:
         """
         return (
             self.end + size > config.segment_bytes
-            or (self.end > 0 and self._waited_ms(max_timestamp, now_ms) > config.segment_ms - self.roll_jitter_ms)
+            or (self.end > 0 and self._waited_ms(max_timestamp, now_ms) > config.max_segment_ms - self.roll_jitter_ms)
             or self.is_full
             or last_offset - self.base_offset > INT32_MAX
         )
@@ -411,6 +411,7 @@ class LogSegment:
     def resume_indexes(self, below: int) -> None:
         """Keep of the indexes what tells of offsets below `below`, and put the end at the last indexed batch.
 
+        The time index may know of batches behind that one; those are noted again, which adds no entry twice.
         The owner then goes through the log from `end` on, `pass_over`s what was indexed already, `note`s the rest and
         calls `adopt_noted_size`. `CorruptIndexError`, `FileNotFoundError`, `StorageError`: only `reset_indexes` helps.
         """
@@ -419,7 +420,7 @@ class LogSegment:
         times.load()
         index.truncate_to(below)
         index.sanity_check(self.size, None)
-        times.truncate_to(index.last_offset + 1 if index.entries else self.base_offset)
+        times.truncate_to(below if index.entries else self.base_offset)
         times.drop_torn_entry()
         times.sanity_check(self.size, None)
         times.check_end()
@@ -450,8 +451,13 @@ class LogSegment:
         self._bytes_since_index_entry += size
         self.end += size
 
-    def adopt_noted_size(self) -> None:
-        """Cut the log file behind the batches that `note` counted, and write the index entries. `OSError`."""
+    def adopt_noted_size(self, next_offset: int) -> None:
+        """Cut the log file behind the batches that `note` counted, and write the index entries. `OSError`.
+
+        `CorruptIndexError` when a resumed time index tells of `next_offset`, behind the last batch, or of later ones.
+        """
+        if self.time_index.entries and self.time_index.last_offset >= next_offset:
+            raise CorruptIndexError(f"{self.time_index.file.path}: tells of offset {self.time_index.last_offset}")
         if self.end != self.size:
             os.ftruncate(self.log.fd(), self.end)
             self.size = self.end

@@ -114,7 +114,7 @@ def test_markers_are_opened() -> None:
 
 
 def test_every_kind_of_file_is_explained_as_what_it_is() -> None:
-    page = explained(ORDERS).out
+    page = " ".join(explained(ORDERS).out.split())  # a long path shifts where lines are wrapped
     files = list(expand([str(ORDERS)]))
     assert {file.kind for file in files} == set(FileKind) - {
         FileKind.LOG_07,

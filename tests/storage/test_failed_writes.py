@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from minibroker_storage import LastStop, FilePool, LogConfig, LogWriteError
+from minibroker_storage import FilePool, LastStop, LogConfig, LogWriteError
 from tests.storage.helpers import LOG, NOW, SMALL, Disk, Home, a_batch, contents, offsets_of, sequenced
 
 DENSE = LogConfig(index_interval_bytes=0, segment_index_bytes=1200)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from minibroker_storage import CorruptIndexError, FilePool
 from minibroker_storage.index_file import IndexFile
 from minibroker_storage.offset_index import OffsetIndex, OffsetPosition
-from minibroker_storage.time_index import TimeIndex, TimeIndexEntry
+from minibroker_storage.time_index import TimeIndex
 from tests.storage.helpers import Disk
 
 CREATE = os.O_RDWR | os.O_CREAT

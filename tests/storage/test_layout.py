@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker_storage import LastStop, FilePool, Log, LogConfig, create_partition_directory, purge
+from minibroker_storage import FilePool, LastStop, Log, LogConfig, create_partition_directory, purge
 from minibroker_storage.layout import delete_directory_name, file_name, offset_of
 from tests.storage.helpers import NOW, TOPIC_ID, a_batch
 

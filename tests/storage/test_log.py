@@ -8,8 +8,8 @@ import pytest
 
 from minibroker_protocol.records import RecordBatch
 from minibroker_storage import (
-    LastStop,
     FilePool,
+    LastStop,
     Log,
     LogClosedError,
     LogConfig,

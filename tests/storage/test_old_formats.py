@@ -95,7 +95,7 @@ def test_a_message_set_is_kept_to_the_byte_and_gets_one_index_entry_at_most(tmp_
     assert home.file(LOG).read_bytes().startswith(first)
     assert [batch.header.base_offset for batch in iter_batches(home.file(LOG).read_bytes())] == list(range(9))
     home.log.close()
-    assert home.file(INDEX).read_bytes() == struct.pack(">iiii", 6, len(first), 8, size)
+    assert home.file(INDEX).read_bytes() == struct.pack(">iiii", 3, len(first), 7, size)
     # The first of those that have the largest timestamp, as the caller says.
     assert home.file(TIME_INDEX).read_bytes() == struct.pack(">qi", NOW + 11, 4)
 
@@ -247,6 +247,32 @@ def test_a_log_of_all_formats_is_the_same_after_a_stop(tmp_path: Path, last_stop
     assert [record.value for record in records_of(log, end)] == [b"more"]
 
 
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", [CompressionCodec.NONE, CompressionCodec.GZIP])
+def test_after_a_kill_only_the_end_of_a_log_of_old_messages_is_read(
+    tmp_path: Path, magic: int, codec: CompressionCodec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(tmp_path / "orders-0", LogConfig())
+    for _ in range(600):
+        append_set(home, [os.urandom(1500) for _ in range(3)], magic=magic, codec=codec)
+    home.log.take_producer_snapshot()
+    home.crash()
+    before = home.file(TIME_INDEX).read_bytes()
+    read: list[int] = []
+    real = os.pread
+
+    def counted(fd: int, size: int, position: int) -> bytes:
+        data = real(fd, size, position)
+        read.append(len(data))
+        return data
+
+    monkeypatch.setattr(os, "pread", counted)
+    log = home.open(last_stop=LastStop.KILLED)
+    assert log.log_end_offset == 1800
+    assert sum(read) < 70_000 < log.size // 30
+    assert home.file(TIME_INDEX).read_bytes().startswith(before.rstrip(b"\0"))
+
+
 @pytest.mark.parametrize("last_stop", [LastStop.KILLED, LastStop.CRASHED])
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("interval", [0, 4096])
@@ -337,3 +363,18 @@ def test_a_wrapper_is_known_by_its_last_offset(tmp_path: Path) -> None:
         assert found.base_offset == base
         batch = LegacyRecordBatch(segment.batch_at(found.position))
         assert offset in {record.offset for record in batch}
+
+
+def test_a_time_within_a_set_behind_sets_that_are_not_indexed_is_found(tmp_path: Path) -> None:
+    home = Home(tmp_path / "orders-0", LogConfig(index_interval_bytes=300))
+    first = 0
+    for count in (1, 3, 1, 9, 2, 16, 1, 5):
+        append_set(home, [b"v" * 30] * count, timestamps=[NOW + number for number in range(first, first + count)])
+        first += count
+    for last_stop in (LastStop.CLEAN, LastStop.KILLED, LastStop.CRASHED):
+        for number in range(first):
+            found = home.log.find_by_timestamp(NOW + number)
+            assert found is not None
+            assert (found.offset, found.timestamp) == (number, NOW + number)
+        home.crash()
+        home.open(last_stop=last_stop)

@@ -144,3 +144,11 @@ def test_without_jitter_nothing_is_drawn_and_it_is_bounded_by_the_time_itself(tm
     assert 0 <= home.log.segments[0].roll_jitter_ms < 10
     home.log.config = LogConfig(segment_ms=10)
     assert home.log.segments[0].roll_jitter_ms == 0
+
+
+def test_a_compacted_segment_is_rolled_in_time_for_its_cleaning(tmp_path: Path) -> None:
+    for compact, bases in ((True, [0, 1]), (False, [0])):
+        home = Home(tmp_path / f"orders-{int(compact)}", LogConfig(compact=compact, max_compaction_lag_ms=100))
+        home.append(a_batch(timestamps=[NOW]))
+        home.append(a_batch(timestamps=[NOW + 101]))
+        assert [segment.base_offset for segment in home.log.segments] == bases

@@ -215,8 +215,8 @@ class Campaign:
         """The logs are opened, and what is unanswered is sent again; then it dies before anyone has looked."""
         self._start()
         with self._later(self._delay(0.15), signal.SIGKILL):
-            self._connect([producer for producer in self._producers if producer.is_idempotent])
             with contextlib.suppress(ConnectionError), SocketClient(self._broker.address) as client:
+                self._connect([producer for producer in self._producers if producer.is_idempotent])
                 for ledger in self._rng.sample(self._ledgers, len(self._ledgers)):
                     read_log(client, ledger)
             for producer in self._producers:

@@ -58,7 +58,7 @@ class Ledger(ABC):
 
     def acked(self, sent: Sent, base_offset: int) -> None:
         """The broker says that the batch is at this offset."""
-        if sent.base_offset is None or (sent.base_offset != base_offset and self._is_deleted(sent.base_offset, sent)):
+        if sent.base_offset is None or (sent.base_offset != base_offset and self._is_deleted(sent)):
             self._settle(sent, base_offset)
         elif sent.base_offset != base_offset:
             raise self.fail(f"a batch that lies at offset {sent.base_offset} was answered with {base_offset}")
@@ -91,9 +91,12 @@ class Ledger(ABC):
     def _settle(self, sent: Sent, base_offset: int) -> None:
         """Note where a pending batch is."""
 
-    def _is_deleted(self, base_offset: int, sent: Sent) -> bool:
-        """Whether no reader gets the batch any more; then the broker may have forgotten it, and it may come again."""
-        return base_offset + sent.count <= self.start
+    def _is_deleted(self, sent: Sent) -> bool:
+        """Whether the batch was in the log and no reader gets it any more.
+
+        After a restart the broker, as Kafka, does not know it again then, and takes it as a new one.
+        """
+        return sent.base_offset is not None and sent.base_offset + sent.count <= self.start
 
     def _check_ends(self, view: View) -> None:
         if view.end < self.acked_end:
@@ -118,8 +121,12 @@ class BatchLedger(Ledger):
     def sent(self, sent: Sent) -> None:
         self._pending[sent.producer_id, sent.sequence] = sent
 
+    def acked(self, sent: Sent, base_offset: int) -> None:
+        super().acked(sent, base_offset)
+        self._pending.pop((sent.producer_id, sent.sequence), None)
+
     def unanswered(self) -> list[bytes]:
-        """Batches of which nobody knows whether they are in the log."""
+        """Batches that the broker has not answered, whether they are in the log or not."""
         return [sent.data for sent in self._pending.values()]
 
     def note(self, batch: memoryview) -> int:
@@ -129,18 +136,19 @@ class BatchLedger(Ledger):
         sent = self._entries.get(offset)
         if sent is None:
             sent = self._pending.get((header.producer_id, header.base_sequence))
-            if sent is None or sent.base_offset is not None:
+            if sent is None or not (sent.base_offset is None or self._is_deleted(sent)):
                 raise self.fail(f"nobody sent the batch at offset {offset}, or it is there twice: {header}")
         data = sent.data
         if batch[12:16] != _EPOCH or batch[8:12] != data[8:12] or batch[16:] != data[16:]:
             raise self.fail(f"the batch at offset {offset} is not as it was sent: {header}")
-        if sent.base_offset is None:
+        if sent.base_offset != offset:
             self._settle(sent, offset)
             self.counts["unacked batches found"] += 1
         return offset + sent.count
 
     def check(self, view: View) -> None:
         self._check_ends(view)
+        self.start = view.start
         expected, seen = view.start, 0
         sequences: dict[int, int] = {}
         for batch in view.batches():
@@ -161,7 +169,6 @@ class BatchLedger(Ledger):
         lost = [offset for offset in self._entries if offset >= view.end]
         if lost:
             raise self.fail(f"the batches at {lost} are lost")
-        self.start = view.start
         self._sorted = sorted(self._entries)
         self.counts["verified records"] += seen
 
@@ -184,9 +191,10 @@ class BatchLedger(Ledger):
     def _settle(self, sent: Sent, base_offset: int) -> None:
         if base_offset in self._entries:
             raise self.fail(f"two batches were answered with offset {base_offset}")
+        if sent.base_offset is not None:
+            self._entries.pop(sent.base_offset, None)
         sent.base_offset = base_offset
         self._entries[base_offset] = sent
-        self._pending.pop((sent.producer_id, sent.sequence), None)
         self.acked_end = max(self.acked_end, base_offset + sent.count)
 
 

@@ -268,3 +268,26 @@ def test_no_two_records_are_alike_and_batches_are_as_large_as_their_topic_says(t
     codecs = {CompressionCodec(sent.data[22] & 7) for sent in made if sent.data[16] == MAGIC_V2}
     assert len(codecs) > 2 or topic.feed[-1] != MAGIC_V2
     assert isinstance(new_ledger(topic, 0), RecordLedger if topic.is_by_record else BatchLedger)
+
+
+def test_a_batch_that_was_deleted_unanswered_may_come_again_behind_the_start() -> None:
+    ledger = BatchLedger(RETAINED, 0)
+    placed = acknowledged(ledger, a_batch(0, b"a"))
+    deleted = a_batch(1, b"b")
+    ledger.sent(deleted)
+    ledger.check(view(*placed, (deleted, 1)))
+    ledger.check(view(start=2, end=2))
+    ledger.check(view((deleted, 2), start=2))
+    with pytest.raises(TortureError, match="sequence 1, where 2 was due"):
+        ledger.check(view((deleted, 2), (deleted, 3), start=2))
+
+
+def test_a_start_within_a_batch_leaves_the_batch_whole() -> None:
+    ledger = BatchLedger(Topic("trimmed", 1, {}, is_trimmed=True), 0)
+    placed = acknowledged(ledger, a_batch(0, b"a"), a_batch(1, b"b", b"c", b"d"))
+    ledger.asked_start = 3
+    ledger.check(view(*placed[1:], start=3))
+    with pytest.raises(TortureError, match="deleted more than the first 3"):
+        ledger.check(view(start=4, end=4))
+    with pytest.raises(TortureError, match="its last batch before 3"):
+        ledger.check(view(start=3, end=4))
