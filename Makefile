@@ -61,7 +61,7 @@ bench: $(VENV)/.dev ## Measure the broker beside its peers (ARGS=--help lists wh
 # The pages are staged in the layout of the repository, so that a link that works in the sources works on the site.
 docs: $(VENV)/.docs ## Build the documentation site into build/site; a broken link is an error
 	@rm -rf build/docs && mkdir -p build/docs
-	@cp -R $(wildcard *.md LICENSE docs examples) build/docs/
+	@cp -R $(wildcard *.md LICENSE docs docker examples) build/docs/
 	@$(VENV)/bin/mkdocs build --strict --clean
 
 lock: $(VENV)/.lock ## Resolve requirements/*.txt again from pyproject.toml (ARGS=--upgrade takes newer versions)
