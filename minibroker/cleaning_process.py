@@ -1,6 +1,7 @@
 """A cleaning in a process of its own: started, waited for, and killed when it is not wanted any more."""
 
 import asyncio
+import contextlib
 from asyncio.subprocess import PIPE
 from collections.abc import Callable
 
@@ -38,6 +39,7 @@ async def _clean(plan: CleaningPlan) -> CleaningResult:
         process.stdin.close()
         return read_outcome(output, await process.wait())
     except asyncio.CancelledError:
-        process.kill()
+        with contextlib.suppress(ProcessLookupError):  # it has ended just now
+            process.kill()
         await process.communicate()
         raise

@@ -40,24 +40,13 @@ def _find_in_segment(segment: LogSegment, timestamp: int, start_offset: int) -> 
 
 
 def _search_from(segment: LogSegment, timestamp: int, start_offset: int) -> int:
-    """Where the search has to begin: not more than an index interval and two batches before the target.
+    """Where the search has to begin: at the time index's entry at or below the target.
 
-    Kafka begins at the time index's entry at or below the target. Behind it there can be any number of batches with
-    its timestamp, which add no entries. But whenever the offset index got an entry, the time index got one too if the
-    timestamp had risen: so all records above the entry's timestamp lie behind the offset index's last entry before the
-    offset of the next time entry. A set of old messages is indexed by its first message, though the time entry of that
-    moment may name a later one of it: there it is the index entry before.
+    As in Kafka's `LogSegment.findOffsetByTimestamp`. All records above the entry's timestamp lie behind its offset, whatever else the indexes have lost in a crash. Many
+    batches with its timestamp may follow, which add no entries: those are walked over, as in Kafka.
     """
-    times = segment.time_index
-    entry, following = times.lookup(timestamp)
-    offset = max(entry.offset, start_offset)
-    if entry.timestamp != timestamp and not times.is_full:
-        behind = segment.largest_timestamp.offset if following is None else following.offset
-        offset = max(offset, behind - 1)
-    found = segment.offset_index.lookup(offset)
-    if segment.size and segment.header_at(found.position).magic < MAGIC_V2:
-        found = segment.offset_index.lookup(found.offset - 1)
-    return found.position
+    entry, _ = segment.time_index.lookup(timestamp)
+    return segment.offset_index.lookup(max(entry.offset, start_offset)).position
 
 
 def _batch_at(segment: LogSegment, position: int, header: BatchHeader) -> Batch:

@@ -11,7 +11,7 @@ from minibroker_protocol.records import MAGIC_V2
 from minibroker_protocol.records.varint import INT32_MAX, INT64_MAX
 from minibroker_storage.checkpoints import LeaderEpochCheckpoint
 from minibroker_storage.config import LogConfig
-from minibroker_storage.entries import BASE_OFFSET, LAST_OFFSET_DELTA, LEADER_EPOCH, MAX_TIMESTAMP, scan
+from minibroker_storage.entries import BASE_OFFSET, LAST_OFFSET_DELTA, LEADER_EPOCH, MAGIC, MAX_TIMESTAMP, scan
 from minibroker_storage.errors import CorruptCheckpointError, CorruptIndexError, StorageError
 from minibroker_storage.files import FilePool
 from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, TXN_INDEX_SUFFIX, file_name
@@ -22,6 +22,8 @@ from minibroker_storage.segment import LogSegment
 REPLAY_WINDOW_BYTES: Final = 64 * 1024
 WORTH_A_SNAPSHOT_BYTES: Final = 1024 * 1024
 """A start that has replayed more than this writes a snapshot, so that the next one need not do it again."""
+LARGE_SET_BYTES: Final = 4 * 1024 * 1024
+"""No set of old messages is taken to be larger: an offset index with such a gap is made anew."""
 _LOOKS: Final = 8
 RECALLED_BATCHES: Final = 2_000
 """How many batches the walk back for producers' last batches looks at: five in flight of 400 producers."""
@@ -263,6 +265,9 @@ def recover_segment(segment: LogSegment, on_epoch: EpochListener | None = None, 
         segment.reset_indexes()
     index = segment.offset_index
     indexed = index.last_offset if index.entries else -1
+    # A set of old messages counts as one batch, which the offset index knows by its first message and the time index
+    # perhaps by a later one: up to there it gets no further entries.
+    timed = segment.time_index.last_offset if segment.time_index.entries else -1
     reached = -1
     next_offset, last_possible = segment.base_offset, segment.base_offset + INT32_MAX
     leader_epoch = None
@@ -278,6 +283,11 @@ def recover_segment(segment: LogSegment, on_epoch: EpochListener | None = None, 
                 reached = last_offset
             elif reached != indexed:
                 break
+            elif fields[MAGIC] < MAGIC_V2 and last_offset <= timed:
+                segment.pass_over(len(batch))
+                if segment.end - index.last_position > LARGE_SET_BYTES:
+                    reached = -1
+                    break
             else:
                 note(len(batch), last_offset, fields[MAX_TIMESTAMP], last_offset)
             if fields[LEADER_EPOCH] != leader_epoch and on_epoch is not None:

@@ -411,7 +411,7 @@ class LogSegment:
     def resume_indexes(self, below: int) -> None:
         """Keep of the indexes what tells of offsets below `below`, and put the end at the last indexed batch.
 
-        The time index may know of batches behind that one; those are noted again, which adds no entry twice.
+        The time index may know of batches behind that one.
         The owner then goes through the log from `end` on, `pass_over`s what was indexed already, `note`s the rest and
         calls `adopt_noted_size`. `CorruptIndexError`, `FileNotFoundError`, `StorageError`: only `reset_indexes` helps.
         """

@@ -39,7 +39,7 @@ class LogAgainstList(RuleBasedStateMachine):
         self.flushed: dict[str, bytes] = {}
 
     @initialize(
-        segment_bytes=st.sampled_from([400, 1000, 100_000]),
+        segment_bytes=st.sampled_from([800, 1500, 100_000]),
         interval=st.sampled_from([0, 100, 300]),
         index_bytes=st.sampled_from([24, 60, 4800]),
         descriptors=st.sampled_from([1, 3, 50]),
@@ -61,10 +61,19 @@ class LogAgainstList(RuleBasedStateMachine):
         self.staged = []
         self.committed_sequence = self.next_sequence
 
-    @rule(count=st.integers(1, 3), size=st.sampled_from([0, 1, 20, 100]), later=st.integers(0, 30))
-    def append(self, count: int, size: int, later: int) -> None:
+    def times(self, count: int, back: int) -> list[int]:
+        """Timestamps of which the first is the clock's and the others lie before it."""
+        return [self.clock - number * back % 50 for number in range(count)]
+
+    @rule(
+        count=st.integers(1, 3),
+        size=st.sampled_from([0, 1, 20, 100]),
+        later=st.integers(-30, 30),
+        back=st.integers(0, 40),
+    )
+    def append(self, count: int, size: int, later: int, back: int) -> None:
         self.clock += later
-        batch = sequenced(self.next_sequence, count, value=b"v" * size, timestamps=[self.clock] * count)
+        batch = sequenced(self.next_sequence, count, value=b"v" * size, timestamps=self.times(count, back))
         assert self.home.log.producers.check(batch.header) is None
         self.take_if_it_rolls(batch.size, count)
         (offset,) = self.home.stage(batch, now_ms=self.clock)
@@ -78,18 +87,21 @@ class LogAgainstList(RuleBasedStateMachine):
         ):
             self.take()
 
-    @rule(count=st.integers(1, 4), size=st.sampled_from([0, 20, 60]), magic=st.integers(0, 1))
-    def append_a_message_set(self, count: int, size: int, magic: int) -> None:
+    @rule(
+        count=st.integers(1, 8), size=st.sampled_from([0, 20, 60]), magic=st.integers(0, 1), back=st.integers(-40, 40)
+    )
+    def append_a_message_set(self, count: int, size: int, magic: int, back: int) -> None:
         base = self.staged_end
-        records = [NewRecord(None, b"v" * size, self.clock)] * count
+        times = self.times(count, back)
+        records = [NewRecord(None, b"v" * size, time) for time in times]
         data = build_message_set(records, magic=magic, base_offset=base)
         self.take_if_it_rolls(len(data), count)
-        timestamp = self.clock if magic else -1
+        timestamp = max(times) if magic else -1
         found = self.home.log.append_message_set(
             memoryview(data),
             last_offset=base + count - 1,
             max_timestamp=timestamp,
-            offset_of_max_timestamp=base,
+            offset_of_max_timestamp=base + times.index(max(times)),
             now_ms=self.clock,
         )
         assert found == base
@@ -116,6 +128,14 @@ class LogAgainstList(RuleBasedStateMachine):
             self.take()
         finally:
             self.disk.room, self.disk.most = None, 1 << 30
+
+    @rule(before=st.integers(-5, 120))
+    def look_up_a_time(self, before: int) -> None:
+        wanted = self.clock - before
+        records = (record for _, _, data in self.held for (batch,) in [iter_batches(data)] for record in batch)
+        first = next((r for r in records if r.offset >= self.start and r.timestamp >= wanted), None)
+        found = self.home.log.find_by_timestamp(wanted)
+        assert (found and found[:2]) == (first and (first.timestamp, first.offset))
 
     @rule()
     def roll(self) -> None:

@@ -99,33 +99,3 @@ def test_staged_records_are_not_found(tmp_path: Path) -> None:
     home.stage(a_batch(timestamps=[50]))
     assert home.log.find_by_timestamp(6) is None
     assert home.log.find_max_timestamp() == (5, 0, 0)
-
-
-@pytest.mark.parametrize("closed", [False, True])
-def test_a_search_reads_as_little_behind_a_thousand_batches_of_one_time_as_behind_one(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    closed: bool,  # noqa: FBT001 - a parameter
-) -> None:
-    """Batches of a time that the time index knows add no entries to it; the offset index tells where they end."""
-    home = Home(tmp_path / "orders-0", LogConfig())
-    for run in range(3):
-        home.append(*(a_batch(value=b"v" * 1000, timestamps=[100 * run]) for _ in range(1000)))
-        home.append(a_batch(timestamps=[100 * run + 50]), a_batch(timestamps=[100 * run + 30]))
-    if closed:
-        home.log.roll(NOW)
-    read: list[int] = []
-    real = os.pread
-
-    def counted(fd: int, size: int, position: int) -> bytes:
-        data = real(fd, size, position)
-        read.append(len(data))
-        return data
-
-    monkeypatch.setattr(os, "pread", counted)
-    for run in range(3):
-        for time in (1, 30, 49, 50):
-            read.clear()
-            found = home.log.find_by_timestamp(100 * run + time)
-            assert found == (100 * run + 50, 1002 * run + 1000, 0)
-            assert sum(read) < 40_000 < home.log.size // 70

@@ -214,8 +214,8 @@ class Campaign:
     def _kill_while_opening(self) -> None:
         """The logs are opened, and what is unanswered is sent again; then it dies before anyone has looked."""
         self._start()
-        with self._later(self._delay(0.15), signal.SIGKILL):
-            with contextlib.suppress(ConnectionError), SocketClient(self._broker.address) as client:
+        with SocketClient(self._broker.address) as client, self._later(self._delay(0.15), signal.SIGKILL):
+            with contextlib.suppress(ConnectionError):
                 self._connect([producer for producer in self._producers if producer.is_idempotent])
                 for ledger in self._rng.sample(self._ledgers, len(self._ledgers)):
                     read_log(client, ledger)

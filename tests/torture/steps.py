@@ -132,9 +132,9 @@ class Life:
             elif sent.base_offset is None:
                 assert isinstance(ledger, RecordLedger)
                 ledger.forget(sent)
-        torture.verify(looks=3)
+        torture.verify(looks=10)
         self._produce()
-        torture.verify(looks=3)
+        torture.verify(looks=10)
         torture.check_files()
         torture.verify()
 
