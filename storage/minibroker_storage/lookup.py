@@ -42,8 +42,9 @@ def _find_in_segment(segment: LogSegment, timestamp: int, start_offset: int) -> 
 def _search_from(segment: LogSegment, timestamp: int, start_offset: int) -> int:
     """Where the search has to begin: at the time index's entry at or below the target.
 
-    As in Kafka's `LogSegment.findOffsetByTimestamp`. All records above the entry's timestamp lie behind its offset, whatever else the indexes have lost in a crash. Many
-    batches with its timestamp may follow, which add no entries: those are walked over, as in Kafka.
+    As in Kafka's `LogSegment.findOffsetByTimestamp`. All records above the entry's timestamp lie behind its offset,
+    whatever else the indexes have lost in a crash. Many batches with its timestamp may follow, which add no entries:
+    those are walked over.
     """
     entry, _ = segment.time_index.lookup(timestamp)
     return segment.offset_index.lookup(max(entry.offset, start_offset)).position

@@ -1,6 +1,5 @@
 """From a time to an offset, against a search through all records."""
 
-import os
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path

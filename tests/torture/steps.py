@@ -71,7 +71,7 @@ class Guillotine:
     @contextmanager
     def raised(self) -> Iterator[None]:
         """Guard the `os` module within the block."""
-        real = {name: getattr(os, name) for name in CHANGING}
+        real = {name: getattr(os, name) for name in CHANGING if hasattr(os, name)}
         for name, call in real.items():
             setattr(os, name, self._guarded(name, call))
         try:

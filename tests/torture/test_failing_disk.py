@@ -1,6 +1,7 @@
 """A disk that is full or broken under a whole broker: clients are told, nothing is lost, and it goes on afterwards."""
 
 import errno
+import functools
 import os
 import random
 import sys
@@ -43,7 +44,7 @@ class Faults:
         self._failures = 0
         self.error = errno.ENOSPC
         self.failed = 0
-        for name in self.CHANGING:
+        for name in filter(functools.partial(hasattr, os), self.CHANGING):
             monkeypatch.setattr(os, name, self._guarded(name, getattr(os, name)))
 
     @contextmanager
@@ -56,9 +57,9 @@ class Faults:
             self._left = None
 
     def _guarded(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
-        def call(first: Any, second: Any, *rest: Any) -> Any:
+        def call(first: Any, second: Any, *rest: Any, **named: Any) -> Any:
             if name == "open" and not second & os.O_CREAT:
-                return real(first, second, *rest)
+                return real(first, second, *rest, **named)
             fails = self._fails_now()
             if name in {"pwrite", "pwritev"}:
                 data = second if name == "pwrite" else b"".join(map(bytes, second))
@@ -70,7 +71,7 @@ class Faults:
             if fails:
                 self.failed += 1
                 raise OSError(self.error, os.strerror(self.error))
-            return real(first, second, *rest)
+            return real(first, second, *rest, **named)
 
         return call
 
