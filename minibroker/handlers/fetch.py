@@ -179,7 +179,7 @@ def _aborted(log: Log, offset: int, found: LogSlice) -> list[AbortedTransaction]
         return []
     return [
         AbortedTransaction(producer_id=known.producer_id, first_offset=known.first_offset)
-        for known in log.aborted_transactions(offset, log.last_stable_offset)
+        for known in log.aborted_transactions(offset, log.upper_bound_of(found))
     ]
 
 

@@ -176,8 +176,8 @@ class IndexFile(ABC):
                 high = middle
         return low
 
-    def _around(self, key: int, guess: int) -> tuple[bytes, bytes]:
-        """The last written entry with a key <= `key`, and the one behind it; empty bytes when there is none.
+    def _last_at_or_below(self, key: int, guess: int) -> bytes:
+        """The last written entry with a key <= `key`, empty when there is none.
 
         Reads a window around slot `guess` first, which is right in a log of even batches, and bisects from there on.
         """
@@ -195,9 +195,5 @@ class IndexFile(ABC):
             elif count == end - start and end < high:
                 low = end - 1
             else:
-                entry = window[(count - 1) * size : count * size] if count else b""
-                following = window[count * size : (count + 1) * size]
-                if not following and end < self.entries:
-                    following = self._read(end, 1)
-                return entry, following
+                return window[(count - 1) * size : count * size] if count else b""
             start = (low + high - min(slots, high - low)) // 2

@@ -46,7 +46,7 @@ def _search_from(segment: LogSegment, timestamp: int, start_offset: int) -> int:
     whatever else the indexes have lost in a crash. Many batches with its timestamp may follow, which add no entries:
     those are walked over.
     """
-    entry, _ = segment.time_index.lookup(timestamp)
+    entry = segment.time_index.lookup(timestamp)
     return segment.offset_index.lookup(max(entry.offset, start_offset)).position
 
 

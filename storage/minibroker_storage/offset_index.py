@@ -54,7 +54,7 @@ class OffsetIndex(IndexFile):
         span = self.last_offset - self.base_offset
         if key <= 0 or not self.entries:
             return OffsetPosition(self.base_offset, 0)
-        entry, _ = self._around(key, self.entries * key // span if key < span else self.entries)
+        entry = self._last_at_or_below(key, self.entries * key // span if key < span else self.entries)
         if not entry:
             return OffsetPosition(self.base_offset, 0)
         relative, position = self.ENTRY.unpack(entry)

@@ -56,16 +56,10 @@ class TimeIndex(IndexFile):
         self.maybe_stage(timestamp, offset)
         self.commit()
 
-    def lookup(self, timestamp: int) -> tuple[TimeIndexEntry, TimeIndexEntry | None]:
-        """The last written entry with a timestamp at or below `timestamp`, and the one behind it, None at the end.
-
-        (-1, base offset) stands for the first when there is none.
-        """
-        if not self.entries:
-            return TimeIndexEntry(NO_TIMESTAMP, self.base_offset), None
-        below, above = self._around(timestamp, self.entries // 2)
-        entry = self._decode(below) if below else TimeIndexEntry(NO_TIMESTAMP, self.base_offset)
-        return entry, self._decode(above) if above else None
+    def lookup(self, timestamp: int) -> TimeIndexEntry:
+        """The last written entry with a timestamp at or below `timestamp`; (-1, base offset) when there is none."""
+        entry = self._last_at_or_below(timestamp, self.entries // 2) if self.entries else b""
+        return self._decode(entry) if entry else TimeIndexEntry(NO_TIMESTAMP, self.base_offset)
 
     def _decode(self, entry: bytes) -> TimeIndexEntry:
         timestamp, relative = self.ENTRY.unpack(entry)

@@ -66,7 +66,7 @@ def test_for_1609087040523_the_entry_1609087040112_is_found(tmp_path: Path) -> N
     for entry in ((1609087039000, 5000), (1609087040112, 5146), (1609087040524, 5200)):
         index.maybe_stage(*entry)
     index.commit()
-    assert index.lookup(1609087040523) == ((1609087040112, 5146), (1609087040524, 5200))
+    assert index.lookup(1609087040523) == (1609087040112, 5146)
     assert filled(offset_index(tmp_path), (5046, 3111375), (5150, 3200000)).lookup(5146) == (5046, 3111375)
 
 
@@ -81,7 +81,7 @@ def test_below_the_first_entry_lies_the_start_of_the_segment(tmp_path: Path) -> 
     index = filled(offset_index(tmp_path, 100), (150, 4242))
     assert index.lookup(149) == index.lookup(0) == OffsetPosition(100, 0)
     assert offset_index(tmp_path, 9).lookup(500) == OffsetPosition(9, 0)
-    assert time_index(tmp_path, 100).lookup(5) == ((-1, 100), None)
+    assert time_index(tmp_path, 100).lookup(5) == (-1, 100)
 
 
 def test_staged_entries_are_found_only_once_they_are_written(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_every_offset_of_an_uneven_index_is_found(tmp_path: Path) -> None:
         for offset in range(below[0], above[0]):
             assert index.lookup(offset) == below
         assert times.lookup(below[1]) == times.lookup(below[1] + 99)
-        assert times.lookup(below[1]) == (below[::-1], above[::-1] if above[1] else None)
+        assert times.lookup(below[1]) == below[::-1]
 
 
 steps = st.lists(st.tuples(st.integers(1, 5), st.integers(1, 50_000)), max_size=40)
@@ -277,8 +277,6 @@ def test_a_lookup_finds_what_a_search_through_all_entries_finds(
         below = bisect_right(entries, (target, 2**40))
         assert index.lookup(target) == (entries[below - 1] if below else (0, 0))
         by_time = bisect_right(entries, target, key=lambda entry: entry[1])
-        found, following = times.lookup(target)
-        assert found == ((entries[by_time - 1][::-1]) if by_time else (-1, 0))
-        assert following == (entries[by_time][::-1] if by_time < len(entries) else None)
+        assert times.lookup(target) == ((entries[by_time - 1][::-1]) if by_time else (-1, 0))
     for made in (index, times):
         made.file.close()

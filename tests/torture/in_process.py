@@ -22,6 +22,8 @@ from tests.torture.workload import MAGIC_V2, Mint, Sent, Topic
 
 NONE, OUT_OF_ORDER_SEQUENCE_NUMBER, KAFKA_STORAGE_ERROR = 0, 45, 56
 _FIRST_TIMESTAMP = 1_700_000_000_000
+_LONG_MS = 400_000
+"""Longer than every interval of the broker's chores."""
 
 
 class Torture:
@@ -95,6 +97,11 @@ class Torture:
         """Produce so many batches, all of which succeed."""
         for _ in range(count):
             assert self.send((ledger, self.mint_for(ledger))) == [NONE]
+
+    def do_chores(self) -> None:
+        """Let time pass until retention, compaction, flushing and the checkpoints have had their turn."""
+        self.harness.clock.advance(_LONG_MS)
+        self.harness.run_soon()
 
     def view(self, ledger: Ledger) -> View:
         """All of a log as a consumer reads it."""

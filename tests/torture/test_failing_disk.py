@@ -25,6 +25,13 @@ from tests.torture.workload import MAGIC_V0, MAGIC_V1, Mint, Sent, Topic
 TINY = {"segment.bytes": "6000", "index.interval.bytes": "100", "segment.index.bytes": "240"}
 TOPICS = [
     Topic("plain", 2, TINY, most_records=10),
+    Topic(
+        "compacted",
+        1,
+        {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "delete.retention.ms": "1000", **TINY},
+        most_records=10,
+    ),
+    Topic("retained", 1, {"retention.bytes": "9000", **TINY}, most_records=10),
     Topic("old", 1, {**TINY, "message.format.version": "0.10.2"}, (MAGIC_V0, MAGIC_V1), MAGIC_V1, most_records=10),
 ]
 ERRORS = [errno.ENOSPC, errno.EIO]
@@ -36,7 +43,7 @@ class Faults:
     A failing write may have written something before it fails, as a disk does that becomes full.
     """
 
-    CHANGING = ("pwrite", "pwritev", "ftruncate", "open")
+    CHANGING = ("pwrite", "pwritev", "write", "ftruncate", "open", "rename", "replace", "unlink")
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, rng: random.Random) -> None:
         self._rng = rng
@@ -57,21 +64,22 @@ class Faults:
             self._left = None
 
     def _guarded(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
-        def call(first: Any, second: Any, *rest: Any, **named: Any) -> Any:
-            if name == "open" and not second & os.O_CREAT:
-                return real(first, second, *rest, **named)
+        def call(*arguments: Any, **named: Any) -> Any:
+            if name == "open" and not arguments[1] & os.O_CREAT:
+                return real(*arguments, **named)
             fails = self._fails_now()
             if name in {"pwrite", "pwritev"}:
-                data = second if name == "pwrite" else b"".join(map(bytes, second))
+                descriptor, given, position = arguments
+                data = bytes(given) if name == "pwrite" else b"".join(map(bytes, given))
                 if self._left is not None and len(data) > 1:
                     data = data[: self._rng.randint(1, len(data))]
                 if not fails:
-                    return os_pwrite(first, bytes(data), *rest)
-                os_pwrite(first, bytes(data[: len(data) // 2]), *rest)
+                    return os_pwrite(descriptor, data, position)
+                os_pwrite(descriptor, data[: len(data) // 2], position)
             if fails:
                 self.failed += 1
                 raise OSError(self.error, os.strerror(self.error))
-            return real(first, second, *rest, **named)
+            return real(*arguments, **named)
 
         return call
 
@@ -95,11 +103,13 @@ def test_writes_that_fail_are_told_to_the_client_and_nothing_else_happens(
     refused = 0
     torture.verify()  # which opens the logs
     for _ in range(60):
-        chosen = [rng.choice(torture.ledgers) for _ in range(rng.randint(1, 4))]
+        chosen = [rng.choice(torture.ledgers) for _ in range(rng.randint(1, 6))]
         batches = [(ledger, torture.mint_for(ledger)) for ledger in chosen]
         with faults.after(rng.randrange(12), failures=rng.randint(1, 6), error=rng.choice(ERRORS)):
             codes = torture.send(*batches)
             assert are_explained(batches, codes)
+            if rng.random() < 0.3:
+                torture.do_chores()
             for ledger in torture.ledgers:
                 assert torture.view(ledger).end == ledger.acked_end
         failed = [batch for batch, code in zip(batches, codes, strict=True) if code]
@@ -107,6 +117,7 @@ def test_writes_that_fail_are_told_to_the_client_and_nothing_else_happens(
         if rng.random() < 0.15:
             torture.reopen(clean=rng.random() < 0.5)
             torture.verify()
+        torture.do_chores()
         failed = [(ledger, sent) for ledger, sent in failed if not is_settled(ledger, sent)]
         assert torture.send(*failed) == [NONE] * len(failed)
     assert refused > 10
