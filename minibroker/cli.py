@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from minibroker import __version__
-from minibroker.config import BrokerConfig, parse_properties
+from minibroker.config import TOPIC_KEYS, BrokerConfig, parse_properties
 from minibroker.dump_command import add_parser as add_dump_parser
 
 _DEFAULT_LISTEN: Final = "127.0.0.1:9092"
@@ -112,8 +112,14 @@ def _properties(options: argparse.Namespace) -> dict[str, str]:
             raise ValueError(f"--set {setting!r} is not KEY=VALUE")
         properties[key.strip()] = value.strip()
     for name in BrokerConfig.from_properties(properties).unknown:
-        _warn(f"{name} is not known and has no effect")
+        _warn(f"{name} is not known and has no effect" + _broker_keys_for(name))
     return properties
+
+
+def _broker_keys_for(name: str) -> str:
+    """A hint for who gives a topic's key to the broker."""
+    key = TOPIC_KEYS.get(name)
+    return f"; it is a topic's key, the broker's is {key.synonyms[0][0]}" if key is not None and key.synonyms else ""
 
 
 def _first(properties: Mapping[str, str], name: str) -> str | None:

@@ -30,7 +30,7 @@ def add_parser(subparsers: Any) -> None:
     option("--print-data-log", action="store_true", help="print records with their keys and values")
     option("--deep-iteration", action="store_true", help="print records, also those in compressed batches")
     option("--skip-record-metadata", action="store_true", help="of records, print keys and values alone")
-    option("--max-bytes", type=_size, metavar="N", help="read no more than the first N bytes of each log")
+    option("--max-bytes", type=size, metavar="N", help="read no more than the first N bytes of each log")
     option("--index-sanity-check", action="store_true", help="say whether a starting broker would keep the indexes")
     option("--verify-index-only", action="store_true", help="check the indexes against the log; print mismatches only")
     option("--format", choices=["auto", "0.7"], default="auto", help="0.7: the log is from before Kafka 0.8")
@@ -42,11 +42,12 @@ def add_parser(subparsers: Any) -> None:
     parser.set_defaults(run=run)
 
 
-def _size(text: str) -> int:
-    size = int(text)
-    if size < 1:
-        raise argparse.ArgumentTypeError(f"{size} is not above 0")
-    return size
+def size(text: str) -> int:
+    """A number of bytes; argparse tells the function's name in its refusals."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is not above 0")
+    return number
 
 
 def run(options: argparse.Namespace) -> int:

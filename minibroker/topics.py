@@ -48,6 +48,8 @@ LEADER_EPOCH: Final = 0
 _FILE_VERSION: Final = 1
 _FIRST_PRODUCER_ID_BESIDE_OTHERS: Final = 1 << 32
 """In a directory of a Kafka, which has given out small ids: its logs may know their sequence numbers still."""
+_CONFIGS_OF_ADOPTED: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
+"""No directory tells its topic's configuration; what may have been meant to stay must not go by our defaults."""
 _MAX_NAME_LENGTH: Final = 249
 _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+\Z")
 _PARTITION_DIRECTORY: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)\Z")
@@ -383,7 +385,8 @@ class Topics:
                 found[match["topic"]] = max(found.get(match["topic"], 0), int(match["partition"]) + 1)
         for name, partitions in found.items():
             if topic_name_error(name) is None:
-                self._restore(name, _topic_id_in(f"{self.data_dir}/{name}-{partitions - 1}"), partitions, {})
+                topic_id = _topic_id_in(f"{self.data_dir}/{name}-{partitions - 1}")
+                self._restore(name, topic_id, partitions, _CONFIGS_OF_ADOPTED)
         return bool(found)
 
 

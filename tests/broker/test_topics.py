@@ -396,3 +396,20 @@ def test_a_kill_while_a_topic_is_deleted_does_not_bring_it_back_without_its_conf
     assert topic is not None  # the deletion was not answered
     assert topic.config.overrides == {"cleanup.policy": "compact"}
     assert harness.fetch_one(0, "old").high_watermark == 0
+
+
+def test_nothing_is_deleted_from_directories_whose_configuration_is_not_known(tmp_path: Path) -> None:
+    harness = Harness(str(tmp_path / "data"))
+    harness.create("old", 1, retention_ms="-1", segment_bytes="100")
+    for number in range(5):
+        harness.produce(batch(b"%d" % number, timestamp=1_000), "old")
+    harness.close()
+    os.unlink(tmp_path / "data" / "minibroker-topics.json")
+    harness = Harness(str(tmp_path / "data"))
+    assert harness.state.logs.apply_retention() == 0
+    assert len(values_in(harness.fetch_one(0, "old", partition_max_bytes=1 << 20).records)) >= 1
+    assert harness.fetch_one(0, "old").log_start_offset == 0
+    topic = harness.state.topics.get("old")
+    assert topic is not None
+    assert topic.config.overrides == {"retention.ms": "-1", "retention.bytes": "-1"}
+    harness.close()
