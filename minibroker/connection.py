@@ -11,7 +11,7 @@ import logging
 from typing import Any, Final, cast
 
 from minibroker.call import UnservedRequestError
-from minibroker.dispatch import Answer, Waiting, accept, encode_answers
+from minibroker.dispatch import Answer, Waiting, accept, encode_answers, may_delete_files
 from minibroker.outbox import Outbox
 from minibroker.produce_memo import ProduceMemo
 from minibroker.state import BrokerState
@@ -132,6 +132,9 @@ class Connection(asyncio.BufferedProtocol):
         reader, state, advertised, memo = self._reader, self._state, self._advertised, self._memo
         try:
             while self._parked is None and (frame := reader.next_frame()) is not None:
+                if answers and may_delete_files(frame):  # of which an answer may tell
+                    self._send(answers)
+                    answers = []
                 outcome = accept(frame, state, advertised, memo)
                 if isinstance(outcome, Waiting):
                     self._parked = outcome
@@ -143,9 +146,7 @@ class Connection(asyncio.BufferedProtocol):
         except Exception as error:  # a fault of ours costs this connection, not the broker
             _logger.exception("A request could not be served")
             fault = error
-        state.writes.commit()
-        if answers:
-            self._outbox.send(*encode_answers(answers))
+        self._send(answers)
         if fault is not None:
             _logger.info("Closing the connection from %s: %s", self._transport.get_extra_info("peername"), fault)
             self._reader.close()
@@ -157,6 +158,11 @@ class Connection(asyncio.BufferedProtocol):
             return
         reader.settle()
         self._regulate()
+
+    def _send(self, answers: list[Answer]) -> None:
+        self._state.writes.commit()
+        if answers:
+            self._outbox.send(*encode_answers(answers))
 
     def _deliver(self, response: Any) -> None:
         """A parked request has its response."""

@@ -16,7 +16,7 @@ import sys
 from typing import Final
 
 from minibroker.properties import parse_properties
-from minibroker_storage.checkpoints import new_uuid, read_file, uuid_text, write_atomically
+from minibroker_storage.checkpoints import fsync_directory, new_uuid, read_file, uuid_text, write_atomically
 from minibroker_storage.recovery import LastStop
 
 LOCK_FILE: Final = ".lock"
@@ -68,6 +68,7 @@ class DataDir:
         marker = f"{self.path}/{CLEAN_SHUTDOWN}"
         if os.path.exists(marker):
             os.unlink(marker)
+            fsync_directory(self.path)  # or a crash of the machine could bring it back, over a torn log
         # The note outlives this run: who is killed before it has opened a log leaves the log as the crash left it.
         self._write_lock(_UNRECOVERED if self.last_stop is LastStop.CRASHED else "")
 

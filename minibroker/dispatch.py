@@ -79,6 +79,7 @@ class Endpoint(NamedTuple):
         return version in self.flexible and self.route.key is not ApiKey.API_VERSIONS
 
 
+_DELETING: Final = frozenset(int(key).to_bytes(2, "big") for key in (ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS))
 _ROUTE_BY_KEY: Final = {int(route.key): route for route in ROUTES}
 _ENDPOINTS: Final[dict[int, Endpoint]] = {}
 
@@ -147,6 +148,11 @@ def _outcome(response: Any, version: int, correlation_id: int, *, flexible_heade
     if isinstance(response, Parked):
         return Waiting(response, Answer(None, version, correlation_id, flexible_header))
     return Answer(response, version, correlation_id, flexible_header)
+
+
+def may_delete_files(frame: memoryview) -> bool:
+    """Whether the request in `frame` may remove what a fetch before it has found."""
+    return bytes(frame[:2]) in _DELETING
 
 
 def encode_answers(answers: list[Answer]) -> tuple[bytearray, Splices]:

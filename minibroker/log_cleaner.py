@@ -15,6 +15,7 @@ from minibroker.clock import Clock
 from minibroker.config import BrokerConfig
 from minibroker.offset_checkpoints import OffsetCheckpoint
 from minibroker.topics import Partition
+from minibroker_protocol.errors import DecodeError
 from minibroker_storage.cleaner import (
     Cleanable,
     CleaningAbortedError,
@@ -124,6 +125,9 @@ class LogCleaner:
             except OSError as error:
                 self._pass_over(partition, error)
                 continue
+            except (StorageError, DecodeError) as error:
+                self._give_up(partition, error)
+                continue
             rank = partition in self._asked_for, found.dirty_ratio
             if self._is_due(partition, log, found) and (best is None or rank > best[0]):
                 best = rank, partition, log
@@ -160,7 +164,7 @@ class LogCleaner:
         except OSError as error:
             self._pass_over(partition, error)
             plan = None
-        except ValueError as error:
+        except (ValueError, StorageError, DecodeError) as error:
             self._give_up(partition, error)
             plan = None
         if plan is None:

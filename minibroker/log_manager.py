@@ -26,6 +26,7 @@ from minibroker.offset_checkpoints import (
     RECOVERY_POINTS,
     OffsetCheckpoint,
 )
+from minibroker_protocol.errors import DecodeError
 from minibroker_storage.errors import StorageError
 from minibroker_storage.layout import LOG_SUFFIX, create_partition_directory, unlink_files
 from minibroker_storage.log import Log
@@ -300,7 +301,7 @@ class LogManager:
         complaint = what, partition.directory
         try:
             act(partition, log)
-        except (OSError, StorageError) as error:
+        except (OSError, StorageError, DecodeError) as error:
             if complaint not in self._complaints:
                 self._complaints.add(complaint)
                 _logger.error("%s: %s: %s", what, partition.directory, error)  # noqa: TRY400 - the disk's fault
@@ -314,7 +315,7 @@ class LogManager:
             return
         all_went_well = True
         for partition in self._partitions():
-            if partition.opened_log is None and _holds_data(partition.directory):
+            if partition.opened_log is None:
                 all_went_well &= self._open(partition)
             yield
         if all_went_well:
@@ -322,10 +323,12 @@ class LogManager:
             self._data_dir.note_recovered()
 
     def _open(self, partition: Partition) -> bool:
+        """Open the partition's log if it holds data; says whether that went well."""
         complaint = "opening", partition.directory
         try:
-            _ = partition.log
-        except (OSError, StorageError) as error:
+            if _holds_data(partition.directory):
+                _ = partition.log
+        except (OSError, StorageError, DecodeError) as error:
             if complaint not in self._complaints:
                 self._complaints.add(complaint)
                 _logger.error("%s cannot be opened: %s", partition.directory, error)  # noqa: TRY400 - not ours

@@ -38,6 +38,7 @@ from minibroker_storage.layout import (
     create_partition_directory,
     delete_directory_name,
     purge,
+    rename_if_there,
 )
 from minibroker_storage.log import Log
 
@@ -142,7 +143,7 @@ class Partition:
         if self._log is not None:
             return self._log.delete()
         renamed = delete_directory_name(self.directory)
-        os.rename(self.directory, renamed)
+        rename_if_there(self.directory, renamed)
         return renamed
 
 

@@ -31,8 +31,15 @@ from minibroker_protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
-from minibroker_protocol.records import CompressionCodec, read_header
-from minibroker_protocol.records.header import RECORD_BATCH_OVERHEAD
+from minibroker_protocol.records import CompressionCodec
+from minibroker_protocol.records.header import (
+    CODEC_MASK,
+    CRC_COVERS_FROM,
+    LENGTH_AT,
+    LOG_OVERHEAD,
+    MAGIC_AT,
+    MAGIC_V2,
+)
 from minibroker_storage.log import Log
 from minibroker_storage.segment import LogSlice
 
@@ -40,6 +47,7 @@ FIRST_WITH_V2: Final = 4
 """The first version whose clients read message format v2, and so all formats."""
 _FIRST_WITH_A_WHOLE_BATCH: Final = 3
 _FIRST_WITH_ZSTD: Final = 10
+_ATTRIBUTES_SIZE: Final = 2
 _READ_COMMITTED: Final = 1
 _NO_OFFSET: Final = -1
 _NOTHING: Final = b""
@@ -194,11 +202,11 @@ def _without_zstd(data: LogSlice) -> LogSlice | None:
     """
     content = memoryview(data.read())
     position = 0
-    while position + RECORD_BATCH_OVERHEAD <= len(content):
-        header = read_header(content, position)
-        if header.codec is CompressionCodec.ZSTD:
+    while position + CRC_COVERS_FROM + _ATTRIBUTES_SIZE <= len(content):
+        codec = content[position + CRC_COVERS_FROM + 1] & CODEC_MASK
+        if content[position + MAGIC_AT] == MAGIC_V2 and codec == CompressionCodec.ZSTD:  # older formats have no zstd
             return data._replace(size=position) if position else None
-        position += header.size_in_bytes
+        position += LOG_OVERHEAD + int.from_bytes(content[position + LENGTH_AT : position + LOG_OVERHEAD], "big")
     return data
 
 

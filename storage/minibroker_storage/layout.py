@@ -77,6 +77,12 @@ def delete_directory_name(directory: str) -> str:
     return os.path.join(parent, topic[: _MAX_NAME_BYTES - len(tail)] + tail)
 
 
+def rename_if_there(directory: str, target: str) -> None:
+    """Rename a partition's directory; one that is not there is none: a kill has come while it was made or deleted."""
+    with contextlib.suppress(FileNotFoundError):
+        os.rename(directory, target)
+
+
 def purge(directory: str) -> None:
     """Remove a directory that `Log.delete()` renamed, or a leftover one, with the files in it.
 

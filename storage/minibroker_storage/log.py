@@ -1,7 +1,6 @@
 """One partition's log: appends at its end, reads from anywhere in it (Kafka's `UnifiedLog` and `LocalLog`)."""
 
 import contextlib
-import os
 from collections.abc import Callable, Sequence
 from typing import Final, Self
 
@@ -12,7 +11,7 @@ from minibroker_storage.config import LogConfig
 from minibroker_storage.errors import LogClosedError, LogWriteError, OffsetOutOfRangeError, RecordBatchTooLargeError
 from minibroker_storage.files import FilePool
 from minibroker_storage.flush import Durability, LogFlush
-from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, delete_directory_name
+from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, delete_directory_name, rename_if_there
 from minibroker_storage.readable_log import ReadableLog
 from minibroker_storage.recovery import LastStop, LoadedLog, load_log, replay_producers
 from minibroker_storage.retention import count_below, count_beyond_size, count_expired
@@ -492,7 +491,7 @@ class Log(ReadableLog):
         """
         self._undo_staged()
         target = delete_directory_name(self._directory)
-        os.rename(self._directory, target)
+        rename_if_there(self._directory, target)
         self._close_files()
         self._directory = target
         self.producers.move(target)

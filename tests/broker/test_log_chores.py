@@ -2,6 +2,7 @@
 
 import errno
 import logging
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -278,3 +279,20 @@ def test_chores_end_with_the_broker(harness: Harness) -> None:
     pass_time(harness, 24 * HOUR_MS)
     assert {path: path.stat().st_mtime_ns for path in Path(harness.data_dir).rglob("*")} == before
     harness.state = harness._open()
+
+
+def test_a_directory_that_is_none_does_not_keep_the_others_from_retention(
+    configured: Make, errors: Callable[[], list[str]]
+) -> None:
+    harness = configured(BROKER)
+    harness.create("a")
+    harness.create("brief", 1, retention_ms="1000")
+    fill(harness, "brief")
+    harness.close()
+    os.rename(f"{harness.data_dir}/a-0", f"{harness.data_dir}/elsewhere")
+    with open(f"{harness.data_dir}/a-0", "wb"):
+        pass
+    harness.state = harness._open()
+    pass_time(harness, 10 * MINUTE_MS)
+    assert len(segments(harness, "brief")) == 1
+    assert [message for message in errors() if "a-0 cannot be opened" in message]

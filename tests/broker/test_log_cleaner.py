@@ -297,3 +297,21 @@ def test_a_full_disk_is_tried_again_later(
     pass_time(compacting, BACKOFF_MS)
     assert len(all_values(compacting)) < 20
     assert cleaner_checkpoint(compacting)
+
+
+def test_a_log_whose_head_is_damaged_does_not_keep_the_others_from_being_cleaned(
+    configured: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    harness = configured({"log.segment.bytes": "250"})
+    for name in ("a", "b"):
+        harness.create(name, 1, cleanup_policy="compact", max_compaction_lag_ms="1")
+        rewrite(harness, name)
+    first = log_of(harness, "a").segments[0]
+    os.pwrite(first.log.fd(), b"\x09", 16)
+    first.first_timestamp = None
+    done: list[bool] = []
+    harness.state.logs.compact(then=lambda: done.append(True))
+    harness.run_soon()
+    assert done
+    assert len(all_values(harness, "b")) < 20
+    assert any("a-0 is not cleaned any more" in record.getMessage() for record in caplog.records)

@@ -15,6 +15,7 @@ from minibroker.dispatch import ROUTES
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
+from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
 from minibroker_protocol.messages.fetch import FetchRequest
 from minibroker_protocol.messages.metadata import MetadataRequest
 from minibroker_protocol.messages.produce import ProduceRequest
@@ -372,3 +373,19 @@ def test_lies_and_garbage_leave_memory_as_it_was(served: Broker, second: SocketC
         tracemalloc.stop()
     assert after - before < 200_000
     assert peak - before < 3 << 20  # one first grant of 2 MiB at a time
+
+
+def test_a_fetch_is_answered_before_a_request_behind_it_removes_what_it_has_found(
+    client: SocketClient, second: SocketClient
+) -> None:
+    number = client.send(produce_request(batch(b"kept until it is sent")), 9)
+    assert client.receive()[0] == number
+    frames = [framed(frame_of(fetch_request(("t", 0, 0), max_wait_ms=0), 12, 2))]
+    frames.append(framed(frame_of(DeleteTopicsRequest(topic_names=["t"], timeout_ms=0), 3, 3)))
+    client._asked[2] = (fetch_request(("t", 0, 0), max_wait_ms=0), 12)
+    client._asked[3] = (DeleteTopicsRequest(topic_names=["t"], timeout_ms=0), 3)
+    client.send_bytes(b"".join(frames))
+    number, fetched = client.receive()
+    assert (number, values_in(only_partition(fetched).records)) == (2, [(0, b"kept until it is sent")])
+    number, deleted = client.receive()
+    assert (number, deleted.responses[0].error_code) == (3, 0)

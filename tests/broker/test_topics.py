@@ -413,3 +413,15 @@ def test_nothing_is_deleted_from_directories_whose_configuration_is_not_known(tm
     assert topic is not None
     assert topic.config.overrides == {"retention.ms": "-1", "retention.bytes": "-1"}
     harness.close()
+
+
+def test_a_topic_whose_directories_are_missing_can_be_deleted(harness: Harness) -> None:
+    harness.create("gone", 3)
+    harness.produce(batch(b"a"), "gone", 1)
+    shutil.rmtree(os.path.join(harness.data_dir, "gone-1"))
+    shutil.rmtree(os.path.join(harness.data_dir, "gone-2"))
+    (outcome,) = harness.ask(DeleteTopicsRequest(topic_names=["gone"], timeout_ms=0), 3).responses
+    assert outcome.error_code == 0
+    assert harness.state.topics.get("gone") is None
+    harness.restart()
+    assert harness.state.topics.get("gone") is None

@@ -9,7 +9,13 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Final
 
-from minibroker_protocol.errors import InvalidTimestampError, UnsupportedCodecError, UnsupportedMagicError
+from minibroker_protocol.errors import (
+    EncodeError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    UnsupportedCodecError,
+    UnsupportedMagicError,
+)
 from minibroker_protocol.records.batch import Batch, iter_batches
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.compression import compress
@@ -30,6 +36,8 @@ from minibroker_protocol.records.legacy import build_message_set
 from minibroker_protocol.records.record import NewRecord, Record
 from minibroker_protocol.records.varint import INT32_MAX
 
+CONVERTED_RECORDS: Final = 100_000
+"""So many records make a set long enough: a reader comes again for the rest, and others are served meanwhile."""
 _UINT32: Final = Struct(">I")
 _OFFSET_AND_SIZE: Final = Struct(">qi")
 _NO_OFFSET: Final = -1
@@ -107,12 +115,14 @@ def down_convert(data: bytes | bytearray | memoryview, magic: int, first_offset:
     Batches of that format or an older one pass as they are. Of the others the records keep their offsets, timestamps
     and codec; those of a batch that is not compressed begin at `first_offset`, since some clients expect no earlier
     ones (a wrapper they look through). Ends before the batch with which the set would have more than `max_bytes`
-    bytes, but never before the first; a batch that is cut short ends it too. It may come out empty.
+    bytes, but never before the first; behind the batch with which `CONVERTED_RECORDS` are reached, since a few bytes
+    can hold many; and at one that is cut short. It may come out empty.
 
     `UnsupportedCodecError` when the first batch to be converted is zstd; a later one ends the set. Raises what
     iterating over broken batches raises. One batch at a time is held in memory.
     """
     message_set = bytearray()
+    records = 0
     for batch in iter_batches(data):
         header = batch.header
         if header.is_control:
@@ -125,6 +135,10 @@ def down_convert(data: bytes | bytearray | memoryview, magic: int, first_offset:
         if message_set and len(message_set) + len(converted) > max_bytes:
             break
         message_set += converted
+        if header.magic > magic:
+            records += max(header.record_count, 0)
+            if records >= CONVERTED_RECORDS:
+                break
     return message_set
 
 
@@ -137,16 +151,19 @@ def _down_convert_batch(batch: Batch, magic: int, first_offset: int) -> bytearra
     if not records:
         return bytearray()
     timestamp_type = header.timestamp_type
-    return build_message_set(
-        # A timestamp that only a broken clock can have set would make Kafka refuse the whole fetch.
-        [NewRecord(key, value, max(timestamp, NO_TIMESTAMP)) for _, timestamp, _, key, value, _ in records],
-        magic=magic,
-        base_offset=records[0].offset,
-        offsets=[record.offset for record in records],
-        codec=codec,
-        timestamp_type=timestamp_type,
-        log_append_time=header.max_timestamp if timestamp_type is TimestampType.LOG_APPEND_TIME else None,
-    )
+    try:
+        return build_message_set(
+            # A timestamp that only a broken clock can have set would make Kafka refuse the whole fetch.
+            [NewRecord(key, value, max(timestamp, NO_TIMESTAMP)) for _, timestamp, _, key, value, _ in records],
+            magic=magic,
+            base_offset=records[0].offset,
+            offsets=[record.offset for record in records],
+            codec=codec,
+            timestamp_type=timestamp_type,
+            log_append_time=header.max_timestamp if timestamp_type is TimestampType.LOG_APPEND_TIME else None,
+        )
+    except EncodeError as error:  # such as offsets that do not ascend, in a batch that was trusted for its checksum
+        raise InvalidRecordError(f"the batch at offset {header.base_offset} cannot be converted: {error}") from None
 
 
 def overflow_message(max_bytes: int) -> bytes:

@@ -6,7 +6,7 @@ formats, codecs. Then whether the topic's message format knows such producers, `
 """
 
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import Final, NamedTuple
 
 from minibroker_protocol.errors import (
@@ -31,6 +31,8 @@ from minibroker_protocol.records.record import Record, read_records
 from minibroker_protocol.records.validation import check_produced_batch
 from minibroker_protocol.records.varint import wrap_int64
 
+MAX_OPENED_RECORDS: Final = 500_000
+"""Where each record has to be read, a batch may have so many: a few compressed bytes can promise millions."""
 _SHOWN_ERRORS: Final = 3
 
 
@@ -97,10 +99,13 @@ def check_target(header: BatchHeader, magic: int) -> None:
 def open_batch(batch: Batch) -> OpenedBatch:
     """Read a batch's records, and check what only that shows: the checksums of a wrapper's messages, the offsets of v2.
 
-    `CorruptRecordError` for an inner checksum; else raises what iterating over the batch raises.
+    `CorruptRecordError` for an inner checksum, `InvalidRecordError` for more than `MAX_OPENED_RECORDS` records; else
+    raises what iterating over the batch raises.
     """
     header = batch.header
     if header.magic == MAGIC_V2:
+        if header.record_count > MAX_OPENED_RECORDS:
+            raise InvalidRecordError(f"record count: {header.record_count}, above the limit of {MAX_OPENED_RECORDS}")
         data = batch.records_data()
         records = list(read_records(data, header))
         if [record.offset for record in records] != list(range(header.base_offset, header.last_offset + 1)):
@@ -111,7 +116,9 @@ def open_batch(batch: Batch) -> OpenedBatch:
     else:
         data = batch.records_data()
         check_inner_crcs(data, header.magic)
-        records = list(read_wrapped(data, header))
+        records = list(islice(read_wrapped(data, header), MAX_OPENED_RECORDS + 1))
+        if len(records) > MAX_OPENED_RECORDS:
+            raise InvalidRecordError(f"wrapper: more than {MAX_OPENED_RECORDS} messages")
     return OpenedBatch(header, data, records)
 
 

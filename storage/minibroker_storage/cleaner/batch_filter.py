@@ -189,7 +189,7 @@ class BatchFilter:
         by_broker = header.timestamp_type is TimestampType.LOG_APPEND_TIME
         timestamp = header.max_timestamp if by_broker else max(record.timestamp for record in retained)
         data = build_message_set(
-            [NewRecord(record.key, record.value, record.timestamp) for record in retained],
+            [NewRecord(record.key, record.value, max(record.timestamp, NO_TIMESTAMP)) for record in retained],
             magic=header.magic,
             base_offset=retained[0].offset,
             offsets=[record.offset for record in retained],

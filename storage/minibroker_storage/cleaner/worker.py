@@ -14,7 +14,7 @@ import sys
 import threading
 from typing import Final
 
-from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.errors import ProtocolError
 from minibroker_storage.cleaner.clean import clean
 from minibroker_storage.cleaner.plan import CleaningPlan
 from minibroker_storage.cleaner.process import encode_error, plan_size
@@ -34,7 +34,7 @@ def main() -> int:
     threading.Thread(target=_leave_with_the_broker, daemon=True).start()
     try:
         output = clean(CleaningPlan.from_json(told)).to_json()
-    except (OSError, DecodeError, StorageError) as error:
+    except (OSError, ProtocolError, StorageError) as error:
         output = encode_error(error)
         status = 1
     else:

@@ -16,8 +16,10 @@ from minibroker_protocol.records import (
     TimestampType,
     build_batch,
     build_message_set,
+    compute_crc,
     iter_batches,
 )
+from minibroker_protocol.records.record import encode_record
 from tests.broker.harness import Harness, batch, bytes_in, values_in
 
 OLD_CODECS = [CompressionCodec.NONE, CompressionCodec.GZIP, CompressionCodec.SNAPPY, CompressionCodec.LZ4]
@@ -282,3 +284,58 @@ def test_the_size_limit_counts_as_it_came_and_as_it_is_kept(harness: Harness) ->
     assert len(packed) < 1_000
     assert harness.produce(packed).error_code == ErrorCode.MESSAGE_TOO_LARGE
     assert harness.produce(build_batch([NewRecord(None, b"x" * 900, NOW)])).error_code == 0
+
+
+@pytest.mark.parametrize(("version", "magic"), [("0.9.0", 0), ("0.10.2", 1)])
+def test_no_byte_of_an_old_message_is_taken_for_a_codec(harness: Harness, version: str, magic: int) -> None:
+    harness.create("t", 1, message_format_version=version)
+    for number in range(40):
+        record = NewRecord(b"%c" % (97 + number % 26) * (number % 9), b"v" * number, NOW + number * 3_600_000)
+        harness.produce(build_message_set([record], magic=magic), version=2)
+    for asked in (4, 9, 12):
+        for offset in range(40):
+            data = harness.fetch_one(offset, version=asked)
+            assert data.error_code == 0
+            assert records_in(data)[-1].offset == 39
+
+
+def test_a_trusted_batch_that_cannot_be_converted_costs_its_partition_only(harness: Harness) -> None:
+    harness.create("t", 2)
+    sent = build_batch([NewRecord(None, b"", NOW)] * 101)
+    records = b"".join(encode_record(0, 0, NewRecord(None, b"", NOW)) for _ in range(101))
+    sent[61:] = records
+    sent[8:12] = (len(sent) - 12).to_bytes(4, "big")
+    sent[17:21] = compute_crc(memoryview(sent)).to_bytes(4, "big")
+    assert harness.produce(sent).error_code == 0
+    harness.produce(batch(b"other"), partition=1)
+    response = harness.fetch(("t", 0, 0), ("t", 1, 0), version=3)
+    broken, sound = response.responses[0].partitions
+    assert broken.error_code == ErrorCode.INVALID_RECORD
+    assert values_in(sound.records) == [(0, b"other")]
+
+
+@pytest.mark.parametrize("policy", ["compact", "delete"])
+def test_a_few_bytes_that_promise_millions_of_records_are_refused_at_once(harness: Harness, policy: str) -> None:
+    harness.create("t", 1, cleanup_policy=policy)
+    many = 500_001
+    if policy == "compact":
+        sent = build_batch([NewRecord(b"k", b"", NOW)] * 2, codec=CompressionCodec.GZIP)
+        sent[23:27] = (many - 1).to_bytes(4, "big")
+        sent[57:61] = many.to_bytes(4, "big")
+        sent[17:21] = compute_crc(memoryview(sent)).to_bytes(4, "big")
+        outcome = harness.produce(sent)
+    else:
+        sent = build_message_set([NewRecord(None, b"", NOW)] * many, magic=1, codec=CompressionCodec.GZIP)
+        outcome = harness.produce(sent, version=2)
+    assert outcome.error_code in {ErrorCode.INVALID_RECORD, ErrorCode.MESSAGE_TOO_LARGE}
+    assert harness.fetch_one().high_watermark == 0
+
+
+def test_a_conversion_of_very_many_records_ends_early_and_goes_on_with_the_next_fetch(harness: Harness) -> None:
+    harness.create("t", 1)
+    sent = build_batch([NewRecord(None, b"", NOW)] * 60_000, codec=CompressionCodec.GZIP)
+    for _ in range(3):
+        assert harness.produce(bytes(sent)).error_code == 0
+    found = records_in(harness.fetch_one(version=3))
+    assert [found[0].offset, found[-1].offset] == [0, 119_999]
+    assert records_in(harness.fetch_one(120_000, version=3))[-1].offset == 179_999
