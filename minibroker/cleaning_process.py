@@ -1,7 +1,6 @@
-"""A cleaning in a process of its own: started, waited for, and killed when it is not wanted any more."""
+"""A cleaning in a process of its own: started, waited for, and ended when it is not wanted any more."""
 
 import asyncio
-import contextlib
 from asyncio.subprocess import PIPE
 from collections.abc import Callable
 
@@ -14,7 +13,7 @@ Done = Callable[[CleaningResult | BaseException], None]
 def start_cleaning(plan: CleaningPlan, done: Done) -> "asyncio.Task[CleaningResult]":
     """Have `plan` carried out, then call `done` with the result or with what went wrong.
 
-    When the task is cancelled, the process is killed, and `done` gets a CleaningAbortedError once it has ended.
+    When the task is cancelled, the process is ended, and `done` gets a CleaningAbortedError once it has.
     """
 
     def end(task: "asyncio.Task[CleaningResult]") -> None:
@@ -39,7 +38,6 @@ async def _clean(plan: CleaningPlan) -> CleaningResult:
         process.stdin.close()
         return read_outcome(output, await process.wait())
     except asyncio.CancelledError:
-        with contextlib.suppress(ProcessLookupError):  # it has ended just now
-            process.kill()
-        await process.communicate()
+        process.stdin.close()  # it ends at once; a signal might come to a process that has just ended
+        await process.wait()
         raise

@@ -358,7 +358,7 @@ class LogManager:
 
     def _unlink(self, timer: Timer, paths: list[str]) -> None:
         self._unlinking.discard(timer)
-        self._background(partial(unlink_files, paths))
+        self._background(partial(_unlink, paths))
 
     # Flushing and checkpoints
 
@@ -460,6 +460,14 @@ class LogManager:
         """The log has cleaned segments; retention has waited for that."""
         self._save(self._cleaner_offsets)
         self._try(_RETENTION, self._retain, partition, log)
+
+
+def _unlink(paths: list[str]) -> None:
+    for path in paths:
+        try:
+            unlink_files([path])
+        except OSError as error:
+            _logger.error("a deleted file cannot be removed: %s", error)  # noqa: TRY400 - the disk's fault
 
 
 def _holds_data(directory: str) -> bool:

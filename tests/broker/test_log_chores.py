@@ -296,3 +296,26 @@ def test_a_directory_that_is_none_does_not_keep_the_others_from_retention(
     pass_time(harness, 10 * MINUTE_MS)
     assert len(segments(harness, "brief")) == 1
     assert [message for message in errors() if "a-0 cannot be opened" in message]
+
+
+def test_a_deleted_file_that_cannot_be_removed_is_named_and_the_others_go(
+    configured: Make, errors: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harness = configured(BROKER)
+    harness.create("brief", 1, retention_ms="1000")
+    fill(harness, "brief")
+    real = os.unlink
+
+    def unlink(path: str) -> None:
+        if path.endswith("0.log.deleted"):
+            raise OSError(errno.EIO, "Input/output error", path)
+        real(path)
+
+    pass_time(harness, MINUTE_MS)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "unlink", unlink)
+        pass_time(harness, 10 * MINUTE_MS)
+    (message,) = errors()
+    assert "Input/output error" in message
+    left = [name for name in os.listdir(f"{harness.data_dir}/brief-0") if name.endswith(".deleted")]
+    assert left == ["00000000000000000000.log.deleted"]
