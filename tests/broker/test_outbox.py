@@ -221,18 +221,6 @@ def test_a_file_that_is_cut_while_its_bytes_leave_closes_the_connection(
         assert other.ask(PING, 12).brokers
 
 
-def test_a_fetch_and_the_deletion_of_its_topic_in_one_piece_end_the_connection_only(
-    served: Broker, stored: list[bytes]
-) -> None:
-    with SocketClient(served.address) as client, SocketClient(served.address) as other:
-        deletion = frame_of(DeleteTopicsRequest(topic_names=["t"], timeout_ms=0), 3)
-        fetch = frame_of(EVERYTHING, 12)
-        client.send_bytes(b"".join(struct.pack(">i", len(frame)) + frame for frame in (fetch, deletion)))
-        with pytest.raises(ConnectionError):
-            client.receive_bytes(1)
-        assert other.ask(PING, 12).brokers
-
-
 class Transport(asyncio.Transport):
     """A transport that only notes what it is given."""
 
