@@ -1,12 +1,15 @@
 """Brokers without sockets, and where their data is."""
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from minibroker_storage.log import Log
 from tests.broker.harness import Harness
+from tests.broker.logs import Openings
 
 
 @pytest.fixture
@@ -30,3 +33,17 @@ def configured(tmp_path: Path) -> Iterator[Callable[[dict[str, str]], Harness]]:
             return made
 
         yield make
+
+
+@pytest.fixture
+def openings(monkeypatch: pytest.MonkeyPatch) -> Openings:
+    """What logs are opened with."""
+    seen = Openings()
+    monkeypatch.setattr(Log, "open", seen.open)
+    return seen
+
+
+@pytest.fixture
+def errors(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+    """A function that tells the errors that were logged."""
+    return lambda: [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]

@@ -1,7 +1,6 @@
 """The logs of a broker beside requests: retention, flushing, checkpoints, and what fails meanwhile."""
 
 import errno
-import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -30,21 +29,6 @@ from tests.broker.logs import (
     segments,
     topic_of,
 )
-
-
-@pytest.fixture
-def openings(monkeypatch: pytest.MonkeyPatch) -> Openings:
-    """What logs are opened with."""
-    seen = Openings()
-    monkeypatch.setattr(Log, "open", seen.open)
-    return seen
-
-
-@pytest.fixture
-def errors(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
-    """A function that tells the errors that were logged."""
-    return lambda: [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
-
 
 # Retention.
 

@@ -1,7 +1,6 @@
 """The logs of a broker beside requests: how they are opened and closed."""
 
 import errno
-import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,21 +22,6 @@ from tests.broker.logs import (
     partition_of,
     pass_time,
 )
-
-
-@pytest.fixture
-def openings(monkeypatch: pytest.MonkeyPatch) -> Openings:
-    """What logs are opened with."""
-    seen = Openings()
-    monkeypatch.setattr(Log, "open", seen.open)
-    return seen
-
-
-@pytest.fixture
-def errors(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
-    """A function that tells the errors that were logged."""
-    return lambda: [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
-
 
 # Start and stop.
 
