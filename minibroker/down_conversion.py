@@ -9,7 +9,7 @@ from typing import Final
 
 from minibroker_protocol.records import read_entry_header
 from minibroker_protocol.records.conversion import down_convert, overflow_message
-from minibroker_protocol.records.header import LENGTH_AT, LOG_OVERHEAD, MAGIC_AT, MAGIC_V0, MAGIC_V1
+from minibroker_protocol.records.header import MAGIC_AT, MAGIC_V0, MAGIC_V1, entry_bounds
 from minibroker_storage.log import Log
 from minibroker_storage.segment import LogSlice
 
@@ -46,20 +46,13 @@ def converted(
 
 
 def _newest_magic(content: memoryview) -> int:
-    newest = position = 0
-    while position + MAGIC_AT < len(content):
-        newest = max(newest, content[position + MAGIC_AT])
-        position += LOG_OVERHEAD + int.from_bytes(content[position + LENGTH_AT : position + LOG_OVERHEAD], "big")
-    return newest
+    return max((content[position + MAGIC_AT] for position, _ in entry_bounds(content)), default=MAGIC_V0)
 
 
 def _offset_behind(content: memoryview) -> int | None:
     """The offset behind the last whole batch, None when none is whole."""
-    position, behind = 0, None
-    while position + MAGIC_AT < len(content):
-        size = LOG_OVERHEAD + int.from_bytes(content[position + LENGTH_AT : position + LOG_OVERHEAD], "big")
-        if position + size > len(content):
-            break
-        behind = read_entry_header(content, position).last_offset + 1
-        position += size
+    behind = None
+    for position, size in entry_bounds(content):
+        if position + size <= len(content):
+            behind = read_entry_header(content, position).last_offset + 1
     return behind

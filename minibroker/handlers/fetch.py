@@ -35,10 +35,9 @@ from minibroker_protocol.records import CompressionCodec
 from minibroker_protocol.records.header import (
     CODEC_MASK,
     CRC_COVERS_FROM,
-    LENGTH_AT,
-    LOG_OVERHEAD,
     MAGIC_AT,
     MAGIC_V2,
+    entry_bounds,
 )
 from minibroker_storage.log import Log
 from minibroker_storage.segment import LogSlice
@@ -201,12 +200,12 @@ def _without_zstd(data: LogSlice) -> LogSlice | None:
     None when there is none before it.
     """
     content = memoryview(data.read())
-    position = 0
-    while position + CRC_COVERS_FROM + _ATTRIBUTES_SIZE <= len(content):
+    for position, _ in entry_bounds(content):
+        if position + CRC_COVERS_FROM + _ATTRIBUTES_SIZE > len(content):
+            break
         codec = content[position + CRC_COVERS_FROM + 1] & CODEC_MASK
         if content[position + MAGIC_AT] == MAGIC_V2 and codec == CompressionCodec.ZSTD:  # older formats have no zstd
             return data._replace(size=position) if position else None
-        position += LOG_OVERHEAD + int.from_bytes(content[position + LENGTH_AT : position + LOG_OVERHEAD], "big")
     return data
 
 

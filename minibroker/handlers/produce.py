@@ -40,7 +40,7 @@ from minibroker_protocol.messages.produce import (
     TopicProduceResponse,
 )
 from minibroker_protocol.records import BatchHeader, CompressionCodec, TimestampType, check_produced_batch
-from minibroker_protocol.records.header import LOG_OVERHEAD, MAGIC_AT, MAGIC_V2
+from minibroker_protocol.records.header import MAGIC_AT, MAGIC_V2, entry_bounds
 from minibroker_storage.log import Log
 
 _FIRST_WITH_ONE_BATCH: Final = 3
@@ -259,10 +259,6 @@ def _check_size(size: int, topic: Topic) -> None:
 
 def _check_sizes(records: memoryview, topic: Topic) -> None:
     """`max.message.bytes` counts for each batch, and for each message of format v0 or v1."""
-    position = 0
-    while position + LOG_OVERHEAD <= len(records):
-        size = LOG_OVERHEAD + int.from_bytes(records[position + 8 : position + LOG_OVERHEAD], "big", signed=True)
-        if size <= LOG_OVERHEAD or position + size > len(records):
-            return  # the validator says what is wrong with it
-        _check_size(size, topic)
-        position += size
+    for position, size in entry_bounds(records):
+        if position + size <= len(records):  # else the validator says what is wrong with it
+            _check_size(size, topic)

@@ -33,7 +33,7 @@ A v0 or v1 entry is a single message (Kafka's `LegacyRecord`), which in a compre
 Offset (or base offset), size and magic stand at the same places in all three, so `read_entry_header` takes any of them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from functools import partial
 from struct import Struct
@@ -240,6 +240,20 @@ def _read_legacy_header(buffer: bytes | bytearray | memoryview, position: int, m
     epoch = NO_PARTITION_LEADER_EPOCH
     no_producer = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
     return make_header((offset, size, epoch, magic, crc, attributes, 0, timestamp, timestamp, *no_producer, count))
+
+
+def entry_bounds(buffer: memoryview) -> Iterator[tuple[int, int]]:
+    """Position and size of each entry of any format, by its length field alone; nothing else is looked at.
+
+    The last one may reach beyond the buffer, which holds its magic at least. Ends at a length that is not positive.
+    """
+    position, end = 0, len(buffer)
+    while position + MAGIC_AT < end:
+        (length,) = _INT32.unpack_from(buffer, position + LENGTH_AT)
+        if length <= 0:
+            return
+        yield position, LOG_OVERHEAD + length
+        position += LOG_OVERHEAD + length
 
 
 def compute_crc(batch: memoryview) -> int:

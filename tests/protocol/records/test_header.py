@@ -28,6 +28,7 @@ from minibroker_protocol.records import (
     stamp,
 )
 from minibroker_protocol.records.checksum import crc32c, load_crc32c
+from minibroker_protocol.records.header import entry_bounds
 
 FIELDS = BatchHeader(1, 49, 2, 2, 0xFFFFFFFF, 0, 3, 4, 5, 6, 7, 8, 9)
 
@@ -194,3 +195,16 @@ def test_importing_the_package_loads_no_codec_and_no_package_metadata() -> None:
     environment = {"PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_the_bounds_of_entries_come_from_their_lengths_alone() -> None:
+    def entry(length: int) -> bytes:
+        return bytes(8) + length.to_bytes(4, "big", signed=True) + bytes(max(length, 8))
+
+    whole = entry(20) + entry(49)
+    assert list(entry_bounds(memoryview(whole))) == [(0, 32), (32, 61)]
+    assert list(entry_bounds(memoryview(whole[:49]))) == [(0, 32), (32, 61)]  # the last one's magic is there
+    assert list(entry_bounds(memoryview(whole[:48]))) == [(0, 32)]
+    assert list(entry_bounds(memoryview(entry(20) + entry(0) + whole))) == [(0, 32)]
+    assert list(entry_bounds(memoryview(entry(-5)))) == []
+    assert list(entry_bounds(memoryview(b""))) == []
