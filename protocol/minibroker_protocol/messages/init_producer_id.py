@@ -5,7 +5,7 @@ from typing import Annotated
 from minibroker_protocol.schema import Int16, Int32, Int64, NullableString, message, since
 
 
-@message(versions="0-4", flexible="2+")
+@message(versions="0-5", flexible="2+")
 class InitProducerIdRequest:
     """From version 3 on a producer may ask for the next epoch of the id it has (KIP-360)."""
 
@@ -15,7 +15,7 @@ class InitProducerIdRequest:
     producer_epoch: Annotated[Int16, since(3)] = -1
 
 
-@message(versions="0-4", flexible="2+")
+@message(versions="0-5", flexible="2+")
 class InitProducerIdResponse:
     """The producer id with its epoch, or why there is none."""
 

@@ -12,9 +12,11 @@ from minibroker_protocol.schema import (
     Records,
     String,
     empty,
+    frozen_structure,
     message,
     since,
     structure,
+    tagged,
 )
 
 
@@ -34,7 +36,7 @@ class TopicProduceData:
     partition_data: Array[PartitionProduceData]
 
 
-@message(versions="0-9", flexible="9+")
+@message(versions="0-11", flexible="9+")
 class ProduceRequest:
     """`acks`: 0 asks for no response at all, 1 for the leader's write, -1 for that of all in-sync replicas."""
 
@@ -52,11 +54,20 @@ class BatchIndexAndErrorMessage:
     batch_index_error_message: NullableString = None
 
 
+@frozen_structure
+class LeaderIdAndEpoch:
+    """The leader as the broker knows it; -1 where it does not."""
+
+    leader_id: Int32 = -1
+    leader_epoch: Int32 = -1
+
+
 @structure
 class PartitionProduceResponse:
     """The outcome for one partition.
 
     `log_append_time_ms` is -1 unless the topic stamps records itself (`message.timestamp.type=LogAppendTime`).
+    `current_leader` is for producers that asked a broker that does not lead the partition (KIP-951).
     """
 
     index: Int32
@@ -66,6 +77,7 @@ class PartitionProduceResponse:
     log_start_offset: Annotated[Int64, since(5)] = -1
     record_errors: Annotated[Array[BatchIndexAndErrorMessage], since(8)] = field(default_factory=empty)
     error_message: Annotated[NullableString, since(8)] = None
+    current_leader: Annotated[LeaderIdAndEpoch, tagged(0, "10+"), since(10)] = LeaderIdAndEpoch()
 
 
 @structure
@@ -76,9 +88,20 @@ class TopicProduceResponse:
     partition_responses: Array[PartitionProduceResponse]
 
 
-@message(versions="0-9", flexible="9+")
+@structure
+class NodeEndpoint:
+    """Where a broker listens that leads a partition asked for."""
+
+    node_id: Int32
+    host: String
+    port: Int32
+    rack: NullableString = None
+
+
+@message(versions="0-11", flexible="9+")
 class ProduceResponse:
-    """One outcome per partition asked."""
+    """One outcome per partition asked; `node_endpoints` are those of the leaders that it names."""
 
     responses: Array[TopicProduceResponse]
     throttle_time_ms: Annotated[Int32, since(1)] = 0
+    node_endpoints: Annotated[Array[NodeEndpoint], tagged(0, "10+"), since(10)] = field(default_factory=empty)

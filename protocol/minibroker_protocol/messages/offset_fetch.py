@@ -1,0 +1,120 @@
+"""OffsetFetch (key 9): how far groups have read."""
+
+from dataclasses import field
+from typing import Annotated
+
+from minibroker_protocol.schema import (
+    Array,
+    Bool,
+    Int16,
+    Int32,
+    Int64,
+    NullableArray,
+    NullableString,
+    String,
+    empty,
+    message,
+    nullable,
+    since,
+    structure,
+    versions,
+)
+
+
+@structure
+class OffsetFetchRequestTopic:
+    """The partitions of one topic (up to version 7)."""
+
+    name: String
+    partition_indexes: Array[Int32]
+
+
+@structure
+class OffsetFetchRequestTopics:
+    """The partitions of one topic (from version 8 on)."""
+
+    name: String
+    partition_indexes: Array[Int32]
+
+
+@structure
+class OffsetFetchRequestGroup:
+    """What to tell of one group; `topics` is null for all that it has committed."""
+
+    group_id: String
+    member_id: Annotated[NullableString, since(9)] = None
+    member_epoch: Annotated[Int32, since(9)] = -1
+    topics: NullableArray[OffsetFetchRequestTopics]
+
+
+@message(versions="0-9", flexible="6+")
+class OffsetFetchRequest:
+    """One group at the top up to version 7, several later (KIP-709).
+
+    `topics` is null for all that the group has committed. `require_stable` has partitions with offsets of an open
+    transaction answered with an error that passes (KIP-447).
+    """
+
+    group_id: Annotated[String, versions("0-7")] = ""
+    topics: Annotated[NullableArray[OffsetFetchRequestTopic], versions("0-7"), nullable("2-7")] = field(
+        default_factory=empty
+    )
+    groups: Annotated[Array[OffsetFetchRequestGroup], since(8)] = field(default_factory=empty)
+    require_stable: Annotated[Bool, since(7)] = False
+
+
+@structure
+class OffsetFetchResponsePartition:
+    """`committed_offset` is -1 where nothing was committed (up to version 7)."""
+
+    partition_index: Int32
+    committed_offset: Int64
+    committed_leader_epoch: Annotated[Int32, versions("5-7")] = -1
+    metadata: NullableString
+    error_code: Int16
+
+
+@structure
+class OffsetFetchResponseTopic:
+    """The partitions of one topic (up to version 7)."""
+
+    name: String
+    partitions: Array[OffsetFetchResponsePartition]
+
+
+@structure
+class OffsetFetchResponsePartitions:
+    """`committed_offset` is -1 where nothing was committed (from version 8 on)."""
+
+    partition_index: Int32
+    committed_offset: Int64
+    committed_leader_epoch: Int32 = -1
+    metadata: NullableString
+    error_code: Int16
+
+
+@structure
+class OffsetFetchResponseTopics:
+    """The partitions of one topic (from version 8 on)."""
+
+    name: String
+    partitions: Array[OffsetFetchResponsePartitions]
+
+
+@structure
+class OffsetFetchResponseGroup:
+    """The offsets of one group, or why there are none."""
+
+    group_id: String
+    topics: Array[OffsetFetchResponseTopics]
+    error_code: Int16 = 0
+
+
+@message(versions="0-9", flexible="6+")
+class OffsetFetchResponse:
+    """One group at the top up to version 7, several later; `error_code` is that of the one group."""
+
+    throttle_time_ms: Annotated[Int32, since(3)] = 0
+    topics: Annotated[Array[OffsetFetchResponseTopic], versions("0-7")] = field(default_factory=empty)
+    error_code: Annotated[Int16, versions("2-7")] = 0
+    groups: Annotated[Array[OffsetFetchResponseGroup], since(8)] = field(default_factory=empty)
