@@ -17,7 +17,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from minibroker.chores import Chores
 from minibroker.config.keys import LONG_MAX
 from minibroker.offset_checkpoints import (
     CLEANER_OFFSETS,
@@ -34,7 +33,7 @@ from minibroker_storage.log import Log
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from minibroker.chores import Steps
+    from minibroker.chores import Chores, Steps
     from minibroker.clock import Clock, Timer
     from minibroker.config import BrokerConfig
     from minibroker.data_dir import DataDir
@@ -65,6 +64,7 @@ class LogManager:
         data_dir: DataDir,
         files: FilePool,
         clock: Clock,
+        chores: Chores,
         *,
         call_soon: Callable[[Callable[[], None]], object],
         background: Background,
@@ -78,7 +78,7 @@ class LogManager:
         self._run_cleaning = run_cleaning
         self._call_soon = call_soon
         self._flusher: Flusher | None = None
-        self._chores = Chores(clock, call_soon)
+        self._chores = chores
         self._recovery_points = OffsetCheckpoint(data_dir.path, RECOVERY_POINTS)
         self._start_offsets = OffsetCheckpoint(data_dir.path, LOG_START_OFFSETS)
         self._high_watermarks = OffsetCheckpoint(data_dir.path, HIGH_WATERMARKS)

@@ -57,7 +57,11 @@ _PARTITION_DIRECTORY: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partit
 _DELETED_DIRECTORY: Final = re.compile(r".+\.[0-9a-f]{32}-delete\Z")
 METADATA_TOPIC: Final = "__cluster_metadata"
 """What an Apache Kafka in KRaft mode keeps its metadata in, beside the topics; no client sees it."""
-_INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
+CONSUMER_OFFSETS: Final = "__consumer_offsets"
+"""What the group coordinator keeps: groups and their committed offsets."""
+TRANSACTION_STATE: Final = "__transaction_state"
+"""What the transaction coordinator keeps: transactional ids and their transactions."""
+_INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
 
 
 def topic_name_error(name: str) -> str | None:

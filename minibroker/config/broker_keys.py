@@ -113,7 +113,7 @@ BROKER_KEYS = by_name((
     ConfigKey("group.coordinator.rebalance.protocols", LIST, ["classic"],
               OneOf("consumer", "classic", "share", "unknown"), MEDIUM, REPORTED,
               "The group protocols that the broker serves; classic has to be among them."),
-    ConfigKey("group.initial.rebalance.delay.ms", INT, 3_000, None, MEDIUM, REPORTED,
+    ConfigKey("group.initial.rebalance.delay.ms", INT, 0, None, MEDIUM, REPORTED,
               "How long the first rebalance of an empty group waits for more members."),
     ConfigKey("group.max.session.timeout.ms", INT, 30 * MINUTE_MS, None, MEDIUM, REPORTED,
               "The longest session timeout that a member of a classic group may ask for."),

@@ -1,0 +1,167 @@
+"""The topics in which the coordinators keep what they know: compacted, made on first use, replayed after a start.
+
+What belongs to a group or a transactional id is all in one partition, which Java's `String.hashCode` of the name
+chooses (Kafka's `GroupMetadataManager.partitionFor`, `TransactionStateManager.partitionFor`).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from minibroker.error_mapping import MAPPED, error_code_of
+from minibroker.state import BrokerState
+from minibroker.topic_admin import TopicError, create_topics, plan_topic
+from minibroker.topics import LEADER_EPOCH, Topic
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.records import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    Batch,
+    CompressionCodec,
+    NewRecord,
+    build_batch,
+    iter_batches,
+    read_entry_header,
+    read_header,
+)
+
+REPLAYED_AT_ONCE: Final = 4 << 20
+"""A partition with fewer bytes than this is replayed while the request that needs it waits; a larger one in steps."""
+_REPLAY_BYTES: Final = 1 << 20
+_INT32_MASK: Final = 0x7FFF_FFFF
+
+
+class CoordinatorLogError(Exception):
+    """What a coordinator wanted to note is not in its log. `code` is MESSAGE_TOO_LARGE or the disk's refusal."""
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def java_hash(text: str) -> int:
+    """Java's `String.hashCode`, as an unsigned number of 32 bits."""
+    value = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & 0xFFFF_FFFF
+    return value
+
+
+class CoordinatorLog:
+    """One coordinator's topic.
+
+    Args:
+        name: of the topic.
+        partitions: how many it gets when it is made.
+        configs: its configuration then.
+        codec: what appended batches are compressed with.
+    """
+
+    def __init__(
+        self,
+        state: BrokerState,
+        name: str,
+        *,
+        partitions: int,
+        configs: Mapping[str, str],
+        codec: CompressionCodec = CompressionCodec.NONE,
+    ) -> None:
+        self._state = state
+        self.name = name
+        self._partitions = partitions
+        self._configs = configs
+        self._codec = codec
+
+    @property
+    def topic(self) -> Topic | None:
+        """The topic, if it has been made."""
+        return self._state.topics.get(self.name)
+
+    @property
+    def partition_count(self) -> int:
+        """How many partitions there are, or would be."""
+        topic = self.topic
+        return self._partitions if topic is None else len(topic.partitions)
+
+    def partition_of(self, key: str) -> int:
+        """Where `key`, a group or a transactional id, belongs (Kafka's `Utils.abs`)."""
+        return (java_hash(key) & _INT32_MASK) % self.partition_count
+
+    def ensure(self) -> Topic:
+        """The topic, made if need be. TopicError when the disk refuses."""
+        topic = self.topic
+        if topic is None:
+            plan = plan_topic(self._state, self.name, self._partitions, configs=self._configs)
+            (topic,) = create_topics(self._state, [plan])
+        return topic
+
+    def append(
+        self,
+        partition: int,
+        records: Sequence[NewRecord],
+        *,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+    ) -> int:
+        """Write records as one batch; returns the first one's offset. It is in the file when this returns.
+
+        With a producer id the batch belongs to that producer's transaction. CoordinatorLogError.
+        """
+        topic = self._writable()
+        place = topic.partition(partition)
+        if place is None:
+            raise CoordinatorLogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.name} has no partition {partition}")
+        batch = build_batch(
+            records,
+            codec=self._codec,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            is_transactional=producer_id != NO_PRODUCER_ID,
+        )
+        if len(batch) > topic.max_message_bytes:
+            raise CoordinatorLogError(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"{len(batch)} bytes exceed max.message.bytes of {self.name}, {topic.max_message_bytes}",
+            )
+        view = memoryview(batch)
+        header = read_header(view)
+        try:
+            log = place.log
+            if producer_id != NO_PRODUCER_ID:
+                log.producers.check(header, from_client=False)
+            offset = log.append(view, header, LEADER_EPOCH, self._state.clock.now_ms())
+            log.commit()
+        except MAPPED as error:
+            raise CoordinatorLogError(error_code_of(error), str(error)) from error
+        return offset
+
+    def _writable(self) -> Topic:
+        try:
+            return self.ensure()
+        except TopicError as error:
+            raise CoordinatorLogError(error.code, str(error)) from None
+
+    def size(self, partition: int) -> int:
+        """Bytes in a partition's log; 0 for one that does not exist. StorageError or OSError if it cannot be opened."""
+        topic = self.topic
+        place = topic.partition(partition) if topic is not None else None
+        return 0 if place is None else place.log.size
+
+    def replay(self, partition: int) -> Iterator[list[Batch]]:
+        """All batches of a partition from its start to where it ends now, about a megabyte at a time.
+
+        Nothing for a partition that does not exist. The batches of a step are views of bytes that stay as they are.
+        StorageError, OSError or DecodeError for what cannot be read.
+        """
+        topic = self.topic
+        place = topic.partition(partition) if topic is not None else None
+        if place is None:
+            return
+        log = place.log
+        offset, end = log.log_start_offset, log.log_end_offset
+        while offset < end:
+            batches = list(iter_batches(log.read(offset, _REPLAY_BYTES).read()))
+            if not batches:
+                return
+            yield batches
+            offset = read_entry_header(batches[-1].buffer).last_offset + 1

@@ -1,0 +1,1 @@
+"""Consumer groups and committed offsets (Kafka's group coordinator)."""

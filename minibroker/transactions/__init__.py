@@ -1,0 +1,1 @@
+"""Transactional ids and their transactions (Kafka's transaction coordinator)."""
