@@ -1,0 +1,50 @@
+"""The consumer protocol: what members of a group of type "consumer" say in their metadata and assignments."""
+
+from dataclasses import field
+from typing import Annotated
+
+from minibroker_protocol.coordinator_records.versioned import later_versions_only_append
+from minibroker_protocol.schema import (
+    Array,
+    Int32,
+    NullableBytes,
+    NullableString,
+    String,
+    empty,
+    message,
+    since,
+    structure,
+)
+
+
+@structure
+class TopicPartition:
+    """The partitions of one topic."""
+
+    topic: String
+    partitions: Array[Int32]
+
+
+@later_versions_only_append
+@message(versions="0-3")
+class ConsumerProtocolSubscription:
+    """What a member wants to read, and from version 1 on what it owns (KIP-429).
+
+    `generation_id` says of which generation the owned partitions are (KIP-792); `rack_id` where the member runs
+    (KIP-881).
+    """
+
+    topics: Array[String]
+    user_data: NullableBytes = None
+    owned_partitions: Annotated[Array[TopicPartition], since(1)] = field(default_factory=empty)
+    generation_id: Annotated[Int32, since(2)] = -1
+    rack_id: Annotated[NullableString, since(3)] = None
+
+
+@later_versions_only_append
+@message(versions="0-3")
+class ConsumerProtocolAssignment:
+    """What a member is to read."""
+
+    assigned_partitions: Array[TopicPartition]
+    user_data: NullableBytes = None
