@@ -23,7 +23,11 @@ VERSION = "3.9.1"
 
 _POM = Path(__file__).with_name("pom.xml")
 _MAVEN_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
-_IVY_MODULES = (("org.apache.kafka", "kafka_2.13", VERSION), ("org.slf4j", "slf4j-reload4j", "1.7.36"))
+_IVY_MODULES = (
+    ("org.apache.kafka", "kafka_2.13", VERSION),
+    ("org.apache.kafka", "kafka-tools", VERSION, "-notransitive"),  # what it needs is there; the rest is Kafka Connect
+    ("org.slf4j", "slf4j-reload4j", "1.7.36"),
+)
 _TIMEOUT = 600
 
 
@@ -68,17 +72,22 @@ def find(given: str | None = None) -> Path:
             raise NoJarsError(f"{named} holds no kafka_2.13 jar")
         return Path(named)
     cached = cache_dir()
-    if _holds_kafka(cached):
+    if _is_complete(cached):
         return cached
     java()
     with _locked(cached):
-        if not _holds_kafka(cached):
+        if not _is_complete(cached):
             _fill(cached)
     return cached
 
 
 def _holds_kafka(folder: Path) -> bool:
     return any(folder.glob("kafka_2.1*.jar"))
+
+
+def _is_complete(folder: Path) -> bool:
+    """An older checkout may have filled the cache with less."""
+    return all((folder / name).exists() for name in (f"kafka_2.13-{VERSION}.jar", f"kafka-tools-{VERSION}.jar"))
 
 
 @contextmanager
@@ -104,8 +113,10 @@ def _fill(cached: Path) -> None:
                 _run([*command, "-dependency", *module, "-retrieve", f"{libs}/[artifact]-[revision].[ext]"])
         else:
             raise NoJarsError("no KAFKA_LIBS, no mvn on the PATH and no PySpark: nothing brings Kafka's jars")
-        if not _holds_kafka(libs):
-            raise NoJarsError("Kafka's jars were resolved, but kafka_2.13 is not among them")
+        if not _is_complete(libs):
+            raise NoJarsError("Kafka's jars were resolved, but kafka_2.13 or kafka-tools is not among them")
+        if cached.exists():
+            cached.rename(Path(scratch) / "old")
         libs.rename(cached)
 
 
