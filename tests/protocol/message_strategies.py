@@ -1,12 +1,17 @@
 """Hypothesis strategies for messages, derived from their declarations."""
 
 import importlib
+import pkgutil
 import struct
+from contextlib import suppress
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
 
-from minibroker.dispatch import ROUTES, Route
+from minibroker.dispatch import Route
+from minibroker_protocol import coordinator_records
+from minibroker_protocol import messages as messages_of_apis
 from minibroker_protocol import primitives as p
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.schema import Field, fields_of, schema_of
@@ -31,12 +36,26 @@ def message_class(route: Route, kind: str) -> type[Any]:
     return found
 
 
+@cache
+def all_classes() -> tuple[type[Any], ...]:
+    """Every message that is declared, whether or not it is served yet: requests, responses, stored records."""
+    found: list[type[Any]] = []
+    for package in (messages_of_apis, coordinator_records):
+        for information in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+            module = importlib.import_module(information.name)
+            for value in vars(module).values():
+                if isinstance(value, type) and value.__module__ == module.__name__:
+                    with suppress(KeyError):  # a nested structure
+                        schema_of(value)
+                        found.append(value)
+    return tuple(found)
+
+
 def all_messages() -> list[tuple[type[Any], int]]:
     """Every (class, version) that is declared."""
     return [
         (cls, version)
-        for route in ROUTES
-        for cls in (message_class(route, "Request"), message_class(route, "Response"))
+        for cls in all_classes()
         for version in range(schema_of(cls).versions.first, schema_of(cls).versions.last + 1)
     ]
 
@@ -66,7 +85,7 @@ def _values(field: Field, version: int, top: type[Any]) -> st.SearchStrategy[Any
 def _single(kind: Any, name: str, version: int, top: type[Any]) -> st.SearchStrategy[Any]:
     if not isinstance(kind, p.WireType):
         return messages(kind, version, top=top)
-    if name == "error_code":
+    if name.endswith("error_code"):
         return st.sampled_from(ErrorCode).map(int)
     if name.endswith("_ms"):
         return st.integers(0, 2**31 - 1)

@@ -43,6 +43,21 @@ from minibroker_protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from minibroker_protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from minibroker_protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
+    OffsetFetchResponse,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+)
 from minibroker_protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -50,6 +65,15 @@ from minibroker_protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
     TopicProduceResponse,
+)
+from minibroker_protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopic,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
 )
 from tests.protocol.message_strategies import all_messages, messages
 from tests.protocol.sample_messages import Arrays, Leaf, Point, Texts, Tree
@@ -71,6 +95,26 @@ FETCH = FetchRequest(
 )
 FETCHED = FetchableTopicResponse(
     topic="t", partitions=[PartitionData(partition_index=1, error_code=1, high_watermark=-1, records=b"xyz")]
+)
+
+COMMIT = OffsetCommitRequestPartition(partition_index=1, committed_offset=5, committed_metadata="x")
+COMMITTED = OffsetCommitResponseTopic(
+    name="t", partitions=[OffsetCommitResponsePartition(partition_index=1, error_code=22)]
+)
+MARKER = WritableTxnMarker(
+    producer_id=9,
+    producer_epoch=1,
+    transaction_result=True,
+    topics=[WritableTxnMarkerTopic(name="t", partition_indexes=[0])],
+    coordinator_epoch=6,
+)
+MARKED = WritableTxnMarkerResult(
+    producer_id=9,
+    topics=[
+        WritableTxnMarkerTopicResult(
+            name="t", partitions=[WritableTxnMarkerPartitionResult(partition_index=0, error_code=3)]
+        )
+    ],
 )
 
 
@@ -137,6 +181,54 @@ GOLDEN: list[tuple[int, Any, bytes]] = [
     *(
         (version, FetchResponse(responses=[FETCHED], throttle_time_ms=5), b"\0\0\0\x05" + _FETCHED_V0)
         for version in (1, 2, 3)
+    ),
+    (
+        0,
+        OffsetCommitRequest(group_id="g", topics=[OffsetCommitRequestTopic(name="t", partitions=[COMMIT])]),
+        b"\0\x01g\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x01\0\0\0\0\0\0\0\x05\0\x01x",
+    ),
+    (
+        1,
+        OffsetCommitRequest(
+            group_id="g",
+            generation_id_or_member_epoch=2,
+            member_id="m",
+            topics=[OffsetCommitRequestTopic(name="t", partitions=[replace(COMMIT, commit_timestamp=1000)])],
+        ),
+        b"\0\x01g\0\0\0\x02\0\x01m\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x01\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\x03\xe8\0\x01x",
+    ),
+    *(
+        (version, OffsetCommitResponse(topics=[COMMITTED]), b"\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x01\0\x16")
+        for version in (0, 1)
+    ),
+    (
+        0,
+        OffsetFetchRequest(group_id="g", topics=[OffsetFetchRequestTopic(name="t", partition_indexes=[1, 2])]),
+        b"\0\x01g\0\0\0\x01\0\x01t\0\0\0\x02\0\0\0\x01\0\0\0\x02",
+    ),
+    (
+        0,
+        OffsetFetchResponse(
+            topics=[
+                OffsetFetchResponseTopic(
+                    name="t",
+                    partitions=[
+                        OffsetFetchResponsePartition(partition_index=1, committed_offset=5, metadata=None, error_code=3)
+                    ],
+                )
+            ]
+        ),
+        b"\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x01\0\0\0\0\0\0\0\x05\xff\xff\0\x03",
+    ),
+    (
+        0,
+        WriteTxnMarkersRequest(markers=[MARKER]),
+        b"\0\0\0\x01\0\0\0\0\0\0\0\x09\0\x01\x01\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\0\0\0\0\x06",
+    ),
+    (
+        0,
+        WriteTxnMarkersResponse(markers=[MARKED]),
+        b"\0\0\0\x01\0\0\0\0\0\0\0\x09\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\0\0\x03",
     ),
     (0, MetadataRequest(topics=[MetadataRequestTopic(name="t")]), b"\0\0\0\x01\0\x01t"),
     (1, MetadataRequest(topics=None), b"\xff\xff\xff\xff"),

@@ -1,6 +1,7 @@
 """Our declarations against Kafka's own message definitions, field by field.
 
-A kafka-clients jar carries them as JSON. Kafka 3.9 is the last one that has every old version.
+Kafka's jars carry them as JSON: that of the clients has the messages and the consumer protocol, those of the
+coordinators have the records of their topics. Kafka 3.9 is the last one that has every old version.
 """
 
 import json
@@ -14,7 +15,7 @@ import pytest
 
 from minibroker_protocol import primitives as p
 from minibroker_protocol.schema import Field, VersionRange, fields_of, schema_of
-from tests.protocol.message_strategies import all_messages
+from tests.protocol.message_strategies import all_classes, all_messages
 
 Definition = Callable[[str], dict[str, Any]]
 
@@ -37,9 +38,11 @@ class Wire(NamedTuple):
 @pytest.fixture(scope="session")
 def definition(kafka_libs: Path) -> Definition:
     """A function that returns Kafka's definition of a message."""
-    (path,) = kafka_libs.glob("kafka-clients-*.jar")
-    with zipfile.ZipFile(path) as jar:
-        texts = {name: jar.read(name).decode() for name in jar.namelist() if name.startswith("common/message/")}
+    texts: dict[str, str] = {}
+    for module in ("clients", "group-coordinator", "transaction-coordinator"):
+        (path,) = kafka_libs.glob(f"kafka-{module}-[0-9]*.jar")
+        with zipfile.ZipFile(path) as jar:
+            texts |= {name: jar.read(name).decode() for name in jar.namelist() if name.startswith("common/message/")}
 
     def of(name: str) -> dict[str, Any]:
         text = texts[f"common/message/{name}.json"]
@@ -85,14 +88,22 @@ def ours(cls: type[Any], version: int, *, flexible: bool, path: str = "") -> Ite
             yield from ours(field.kind, version, flexible=flexible, path=here)
 
 
-def all_fields(cls: type[Any], definition_fields: list[dict[str, Any]]) -> Iterator[tuple[Field, dict[str, Any]]]:
+def common_structures(definition: dict[str, Any]) -> dict[str, Any]:
+    """The fields of the structures that a definition uses in more than one place, by name."""
+    return {struct["name"]: struct["fields"] for struct in definition.get("commonStructs", [])}
+
+
+def all_fields(
+    cls: type[Any], definition_fields: list[dict[str, Any]], common: dict[str, Any]
+) -> Iterator[tuple[Field, dict[str, Any]]]:
     """Our fields with Kafka's, structures before their content."""
     by_name = {snake(field["name"]): field for field in definition_fields}
     for field in fields_of(cls):
         theirs = by_name[field.name]
         yield field, theirs
         if not isinstance(field.kind, p.WireType):
-            yield from all_fields(field.kind, theirs["fields"])
+            content = theirs.get("fields") or common[theirs["type"].removeprefix("[]")]
+            yield from all_fields(field.kind, content, common)
 
 
 def kafkas_default(field: dict[str, Any]) -> object:
@@ -111,13 +122,14 @@ def kafkas_default(field: dict[str, Any]) -> object:
 
 
 MESSAGES: Final = all_messages()
-CLASSES: Final = list(dict.fromkeys(cls for cls, _ in MESSAGES))
+CLASSES: Final = all_classes()
+STORED: Final = [cls for cls in CLASSES if cls.__module__.startswith("minibroker_protocol.coordinator_records.")]
 
 
 @pytest.mark.parametrize(("cls", "version"), MESSAGES, ids=lambda value: getattr(value, "__name__", value))
 def test_every_version_has_kafkas_fields_in_kafkas_order(cls: type[Any], version: int, definition: Definition) -> None:
     theirs = definition(cls.__name__)
-    common = {struct["name"]: struct["fields"] for struct in theirs.get("commonStructs", [])}
+    common = common_structures(theirs)
     flexible = version in kafkas_range(theirs["flexibleVersions"])
     assert version in kafkas_range(theirs["validVersions"])
     assert (version in schema_of(cls).flexible) is flexible
@@ -132,7 +144,8 @@ def test_declarations_begin_where_kafkas_begin(cls: type[Any], definition: Defin
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 def test_a_field_that_may_be_missing_has_kafkas_default(cls: type[Any], definition: Definition) -> None:
     versions = schema_of(cls).versions
-    for field, theirs in all_fields(cls, definition(cls.__name__)["fields"]):
+    kafkas_message = definition(cls.__name__)
+    for field, theirs in all_fields(cls, kafkas_message["fields"], common_structures(kafkas_message)):
         wanted = kafkas_default(theirs)
         sometimes_missing = any(
             version not in field.present or version in field.tagged_in
@@ -142,3 +155,24 @@ def test_a_field_that_may_be_missing_has_kafkas_default(cls: type[Any], definiti
             # Where null is allowed, ours may say null for what Kafka calls empty: nothing is there either way.
             accepted = [wanted, None] if not wanted and field.nullable.first <= versions.last else [wanted]
             assert field.default() in accepted, field.name
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_a_default_that_kafka_gives_is_ours_too_unless_we_must_be_told(cls: type[Any], definition: Definition) -> None:
+    kafkas_message = definition(cls.__name__)
+    for field, theirs in all_fields(cls, kafkas_message["fields"], common_structures(kafkas_message)):
+        if "default" in theirs and not field.required:
+            assert field.default() == kafkas_default(theirs), field.name
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_nested_structures_have_kafkas_names(cls: type[Any], definition: Definition) -> None:
+    kafkas_message = definition(cls.__name__)
+    for field, theirs in all_fields(cls, kafkas_message["fields"], common_structures(kafkas_message)):
+        if isinstance(field.kind, type):
+            assert field.kind.__name__ == theirs["type"].removeprefix("[]")
+
+
+@pytest.mark.parametrize("cls", STORED, ids=lambda cls: cls.__name__)
+def test_records_that_are_stored_are_known_in_every_version(cls: type[Any], definition: Definition) -> None:
+    assert schema_of(cls).versions == kafkas_range(definition(cls.__name__)["validVersions"])
