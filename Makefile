@@ -9,9 +9,10 @@ PYTHONS := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11)
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet install
 LOCKED := $(PIP) --require-hashes
 
-# In this order: each file is resolved under the pins of those before it, so that all fit into one environment; but
-# old-client has a folder of its own, since it holds an older kafka-python.
-LOCKS := core build test lint bench docs lock old-client
+# In this order: each file is resolved under the pins of those before it, so that all fit into one environment.
+LOCKS := core build test lint bench docs lock
+# But each of these has a folder of its own, since it holds an older kafka-python.
+APART := old-client kafka-python-2
 
 # Scripts in a virtual environment name its path, so a copied or moved checkout must make its own.
 MADE := $(VENV)/.made$(subst /,-,$(subst $() ,_,$(CURDIR)))
@@ -65,9 +66,9 @@ docs: $(VENV)/.docs ## Build the documentation site into build/site; a broken li
 	@$(VENV)/bin/mkdocs build --strict --clean
 
 lock: $(VENV)/.lock ## Resolve requirements/*.txt again from pyproject.toml (ARGS=--upgrade takes newer versions)
-	@set -e; constraints=; for name in $(LOCKS); do \
+	@set -e; constraints=; for name in $(LOCKS) $(APART); do \
 	  if [ $$name = core ]; then extra=; else extra="--extra $$name"; fi; \
-	  if [ $$name = old-client ]; then constraints="--constraint requirements/core.txt"; fi; \
+	  case " $(APART) " in *" $$name "*) constraints="--constraint requirements/core.txt";; esac; \
 	  $(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	    --no-python-downloads --system-certs --custom-compile-command "make lock" $$extra $$constraints $(ARGS) \
 	    --output-file requirements/$$name.txt pyproject.toml; \
@@ -96,10 +97,12 @@ $(VENV)/.core: $(MADE) requirements/core.txt requirements/build.txt pyproject.to
 	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.core requirements/test.txt requirements/lint.txt requirements/bench.txt requirements/old-client.txt
+$(VENV)/.dev: $(VENV)/.core $(patsubst %,requirements/%.txt,test lint bench $(APART))
 	@echo "setup: what tests, lint and benchmarks need" >&2
 	@$(LOCKED) -r requirements/test.txt -r requirements/lint.txt -r requirements/bench.txt
-	@rm -rf $(VENV)/old-client && $(LOCKED) --target $(VENV)/old-client -r requirements/old-client.txt
+	@set -e; for name in $(APART); do \
+	  rm -rf $(VENV)/$$name; $(LOCKED) --target $(VENV)/$$name -r requirements/$$name.txt; \
+	done
 	@touch $@
 
 $(VENV)/.docs: $(MADE) requirements/docs.txt

@@ -1,7 +1,8 @@
 """Members of consumer groups: one process for each, a program per client library, driven by lines of JSON.
 
-`member_programs.MEMBER_PROGRAMS` names them all. A program gets one argument, the JSON of `MemberOptions`, and polls until it is told to stop. It prints events, one JSON
-object a line, and takes commands, one a line, on stdin. The end of stdin means close.
+`member_programs.MEMBER_PROGRAMS` names them. A program gets one argument, the JSON of `MemberOptions`, and polls until
+it is told to stop. It prints events, one JSON object a line, and takes commands, one a line, on stdin; the end of stdin
+means close.
 
 | event | with |
 |---|---|

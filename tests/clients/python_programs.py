@@ -7,7 +7,6 @@ from pathlib import Path
 
 from tests.clients.group_members import MemberProgram
 
-_MEMBERS = Path(__file__).with_name("members")
 _PLACES = Path(sysconfig.get_path("data"))
 """Where the Makefile puts clients that cannot share an environment with the others, a folder for each."""
 
@@ -30,11 +29,11 @@ def programs() -> list[MemberProgram]:
     ]
 
 
-def _script(name: str) -> Sequence[str]:
-    return [sys.executable, "-I", str(_MEMBERS / f"{name}_member.py")]
+def _script(name: str, *arguments: str) -> Sequence[str]:
+    return [sys.executable, "-m", f"tests.clients.members.{name}_member", *arguments]
 
 
 def _old(name: str, folder: str) -> Sequence[str]:
     place = _PLACES / folder
     assert place.is_dir(), f"{place} is not there: `make setup` makes it"
-    return [*_script(name), str(place)]
+    return _script(name, str(place))

@@ -1,0 +1,225 @@
+"""Real clients as members of consumer groups: they share partitions, take over, come back, and go on where they were.
+
+Every program of the registry goes through the same scenarios, eager and cooperative where it can. The members whose
+session has to end have a short one; all others have a long one, so that a slow machine throws nobody out.
+"""
+
+import threading
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from minibroker import Broker
+from tests.clients.contract import TIMEOUT, Message
+from tests.clients.group_members import Member, MemberOptions, MemberProgram, Partition, Strategy, wait_until
+from tests.clients.librdkafka_client import Librdkafka
+from tests.clients.member_programs import MEMBER_PROGRAMS
+
+PARTITIONS: Final = 6
+SHORT_SESSION: Final = 1_500
+"""In ms, for those whose session ends."""
+STRATEGIES: Final[tuple[Strategy, ...]] = ("eager", "cooperative")
+
+every_program = pytest.mark.parametrize("program", MEMBER_PROGRAMS.values(), ids=MEMBER_PROGRAMS)
+every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
+
+
+@pytest.fixture(scope="module")
+def bootstrap(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A broker that allows short sessions, or the Kafka of --kafka, which has to allow them, too."""
+    given: str | None = request.config.getoption("--kafka")
+    if given is not None:
+        yield given
+        return
+    with Broker(config={"group.min.session.timeout.ms": "500", "group.initial.rebalance.delay.ms": "0"}) as broker:
+        yield broker.bootstrap_servers
+
+
+class Group:
+    """The members of one group that share one topic, and whoever produces for them."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.topic = f"topic-{uuid.uuid4().hex[:12]}"
+        self.name = f"group-{uuid.uuid4().hex[:12]}"
+        self.partitions: set[Partition] = {(self.topic, number) for number in range(PARTITIONS)}
+        self._client = Librdkafka(bootstrap)
+        self._client.create_topic(self.topic, PARTITIONS)
+        self._members: list[Member] = []
+        self._changed = threading.Condition()
+
+    def start(self, program: MemberProgram, **options: Any) -> Member:
+        """Start a member."""
+        chosen = MemberOptions(
+            self._client.bootstrap, self.name, [self.topic], client_id=f"member-{len(self._members)}", **options
+        )
+        member = Member(program, chosen, self._changed)
+        self._members.append(member)
+        return member
+
+    def until_shared_by(self, *members: Member, evenly: bool = True) -> None:
+        """Wait until these members hold every partition, and none of them twice."""
+
+        def is_shared() -> bool:
+            sizes = [len(member.holding) for member in members]
+            united = set[Partition]().union(*(member.holding for member in members))
+            fair = not evenly or max(sizes) - min(sizes) <= 1
+            return united == self.partitions and sum(sizes) == len(united) and fair
+
+        wait_until(self._changed, is_shared, f"{len(members)} members to share all partitions", members)
+
+    def until_delivered(self, value: str, *members: Member) -> None:
+        """Produce one record into every partition, and wait until the owner of each has got it, and nobody else."""
+        self.produce(value)
+
+        def receivers() -> dict[Partition, Member]:
+            return {
+                (record.topic, record.partition): member
+                for member in members
+                for record in member.records
+                if record.value == value
+            }
+
+        wait_until(self._changed, lambda: receivers().keys() == self.partitions, f"the records {value!r}", members)
+        for partition, member in receivers().items():
+            assert partition in member.holding, (partition, members)
+
+    def produce(self, value: str, count: int = 1) -> None:
+        """Produce records with this value into every partition."""
+        messages = [Message(value.encode(), partition=partition) for _, partition in self.partitions] * count
+        self._client.produce(self.topic, messages)
+
+    def committed(self) -> dict[Partition, tuple[int, str]]:
+        """What somebody who is no member learns of the group's offsets: (offset, metadata) where there is one."""
+        consumer = Consumer({"bootstrap.servers": self._client.bootstrap, "group.id": self.name})
+        try:
+            found = consumer.committed([TopicPartition(*each) for each in sorted(self.partitions)], timeout=TIMEOUT)
+        finally:
+            consumer.close()
+        return {(each.topic, each.partition): (each.offset, each.metadata or "") for each in found if each.offset >= 0}
+
+    def close(self) -> None:
+        """End all processes."""
+        for member in self._members:
+            member.close()
+
+
+@pytest.fixture
+def group(bootstrap: str) -> Iterator[Group]:
+    running = Group(bootstrap)
+    try:
+        yield running
+    finally:
+        running.close()
+
+
+def needlessly_revoked(members: Sequence[Member], marks: Sequence[int]) -> set[Partition]:
+    """What members have had revoked since these marks and hold again."""
+    return {
+        (topic, partition)
+        for member, mark in zip(members, marks, strict=True)
+        for event in member.since(mark, "revoked", "lost")
+        for topic, partition in event["partitions"]
+    } & set[Partition]().union(*(member.holding for member in members))
+
+
+@every_program
+@every_strategy
+def test_members_share_the_partitions_whoever_joins_leaves_dies_or_sleeps(
+    group: Group, program: MemberProgram, strategy: Strategy
+) -> None:
+    program.require(strategy)
+    steady = group.start(program, strategy=strategy)
+    group.until_shared_by(steady)
+    group.until_delivered("one", steady)
+
+    joined: list[Member] = [steady]
+    for number in range(2):
+        marks = [len(member.events) for member in joined]
+        newcomer = group.start(program, strategy=strategy, session_timeout_ms=SHORT_SESSION)
+        group.until_shared_by(*joined, newcomer)
+        if strategy == "cooperative":
+            moved = newcomer.holding
+            for member, mark in zip(joined, marks, strict=True):
+                revoked = {tuple(each) for event in member.since(mark, "revoked") for each in event["partitions"]}
+                assert not member.since(mark, "lost"), member
+                assert revoked <= moved, "only what moves is revoked"
+        joined.append(newcomer)
+        group.until_delivered(f"joined {number}", *joined)
+
+    _, second, third = joined
+    third.leave()
+    group.until_shared_by(steady, second)
+    group.until_delivered("one left", steady, second)
+
+    doomed = group.start(program, strategy=strategy, session_timeout_ms=SHORT_SESSION)
+    group.until_shared_by(steady, second, doomed)
+    doomed.kill()
+    second.pause()
+    held = second.holding
+    second.holding = set()
+    group.until_shared_by(steady)
+    group.until_delivered("alone", steady)
+
+    second.holding |= held  # it thinks so until it is told
+    second.resume()
+    group.until_shared_by(steady, second)
+    group.until_delivered("awake again", steady, second)
+    steady.leave()
+    group.until_shared_by(second)
+    second.leave()
+
+
+@every_program
+def test_committed_offsets_are_where_the_next_member_starts(group: Group, program: MemberProgram) -> None:
+    group.produce("before", 5)
+    first = group.start(program)
+    first.wait_for(lambda: len(first.records) == 5 * PARTITIONS, "all records")
+    (partition, other, *rest) = sorted(group.partitions)
+    assert first.commit([(*partition, 3, "three of five"), (*other, 5, "")]) is None
+    shown = first.committed([partition, other, rest[0]])
+    expected = {partition: (3, "three of five"), other: (5, ""), rest[0]: (None, None)}
+    assert {each: offset for each, (offset, _) in shown.items()} == {each: at for each, (at, _) in expected.items()}
+    if "metadata" not in program.cannot:
+        assert {each: text or "" for each, (_, text) in shown.items()} == {
+            each: text or "" for each, (_, text) in expected.items()
+        }
+    assert group.committed() == {partition: (3, "three of five"), other: (5, "")}
+    first.leave()
+
+    automatic = group.start(program, auto_commit=True)
+    automatic.wait_for(lambda: len(automatic.records) == 5 * PARTITIONS - 3 - 5, "what was not committed")
+    offsets = sorted(record.offset for record in automatic.records if record[:2] == partition)
+    assert offsets == [3, 4]
+    assert not [record for record in automatic.records if record[:2] == other]
+    automatic.leave()
+    assert {each: offset for each, (offset, _) in group.committed().items()} == dict.fromkeys(group.partitions, 5)
+
+    last = group.start(program, auto_commit=True)
+    group.until_shared_by(last)
+    group.until_delivered("after", last)
+    assert {(record.offset, record.value) for record in last.records} == {(5, "after")}
+    # Nobody tells a member that an automatic commit has been done: one that asks the broker sees it come.
+    while {offset for offset, _ in last.committed(group.partitions).values()} != {6}:
+        pass
+    last.kill()
+
+
+@every_program
+def test_a_static_member_that_restarts_finds_its_partitions_and_nobody_else_notices(
+    group: Group, program: MemberProgram
+) -> None:
+    program.require("static")
+    steady = group.start(program, instance_id="steady")
+    restarting = group.start(program, instance_id="restarting")
+    group.until_shared_by(steady, restarting)
+    group.until_delivered("before", steady, restarting)
+    before, held = steady.count("assigned", "revoked", "lost"), set(restarting.holding)
+    restarting.kill()
+    again = group.start(program, instance_id="restarting")
+    group.until_shared_by(steady, again)
+    assert again.holding == held
+    group.until_delivered("after", steady, again)
+    assert steady.count("assigned", "revoked", "lost") == before, steady
