@@ -12,6 +12,7 @@ _PLACES = Path(sysconfig.get_path("data"))
 
 _ONLY_EAGER = "it knows nothing of cooperative rebalancing"
 _NO_STATIC = "it knows nothing of static members"
+_NO_METADATA = "it does not show the metadata of a committed offset"
 
 
 def programs() -> list[MemberProgram]:
@@ -22,9 +23,9 @@ def programs() -> list[MemberProgram]:
         MemberProgram(
             "kafka-python-1",
             lambda: _old("kafka_python", "old-client"),
-            {"cooperative": _ONLY_EAGER, "static": _NO_STATIC},
+            {"cooperative": _ONLY_EAGER, "static": _NO_STATIC, "metadata": _NO_METADATA},
         ),
-        MemberProgram("aiokafka", lambda: _script("aiokafka"), {"cooperative": _ONLY_EAGER}),
+        MemberProgram("aiokafka", lambda: _script("aiokafka"), {"cooperative": _ONLY_EAGER, "metadata": _NO_METADATA}),
         MemberProgram("librdkafka", lambda: _script("librdkafka")),
     ]
 

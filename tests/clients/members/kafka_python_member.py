@@ -106,7 +106,10 @@ class Member:
         return None
 
     def _committed(self, topic: str, partition: int) -> list[Any]:
-        found = self._consumer.committed(self._kafka.TopicPartition(topic, partition), metadata=True)
+        wanted = self._kafka.TopicPartition(topic, partition)
+        if self._major == 1:
+            return [topic, partition, self._consumer.committed(wanted), None]
+        found = self._consumer.committed(wanted, metadata=True)
         return [topic, partition, *((None, None) if found is None else found[:2])]
 
 
