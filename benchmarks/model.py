@@ -82,6 +82,10 @@ class Scale:
     connections: int = 1_000
     partitions: int = 5_000
     session_partitions: int = 1_000
+    joins: int = 15
+    groups: int = 1_000
+    heartbeat_seconds: float = 12.0
+    committed_partitions: int = 10_000
 
 
 QUICK = Scale(

@@ -5,6 +5,7 @@ from benchmarks.measures import (
     connections,
     endurance,
     fetch,
+    groups,
     latency,
     lookups,
     partitions,
@@ -27,4 +28,5 @@ MEASURES: tuple[Measure, ...] = (
     *restart.MEASURES,
     *lookups.MEASURES,
     *compaction.MEASURES,
+    *groups.MEASURES,
 )

@@ -1,0 +1,249 @@
+"""Clients of consumer groups: how soon a member has its partitions, and what members cost that only say they live."""
+
+import selectors
+import socket
+import struct
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks import wire
+from benchmarks.clients.raw import Address, Stopwatch, percentile
+
+_JOIN_GROUP, _SYNC_GROUP, _HEARTBEAT, _OFFSET_COMMIT, _OFFSET_FETCH, _FIND_COORDINATOR = 11, 14, 12, 8, 9, 10
+_REBALANCE_IN_PROGRESS = 27
+_NOT_READY = {14, 15, 16}
+"""The coordinator is loading, is not there, or is elsewhere: Kafka says so for a while after it has been found."""
+_SESSION_TIMEOUT_MS = 45_000
+_TIMEOUT = 60.0
+
+
+# The first assignment
+
+
+def first_assignment(address: Address, pid: int, topic: str, *, client: str, count: int) -> dict[str, float]:
+    """Milliseconds from the making of a consumer, of a group that is new, to its first assignment; median and p90."""
+    servers = f"{address[0]}:{address[1]}"
+    join = {"librdkafka": _join_librdkafka, "kafka-python": _join_kafka_python}[client]
+    join(servers, topic, "warm-up")
+    watch = Stopwatch(pid)
+    times = sorted(join(servers, topic, f"group-{uuid.uuid4().hex}") for _ in range(count))
+    return {**watch.read(), "p50": percentile(times, 0.5), "p90": percentile(times, 0.9)}
+
+
+def _join_librdkafka(servers: str, topic: str, group: str) -> float:
+    from confluent_kafka import Consumer  # noqa: PLC0415 - only for the client that is measured
+
+    assigned: list[float] = []
+    begin = time.perf_counter()
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "auto.offset.reset": "earliest"})
+    try:
+        consumer.subscribe([topic], on_assign=lambda *_: assigned.append(time.perf_counter()))
+        return _wait(lambda: consumer.poll(0.1), assigned, begin)
+    finally:
+        consumer.close()
+
+
+def _join_kafka_python(servers: str, topic: str, group: str) -> float:
+    from kafka import KafkaConsumer  # type: ignore[import-untyped]  # it has no types  # noqa: PLC0415 - as above
+    from kafka.consumer.subscription_state import (  # type: ignore[import-untyped]  # as above  # noqa: PLC0415
+        ConsumerRebalanceListener,
+    )
+
+    class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # its base has no types
+        def on_partitions_revoked(self, revoked: object) -> None:
+            pass
+
+        def on_partitions_assigned(self, _: object) -> None:
+            assigned.append(time.perf_counter())
+
+    assigned: list[float] = []
+    begin = time.perf_counter()
+    consumer = KafkaConsumer(bootstrap_servers=servers, group_id=group, auto_offset_reset="earliest")
+    try:
+        consumer.subscribe([topic], listener=Listener())
+        return _wait(lambda: consumer.poll(100), assigned, begin)
+    finally:
+        consumer.close()
+
+
+def _wait(poll: Callable[[], object], assigned: list[float], begin: float) -> float:
+    while not assigned:
+        poll()
+        if time.perf_counter() - begin > _TIMEOUT:
+            raise wire.WireError(f"no assignment within {_TIMEOUT:.0f} s")
+    return (assigned[0] - begin) * 1000
+
+
+# Members that only live
+
+
+def heartbeats(address: Address, pid: int, topic: str, *, groups: int, seconds: float) -> dict[str, float]:
+    """`groups` groups of two members, a connection each, with a heartbeat every 3 s: the broker's CPU meanwhile."""
+    interval = 3.0
+    pairs = [_Group(address, f"live-{number}", topic) for number in range(groups)]
+    members = [member for pair in pairs for member in pair.members]
+    try:
+        with selectors.DefaultSelector() as selector:
+            for connection, _ in members:
+                connection.socket.settimeout(_TIMEOUT)
+                selector.register(connection.socket, selectors.EVENT_READ)
+            watch = Stopwatch(pid)
+            begin = time.perf_counter()
+            sent = answered = 0
+            while (elapsed := time.perf_counter() - begin) < seconds:
+                due = min(int(elapsed / interval * len(members)), len(members) * int(seconds / interval + 1))
+                while sent < due:
+                    connection, frame = members[sent % len(members)]
+                    connection.socket.sendall(frame)
+                    sent += 1
+                for key, _ in selector.select(0.002):
+                    answered += _one_answer(key.fileobj)
+            return {**watch.read(), "heartbeats": answered}
+    finally:
+        for connection, _ in members:
+            connection.socket.close()
+
+
+def _one_answer(source: Any) -> int:
+    assert isinstance(source, socket.socket)
+    data = source.recv(64)
+    if len(data) != 10:  # size, correlation id, error code
+        raise wire.WireError(f"a heartbeat was answered with {len(data)} bytes")
+    if error := struct.unpack(">h", data[8:])[0]:
+        raise wire.WireError(f"Heartbeat was answered with error code {error}")
+    return 1
+
+
+class _Group:
+    """Two members that have joined and share the topic, each with its connection and its heartbeat."""
+
+    def __init__(self, address: Address, name: str, topic: str) -> None:
+        first, second = wire.Connection(address), wire.Connection(address)
+        _await_coordinator(first, name)
+        leader, generation = _joined(_join(first, name, "", topic))
+        # The second one has to wait until the first one has joined again, which its heartbeat is told.
+        second.socket.sendall(wire.request(_JOIN_GROUP, 2, _join_body(name, "", topic)))
+        heartbeat = wire.string(name) + struct.pack(">i", generation) + wire.string(leader)
+        while (error := first.exchange(_HEARTBEAT, 0, heartbeat).int16()) != _REBALANCE_IN_PROGRESS:
+            if error:
+                raise wire.WireError(f"Heartbeat was answered with error code {error}")
+        leader, generation = _joined(_join(first, name, leader, topic))
+        reader = wire.Reader(second.receive())
+        reader.int32()
+        follower, _ = _joined(reader)
+        shares = struct.pack(">i", 2) + wire.string(leader) + struct.pack(">i", 0)
+        shares += wire.string(follower) + struct.pack(">i", 0)
+        for connection, member, assignments in (
+            (first, leader, shares),
+            (second, follower, struct.pack(">i", 0)),
+        ):
+            body = wire.string(name) + struct.pack(">i", generation) + wire.string(member) + assignments
+            if error := connection.exchange(_SYNC_GROUP, 0, body).int16():
+                raise wire.WireError(f"SyncGroup was answered with error code {error}")
+        self.members = [
+            (
+                connection,
+                wire.request(_HEARTBEAT, 0, wire.string(name) + struct.pack(">i", generation) + wire.string(member)),
+            )
+            for connection, member in ((first, leader), (second, follower))
+        ]
+
+
+def _await_coordinator(connection: wire.Connection, group: str) -> None:
+    deadline = time.monotonic() + _TIMEOUT
+    while error := connection.exchange(_FIND_COORDINATOR, 0, wire.string(group)).int16():
+        if time.monotonic() > deadline:
+            raise wire.WireError(f"FindCoordinator was answered with error code {error}")
+        time.sleep(0.05)
+
+
+def _join_body(group: str, member: str, topic: str) -> bytes:
+    subscription = struct.pack(">hi", 0, 1) + wire.string(topic) + struct.pack(">i", -1)
+    body = wire.string(group) + struct.pack(">ii", _SESSION_TIMEOUT_MS, 60_000) + wire.string(member)
+    body += wire.string("consumer") + struct.pack(">i", 1) + wire.string("range")
+    return body + struct.pack(">i", len(subscription)) + subscription
+
+
+def _join(connection: wire.Connection, group: str, member: str, topic: str) -> wire.Reader:
+    deadline = time.monotonic() + _TIMEOUT
+    while True:
+        reader = connection.exchange(_JOIN_GROUP, 2, _join_body(group, member, topic))
+        if struct.unpack_from(">h", reader.data, reader.position + 4)[0] not in _NOT_READY:
+            return reader
+        if time.monotonic() > deadline:
+            raise wire.WireError("the coordinator did not get ready")
+        time.sleep(0.05)
+
+
+def _joined(reader: wire.Reader) -> tuple[str, int]:
+    """(member id, generation) of a JoinGroup v2 answer."""
+    reader.int32()  # throttle time
+    if error := reader.int16():
+        raise wire.WireError(f"JoinGroup was answered with error code {error}")
+    generation = reader.int32()
+    reader.string()  # protocol
+    reader.string()  # leader
+    return reader.string(), generation
+
+
+# Committed offsets
+
+
+def offset_fetch(address: Address, pid: int, topics: list[str], *, partitions: int, count: int) -> dict[str, float]:
+    """A group commits all `partitions` of each topic; CPU us of OffsetFetch for a hundred of them, and for all."""
+    group = f"committed-{uuid.uuid4().hex}"
+    with wire.Connection(address) as connection:
+        _await_coordinator(connection, group)
+        for topic in topics:
+            for first in range(0, partitions, 1_000):
+                _commit(connection, group, topic, range(first, min(first + 1_000, partitions)))
+        total = partitions * len(topics)
+        few = _fetch_offsets(connection, pid, _asked(group, topics[:1], 100), count)
+        many = _fetch_offsets(connection, pid, _asked(group, topics, partitions), max(count * 100 // total, 5))
+    return {"few": few, "all": many, "each": many / total}
+
+
+def _commit(connection: wire.Connection, group: str, topic: str, partitions: range) -> None:
+    body = wire.string(group) + struct.pack(">i", -1) + wire.string("") + struct.pack(">q", -1)
+    body += struct.pack(">i", 1) + wire.string(topic) + struct.pack(">i", len(partitions))
+    body += b"".join(struct.pack(">iq", index, 1_000 + index) + wire.string("") for index in partitions)
+    deadline = time.monotonic() + _TIMEOUT
+    while errors := _commit_errors(connection.exchange(_OFFSET_COMMIT, 2, body)):
+        if not errors <= _NOT_READY or time.monotonic() > deadline:
+            raise wire.WireError(f"OffsetCommit was answered with error codes {sorted(errors)}")
+        time.sleep(0.05)
+
+
+def _commit_errors(reader: wire.Reader) -> set[int]:
+    reader.count()
+    reader.string()
+    errors: set[int] = set()
+    for _ in range(reader.count()):
+        reader.int32()  # partition
+        errors.add(reader.int16())
+    return errors - {0}
+
+
+def _asked(group: str, topics: list[str], partitions: int) -> bytes:
+    body = wire.string(group) + struct.pack(">i", len(topics))
+    indexes = struct.pack(f">i{partitions}i", partitions, *range(partitions))
+    return body + b"".join(wire.string(topic) + indexes for topic in topics)
+
+
+def _fetch_offsets(connection: wire.Connection, pid: int, body: bytes, count: int) -> float:
+    """CPU us of one request, the median of `count`."""
+    samples: list[float] = []
+    for _ in range(count):
+        watch = Stopwatch(pid)
+        reader = connection.exchange(_OFFSET_FETCH, 1, body)
+        samples.append(watch.read()["cpu"] * 1e6)
+        for _ in range(reader.count()):
+            reader.string()
+            for _ in range(reader.count()):
+                index, offset = reader.int32(), reader.int64()
+                reader.string()
+                if reader.int16() or offset != 1_000 + index:
+                    raise wire.WireError(f"partition {index}: offset {offset} is not the one that was committed")
+    return percentile(sorted(samples), 0.5)
