@@ -3,11 +3,8 @@
 import contextlib
 import os
 import random
-import re
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -16,90 +13,19 @@ from pathlib import Path
 from typing import Final
 
 from tests.broker.socket_client import SocketClient
-from tests.clients.broker_process import environment
+from tests.torture.broker import Broker
 from tests.torture.disk import check_partition
 from tests.torture.ledger import BatchLedger, Ledger, TortureError, new_ledger
 from tests.torture.producers import Consumer, Producer, Trimmer, await_answers, drive
 from tests.torture.reading import check_times, new_producer_id, read_log
 from tests.torture.workload import SETTINGS, TOPICS, Mint, Topic
 
-TIMEOUT: Final = 30.0
 TORN: Final = 0.2
 """How many of the logs that have unanswered batches get a torn one at their end after a kill."""
 DISK_EVERY: Final = 3
 """The files are looked at before every so manieth start."""
 
 _HOUR_MS: Final = 60 * 60 * 1000
-_READY: Final = re.compile(rb"minibroker ready: bootstrap=127\.0\.0\.1:(\d+) ")
-# What a broker may say when it opens what a kill left behind.
-_HARMLESS: Final = re.compile(r"\b(cut|removed|rebuil[dt]|recover(ed|ing|y))\b")
-
-
-class Broker:
-    """`minibroker serve` on one data directory, however often it is started and ended."""
-
-    def __init__(self, directory: Path, topics: Sequence[Topic]) -> None:
-        self.directory = directory
-        self.data_dir = directory / "data"
-        self.stderr = directory / "stderr"
-        self._command = [sys.executable, "-W", "default", "-m", "minibroker", "serve", "--listen", "127.0.0.1:0"]
-        self._command += ["--data-dir", str(self.data_dir)]
-        for name, value in SETTINGS.items():
-            self._command += ["--set", f"{name}={value}"]
-        for topic in topics:
-            self._command += ["--topic", topic.spec]
-        self._child: subprocess.Popen[bytes] | None = None
-        self.address = ("", 0)
-
-    def spawn(self) -> None:
-        """Start it, and wait for nothing."""
-        with self.stderr.open("ab") as stderr:
-            self._child = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=stderr, env=environment())
-
-    def await_ready(self) -> bool:
-        """Wait until it takes connections; False when it ends instead."""
-        child = self._running()
-        assert child.stdout is not None
-        line = child.stdout.readline()
-        ready = _READY.match(line)
-        if ready is None:
-            return False
-        self.address = ("127.0.0.1", int(ready[1]))
-        return True
-
-    @property
-    def pid(self) -> int:
-        """Of the process that runs."""
-        return self._running().pid
-
-    def signal(self, number: signal.Signals) -> None:
-        """Send it a signal, from any thread; one that has ended takes none."""
-        self._running().send_signal(number)
-
-    def wait(self, timeout: float = TIMEOUT) -> int | None:
-        """The exit status, negative for a signal; None if it still runs after `timeout` seconds."""
-        child = self._running()
-        try:
-            status = child.wait(timeout)
-        except subprocess.TimeoutExpired:
-            return None
-        assert child.stdout is not None
-        child.stdout.close()
-        return status
-
-    def close(self) -> None:
-        """End it, whatever it does."""
-        if self._child is not None:
-            self._child.kill()
-            self.wait()
-
-    def complaints(self) -> list[str]:
-        """What it has written to stderr and is no news of a recovery."""
-        return [line for line in self.stderr.read_text().splitlines() if not _HARMLESS.search(line)]
-
-    def _running(self) -> subprocess.Popen[bytes]:
-        assert self._child is not None
-        return self._child
 
 
 class Campaign:
@@ -126,7 +52,7 @@ class Campaign:
         self.kills = 0
         self._rng = random.Random(seed)
         self._topics = topics
-        self._broker = Broker(directory, topics)
+        self._broker = Broker(directory, options_for(topics))
         self._first_timestamp = int(time.time() * 1000) // 2 * 2 - _HOUR_MS
         self._mint = Mint(self._rng, self._first_timestamp)
         self._ledgers = [new_ledger(topic, partition) for topic in topics for partition in range(topic.partitions)]
@@ -361,3 +287,9 @@ def _size_of_logs(directory: Path) -> int:
     while True:
         with contextlib.suppress(FileNotFoundError):
             return sum(file.stat().st_size for file in directory.glob("*.log"))
+
+
+def options_for(topics: Sequence[Topic]) -> list[str]:
+    """Of a broker that has these topics, and does its chores all the time."""
+    options = [option for name, value in SETTINGS.items() for option in ("--set", f"{name}={value}")]
+    return [*options, *(option for topic in topics for option in ("--topic", topic.spec))]

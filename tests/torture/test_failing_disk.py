@@ -16,7 +16,8 @@ import pytest
 from minibroker_protocol.messages.produce import ProduceRequest
 from tests.broker.harness import produce_request
 from tests.broker.socket_client import SocketClient
-from tests.torture.campaign import Broker
+from tests.torture.broker import Broker
+from tests.torture.campaign import options_for
 from tests.torture.in_process import KAFKA_STORAGE_ERROR, NONE, OUT_OF_ORDER_SEQUENCE_NUMBER, Torture
 from tests.torture.ledger import BatchLedger, Ledger, new_ledger
 from tests.torture.reading import read_log
@@ -181,7 +182,7 @@ def test_a_file_that_may_not_grow_is_an_error_until_it_may_again(tmp_path: Path,
     topic = Topic("full", 1, {}, most_records=records)
     ledger = new_ledger(topic, 0)
     mint = Mint(random.Random(1), int(time.time() * 1000))
-    broker = Broker(tmp_path, [topic])
+    broker = Broker(tmp_path, options_for([topic]))
     broker.spawn()
     try:
         assert broker.await_ready()
