@@ -18,6 +18,7 @@ from minibroker_storage.errors import (
     OutOfOrderSequenceError,
     RecordBatchTooLargeError,
     StorageError,
+    TransactionCoordinatorFencedError,
 )
 
 _CODES: Final[tuple[tuple[type[Exception], ErrorCode], ...]] = (
@@ -31,6 +32,7 @@ _CODES: Final[tuple[tuple[type[Exception], ErrorCode], ...]] = (
     (OutOfOrderSequenceError, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
     (InvalidProducerEpochError, ErrorCode.INVALID_PRODUCER_EPOCH),
     (InvalidTxnStateError, ErrorCode.INVALID_TXN_STATE),
+    (TransactionCoordinatorFencedError, ErrorCode.TRANSACTION_COORDINATOR_FENCED),
     (OffsetOutOfRangeError, ErrorCode.OFFSET_OUT_OF_RANGE),
     (RecordBatchTooLargeError, ErrorCode.RECORD_LIST_TOO_LARGE),
     (StorageError, ErrorCode.KAFKA_STORAGE_ERROR),

@@ -1,23 +1,50 @@
-"""InitProducerId: a producer id for an idempotent producer.
+"""InitProducerId: a producer id for an idempotent producer, or the sole right to a transactional id.
 
-Versions 0-4, without a transactional id. A producer that sends the id it has (version 3, KIP-360) gets a new one, as
-from Kafka when there is no transactional id; an id without an epoch, or an epoch without an id, is INVALID_REQUEST.
-With a transactional id the answer is INVALID_REQUEST too: there is no transaction coordinator yet.
+Versions 0-5. Without a transactional id the answer is a new id in epoch 0, also for a producer that sends the id it
+has (version 3, KIP-360). With one, the producers that used it before are fenced by a new epoch; a transaction that
+they left open is aborted, and the answer is CONCURRENT_TRANSACTIONS: the second try succeeds. A producer that names
+its id and epoch keeps the id unless it is fenced (PRODUCER_FENCED; INVALID_PRODUCER_EPOCH before version 4). An id
+without an epoch, or an epoch without an id, is INVALID_REQUEST; a timeout that is not positive or above
+`transaction.max.timeout.ms` is INVALID_TRANSACTION_TIMEOUT.
 """
+
+from typing import Final
 
 from minibroker.call import Call
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
+_FIRST_WITH_PRODUCER_FENCED: Final = 4
+
 
 def handle(request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse:
-    """Hand out a fresh producer id, in epoch 0."""
+    """Hand out an id with an epoch."""
     has_id, has_epoch = request.producer_id != NO_PRODUCER_ID, request.producer_epoch != NO_PRODUCER_EPOCH
-    if request.transactional_id is not None or has_id is not has_epoch:
-        return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST, producer_epoch=NO_PRODUCER_EPOCH)
+    if has_id is not has_epoch:
+        return _refusal(ErrorCode.INVALID_REQUEST)
+    if request.transactional_id is not None:
+        return _init_transactional_id(request, call)
     try:
         producer_id = call.state.producer_ids.next()
     except OSError:
-        return InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE, producer_epoch=NO_PRODUCER_EPOCH)
+        return _refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return InitProducerIdResponse(error_code=ErrorCode.NONE, producer_id=producer_id, producer_epoch=0)
+
+
+def _init_transactional_id(request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse:
+    from minibroker.transactions.coordinator import ProducerIdAndEpoch  # noqa: PLC0415 - idempotence needs none
+
+    expected = None
+    if request.producer_id != NO_PRODUCER_ID:
+        expected = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
+    code, producer_id, producer_epoch = call.state.transactions.init_producer_id(
+        request.transactional_id or "", request.transaction_timeout_ms, expected
+    )
+    if code is ErrorCode.PRODUCER_FENCED and call.api_version < _FIRST_WITH_PRODUCER_FENCED:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    return InitProducerIdResponse(error_code=code, producer_id=producer_id, producer_epoch=producer_epoch)
+
+
+def _refusal(code: ErrorCode) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=code, producer_epoch=NO_PRODUCER_EPOCH)

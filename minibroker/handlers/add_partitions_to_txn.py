@@ -1,0 +1,88 @@
+"""AddPartitionsToTxn: partitions that a transaction is going to write to; the first of them opens it (KIP-98).
+
+Versions 0-5. Up to version 3 a client names the partitions of one transaction, from version 4 on a broker those of
+several, and with `verify_only` it asks whether they are in it (KIP-890): TRANSACTION_ABORTABLE when they are not. All
+partitions of a transaction have one outcome, but for unknown ones (UNKNOWN_TOPIC_OR_PARTITION): then the others are
+OPERATION_NOT_ATTEMPTED. Clients may not name internal topics (TOPIC_AUTHORIZATION_FAILED, as in Kafka without
+authorizer). PRODUCER_FENCED is INVALID_PRODUCER_EPOCH before version 2.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from minibroker.call import Call
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+
+_FIRST_WITH_PRODUCER_FENCED: Final = 2
+_FIRST_OF_BROKERS: Final = 4
+
+_Partition = tuple[str, int]
+
+
+def handle(request: AddPartitionsToTxnRequest, call: Call) -> AddPartitionsToTxnResponse:
+    """Serve each transaction by itself."""
+    if call.api_version >= _FIRST_OF_BROKERS:
+        return AddPartitionsToTxnResponse(
+            results_by_transaction=[
+                AddPartitionsToTxnResult(
+                    transactional_id=wanted.transactional_id, topic_results=_topics(_outcomes(wanted, call))
+                )
+                for wanted in request.transactions
+            ]
+        )
+    wanted = AddPartitionsToTxnTransaction(
+        transactional_id=request.v3_and_below_transactional_id,
+        producer_id=request.v3_and_below_producer_id,
+        producer_epoch=request.v3_and_below_producer_epoch,
+        topics=request.v3_and_below_topics,
+    )
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_topics(_outcomes(wanted, call)))
+
+
+def _outcomes(wanted: AddPartitionsToTxnTransaction, call: Call) -> Mapping[_Partition, ErrorCode]:
+    partitions = list(_partitions(wanted.topics))
+    refused = {each: error for each in partitions if (error := _existence_error(each, call))}
+    if refused:
+        return {each: refused.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED) for each in partitions}
+    coordinator = call.state.transactions
+    producer = wanted.transactional_id, wanted.producer_id, wanted.producer_epoch
+    if wanted.verify_only:
+        return {each: coordinator.verify(*producer, *each) for each in partitions}
+    error = coordinator.add_partitions(*producer, partitions)
+    if error is ErrorCode.PRODUCER_FENCED and call.api_version < _FIRST_WITH_PRODUCER_FENCED:
+        error = ErrorCode.INVALID_PRODUCER_EPOCH
+    return dict.fromkeys(partitions, error)
+
+
+def _partitions(topics: Iterable[AddPartitionsToTxnTopic]) -> Iterable[_Partition]:
+    return ((topic.name, partition) for topic in topics for partition in topic.partitions)
+
+
+def _existence_error(partition: _Partition, call: Call) -> ErrorCode:
+    name, index = partition
+    topic = call.state.topics.get(name)
+    if call.api_version < _FIRST_OF_BROKERS and topic is not None and topic.is_internal:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if topic is None or topic.partition(index) is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NONE
+
+
+def _topics(outcomes: Mapping[_Partition, ErrorCode]) -> list[AddPartitionsToTxnTopicResult]:
+    topics: dict[str, AddPartitionsToTxnTopicResult] = {}
+    for (name, index), error in outcomes.items():
+        if name not in topics:
+            topics[name] = AddPartitionsToTxnTopicResult(name=name, results_by_partition=[])
+        topics[name].results_by_partition.append(
+            AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=error)
+        )
+    return list(topics.values())

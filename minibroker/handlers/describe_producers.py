@@ -1,0 +1,63 @@
+"""DescribeProducers: the producers that partitions know (KIP-664).
+
+Version 0. INVALID_TOPIC_EXCEPTION for a name that no topic can have, UNKNOWN_TOPIC_OR_PARTITION.
+"""
+
+from minibroker.call import Call
+from minibroker.error_mapping import MAPPED, error_code_of
+from minibroker.topics import topic_name_error
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+from minibroker_storage.log import Log
+
+
+def handle(request: DescribeProducersRequest, call: Call) -> DescribeProducersResponse:
+    """Look every partition up by itself."""
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(
+                name=topic.name, partitions=[_describe(topic.name, index, call) for index in topic.partition_indexes]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _describe(name: str, index: int, call: Call) -> PartitionResponse:
+    reason = topic_name_error(name)
+    if reason is not None:
+        return _error(index, ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+    topic = call.state.topics.get(name)
+    partition = topic.partition(index) if topic is not None else None
+    if partition is None:
+        return _error(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
+    try:
+        return PartitionResponse(
+            partition_index=index, error_code=ErrorCode.NONE, active_producers=_producers(partition.log)
+        )
+    except MAPPED as error:
+        return _error(index, error_code_of(error), str(error))
+
+
+def _producers(log: Log) -> list[ProducerState]:
+    return [
+        ProducerState(
+            producer_id=producer_id,
+            producer_epoch=entry.producer_epoch,
+            last_sequence=entry.last_sequence,
+            last_timestamp=entry.last_timestamp,
+            coordinator_epoch=entry.coordinator_epoch,
+            current_txn_start_offset=entry.current_txn_first_offset,
+        )
+        for producer_id, entry in log.producers.active.items()
+    ]
+
+
+def _error(index: int, code: ErrorCode, message: str | None) -> PartitionResponse:
+    return PartitionResponse(partition_index=index, error_code=code, error_message=message, active_producers=[])

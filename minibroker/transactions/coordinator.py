@@ -1,0 +1,292 @@
+"""The transaction coordinator: what producers may do under a transactional id (Kafka's `TransactionCoordinator`).
+
+Every step is written to `__transaction_state` before it counts, and everything is written when a call returns: the
+markers of a transaction that ends, too. So a producer meets CONCURRENT_TRANSACTIONS only where Kafka asks for a second
+try on purpose (InitProducerId over an open transaction), and when the disk has refused a marker.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Iterator
+from typing import Final, NamedTuple
+
+from minibroker.chores import Steps
+from minibroker.clock import Timer
+from minibroker.state import BrokerState
+from minibroker.transactions.markers import write_marker
+from minibroker.transactions.store import TransactionStore
+from minibroker.transactions.transaction import TopicPartition, Transaction, TransactionState, is_exhausted
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+
+_RETRY_MS: Final = 500
+"""How long a marker waits that the disk has refused."""
+_STEP: Final = 1000
+_GONE: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+    }
+)
+"""Nothing is open there that a marker could end."""
+_logger = logging.getLogger(__name__)
+
+
+class ProducerIdAndEpoch(NamedTuple):
+    """What a producer writes under."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+class InitProducerIdResult(NamedTuple):
+    """What a producer may write under from now on, or why it may not."""
+
+    error_code: ErrorCode
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+
+
+class TransactionCoordinator:
+    """All transactions of one broker.
+
+    Attributes:
+        store: the transactional ids.
+    """
+
+    def __init__(self, state: BrokerState) -> None:
+        self._state = state
+        self.store = TransactionStore(state, self._on_loaded)
+        self._timer: Timer | None = None
+        self._delayed: set[str] = set()
+        self._closed = False
+        config, chores = state.config, state.chores
+        self._max_timeout_ms = config.integer("transaction.max.timeout.ms")
+        self._expiration_ms = config.integer("transactional.id.expiration.ms")
+        self.verifies_partitions = config.boolean("transaction.partition.verification.enable")
+        chores.every(
+            "transaction timeouts",
+            config.integer("transaction.abort.timed.out.transaction.cleanup.interval.ms"),
+            self._abort_timed_out,
+        )
+        chores.every(
+            "transactional id expiration",
+            config.integer("transaction.remove.expired.transaction.cleanup.interval.ms"),
+            self._remove_expired,
+        )
+
+    def load_all(self) -> None:
+        """Read what earlier runs have left, and end what they had decided."""
+        self.store.load_all()
+
+    def close(self) -> None:
+        """Let nothing happen any more."""
+        self._closed = True
+        self.store.close()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # What producers ask for
+
+    def init_producer_id(
+        self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None = None
+    ) -> InitProducerIdResult:
+        """Make a producer the only one of its transactional id (KIP-98, KIP-360).
+
+        `expected` is what it has written under so far. INVALID_REQUEST, INVALID_TRANSACTION_TIMEOUT, PRODUCER_FENCED;
+        CONCURRENT_TRANSACTIONS after an open transaction was aborted, or while one is being ended.
+        """
+        if not transactional_id:
+            return InitProducerIdResult(ErrorCode.INVALID_REQUEST)
+        if not 0 < timeout_ms <= self._max_timeout_ms:
+            return InitProducerIdResult(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+        error = self.store.readiness(transactional_id)
+        if error:
+            return InitProducerIdResult(error)
+        try:
+            begun = self._begun(transactional_id, timeout_ms, expected)
+        except OSError:
+            begun = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if isinstance(begun, ErrorCode):
+            return InitProducerIdResult(begun)
+        return InitProducerIdResult(ErrorCode.NONE, begun.producer_id, begun.producer_epoch)
+
+    def _begun(
+        self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None
+    ) -> Transaction | ErrorCode:
+        """The step that makes the producer the only one, once it is in the log. OSError when there is no new id."""
+        now_ms = self._state.clock.now_ms()
+        known = self.store.get(transactional_id)
+        if known is None:
+            known = Transaction(transactional_id, self._state.producer_ids.next(), timeout_ms, now_ms)
+        if not _may_go_on(known, expected):
+            return ErrorCode.PRODUCER_FENCED
+        if known.state.is_prepared:
+            return ErrorCode.CONCURRENT_TRANSACTIONS
+        if known.state is TransactionState.ONGOING:
+            return self._fence(known) or ErrorCode.CONCURRENT_TRANSACTIONS
+        epoch = None if expected is None else expected.producer_epoch
+        begun: Transaction | None
+        if known.has_no_epoch_left and epoch in {None, known.producer_epoch}:
+            new_id = self._state.producer_ids.next()
+            begun = known.with_producer_id(new_id, timeout_ms, now_ms, keeps_epoch=expected is not None)
+        else:
+            begun = known.with_next_epoch(timeout_ms, epoch, now_ms)
+        if begun is None:
+            return ErrorCode.PRODUCER_FENCED
+        return self.store.save(begun) or begun
+
+    def add_partitions(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
+    ) -> ErrorCode:
+        """Have partitions in the transaction, which begins with the first of them.
+
+        INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS.
+        """
+        transaction = self._of_producer(transactional_id, producer_id, producer_epoch)
+        if isinstance(transaction, ErrorCode):
+            return transaction
+        if transaction.state.is_prepared:
+            return ErrorCode.CONCURRENT_TRANSACTIONS
+        if transaction.state is TransactionState.ONGOING and transaction.partitions.issuperset(partitions):
+            return ErrorCode.NONE
+        return self.store.save(transaction.with_partitions(partitions, self._state.clock.now_ms()))
+
+    def verify(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, topic: str, partition: int
+    ) -> ErrorCode:
+        """Whether a partition is in the producer's open transaction (KIP-890); TRANSACTION_ABORTABLE when it is not.
+
+        Else the errors of `add_partitions`.
+        """
+        transaction = self._of_producer(transactional_id, producer_id, producer_epoch)
+        if isinstance(transaction, ErrorCode):
+            return transaction
+        if transaction.state.is_prepared:
+            return ErrorCode.CONCURRENT_TRANSACTIONS
+        return ErrorCode.NONE if (topic, partition) in transaction.partitions else ErrorCode.TRANSACTION_ABORTABLE
+
+    def end(self, transactional_id: str, producer_id: int, producer_epoch: int, *, commit: bool) -> ErrorCode:
+        """Commit the transaction, or abort it; its markers are written when this returns NONE.
+
+        INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, INVALID_TXN_STATE when none is open, or it has
+        ended the other way; CONCURRENT_TRANSACTIONS while a marker could not be written.
+        """
+        transaction = self._of_producer(transactional_id, producer_id, producer_epoch)
+        if isinstance(transaction, ErrorCode):
+            return transaction
+        if transaction.state is TransactionState.ONGOING:
+            return self._end(transaction, commit=commit)
+        prepared, completed = (
+            (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
+            if commit
+            else (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT)
+        )
+        if transaction.state is prepared:
+            return ErrorCode.CONCURRENT_TRANSACTIONS
+        return ErrorCode.NONE if transaction.state is completed else ErrorCode.INVALID_TXN_STATE
+
+    def _of_producer(self, transactional_id: str, producer_id: int, producer_epoch: int) -> Transaction | ErrorCode:
+        if not transactional_id:
+            return ErrorCode.INVALID_REQUEST
+        error = self.store.readiness(transactional_id)
+        if error:
+            return error
+        transaction = self.store.get(transactional_id)
+        if transaction is None or transaction.producer_id != producer_id:
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        return transaction if transaction.producer_epoch == producer_epoch else ErrorCode.PRODUCER_FENCED
+
+    # How transactions end
+
+    def _end(self, transaction: Transaction, *, commit: bool) -> ErrorCode:
+        prepared = transaction.prepared(self._state.clock.now_ms(), commit=commit)
+        error = self.store.save(prepared)
+        if not error:
+            self._complete(prepared)
+        return error
+
+    def _fence(self, transaction: Transaction) -> ErrorCode:
+        """Abort an open transaction in an epoch of the coordinator's own: its producer cannot go on."""
+        return self._end(transaction.fenced(), commit=False)
+
+    def _complete(self, transaction: Transaction) -> None:
+        """Write the markers of a transaction whose end is decided. What the disk refuses is tried again later."""
+        left = frozenset(each for each in transaction.partitions if not self._write_marker(transaction, each))
+        if left or self.store.save(transaction.completed(self._state.clock.now_ms())):
+            self.store.keep(transaction._replace(partitions=left))
+            self._delayed.add(transaction.transactional_id)
+            if self._timer is None and not self._closed:
+                self._timer = self._state.clock.call_later(_RETRY_MS, self._retry)
+        else:
+            self._delayed.discard(transaction.transactional_id)
+
+    def _write_marker(self, transaction: Transaction, partition: TopicPartition) -> bool:
+        """Write one; false when it has to be tried again."""
+        error = write_marker(
+            self._state,
+            *partition,
+            producer_id=transaction.producer_id,
+            producer_epoch=transaction.producer_epoch,
+            commit=transaction.state is TransactionState.PREPARE_COMMIT,
+        )
+        if not error or error in _GONE:
+            return True
+        if transaction.transactional_id not in self._delayed:  # said once, not at every try
+            _logger.error("%s-%d: no marker for %s yet: %s", *partition, transaction.transactional_id, error.meaning)
+        return False
+
+    def _retry(self) -> None:
+        self._timer = None
+        self._complete_prepared(self.store.all())
+
+    def _on_loaded(self, index: int) -> None:
+        self._complete_prepared(self.store.in_partition(index))
+
+    def _complete_prepared(self, transactions: Collection[Transaction]) -> None:
+        for transaction in transactions:
+            if transaction.state.is_prepared:
+                self._complete(transaction)
+
+    # What time does
+
+    def _abort_timed_out(self) -> Steps:
+        yield from self._take(lambda known, now_ms: known.is_timed_out(now_ms), self._abort)
+
+    def _abort(self, transaction: Transaction) -> None:
+        _logger.info("transactional id %s: its transaction has timed out", transaction.transactional_id)
+        self._fence(transaction)
+
+    def _take(self, is_due: Callable[[Transaction, int], bool], act: Callable[[Transaction], None]) -> Iterator[None]:
+        now_ms = self._state.clock.now_ms()
+        for number, transaction in enumerate(self.store.all(), 1):
+            if is_due(transaction, now_ms) and self.store.get(transaction.transactional_id) is transaction:
+                act(transaction)
+                yield
+            elif not number % _STEP:
+                yield
+
+    def _remove_expired(self) -> Steps:
+        now_ms = self._state.clock.now_ms()
+        yield from self.store.remove(
+            [
+                known.transactional_id
+                for known in self.store.all()
+                if known.state.may_expire and known.updated_ms <= now_ms - self._expiration_ms
+            ]
+        )
+
+
+def _may_go_on(transaction: Transaction, expected: ProducerIdAndEpoch | None) -> bool:
+    """Whether what a producer has written under may be continued; its epoch is looked at later.
+
+    A new transactional id takes whatever is named. The id before the current one may be named by a producer that has
+    used up its epochs, and has not seen the answer with the new id.
+    """
+    return (
+        expected is None
+        or transaction.producer_epoch == NO_PRODUCER_EPOCH
+        or expected.producer_id == transaction.producer_id
+        or (expected.producer_id == transaction.last_producer_id and is_exhausted(expected.producer_epoch))
+    )

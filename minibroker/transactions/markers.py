@@ -1,0 +1,88 @@
+"""Markers: the control batches that end a transaction in the logs of its partitions (KIP-98)."""
+
+import struct
+from typing import Final
+
+from minibroker.error_mapping import MAPPED, error_code_of
+from minibroker.state import BrokerState
+from minibroker.topics import CONSUMER_OFFSETS, LEADER_EPOCH, Topic
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.records import NewRecord, build_batch, read_header
+from minibroker_protocol.records.header import MAGIC_V2
+from minibroker_storage.log import Log
+
+_VERSION: Final = 0
+_ABORT: Final = 0
+_COMMIT: Final = 1
+_KEY: Final = struct.Struct(">hh")
+"""Version and type of a control record."""
+_VALUE: Final = struct.Struct(">hi")
+"""Version and coordinator epoch of an `EndTransactionMarker`."""
+
+
+def write_marker(
+    state: BrokerState,
+    topic_name: str,
+    index: int,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    commit: bool,
+    coordinator_epoch: int | None = None,
+) -> ErrorCode:
+    """Write a marker into the log of one partition; it is in the file when this says NONE.
+
+    Without `coordinator_epoch` the marker comes from this broker's coordinator, the newest there is. Otherwise
+    TRANSACTION_COORDINATOR_FENCED when the log holds a marker of a newer one. INVALID_PRODUCER_EPOCH when the
+    producer has gone on to a newer epoch; UNSUPPORTED_FOR_MESSAGE_FORMAT when the topic's format has no markers;
+    UNKNOWN_TOPIC_OR_PARTITION; KAFKA_STORAGE_ERROR.
+    """
+    topic = state.topics.get(topic_name)
+    partition = topic.partition(index) if topic is not None else None
+    if topic is None or partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if topic.append_policy.magic < MAGIC_V2:
+        return ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+    state.writes.commit()  # what is staged has its own answers, and is of the transaction
+    try:
+        log = partition.log
+        epoch = _own_epoch(log, producer_id) if coordinator_epoch is None else coordinator_epoch
+        _append(log, _marker(state, topic, producer_id, producer_epoch, epoch, commit=commit), epoch, state)
+    except MAPPED as error:
+        return error_code_of(error)
+    if topic_name == CONSUMER_OFFSETS:
+        state.groups.store.complete_transaction(index, producer_id, commit=commit)
+    return ErrorCode.NONE
+
+
+def _own_epoch(log: Log, producer_id: int) -> int:
+    """Ours, or that of the Kafka that had the directory before, whose markers must not fence ours."""
+    known = log.producers.active.get(producer_id)
+    return LEADER_EPOCH if known is None else max(LEADER_EPOCH, known.coordinator_epoch)
+
+
+def _marker(
+    state: BrokerState, topic: Topic, producer_id: int, producer_epoch: int, coordinator_epoch: int, *, commit: bool
+) -> bytearray:
+    record = NewRecord(
+        _KEY.pack(_VERSION, _COMMIT if commit else _ABORT),
+        _VALUE.pack(_VERSION, coordinator_epoch),
+        state.clock.now_ms(),
+    )
+    return build_batch(
+        [record],
+        timestamp_type=topic.append_policy.timestamp_type,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        is_transactional=True,
+        is_control=True,
+    )
+
+
+def _append(log: Log, marker: bytearray, coordinator_epoch: int, state: BrokerState) -> None:
+    batch = memoryview(marker)
+    header = read_header(batch)
+    log.producers.check(header, from_client=False)
+    log.producers.check_coordinator_epoch(header.producer_id, coordinator_epoch)
+    log.append(batch, header, LEADER_EPOCH, state.clock.now_ms())
+    log.commit()

@@ -1,0 +1,269 @@
+"""All transactional ids, and the topic `__transaction_state` that keeps them (Kafka's `TransactionStateManager`).
+
+What a partition says is read before anything is done with its transactional ids: of a small one at once, of a larger
+one in steps, while clients are told COORDINATOR_LOAD_IN_PROGRESS.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Final
+
+from minibroker.coordinator_log import REPLAYED_AT_ONCE, CoordinatorLog, CoordinatorLogError
+from minibroker.error_mapping import MAPPED
+from minibroker.state import BrokerState
+from minibroker.topics import TRANSACTION_STATE, Topic
+from minibroker.transactions.transaction import Transaction, encode_key, encode_value, transaction_of
+from minibroker_protocol.coordinator_records import TransactionLogKey, TransactionLogValue, decode_versioned
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.errors import DecodeError, EncodeError
+from minibroker_protocol.records import Batch, NewRecord
+
+_RETRY_MS: Final = 5_000
+"""A partition that could not be read is not tried again before so long."""
+_STEP: Final = 1000
+"""Records that are decoded in one piece of work."""
+_TOMBSTONES: Final = 1000
+"""Records of one batch of tombstones, unless `max.message.bytes` asks for fewer."""
+_RECORD_OVERHEAD: Final = 32
+"""More than a record takes beside its key."""
+_APPEND_ERRORS: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""What Kafka makes of a failed append (`TransactionStateManager.appendTransactionToLog`)."""
+_logger = logging.getLogger(__name__)
+
+
+class TransactionStore:
+    """The transactional ids.
+
+    Args:
+        on_loaded: is told of each partition that has been read.
+    """
+
+    def __init__(self, state: BrokerState, on_loaded: Callable[[int], None]) -> None:
+        self._state = state
+        self._on_loaded = on_loaded
+        self.log = CoordinatorLog(
+            state,
+            TRANSACTION_STATE,
+            partitions=state.config.integer("transaction.state.log.num.partitions"),
+            configs={
+                "cleanup.policy": "compact",
+                "compression.type": "uncompressed",
+                "min.insync.replicas": str(state.config.integer("transaction.state.log.min.isr")),
+                "segment.bytes": str(state.config.integer("transaction.state.log.segment.bytes")),
+                "unclean.leader.election.enable": "false",
+            },
+        )
+        self._topic: Topic | None = self.log.topic
+        self._loaded: dict[int, dict[str, Transaction]] = {}
+        self._loading: dict[int, _Loading] = {}
+        self._failed: dict[int, int] = {}
+        self._closed = False
+
+    # The transactional ids
+
+    def get(self, transactional_id: str) -> Transaction | None:
+        """What is known of a transactional id, if anything is. Ask for `readiness` before."""
+        return self._loaded.get(self.log.partition_of(transactional_id), {}).get(transactional_id)
+
+    def in_partition(self, index: int) -> list[Transaction]:
+        """The transactional ids of one partition of the topic."""
+        return list(self._loaded.get(index, {}).values())
+
+    def all(self) -> list[Transaction]:
+        """The transactional ids of all partitions that are loaded."""
+        self._look_at_topic()
+        return [transaction for known in self._loaded.values() for transaction in known.values()]
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether there are transactional ids that `all` does not tell yet."""
+        self._look_at_topic()
+        return bool(self._loading)
+
+    def save(self, transaction: Transaction) -> ErrorCode:
+        """Write a step down; it counts once that is done. Ask for `readiness` before."""
+        partition = self.log.partition_of(transaction.transactional_id)
+        try:
+            record = NewRecord(
+                encode_key(transaction.transactional_id), encode_value(transaction), self._state.clock.now_ms()
+            )
+            self.log.append(partition, [record])
+        except EncodeError:
+            return ErrorCode.UNKNOWN_SERVER_ERROR
+        except CoordinatorLogError as error:
+            _logger.error("transactional id %s: %s", transaction.transactional_id, error)  # noqa: TRY400 - not our fault
+            return _APPEND_ERRORS.get(error.code, error.code)
+        self._look_at_topic()
+        self._loaded.setdefault(partition, {})[transaction.transactional_id] = transaction
+        return ErrorCode.NONE
+
+    def keep(self, transaction: Transaction) -> None:
+        """Remember a step that need not be in the log."""
+        partition = self.log.partition_of(transaction.transactional_id)
+        self._loaded.setdefault(partition, {})[transaction.transactional_id] = transaction
+
+    def remove(self, transactional_ids: Iterable[str]) -> Iterator[None]:
+        """Forget transactional ids, with tombstones in the log; one step for each batch. A refused batch is logged."""
+        wanted: dict[int, list[str]] = {}
+        for transactional_id in transactional_ids:
+            wanted.setdefault(self.log.partition_of(transactional_id), []).append(transactional_id)
+        for partition, ids in wanted.items():
+            for some in self._batches(ids):
+                now_ms = self._state.clock.now_ms()
+                try:
+                    self.log.append(partition, [NewRecord(encode_key(each), None, now_ms) for each in some])
+                except CoordinatorLogError as error:
+                    _logger.error("expired transactional ids: %s", error)  # noqa: TRY400 - the disk's fault
+                    return
+                known = self._loaded.get(partition, {})
+                for each in some:
+                    known.pop(each, None)
+                yield
+
+    def _batches(self, transactional_ids: list[str]) -> Iterator[list[str]]:
+        topic = self.log.topic
+        limit = topic.max_message_bytes if topic is not None else 0
+        batch: list[str] = []
+        size = 0
+        for each in transactional_ids:
+            size += len(each.encode()) + _RECORD_OVERHEAD
+            if batch and (size > limit or len(batch) == _TOMBSTONES):
+                yield batch
+                batch, size = [], len(each.encode()) + _RECORD_OVERHEAD
+            batch.append(each)
+        if batch:
+            yield batch
+
+    # Loading
+
+    def readiness(self, transactional_id: str) -> ErrorCode:
+        """NONE once all is known about a transactional id; its partition is loaded if need be.
+
+        COORDINATOR_LOAD_IN_PROGRESS while that takes its time, COORDINATOR_NOT_AVAILABLE when it cannot be read.
+        """
+        self._look_at_topic()
+        if self._topic is None:
+            return ErrorCode.NONE
+        partition = self.log.partition_of(transactional_id)
+        return ErrorCode.NONE if partition in self._loaded else self._load(partition)
+
+    def load_all(self) -> None:
+        """Load every partition."""
+        self._look_at_topic()
+        for index in range(self.log.partition_count if self._topic is not None else 0):
+            if index not in self._loaded:
+                self._load(index)
+
+    def close(self) -> None:
+        """Read no further."""
+        self._closed = True
+
+    def _look_at_topic(self) -> None:
+        """Notice that `__transaction_state` was made, or was deleted."""
+        topic = self.log.topic
+        if topic is self._topic:
+            return
+        known, self._topic = self._topic, topic
+        if known is not None:
+            self._loaded.clear()
+            self._loading.clear()
+            self._failed.clear()
+
+    def _load(self, index: int) -> ErrorCode:
+        if index not in self._loading:
+            now_ms = self._state.clock.now_ms()
+            if self._failed.get(index, now_ms) > now_ms:
+                return ErrorCode.COORDINATOR_NOT_AVAILABLE
+            loading = self._loading[index] = _Loading(f"{TRANSACTION_STATE}-{index}")
+            steps = self._replay(index, loading)
+            done = partial(self._on_replayed, index, loading)
+            try:
+                is_small = self.log.size(index) < REPLAYED_AT_ONCE
+            except MAPPED as error:
+                loading.error = error
+                done()
+            else:
+                if is_small:
+                    for _ in steps:
+                        pass
+                    done()
+                else:
+                    self._state.chores.run(steps, done)
+        if index in self._loaded:
+            return ErrorCode.NONE
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if index in self._loading else ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    def _replay(self, index: int, loading: "_Loading") -> Iterator[None]:
+        try:
+            for batches in self.log.replay(index):
+                if self._closed or self._loading.get(index) is not loading:
+                    return
+                loading.read(batches)
+                yield
+            yield from loading.finish()
+        except MAPPED as error:
+            loading.error = error
+
+    def _on_replayed(self, index: int, loading: "_Loading") -> None:
+        if self._closed or self._loading.get(index) is not loading:
+            return
+        del self._loading[index]
+        if loading.error is not None:
+            self._fail(index, loading.error)
+            return
+        self._failed.pop(index, None)
+        self._loaded[index] = loading.transactions
+        self._on_loaded(index)
+
+    def _fail(self, index: int, error: Exception) -> None:
+        if index not in self._failed:
+            _logger.error("%s-%d cannot be read: %s", TRANSACTION_STATE, index, error)
+        self._failed[index] = self._state.clock.now_ms() + _RETRY_MS
+
+
+class _Loading:
+    """A partition that is being read: what its records amount to.
+
+    Most records are overwritten by later ones, so that keys and values stay bytes until all of them are seen. A
+    record that cannot be read is logged and passed over.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._latest: dict[bytes, bytes] = {}
+        self.transactions: dict[str, Transaction] = {}
+        self.error: Exception | None = None
+
+    def read(self, batches: Iterable[Batch]) -> None:
+        """Take in batches, in the order of the log."""
+        for batch in batches:
+            try:
+                for record in batch:
+                    if record.key is None:
+                        self._complain(f"the record at offset {record.offset} has no key")
+                    elif record.value is None:
+                        self._latest.pop(record.key, None)
+                    else:
+                        self._latest[record.key] = record.value
+            except DecodeError as error:
+                self._complain(f"a batch cannot be read: {error}")
+
+    def finish(self) -> Iterator[None]:
+        """Fill `transactions`, a piece of work at a time."""
+        for number, (raw_key, value) in enumerate(self._latest.items(), 1):
+            try:
+                key = decode_versioned(TransactionLogKey, raw_key).transactional_id
+                self.transactions[key] = transaction_of(key, decode_versioned(TransactionLogValue, value))
+            except (DecodeError, ValueError) as error:
+                self._complain(f"a record cannot be read: {error}")
+            if not number % _STEP:
+                yield
+
+    def _complain(self, what: str) -> None:
+        _logger.warning("%s: %s; passed over", self._name, what)

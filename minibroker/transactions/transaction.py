@@ -1,0 +1,211 @@
+"""What the coordinator knows of one transactional id, and which steps lead from one state to the next.
+
+The rules are those of Kafka's `TransactionMetadata`. A transaction is a value: a step returns another one, which
+counts once it is in the log.
+"""
+
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from minibroker_protocol.coordinator_records import PartitionsSchema, TransactionLogKey, TransactionLogValue
+from minibroker_protocol.coordinator_records.versioned import encode_versioned
+from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+
+TopicPartition = tuple[str, int]
+
+NO_TIMESTAMP: Final = -1
+_LAST_EPOCH: Final = 32_766
+"""The last epoch that a producer gets; the one above it is left for fencing."""
+_KEY_VERSION: Final = 0
+_VALUE_VERSION: Final = 0
+"""Kafka 3.9 writes the first version as long as `transaction.version` is 0, which is its default."""
+
+
+class TransactionState(IntEnum):
+    """Kafka's `TransactionState`; the numbers are those of the log."""
+
+    EMPTY = 0
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
+    DEAD = 6
+    PREPARE_EPOCH_FENCE = 7
+
+    @property
+    def wire_name(self) -> str:
+        """As ListTransactions and DescribeTransactions call it."""
+        return _WIRE_NAMES[self]
+
+    @property
+    def is_prepared(self) -> bool:
+        """Is the end decided, and are there markers still to be written?"""
+        return self in {TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT}
+
+    @property
+    def may_expire(self) -> bool:
+        """Is nothing going on that would be lost with the transactional id?"""
+        return self in {TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
+
+
+_WIRE_NAMES: Final = {state: state.name.title().replace("_", "") for state in TransactionState}
+STATES_BY_NAME: Final = {name: state for state, name in _WIRE_NAMES.items()}
+
+
+class Transaction(NamedTuple):
+    """One transactional id with its latest transaction.
+
+    Attributes:
+        last_producer_id: the producer id before the last step; a new id may have come since.
+        last_producer_epoch: the epoch before the last InitProducerId of the same producer, -1 when another one asked.
+        partitions: what still awaits a marker.
+        start_ms: when the transaction began, -1 before the first one.
+        updated_ms: when the last step was taken.
+    """
+
+    transactional_id: str
+    producer_id: int
+    timeout_ms: int
+    updated_ms: int
+    last_producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+    last_producer_epoch: int = NO_PRODUCER_EPOCH
+    state: TransactionState = TransactionState.EMPTY
+    partitions: frozenset[TopicPartition] = frozenset()
+    start_ms: int = NO_TIMESTAMP
+
+    @property
+    def has_no_epoch_left(self) -> bool:
+        """Does the producer need another id before its epoch can grow?"""
+        return is_exhausted(self.producer_epoch)
+
+    def is_timed_out(self, now_ms: int) -> bool:
+        """Has an open transaction lasted longer than its producer allowed?"""
+        return self.state is TransactionState.ONGOING and self.start_ms + self.timeout_ms < now_ms
+
+    def with_next_epoch(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> "Transaction | None":
+        """The producer begins anew, one epoch later; None when it is fenced (KIP-360).
+
+        A producer that names its epoch has to name the current one, or the one before: then it repeats a request
+        whose answer it has not seen.
+        """
+        current = self.producer_epoch
+        if expected_epoch is None:
+            epoch, last_epoch = current + 1, NO_PRODUCER_EPOCH
+        elif current in {NO_PRODUCER_EPOCH, expected_epoch}:
+            epoch, last_epoch = current + 1, current
+        elif expected_epoch == self.last_producer_epoch:
+            epoch, last_epoch = current, self.last_producer_epoch
+        else:
+            return None
+        return self._emptied(self.producer_id, epoch, last_epoch, timeout_ms, now_ms)
+
+    def with_producer_id(self, producer_id: int, timeout_ms: int, now_ms: int, *, keeps_epoch: bool) -> "Transaction":
+        """The producer begins anew with another id; `keeps_epoch` says whether it may repeat the request."""
+        last_epoch = self.producer_epoch if keeps_epoch else NO_PRODUCER_EPOCH
+        return self._emptied(producer_id, 0, last_epoch, timeout_ms, now_ms)
+
+    def _emptied(self, producer_id: int, epoch: int, last_epoch: int, timeout_ms: int, now_ms: int) -> "Transaction":
+        return Transaction(
+            self.transactional_id,
+            producer_id,
+            timeout_ms,
+            now_ms,
+            last_producer_id=self.producer_id,
+            producer_epoch=epoch,
+            last_producer_epoch=last_epoch,
+        )
+
+    def with_partitions(self, added: Iterable[TopicPartition], now_ms: int) -> "Transaction":
+        """The transaction is open and has these partitions, too."""
+        return self._replace(
+            last_producer_id=self.producer_id,
+            state=TransactionState.ONGOING,
+            partitions=self.partitions.union(added),
+            start_ms=now_ms if self.state.may_expire else self.start_ms,
+            updated_ms=now_ms,
+        )
+
+    def fenced(self) -> "Transaction":
+        """Nobody goes on with the open transaction: it is the coordinator's, in an epoch that no producer gets."""
+        return self._replace(
+            last_producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch + 1,
+            last_producer_epoch=NO_PRODUCER_EPOCH,
+        )
+
+    def prepared(self, now_ms: int, *, commit: bool) -> "Transaction":
+        """The end is decided; what is left are the markers."""
+        return self._replace(
+            last_producer_id=self.producer_id,
+            state=TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT,
+            updated_ms=now_ms,
+        )
+
+    def completed(self, now_ms: int) -> "Transaction":
+        """All markers are written."""
+        committed = self.state is TransactionState.PREPARE_COMMIT
+        return self._replace(
+            last_producer_id=self.producer_id,
+            state=TransactionState.COMPLETE_COMMIT if committed else TransactionState.COMPLETE_ABORT,
+            partitions=frozenset(),
+            updated_ms=now_ms,
+        )
+
+
+def is_exhausted(epoch: int) -> bool:
+    """Is there no epoch behind this one that a producer could get?"""
+    return epoch >= _LAST_EPOCH
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Partitions in order, under their topics."""
+    topics: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        topics.setdefault(topic, []).append(partition)
+    return topics
+
+
+def encode_key(transactional_id: str) -> bytes:
+    """The key of a transactional id's records. EncodeError for one that is too long."""
+    return encode_versioned(TransactionLogKey(transactional_id=transactional_id), _KEY_VERSION)
+
+
+def encode_value(transaction: Transaction) -> bytes:
+    """The value of a transaction's record (Kafka's `TransactionLog.valueToBytes`)."""
+    is_empty = transaction.state is TransactionState.EMPTY
+    value = TransactionLogValue(
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
+        transaction_timeout_ms=transaction.timeout_ms,
+        transaction_status=transaction.state,
+        transaction_partitions=None
+        if is_empty
+        else [
+            PartitionsSchema(topic=topic, partition_ids=partitions)
+            for topic, partitions in by_topic(transaction.partitions).items()
+        ],
+        transaction_last_update_timestamp_ms=transaction.updated_ms,
+        transaction_start_timestamp_ms=transaction.start_ms,
+    )
+    return encode_versioned(value, _VALUE_VERSION)
+
+
+def transaction_of(transactional_id: str, value: TransactionLogValue) -> Transaction:
+    """The transaction that a record tells of. ValueError for a state that does not exist."""
+    return Transaction(
+        transactional_id,
+        value.producer_id,
+        value.transaction_timeout_ms,
+        value.transaction_last_update_timestamp_ms,
+        producer_epoch=value.producer_epoch,
+        state=TransactionState(value.transaction_status),
+        partitions=frozenset(
+            (topic.topic, partition)
+            for topic in value.transaction_partitions or ()
+            for partition in topic.partition_ids
+        ),
+        start_ms=value.transaction_start_timestamp_ms,
+    )
