@@ -90,6 +90,14 @@ def _is_complete(folder: Path) -> bool:
     return all((folder / name).exists() for name in (f"kafka_2.13-{VERSION}.jar", f"kafka-tools-{VERSION}.jar"))
 
 
+def from_maven(pom: Path, folder: Path, *options: str) -> None:
+    """Put the jars that a pom asks for into a folder; options may set its properties. NoJarsError."""
+    if (maven := shutil.which("mvn")) is None:
+        raise NoJarsError("there is no mvn on the PATH")
+    goal = [_MAVEN_GOAL, "-DincludeScope=runtime", f"-DoutputDirectory={folder}", *options]
+    _run([maven, "-q", "-B", "-f", str(pom), *goal])
+
+
 @contextmanager
 def _locked(cached: Path) -> Iterator[None]:
     """One process at a time: tests may run in several."""
@@ -103,9 +111,8 @@ def _fill(cached: Path) -> None:
     # Into a neighbour first: a run that is interrupted here must not leave half a cache behind.
     with tempfile.TemporaryDirectory(dir=cached.parent) as scratch:
         libs = Path(scratch) / "libs"
-        if maven := shutil.which("mvn"):
-            goal = [_MAVEN_GOAL, "-DincludeScope=runtime", f"-DoutputDirectory={libs}"]
-            _run([maven, "-q", "-B", "-f", str(_POM), *goal])
+        if shutil.which("mvn"):
+            from_maven(_POM, libs)
         elif ivy := _ivy_of_pyspark():
             # A home of its own: Ivy also looks into Maven's local repository, where a pom may lack its jar.
             command = [java(), f"-Duser.home={scratch}", "-jar", ivy, "-cache", f"{scratch}/ivy", "-confs", "default"]

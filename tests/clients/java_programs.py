@@ -1,0 +1,78 @@
+"""The Java clients: the programs of tests/clients/java, compiled once against the jars of a version of Kafka.
+
+Where there is no JDK or no Maven, the test that asks for a program is skipped and says so; under CI that is a failure.
+"""
+
+import functools
+import os
+import zipfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.clients import toolchains
+from tests.clients.group_members import MemberProgram
+from tests.kafka import jars
+from tests.kafka.fixtures import or_skip
+
+VERSIONS: Final = ("3.9.1", "4.4.0")
+"""Of kafka-clients: the last of the line that still knows brokers of 2013, and the newest one."""
+
+_CLIENTS: Final = Path(__file__).with_name("java")
+_STREAMS: Final = _CLIENTS / "streams"
+_JVM: Final = (
+    "-Xmx256m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Djava.awt.headless=true",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+)
+
+
+def programs() -> list[MemberProgram]:
+    """kafka-clients of both versions."""
+    return [
+        MemberProgram(f"java-{version}", functools.partial(client_command, "Member", version)) for version in VERSIONS
+    ]
+
+
+def client_command(program: str, version: str) -> Sequence[str]:
+    """How to start a class of tests/clients/java with this version of kafka-clients; its arguments follow."""
+    return _command(_CLIENTS, version, program)
+
+
+def streams_command(program: str) -> Sequence[str]:
+    """How to start a class of tests/clients/java/streams; its arguments follow."""
+    return _command(_STREAMS, jars.VERSION, program)
+
+
+def _command(folder: Path, version: str, program: str) -> Sequence[str]:
+    return (or_skip(jars.java), *_JVM, "-cp", or_skip(functools.partial(_class_path, folder, version)), program)
+
+
+@functools.cache
+def _class_path(folder: Path, version: str) -> str:
+    """Our jar and the ones it needs. NoJarsError."""
+    kind = f"java-{'streams' if folder == _STREAMS else 'clients'}-{version}"
+    pom = folder / "pom.xml"
+    sources = [*_CLIENTS.glob("Json.java"), *folder.glob("*.java")]
+    needed = toolchains.build(
+        toolchains.place(kind, [pom]), lambda made: jars.from_maven(pom, made, f"-Dkafka.version={version}")
+    )
+    libs = sorted(str(jar) for jar in needed.glob("*.jar"))
+    programs = toolchains.build(
+        toolchains.place(f"{kind}-programs", [pom, *sources]), lambda made: _compile(sources, libs, made)
+    )
+    return os.pathsep.join([str(programs / "programs.jar"), *libs])
+
+
+def _compile(sources: Iterable[Path], libs: Iterable[str], made: Path) -> None:
+    if "jdk.compiler" not in jars.java_modules():
+        raise jars.NoJarsError(f"{jars.java()} is of no JDK: it cannot compile")
+    compiler = [jars.java(), "-m", "jdk.compiler/com.sun.tools.javac.Main", "-Xlint:all", "-Werror"]
+    options = ["-d", "classes", "-cp", os.pathsep.join(libs)]
+    failure = toolchains.run([*compiler, *options, *map(str, sorted(set(sources)))], made)
+    assert failure is None, failure
+    with zipfile.ZipFile(made / "programs.jar", "w") as jar:
+        for each in (made / "classes").glob("*.class"):
+            jar.write(each, each.name)
