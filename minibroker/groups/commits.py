@@ -1,0 +1,112 @@
+"""What OffsetCommit and TxnOffsetCommit have in common."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
+
+from minibroker.groups.group import Group
+from minibroker.groups.offsets import CommittedOffset, TopicPartition
+from minibroker.state import BrokerState
+from minibroker_protocol.error_codes import ErrorCode
+
+_BYTES_PER_CHARACTER: Final = 2
+"""Java counts a string in units of UTF-16."""
+
+Outcomes = list[tuple[str, list[tuple[int, ErrorCode]]]]
+"""The outcome of each partition, under its topic's name."""
+
+
+class WantedPartition(Protocol):
+    """A partition of either request."""
+
+    partition_index: int
+    committed_offset: int
+    committed_leader_epoch: int
+    committed_metadata: str | None
+
+
+class WantedTopic(Protocol):
+    """A topic of either request."""
+
+    name: str
+
+    @property
+    def partitions(self) -> Sequence[WantedPartition]:
+        """Its partitions."""
+        ...
+
+
+class RefusedCommitError(Exception):
+    """A commit that is refused as a whole."""
+
+    def __init__(self, code: ErrorCode) -> None:
+        super().__init__(code.name)
+        self.code = code
+
+
+class Commit(NamedTuple):
+    """What to do with the offsets of a request.
+
+    Attributes:
+        admit: the group, once it is sure that it takes them. RefusedCommitError.
+        write: notes the offsets.
+    """
+
+    admit: Callable[[], Group]
+    write: Callable[[Group, Mapping[TopicPartition, CommittedOffset]], ErrorCode]
+
+
+def commit(state: BrokerState, topics: Sequence[WantedTopic], what: Commit, *, expire_timestamp: int = -1) -> Outcomes:
+    """Commit what can be; the outcomes are in the order of the request.
+
+    UNKNOWN_TOPIC_OR_PARTITION for a partition that does not exist. If there are others, the group decides over all of
+    them; then OFFSET_METADATA_TOO_LARGE for each with more metadata than `offset.metadata.max.bytes`, which Kafka
+    counts in Java's characters.
+    """
+    longest = state.config.integer("offset.metadata.max.bytes")
+    now_ms = state.clock.now_ms()
+    offsets: dict[TopicPartition, CommittedOffset] = {}
+    codes: list[ErrorCode | None] = []
+    for wanted in topics:
+        topic = state.topics.get(wanted.name)
+        for each in wanted.partitions:
+            if topic is None or topic.partition(each.partition_index) is None:
+                codes.append(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            elif _length(each.committed_metadata or "") > longest:
+                codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+            else:
+                codes.append(None)
+                offsets[wanted.name, each.partition_index] = _offset(each, now_ms, expire_timestamp)
+    refused = code = ErrorCode.NONE
+    if any(each is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for each in codes):
+        try:
+            group = what.admit()
+            code = what.write(group, offsets) if offsets else ErrorCode.NONE
+        except RefusedCommitError as error:
+            refused = code = error.code
+    rest = iter(codes)
+    return [
+        (wanted.name, [(each.partition_index, _outcome(next(rest), code, refused)) for each in wanted.partitions])
+        for wanted in topics
+    ]
+
+
+def _outcome(own: ErrorCode | None, written: ErrorCode, refused: ErrorCode) -> ErrorCode:
+    if own is None:
+        return written
+    return refused if refused and own is ErrorCode.OFFSET_METADATA_TOO_LARGE else own
+
+
+def _offset(wanted: WantedPartition, now_ms: int, expire_timestamp: int) -> CommittedOffset:
+    """What a client commits; version 1 of OffsetCommit tells the time of the commit itself."""
+    timestamp = getattr(wanted, "commit_timestamp", -1)
+    return CommittedOffset(
+        wanted.committed_offset,
+        wanted.committed_leader_epoch,
+        wanted.committed_metadata or "",
+        now_ms if timestamp == -1 else timestamp,
+        expire_timestamp,
+    )
+
+
+def _length(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // _BYTES_PER_CHARACTER

@@ -1,0 +1,40 @@
+"""Which committed offsets are too old (Kafka's `GroupMetadata.removeExpiredOffsets`, KIP-211)."""
+
+from minibroker.groups.group import CONSUMER, Group, GroupState
+from minibroker.groups.offsets import NO_TIMESTAMP, CommittedOffset, TopicPartition
+
+
+def expired_offsets(group: Group, now_ms: int, retention_ms: int) -> list[TopicPartition]:
+    """The partitions whose committed offsets have been kept for long enough.
+
+    - A group whose members have all gone keeps its offsets for `retention_ms` after that.
+    - A stable group of consumers keeps those of the topics that it reads; others for `retention_ms` after the commit.
+    - Without members ever, that is for clients that only commit, `retention_ms` after the commit, too.
+
+    An offset that was committed with a retention of its own goes by that in all of these cases. One that an open
+    transaction is about to replace stays until it has.
+    """
+    base_ms: int | None = None
+    read: set[str] = set()
+    if group.protocol_type is not None and group.state is GroupState.EMPTY:
+        base_ms = group.state_timestamp_ms
+    elif group.protocol_type == CONSUMER and group.state is GroupState.STABLE:
+        subscribed = group.subscribed_topics()
+        if subscribed is None:
+            return []
+        read = subscribed
+    elif group.protocol_type is not None:
+        return []
+
+    def is_expired(offset: CommittedOffset) -> bool:
+        if offset.expire_timestamp != NO_TIMESTAMP:
+            return now_ms >= offset.expire_timestamp
+        return now_ms - (offset.commit_timestamp if base_ms is None else base_ms) >= retention_ms
+
+    return [
+        (topic, partition)
+        for topic, partitions in group.offsets.committed.items()
+        if topic not in read
+        for partition, offset in partitions.items()
+        if is_expired(offset) and not group.offsets.is_unstable(topic, partition)
+    ]

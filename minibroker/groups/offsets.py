@@ -1,0 +1,121 @@
+"""What one group has committed, and what it will have once open transactions are decided.
+
+No log here: `GroupStore` writes, and tells this what is written (Kafka's `GroupMetadata`, the half about offsets).
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+TopicPartition = tuple[str, int]
+
+NO_TIMESTAMP: Final = -1
+
+
+class CommittedOffset(NamedTuple):
+    """An offset as it was committed; times are in ms.
+
+    Attributes:
+        leader_epoch: -1 when the client named none.
+        expire_timestamp: -1, or the moment that the client asked for itself (OffsetCommit v2-4).
+        log_offset: where in `__consumer_offsets` it stands; of two the later one counts.
+    """
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp: int
+    expire_timestamp: int = NO_TIMESTAMP
+    log_offset: int = -1
+
+
+class GroupOffsets:
+    """The offsets of one group.
+
+    Attributes:
+        committed: by topic, then by partition; no topic is empty.
+        pending: by producer id, what its open transaction will commit.
+    """
+
+    __slots__ = ("committed", "pending")
+
+    def __init__(self) -> None:
+        self.committed: dict[str, dict[int, CommittedOffset]] = {}
+        self.pending: dict[int, dict[TopicPartition, CommittedOffset]] = {}
+
+    def __bool__(self) -> bool:
+        """Whether anything is committed or may become so."""
+        return bool(self.committed or self.pending)
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        """Every (topic, partition) that has a committed offset."""
+        return ((topic, partition) for topic, partitions in self.committed.items() for partition in partitions)
+
+    def get(self, topic: str, partition: int) -> CommittedOffset | None:
+        """What is committed for a partition."""
+        partitions = self.committed.get(topic)
+        return None if partitions is None else partitions.get(partition)
+
+    def is_unstable(self, topic: str, partition: int) -> bool:
+        """Whether an open transaction may change the offset of a partition (KIP-447)."""
+        return any((topic, partition) in offsets for offsets in self.pending.values())
+
+    def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """These are written and count from now on."""
+        committed = self.committed
+        for (topic, partition), offset in offsets.items():
+            partitions = committed.get(topic)
+            if partitions is None:
+                partitions = committed[topic] = {}
+            partitions[partition] = offset
+
+    def commit_pending(self, producer_id: int, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """These are written and count once the producer's transaction is committed."""
+        self.pending.setdefault(producer_id, {}).update(offsets)
+
+    def complete(self, producer_id: int, *, commit: bool) -> None:
+        """The producer's transaction has ended; of two offsets for a partition the later one in the log counts."""
+        ended = self.pending.pop(producer_id, None)
+        if not commit or not ended:
+            return
+        later = {}
+        for key, offset in ended.items():
+            known = self.get(*key)
+            if known is None or known.log_offset < offset.log_offset:
+                later[key] = offset
+        self.commit(later)
+
+    def known(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Those of `partitions` that something is committed or pending for, each once."""
+        return [key for key in dict.fromkeys(partitions) if self.get(*key) is not None or self.is_unstable(*key)]
+
+    def everything(self) -> list[TopicPartition]:
+        """All partitions that something is committed or pending for."""
+        return self._with_pending(dict.fromkeys(self), lambda _: True)
+
+    def of_topics(self, topics: Iterable[str]) -> list[TopicPartition]:
+        """The partitions of some topics that something is committed or pending for."""
+        wanted = set(topics)
+        found = {(topic, partition): None for topic in wanted for partition in self.committed.get(topic, ())}
+        return self._with_pending(found, wanted.__contains__)
+
+    def _with_pending(self, found: dict[TopicPartition, None], wants: Callable[[str], bool]) -> list[TopicPartition]:
+        for offsets in self.pending.values():
+            found.update(dict.fromkeys(key for key in offsets if wants(key[0])))
+        return list(found)
+
+    def has_more_than(self, partitions: Collection[TopicPartition]) -> bool:
+        """Whether something would be left if what is known for `partitions` were removed."""
+        return sum(map(len, self.committed.values())) > len(partitions) or len(self.everything()) > len(partitions)
+
+    def remove(self, partitions: Iterable[TopicPartition]) -> None:
+        """Forget what is committed and pending for some partitions."""
+        for key in partitions:
+            topic, partition = key
+            committed = self.committed.get(topic)
+            if committed is not None:
+                committed.pop(partition, None)
+                if not committed:
+                    del self.committed[topic]
+            for offsets in self.pending.values():
+                offsets.pop(key, None)
+        self.pending = {producer_id: offsets for producer_id, offsets in self.pending.items() if offsets}

@@ -1,0 +1,395 @@
+"""All groups of the broker, and the topic `__consumer_offsets` that keeps them (Kafka's `GroupMetadataManager`).
+
+A group and its offsets are in one partition. A partition is replayed before anything is done with its groups: small
+ones at once, larger ones in steps while clients are told COORDINATOR_LOAD_IN_PROGRESS.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Final
+
+from minibroker.coordinator_log import REPLAYED_AT_ONCE, CoordinatorLog, CoordinatorLogError
+from minibroker.error_mapping import MAPPED
+from minibroker.groups.expiry import expired_offsets
+from minibroker.groups.group import Group, GroupState
+from minibroker.groups.group_records import group_record, group_tombstone, offset_record, offset_tombstone
+from minibroker.groups.offsets import CommittedOffset, TopicPartition
+from minibroker.groups.replay import Replay
+from minibroker.state import BrokerState
+from minibroker.topics import CONSUMER_OFFSETS, Topic
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, CompressionCodec, NewRecord
+
+_CHUNK_BYTES: Final = 1 << 19
+"""Tombstones are written together up to so many bytes of keys, well below what a batch may have."""
+_MINUTE_MS: Final = 60_000
+_RETRY_MS: Final = 5_000
+"""A partition that could not be read is not tried again before so long."""
+_TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+_logger = logging.getLogger(__name__)
+
+
+def _nothing(_: Group) -> None:
+    pass
+
+
+class _Loading:
+    """A partition that is being replayed, and what happened to it meanwhile."""
+
+    def __init__(self, name: str) -> None:
+        self.replay = Replay(name)
+        self.ended: list[tuple[int, bool]] = []
+        self.error: Exception | None = None
+
+
+class GroupStore:
+    """The groups.
+
+    Args:
+        make_group: makes an empty group of a name.
+        on_loaded: is told of each group that a replay has brought back.
+        on_forgotten: is told of each group that is not known here any more; its clients have to ask again.
+    """
+
+    def __init__(
+        self,
+        state: BrokerState,
+        make_group: Callable[[str], Group],
+        on_loaded: Callable[[Group], None] = _nothing,
+        on_forgotten: Callable[[Group], None] = _nothing,
+    ) -> None:
+        self._state = state
+        self._make_group = make_group
+        self._on_loaded = on_loaded
+        self._on_forgotten = on_forgotten
+        self.log = CoordinatorLog(
+            state,
+            CONSUMER_OFFSETS,
+            partitions=state.config.integer("offsets.topic.num.partitions"),
+            configs={
+                "cleanup.policy": "compact",
+                "segment.bytes": str(state.config.integer("offsets.topic.segment.bytes")),
+                "compression.type": "producer",
+            },
+            codec=CompressionCodec(state.config.integer("offsets.topic.compression.codec")),
+        )
+        self._topic: Topic | None = self.log.topic
+        self._groups: dict[str, Group] = {}
+        self._loaded: set[int] = set()
+        self._loading: dict[int, _Loading] = {}
+        self._failed: dict[int, int] = {}
+        self._owed: dict[int, set[str]] = {}  # topics that were deleted before a partition was loaded
+        self._open_groups: dict[int, set[str]] = {}  # by the producers of open transactions
+        self._closed = False
+        self._retention_ms = state.config.integer("offsets.retention.minutes") * _MINUTE_MS
+        interval_ms = state.config.integer("offsets.retention.check.interval.ms")
+        state.chores.every("expire-offsets", interval_ms, self._expire)
+
+    # The groups
+
+    def partition_of(self, group_id: str) -> int:
+        """The partition of `__consumer_offsets` that a group is in."""
+        return self.log.partition_of(group_id)
+
+    def get(self, group_id: str) -> Group | None:
+        """The group, if it is known. Ask for `readiness` before."""
+        return self._groups.get(group_id)
+
+    def get_or_create(self, group_id: str) -> Group:
+        """The group, made empty if need be. Ask for `readiness` before."""
+        group = self._groups.get(group_id)
+        if group is None:
+            group = self._groups[group_id] = self._make_group(group_id)
+        return group
+
+    def groups(self) -> Iterable[Group]:
+        """The groups of all partitions that are loaded; they may come and go while you look."""
+        return tuple(self._groups.values())
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether there are groups that `groups` does not tell yet."""
+        return bool(self._loading)
+
+    # Loading
+
+    def readiness(self, group_id: str) -> ErrorCode:
+        """NONE once all is known about a group; its partition is loaded if need be.
+
+        COORDINATOR_LOAD_IN_PROGRESS while that takes its time, COORDINATOR_NOT_AVAILABLE when it cannot be read.
+        """
+        self._look_at_topic()
+        if self._topic is None:
+            return ErrorCode.NONE
+        partition = self.log.partition_of(group_id)
+        return ErrorCode.NONE if partition in self._loaded else self._load(partition)
+
+    def load_all(self) -> None:
+        """Load every partition that has data."""
+        self._look_at_topic()
+        for partition in range(self.log.partition_count if self._topic is not None else 0):
+            if partition not in self._loaded:
+                self._load(partition)
+
+    def _look_at_topic(self) -> None:
+        """Notice that `__consumer_offsets` was made, or was deleted."""
+        topic = self.log.topic
+        if topic is self._topic:
+            return
+        known, self._topic = self._topic, topic
+        if known is None:  # it has just been made, and there is nothing in it
+            self._loaded.update(range(self.log.partition_count))
+            return
+        self._loaded.clear()
+        self._loading.clear()
+        self._failed.clear()
+        self._owed.clear()
+        self._open_groups.clear()
+        groups, self._groups = self._groups, {}
+        for group in groups.values():
+            self._on_forgotten(group)
+
+    def _load(self, partition: int) -> ErrorCode:
+        if partition not in self._loading:
+            now = self._state.clock.now_ms()
+            if self._failed.get(partition, now) > now:
+                return ErrorCode.COORDINATOR_NOT_AVAILABLE
+            loading = self._loading[partition] = _Loading(f"{CONSUMER_OFFSETS}-{partition}")
+            steps = self._replay(partition, loading)
+            done = partial(self._on_replayed, partition, loading)
+            try:
+                is_small = self.log.size(partition) < REPLAYED_AT_ONCE
+            except MAPPED as error:
+                loading.error = error
+                done()
+            else:
+                if is_small:
+                    for _ in steps:
+                        pass
+                    done()
+                else:
+                    self._state.chores.run(steps, done)
+        if partition in self._loaded:
+            return ErrorCode.NONE
+        return (
+            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            if partition in self._loading
+            else ErrorCode.COORDINATOR_NOT_AVAILABLE
+        )
+
+    def _replay(self, partition: int, loading: _Loading) -> Iterator[None]:
+        try:
+            for batches in self.log.replay(partition):
+                loading.replay.read(batches)
+                yield
+            yield from loading.replay.finish()
+        except MAPPED as error:
+            loading.error = error
+
+    def _on_replayed(self, partition: int, loading: _Loading) -> None:
+        if self._closed or self._loading.get(partition) is not loading:
+            return  # the topic is gone
+        del self._loading[partition]
+        if loading.error is not None:
+            self._failed[partition] = self._state.clock.now_ms() + _RETRY_MS
+            _logger.error("%s-%d cannot be read: %s", CONSUMER_OFFSETS, partition, loading.error)
+            return
+        self._loaded.add(partition)
+        for group_id, (value, offsets) in loading.replay.groups.items():
+            if group_id in self._groups:
+                continue
+            group = self.get_or_create(group_id)
+            group.offsets = offsets
+            for producer_id in offsets.pending:
+                self._open_groups.setdefault(producer_id, set()).add(group_id)
+            if value is not None:
+                group.restore(value)
+            self._on_loaded(group)
+        for producer_id, committed in loading.ended:
+            self.complete_transaction(partition, producer_id, commit=committed)
+        owed = self._owed.pop(partition, None)
+        if owed:
+            self._forget_topics(owed, partition)
+
+    # Writing
+
+    def _append(
+        self,
+        group_id: str,
+        records: list[NewRecord],
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+    ) -> int:
+        """Write; the offset of the first record. CoordinatorLogError."""
+        partition = self.log.partition_of(group_id)
+        first = self.log.append(partition, records, producer_id=producer_id, producer_epoch=producer_epoch)
+        self._look_at_topic()
+        return first
+
+    def save_group(self, group: Group) -> ErrorCode:
+        """Write what describes the group (`storeGroup`)."""
+        record = group_record(group.group_id, group.to_value(), self._state.clock.now_ms())
+        try:
+            self._append(group.group_id, [record])
+        except CoordinatorLogError as error:
+            if error.code in _TOO_LARGE:
+                _logger.error("Group %s cannot be stored: %s", group.group_id, error)  # noqa: TRY400 - it says all
+                return ErrorCode.UNKNOWN_SERVER_ERROR
+            return _coordinator_code(error.code)
+        return ErrorCode.NONE
+
+    def commit(self, group: Group, offsets: Mapping[TopicPartition, CommittedOffset]) -> ErrorCode:
+        """Write committed offsets; they count when this returns NONE (`storeOffsets`)."""
+        try:
+            group.offsets.commit(self._write_offsets(group, offsets))
+        except CoordinatorLogError as error:
+            return commit_error(error.code)
+        return ErrorCode.NONE
+
+    def commit_transactional(
+        self,
+        group: Group,
+        offsets: Mapping[TopicPartition, CommittedOffset],
+        producer_id: int,
+        producer_epoch: int,
+    ) -> ErrorCode:
+        """Write offsets that count once the producer's transaction is committed."""
+        try:
+            written = self._write_offsets(group, offsets, producer_id, producer_epoch)
+        except CoordinatorLogError as error:
+            return commit_error(error.code)
+        group.offsets.commit_pending(producer_id, written)
+        self._open_groups.setdefault(producer_id, set()).add(group.group_id)
+        return ErrorCode.NONE
+
+    def _write_offsets(
+        self,
+        group: Group,
+        offsets: Mapping[TopicPartition, CommittedOffset],
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+    ) -> dict[TopicPartition, CommittedOffset]:
+        now_ms = self._state.clock.now_ms()
+        records = [offset_record(group.group_id, key, offset, now_ms) for key, offset in offsets.items()]
+        first = self._append(group.group_id, records, producer_id, producer_epoch)
+        return {key: offset._replace(log_offset=first) for key, offset in offsets.items()}
+
+    def has_ongoing_transaction(self, group_id: str, producer_id: int) -> bool:
+        """Whether the producer's transaction has written to the group's partition."""
+        topic = self._topic
+        place = None if topic is None else topic.partition(self.log.partition_of(group_id))
+        if place is None:
+            return False
+        try:
+            producer = place.log.producers.active.get(producer_id)
+        except MAPPED:
+            return False
+        return producer is not None and producer.current_txn_first_offset >= 0
+
+    def complete_transaction(self, partition: int, producer_id: int, *, commit: bool) -> None:
+        """A marker for the producer is in this partition of `__consumer_offsets`: its offsets count, or never will."""
+        loading = self._loading.get(partition)
+        if loading is not None:
+            loading.ended.append((producer_id, commit))
+            return
+        open_groups = self._open_groups.get(producer_id, set())
+        for group_id in [each for each in open_groups if self.log.partition_of(each) == partition]:
+            self._close_group(producer_id, group_id)
+            group = self._groups.get(group_id)
+            if group is not None:
+                group.offsets.complete(producer_id, commit=commit)
+
+    def _close_group(self, producer_id: int, group_id: str) -> None:
+        open_groups = self._open_groups[producer_id]
+        open_groups.discard(group_id)
+        if not open_groups:
+            del self._open_groups[producer_id]
+
+    # Forgetting
+
+    def delete_offsets(self, group: Group, partitions: Iterable[TopicPartition]) -> ErrorCode:
+        """Forget committed offsets (OffsetDelete), and the group with them if it is empty and has no others."""
+        return self._forget(group, group.offsets.known(partitions))
+
+    def remove(self, group: Group) -> ErrorCode:
+        """Forget a group and all of its offsets (DeleteGroups)."""
+        return self._forget(group, group.offsets.everything(), wholly=True)
+
+    def topics_deleted(self, names: Iterable[str]) -> None:
+        """Topics are gone, and what was committed for them with them; or `__consumer_offsets` is, and all groups."""
+        self._look_at_topic()
+        if self._topic is None:
+            return
+        deleted = set(names)
+        for partition in range(self.log.partition_count):
+            if partition not in self._loaded:
+                self._owed.setdefault(partition, set()).update(deleted)
+        self._forget_topics(deleted)
+
+    def _forget_topics(self, names: set[str], partition: int | None = None) -> None:
+        for group in self.groups():
+            if partition is None or self.log.partition_of(group.group_id) == partition:
+                removed = group.offsets.of_topics(names)
+                if removed:
+                    self._forget(group, removed)
+
+    def _expire(self) -> Iterator[None]:
+        """Forget offsets that have been kept for long enough, and empty groups (`cleanupGroupMetadata`)."""
+        for group in self.groups():
+            if self._groups.get(group.group_id) is group:
+                removed = expired_offsets(group, self._state.clock.now_ms(), self._retention_ms)
+                if removed or not group.offsets:
+                    self._forget(group, removed)
+            yield
+
+    def _forget(self, group: Group, removed: list[TopicPartition], *, wholly: bool = False) -> ErrorCode:
+        """Write tombstones and forget; nothing is forgotten that could not be written.
+
+        An empty group goes when nothing is left of its offsets. It needs no tombstone in its generation 0: there is
+        no record of it then.
+        """
+        now_ms = self._state.clock.now_ms()
+        group_id = group.group_id
+        try:
+            chunk: list[NewRecord] = []
+            size = 0
+            for key in removed:
+                chunk.append(offset_tombstone(group_id, key, now_ms))
+                size += len(chunk[-1].key or b"")
+                if size > _CHUNK_BYTES:
+                    self._append(group_id, chunk)
+                    chunk, size = [], 0
+            left = not wholly and (group.state is not GroupState.EMPTY or group.offsets.has_more_than(removed))
+            if not left and group.generation > 0:
+                chunk.append(group_tombstone(group_id, now_ms))
+            if chunk:
+                self._append(group_id, chunk)
+        except CoordinatorLogError as error:
+            _logger.error("What is gone of group %s cannot be noted: %s", group_id, error)  # noqa: TRY400 - it says all
+            return commit_error(error.code)
+        group.offsets.remove(removed)
+        if not left:
+            if group.state is not GroupState.DEAD:
+                group.move_to(GroupState.DEAD)
+            if self._groups.get(group_id) is group:
+                del self._groups[group_id]
+            for producer_id in [each for each, open_groups in self._open_groups.items() if group_id in open_groups]:
+                self._close_group(producer_id, group_id)
+            self._on_forgotten(group)
+        return ErrorCode.NONE
+
+    def close(self) -> None:
+        """Nothing is loaded or expired any more."""
+        self._closed = True
+
+
+def commit_error(code: ErrorCode) -> ErrorCode:
+    """What a client is told whose offsets could not be written (`maybeConvertOffsetCommitError`)."""
+    return ErrorCode.INVALID_COMMIT_OFFSET_SIZE if code in _TOO_LARGE else _coordinator_code(code)
+
+
+def _coordinator_code(code: ErrorCode) -> ErrorCode:
+    if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return ErrorCode.NOT_COORDINATOR if code is ErrorCode.KAFKA_STORAGE_ERROR else code

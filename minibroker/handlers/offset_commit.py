@@ -1,0 +1,61 @@
+"""OffsetCommit: how far a group has read.
+
+Versions 0-9. Version 0, which older Kafkas kept in ZooKeeper and newer ones refuse, is served as any other. A
+partition that does not exist is UNKNOWN_TOPIC_OR_PARTITION, metadata beyond `offset.metadata.max.bytes`
+OFFSET_METADATA_TOO_LARGE. Over the rest the group decides: a member is held against its generation
+(UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION), and told REBALANCE_IN_PROGRESS while assignments are made;
+someone without a generation may commit while the group has no members. A commit counts as a heartbeat. The retention
+that versions 2-4 may ask for is kept to; version 1 may set the time of the commit.
+"""
+
+from collections.abc import Mapping
+
+from minibroker.call import Call
+from minibroker.groups.commits import Commit, RefusedCommitError, commit
+from minibroker.groups.group import Group
+from minibroker.groups.offsets import NO_TIMESTAMP, CommittedOffset, TopicPartition
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+
+def handle(request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse:
+    """Write the offsets to `__consumer_offsets`; they are in the file when the answer leaves."""
+    state = call.state
+    store = state.groups.store
+
+    def admit() -> Group:
+        code = store.readiness(request.group_id)
+        if code:
+            raise RefusedCommitError(code)
+        generation = request.generation_id_or_member_epoch
+        if generation >= 0 and store.get(request.group_id) is None:
+            raise RefusedCommitError(ErrorCode.ILLEGAL_GENERATION)
+        group = store.get_or_create(request.group_id)
+        code = group.validate_commit(request.member_id, request.group_instance_id, generation, is_transactional=False)
+        if code:
+            raise RefusedCommitError(code)
+        group.note_activity(request.member_id)
+        return group
+
+    def write(group: Group, offsets: Mapping[TopicPartition, CommittedOffset]) -> ErrorCode:
+        return store.commit(group, offsets)
+
+    retention_ms = request.retention_time_ms
+    expire_timestamp = NO_TIMESTAMP if retention_ms == -1 else state.clock.now_ms() + retention_ms
+    outcomes = commit(state, request.topics, Commit(admit, write), expire_timestamp=expire_timestamp)
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=name,
+                partitions=[
+                    OffsetCommitResponsePartition(partition_index=index, error_code=code) for index, code in partitions
+                ],
+            )
+            for name, partitions in outcomes
+        ]
+    )

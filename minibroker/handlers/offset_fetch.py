@@ -1,0 +1,125 @@
+"""OffsetFetch: how far groups have read.
+
+Versions 0-9. Version 0, which older Kafkas answered from ZooKeeper, is served as any other. Null topics (version 2)
+ask for all that a group has committed; version 8 asks for several groups (KIP-709); the member of version 9 matters to
+no classic group. Partitions are not held against the topics that there are; offset -1 says that nothing is committed.
+With `require_stable` (version 7, KIP-447) a partition that an open transaction may change is UNSTABLE_OFFSET_COMMIT. An
+error of a whole group, such as COORDINATOR_LOAD_IN_PROGRESS, stands at each of its partitions before version 2.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from minibroker.call import Call
+from minibroker.groups.offsets import GroupOffsets
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+_FIRST_WITH_GROUP_ERROR: Final = 2
+_FIRST_WITH_GROUPS: Final = 8
+_NO_OFFSET: Final = -1
+_NO_EPOCH: Final = -1
+
+
+class _Found(NamedTuple):
+    """The answer for one partition."""
+
+    partition: int
+    offset: int
+    leader_epoch: int
+    metadata: str
+    error_code: ErrorCode
+
+
+_Topics = Iterable[tuple[str, Sequence[int]]]
+_Answer = tuple[ErrorCode, list[tuple[str, list[_Found]]]]
+
+
+def handle(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
+    """Tell what is committed."""
+    stable = request.require_stable
+    if call.api_version >= _FIRST_WITH_GROUPS:
+        groups: list[OffsetFetchResponseGroup] = []
+        for wanted in request.groups:
+            topics = None if wanted.topics is None else [(each.name, each.partition_indexes) for each in wanted.topics]
+            code, found = _fetch(call, wanted.group_id, topics, stable=stable)
+            groups.append(OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=code, topics=_late(found)))
+        return OffsetFetchResponse(groups=groups)
+    topics = None if request.topics is None else [(each.name, each.partition_indexes) for each in request.topics]
+    code, found = _fetch(call, request.group_id, topics, stable=stable)
+    return OffsetFetchResponse(error_code=code, topics=_early(found))
+
+
+def _fetch(call: Call, group_id: str, topics: _Topics | None, *, stable: bool) -> _Answer:
+    store = call.state.groups.store
+    code = store.readiness(group_id)
+    if code:
+        if call.api_version >= _FIRST_WITH_GROUP_ERROR:
+            return code, []
+        return ErrorCode.NONE, [(name, [_none(each, code) for each in wanted]) for name, wanted in topics or ()]
+    group = store.get(group_id)
+    offsets = GroupOffsets() if group is None else group.offsets
+    if topics is None:
+        topics = [(name, list(partitions)) for name, partitions in offsets.committed.items()]
+    return ErrorCode.NONE, [
+        (name, [_find(offsets, name, each, stable=stable) for each in wanted]) for name, wanted in topics
+    ]
+
+
+def _find(offsets: GroupOffsets, topic: str, partition: int, *, stable: bool) -> _Found:
+    if stable and offsets.is_unstable(topic, partition):
+        return _none(partition, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    known = offsets.get(topic, partition)
+    if known is None:
+        return _none(partition, ErrorCode.NONE)
+    return _Found(partition, known.offset, known.leader_epoch, known.metadata, ErrorCode.NONE)
+
+
+def _none(partition: int, code: ErrorCode) -> _Found:
+    return _Found(partition, _NO_OFFSET, _NO_EPOCH, "", code)
+
+
+def _early(found: list[tuple[str, list[_Found]]]) -> list[OffsetFetchResponseTopic]:
+    return [
+        OffsetFetchResponseTopic(
+            name=name,
+            partitions=[
+                OffsetFetchResponsePartition(
+                    partition_index=each.partition,
+                    committed_offset=each.offset,
+                    committed_leader_epoch=each.leader_epoch,
+                    metadata=each.metadata,
+                    error_code=each.error_code,
+                )
+                for each in partitions
+            ],
+        )
+        for name, partitions in found
+    ]
+
+
+def _late(found: list[tuple[str, list[_Found]]]) -> list[OffsetFetchResponseTopics]:
+    return [
+        OffsetFetchResponseTopics(
+            name=name,
+            partitions=[
+                OffsetFetchResponsePartitions(
+                    partition_index=each.partition,
+                    committed_offset=each.offset,
+                    committed_leader_epoch=each.leader_epoch,
+                    metadata=each.metadata,
+                    error_code=each.error_code,
+                )
+                for each in partitions
+            ],
+        )
+        for name, partitions in found
+    ]

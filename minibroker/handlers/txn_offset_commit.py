@@ -1,0 +1,87 @@
+"""TxnOffsetCommit: offsets that count once the producer's transaction is committed (KIP-98, KIP-447).
+
+Versions 0-4. The group's partition of `__consumer_offsets` must have been added to the transaction with
+AddOffsetsToTxn, else INVALID_TXN_STATE (version 4: TRANSACTION_ABORTABLE, KIP-890). From version 3 on a member is held
+against its generation as in OffsetCommit; below, and with generation -1 and no member id, nothing is known of who
+commits. Versions 0 and 1 hear COORDINATOR_NOT_AVAILABLE while the group is loaded, which producers of their time can
+bear (KAFKA-7296).
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from minibroker.call import Call
+from minibroker.groups.commits import Commit, RefusedCommitError, commit
+from minibroker.groups.group import Group
+from minibroker.groups.offsets import CommittedOffset, TopicPartition
+from minibroker.topics import CONSUMER_OFFSETS
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+_FIRST_WITH_LOADING: Final = 2
+_FIRST_WITH_ABORTABLE: Final = 4
+
+
+def handle(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetCommitResponse:
+    """Write the offsets to `__consumer_offsets`, as part of the producer's transaction."""
+    store = call.state.groups.store
+
+    def admit() -> Group:
+        code = ErrorCode.INVALID_GROUP_ID if not request.group_id else store.readiness(request.group_id)
+        if code:
+            raise RefusedCommitError(code)
+        group = store.get_or_create(request.group_id)
+        code = _verify(request, call) or group.validate_commit(
+            request.member_id, request.group_instance_id, request.generation_id, is_transactional=True
+        )
+        if code:
+            raise RefusedCommitError(code)
+        return group
+
+    def write(group: Group, offsets: Mapping[TopicPartition, CommittedOffset]) -> ErrorCode:
+        return store.commit_transactional(group, offsets, request.producer_id, request.producer_epoch)
+
+    outcomes = commit(call.state, request.topics, Commit(admit, write))
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(partition_index=index, error_code=_told(code, call.api_version))
+                    for index, code in partitions
+                ],
+            )
+            for name, partitions in outcomes
+        ]
+    )
+
+
+def _verify(request: TxnOffsetCommitRequest, call: Call) -> ErrorCode:
+    """Whether the transaction has the group's partition; not asked again once it has written there."""
+    state = call.state
+    store = state.groups.store
+    if not state.config.boolean("transaction.partition.verification.enable"):
+        return ErrorCode.NONE
+    if store.has_ongoing_transaction(request.group_id, request.producer_id):
+        return ErrorCode.NONE
+    code = state.transactions.verify(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        CONSUMER_OFFSETS,
+        store.partition_of(request.group_id),
+    )
+    if code is ErrorCode.TRANSACTION_ABORTABLE and call.api_version < _FIRST_WITH_ABORTABLE:
+        return ErrorCode.INVALID_TXN_STATE
+    return code
+
+
+def _told(code: ErrorCode, version: int) -> ErrorCode:
+    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < _FIRST_WITH_LOADING:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return code
