@@ -11,12 +11,14 @@ class Call(NamedTuple):
 
     Attributes:
         advertised: (host, port) at which this client should find the broker.
+        client_host: where the client is, as Kafka writes addresses.
     """
 
     state: BrokerState
     api_version: int
     client_id: str | None
     advertised: tuple[str, int]
+    client_host: str = "/127.0.0.1"
 
 
 class Parked:

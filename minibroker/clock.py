@@ -29,6 +29,10 @@ class Clock(ABC):
         """Milliseconds since the epoch, as Kafka stamps records."""
 
     @abstractmethod
+    def monotonic_ms(self) -> float:
+        """Milliseconds since some moment; unlike `now_ms` it goes on evenly when the wall clock is set."""
+
+    @abstractmethod
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
         """Call back on the broker's event loop after `delay_ms`."""
 
@@ -42,6 +46,10 @@ class SystemClock(Clock):
     def now_ms(self) -> int:
         """The system's wall clock."""
         return time.time_ns() // 1_000_000
+
+    def monotonic_ms(self) -> float:
+        """The event loop's time."""
+        return self._loop.time() * 1000
 
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
         """A timer of the event loop, which keeps them in a heap."""
@@ -69,6 +77,10 @@ class ManualClock(Clock):
     def now_ms(self) -> int:
         """Where the clock stands."""
         return int(self._now_ms)
+
+    def monotonic_ms(self) -> float:
+        """Where the clock stands."""
+        return self._now_ms
 
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
         """A timer that only `advance` can fire."""

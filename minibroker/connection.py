@@ -8,6 +8,7 @@ connection can make the broker hold is bounded.
 
 import asyncio
 import logging
+import socket
 from typing import Any, Final, cast
 
 from minibroker.call import UnservedRequestError
@@ -50,6 +51,7 @@ class Connection(asyncio.BufferedProtocol):
 
     __slots__ = (
         "_advertised",
+        "_client_host",
         "_connections",
         "_ending",
         "_memo",
@@ -64,6 +66,7 @@ class Connection(asyncio.BufferedProtocol):
     _transport: asyncio.Transport
     _outbox: Outbox
     _advertised: tuple[str, int]
+    _client_host: str
 
     def __init__(
         self,
@@ -90,6 +93,7 @@ class Connection(asyncio.BufferedProtocol):
         self._connections.add(self)
         if not hasattr(self, "_advertised"):
             self._advertised = transport.get_extra_info("sockname")[:2]
+        self._client_host = _kafka_address(transport.get_extra_info("peername"))
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         """The client has gone, or we have closed."""
@@ -135,7 +139,7 @@ class Connection(asyncio.BufferedProtocol):
                 if answers and may_delete_files(frame):  # of which an answer may tell
                     self._send(answers)
                     answers = []
-                outcome = accept(frame, state, advertised, memo)
+                outcome = accept(frame, state, advertised, memo, self._client_host)
                 if isinstance(outcome, Waiting):
                     self._parked = outcome
                     outcome.parked.deliver = self._deliver
@@ -195,3 +199,14 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()
+
+
+def _kafka_address(peer: tuple[str, int] | tuple[str, int, int, int] | None) -> str:
+    """An address as Java's `InetAddress` prints it: "/127.0.0.1", "/0:0:0:0:0:0:0:1". Empty for a client long gone."""
+    if peer is None:
+        return ""
+    host = peer[0].partition("%")[0]
+    if ":" in host:
+        words = socket.inet_pton(socket.AF_INET6, host)
+        host = ":".join(f"{high << 8 | low:x}" for high, low in zip(words[::2], words[1::2], strict=True))
+    return f"/{host}"

@@ -29,16 +29,35 @@ class Route(NamedTuple):
 
 
 ROUTES: Final = (
-    Route(ApiKey.PRODUCE, 0, 9, "produce", "Produce"),
+    Route(ApiKey.PRODUCE, 0, 11, "produce", "Produce"),
     Route(ApiKey.FETCH, 0, 12, "fetch", "Fetch"),
     Route(ApiKey.LIST_OFFSETS, 0, 7, "list_offsets", "ListOffsets"),
     Route(ApiKey.METADATA, 0, 12, "metadata", "Metadata"),
+    Route(ApiKey.OFFSET_COMMIT, 0, 9, "offset_commit", "OffsetCommit"),
+    Route(ApiKey.OFFSET_FETCH, 0, 9, "offset_fetch", "OffsetFetch"),
+    Route(ApiKey.FIND_COORDINATOR, 0, 6, "find_coordinator", "FindCoordinator"),
+    Route(ApiKey.JOIN_GROUP, 0, 9, "join_group", "JoinGroup"),
+    Route(ApiKey.HEARTBEAT, 0, 4, "heartbeat", "Heartbeat"),
+    Route(ApiKey.LEAVE_GROUP, 0, 5, "leave_group", "LeaveGroup"),
+    Route(ApiKey.SYNC_GROUP, 0, 5, "sync_group", "SyncGroup"),
+    Route(ApiKey.DESCRIBE_GROUPS, 0, 5, "describe_groups", "DescribeGroups"),
+    Route(ApiKey.LIST_GROUPS, 0, 5, "list_groups", "ListGroups"),
     Route(ApiKey.API_VERSIONS, 0, 4, "api_versions", "ApiVersions"),
     Route(ApiKey.CREATE_TOPICS, 0, 7, "create_topics", "CreateTopics"),
     Route(ApiKey.DELETE_TOPICS, 0, 6, "delete_topics", "DeleteTopics"),
     Route(ApiKey.DELETE_RECORDS, 0, 2, "delete_records", "DeleteRecords"),
-    Route(ApiKey.INIT_PRODUCER_ID, 0, 4, "init_producer_id", "InitProducerId"),
+    Route(ApiKey.INIT_PRODUCER_ID, 0, 5, "init_producer_id", "InitProducerId"),
+    Route(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5, "add_partitions_to_txn", "AddPartitionsToTxn"),
+    Route(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, "add_offsets_to_txn", "AddOffsetsToTxn"),
+    Route(ApiKey.END_TXN, 0, 4, "end_txn", "EndTxn"),
+    Route(ApiKey.WRITE_TXN_MARKERS, 0, 1, "write_txn_markers", "WriteTxnMarkers"),
+    Route(ApiKey.TXN_OFFSET_COMMIT, 0, 4, "txn_offset_commit", "TxnOffsetCommit"),
     Route(ApiKey.CREATE_PARTITIONS, 0, 3, "create_partitions", "CreatePartitions"),
+    Route(ApiKey.DELETE_GROUPS, 0, 2, "delete_groups", "DeleteGroups"),
+    Route(ApiKey.OFFSET_DELETE, 0, 0, "offset_delete", "OffsetDelete"),
+    Route(ApiKey.DESCRIBE_PRODUCERS, 0, 0, "describe_producers", "DescribeProducers"),
+    Route(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, "describe_transactions", "DescribeTransactions"),
+    Route(ApiKey.LIST_TRANSACTIONS, 0, 1, "list_transactions", "ListTransactions"),
 )
 
 
@@ -100,9 +119,13 @@ def endpoint(key: int) -> Endpoint:
 
 
 def accept(
-    frame: memoryview, state: BrokerState, advertised: tuple[str, int], memo: ProduceMemo | None = None
+    frame: memoryview,
+    state: BrokerState,
+    advertised: tuple[str, int],
+    memo: ProduceMemo | None = None,
+    client_host: str = "/127.0.0.1",
 ) -> Answer | Waiting | None:
-    """Serve one request frame; `memo` is the connection's.
+    """Serve one request frame; `memo` is the connection's, for the rest see `Call`.
 
     Raises DecodeError for bytes that are no such request and UnservedRequestError for one that is not in the table;
     in both cases the connection should close.
@@ -123,7 +146,7 @@ def accept(
         if version in served.flexible:
             body = skip_tagged_fields(frame, body)
         request, _ = decode(served.request, frame, version, body)  # Kafka passes over bytes after the end, too
-    call = Call(state, version, header.client_id, advertised)
+    call = Call(state, version, header.client_id, advertised, client_host)
     if served.route.key is not ApiKey.PRODUCE:
         state.writes.commit()
     elif memo is not None:

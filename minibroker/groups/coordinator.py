@@ -1,0 +1,52 @@
+"""The group coordinator: all groups of the broker, and what happens to them (Kafka's `GroupCoordinator`).
+
+What a request asks for is decided in its handler.
+"""
+
+from collections.abc import Collection
+
+from minibroker.groups.group import Group
+from minibroker.groups.rebalances import Rebalances
+from minibroker.groups.store import GroupStore
+from minibroker.state import BrokerState
+from minibroker_protocol.error_codes import ErrorCode
+
+
+class GroupCoordinator:
+    """All groups of one broker.
+
+    Attributes:
+        store: their records, and their offsets.
+        rebalances: who comes and goes, and when.
+    """
+
+    def __init__(self, state: BrokerState) -> None:
+        self._clock = state.clock
+        self.store = GroupStore(state, self._make_group, on_loaded=self._on_loaded, on_forgotten=self._on_forgotten)
+        self.rebalances = Rebalances(state, self.store)
+
+    def status(self, group_id: str) -> ErrorCode:
+        """May a member's request for this group be served? INVALID_GROUP_ID, or what `GroupStore.readiness` says."""
+        return self.store.readiness(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
+
+    def load_all(self) -> None:
+        """Read what earlier runs have left."""
+        self.store.load_all()
+
+    def close(self) -> None:
+        """Let nothing happen any more."""
+        self.store.close()
+        self.rebalances.close()
+
+    def topics_deleted(self, names: Collection[str]) -> None:
+        """Forget what groups have committed for topics that are gone."""
+        self.store.topics_deleted(names)
+
+    def _make_group(self, group_id: str) -> Group:
+        return Group(group_id, self._clock)
+
+    def _on_loaded(self, group: Group) -> None:
+        self.rebalances.resume(group)
+
+    def _on_forgotten(self, group: Group) -> None:
+        self.rebalances.forget(group)

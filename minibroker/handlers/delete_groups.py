@@ -1,0 +1,40 @@
+"""DeleteGroups: forget groups that have no members, with their offsets (KIP-229).
+
+Versions 0-2. NON_EMPTY_GROUP for a group with members, GROUP_ID_NOT_FOUND for one that is not known. Kafka answers NONE
+also when the deletion could not be written; here that is an error and the group stays.
+"""
+
+from minibroker.call import Call
+from minibroker.groups.group import GroupState
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+
+
+def handle(request: DeleteGroupsRequest, call: Call) -> DeleteGroupsResponse:
+    """Delete each group by itself; one that is named twice is deleted once (`GroupCoordinator.handleDeleteGroups`)."""
+    return DeleteGroupsResponse(
+        results=[
+            DeletableGroupResult(group_id=group_id, error_code=_delete(group_id, call))
+            for group_id in dict.fromkeys(request.groups_names)
+        ]
+    )
+
+
+def _delete(group_id: str, call: Call) -> ErrorCode:
+    coordinator = call.state.groups
+    code = coordinator.store.readiness(group_id)
+    if code:
+        return code
+    group = coordinator.store.get(group_id)
+    if group is None:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    if not group.is_in(GroupState.EMPTY):
+        return ErrorCode.NON_EMPTY_GROUP
+    code = coordinator.store.remove(group)
+    if not code:
+        coordinator.rebalances.forget(group)
+    return code

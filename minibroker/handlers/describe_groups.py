@@ -1,0 +1,61 @@
+"""DescribeGroups: the state and the members of groups.
+
+Versions 0-5: instance ids from version 4 on. A group that is not known is described as Dead, without an error. What
+members offer and were given is told of stable groups only. Everybody may do everything to a group, and is told so if
+asked (version 3 on).
+"""
+
+from typing import Final
+
+from minibroker.call import Call
+from minibroker.groups.group import Group, GroupState
+from minibroker.groups.members import Member
+from minibroker_protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+
+_ALL_GROUP_OPERATIONS: Final = 1 << 3 | 1 << 6 | 1 << 8
+"""READ, DELETE and DESCRIBE, by their numbers in Kafka's `AclOperation`."""
+_NO_AUTHORIZED_OPERATIONS: Final = -(2**31)
+
+
+def handle(request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse:
+    """Describe each group by itself (`GroupCoordinator.handleDescribeGroup`)."""
+    operations = _ALL_GROUP_OPERATIONS if request.include_authorized_operations else _NO_AUTHORIZED_OPERATIONS
+    return DescribeGroupsResponse(groups=[_describe(group_id, call, operations) for group_id in request.groups])
+
+
+def _describe(group_id: str, call: Call, operations: int) -> DescribedGroup:
+    store = call.state.groups.store
+    code = store.readiness(group_id)
+    group = None if code else store.get(group_id)
+    described = DescribedGroup(
+        error_code=code,
+        group_id=group_id,
+        group_state="" if code else GroupState.DEAD.value,
+        protocol_type="",
+        protocol_data="",
+        members=[],
+        authorized_operations=_NO_AUTHORIZED_OPERATIONS if code else operations,
+    )
+    if group is not None:
+        described.group_state = group.state.value
+        described.protocol_type = group.protocol_type or ""
+        described.protocol_data = (group.protocol_name or "") if group.is_in(GroupState.STABLE) else ""
+        described.members = [_member(group, each) for each in group.members.values()]
+    return described
+
+
+def _member(group: Group, member: Member) -> DescribedGroupMember:
+    stable = group.is_in(GroupState.STABLE)
+    return DescribedGroupMember(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        member_metadata=member.metadata(group.protocol_name) if stable else b"",
+        member_assignment=member.assignment if stable else b"",
+    )

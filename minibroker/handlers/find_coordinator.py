@@ -1,0 +1,64 @@
+"""FindCoordinator: which broker keeps a group or a transactional id. It is always this one.
+
+Versions 0-6: transactional ids from version 1 on, several keys at once from version 4 on (KIP-699). The coordinator's
+topic is made if need be. Kafka has it made in the background and answers COORDINATOR_NOT_AVAILABLE meanwhile; here
+the first answer is the coordinator.
+"""
+
+from typing import Final
+
+from minibroker.call import Call
+from minibroker.topic_admin import TopicError
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+_FIRST_WITH_MANY: Final = 4
+_GROUP: Final = 0
+_TRANSACTION: Final = 1
+_NO_NODE: Final = -1
+_NO_PORT: Final = -1
+
+
+def handle(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
+    """Answer with the broker itself (`KafkaApis.handleFindCoordinatorRequest`)."""
+    if call.api_version >= _FIRST_WITH_MANY:
+        coordinators = [_find(key, request.key_type, call) for key in request.coordinator_keys]
+        return FindCoordinatorResponse(coordinators=coordinators)
+    found = _find(request.key, request.key_type, call)
+    return FindCoordinatorResponse(
+        error_code=found.error_code,
+        error_message=found.error_message,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+    )
+
+
+def _find(key: str, key_type: int, call: Call) -> Coordinator:
+    code = _prepare(key_type, call)
+    host, port = ("", _NO_PORT) if code else call.advertised
+    return Coordinator(
+        key=key,
+        node_id=_NO_NODE if code else call.state.node_id,
+        host=host,
+        port=port,
+        error_code=code,
+        error_message=code.meaning if code else "NONE",
+    )
+
+
+def _prepare(key_type: int, call: Call) -> ErrorCode:
+    """Make the coordinator's topic."""
+    if key_type not in {_GROUP, _TRANSACTION}:
+        return ErrorCode.INVALID_REQUEST
+    state = call.state
+    log = (state.groups if key_type == _GROUP else state.transactions).store.log
+    try:
+        log.ensure()
+    except TopicError:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return ErrorCode.NONE

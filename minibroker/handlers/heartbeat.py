@@ -1,0 +1,30 @@
+"""Heartbeat: a member of a group is alive, and is told when the group rebalances.
+
+Versions 0-4. While the coordinator loads, every heartbeat is answered NONE, as by Kafka.
+"""
+
+from minibroker.call import Call
+from minibroker.groups.group import GroupState
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+
+def handle(request: HeartbeatRequest, call: Call) -> HeartbeatResponse:
+    """Begin the member's session anew (`GroupCoordinator.handleHeartbeat`)."""
+    return HeartbeatResponse(error_code=_beat(request, call))
+
+
+def _beat(request: HeartbeatRequest, call: Call) -> ErrorCode:
+    coordinator = call.state.groups
+    code = coordinator.status(request.group_id)
+    if code:
+        return ErrorCode.NONE if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else code
+    group = coordinator.store.get(request.group_id)
+    if group is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    code = group.validate_generation(request.member_id, request.group_instance_id, request.generation_id)
+    if code:
+        return code
+    coordinator.rebalances.restart_session(group, group.members[request.member_id])
+    rebalancing = group.is_in(GroupState.PREPARING_REBALANCE)
+    return ErrorCode.REBALANCE_IN_PROGRESS if rebalancing else ErrorCode.NONE

@@ -1,0 +1,198 @@
+"""JoinGroup: become a member of a group, and wait for its next generation.
+
+Versions 0-9. Before version 1 the session timeout is the rebalance timeout, too. From version 4 on a dynamic member is
+first given its id (MEMBER_ID_REQUIRED) and joins with it, so that a lost answer leaves no ghost behind (KIP-394).
+
+Static members from version 5 on (KIP-345): one that comes back without its member id takes its old place, without a
+rebalance where the group is stable and agrees on the same protocol as before; its former self is fenced. A static
+leader that came back so is told to lead without assigning from version 9 on (KIP-814); before that it is told that its
+former self leads.
+
+Unlike Kafka, a second JoinGroup of a member ends the first one, with REBALANCE_IN_PROGRESS: Kafka never answers that.
+"""
+
+import uuid
+from typing import Final
+
+from minibroker.call import Call
+from minibroker.groups.answers import UNKNOWN_MEMBER, join_error, joined, sync_error
+from minibroker.groups.coordinator import GroupCoordinator
+from minibroker.groups.group import Group, GroupState
+from minibroker.groups.members import Member, Protocol, Reply
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+
+_FIRST_WITH_REBALANCE_TIMEOUT: Final = 1
+_FIRST_WITH_KNOWN_MEMBERS: Final = 4
+_FIRST_WITH_NULLABLE_PROTOCOL: Final = 7
+_FIRST_WITH_SKIPPED_ASSIGNMENT: Final = 9
+_ID_PREFIX_BYTES: Final = 32_000
+"""Room for a UUID is left: a string of the older versions has at most 32,767 bytes."""
+
+
+def handle(request: JoinGroupRequest, call: Call) -> JoinGroupResponse | Reply:
+    """Answer at once when nobody else has to join."""
+    join = _Join(request, call)
+    join.run()
+    outcome: JoinGroupResponse | Reply = join.reply.outcome()
+    return outcome
+
+
+class _JoinReply(Reply):
+    """The answer, in the form of the request's version."""
+
+    __slots__ = ("_no_protocol",)
+
+    def __init__(self, call: Call) -> None:
+        super().__init__(call)
+        self._no_protocol = "" if call.api_version < _FIRST_WITH_NULLABLE_PROTOCOL else None
+
+    def answer(self, response: JoinGroupResponse) -> None:
+        response.protocol_name = response.protocol_name or self._no_protocol
+        super().answer(response)
+
+
+class _Join:
+    """One JoinGroup on its way."""
+
+    __slots__ = ("_call", "_coordinator", "_protocols", "_rebalance_ms", "_request", "reply")
+
+    def __init__(self, request: JoinGroupRequest, call: Call) -> None:
+        self._request = request
+        self._call = call
+        self._coordinator: GroupCoordinator = call.state.groups
+        self._protocols = tuple(Protocol(each.name, bytes(each.metadata)) for each in request.protocols)
+        named = call.api_version >= _FIRST_WITH_REBALANCE_TIMEOUT
+        self._rebalance_ms = request.rebalance_timeout_ms if named else request.session_timeout_ms
+        self.reply = _JoinReply(call)
+
+    def run(self) -> None:
+        """See to it that `reply` is answered, now or later (`GroupCoordinator.handleJoinGroup`)."""
+        request, config, store = self._request, self._call.state.config, self._coordinator.store
+        code = self._coordinator.status(request.group_id)
+        shortest, longest = (config.integer(f"group.{end}.session.timeout.ms") for end in ("min", "max"))
+        if code:
+            self._refuse(code)
+            return
+        if not shortest <= request.session_timeout_ms <= longest:
+            self._refuse(ErrorCode.INVALID_SESSION_TIMEOUT)
+            return
+        group = store.get(request.group_id) if request.member_id else store.get_or_create(request.group_id)
+        if group is None:
+            self._refuse(ErrorCode.UNKNOWN_MEMBER_ID)
+            return
+        if not _has_room(group, request.member_id, config.integer("group.max.size")):
+            group.remove(request.member_id)
+            self.reply.answer(join_error(ErrorCode.GROUP_MAX_SIZE_REACHED))
+        elif not group.supports(request.protocol_type, (each.name for each in self._protocols)):
+            self._refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        elif request.member_id:
+            self._join_again(group)
+        else:
+            self._join_newly(group)
+        self._coordinator.rebalances.maybe_complete_join(group)
+
+    def _refuse(self, code: ErrorCode) -> None:
+        self.reply.answer(join_error(code, self._request.member_id))
+
+    # Without a member id
+
+    def _join_newly(self, group: Group) -> None:
+        request = self._request
+        instance_id = request.group_instance_id
+        member_id = _new_member_id(self._call.client_id or "" if instance_id is None else instance_id)
+        if instance_id is not None and instance_id in group.static_members:
+            self._replace(group, instance_id, member_id)
+        elif instance_id is None and self._call.api_version >= _FIRST_WITH_KNOWN_MEMBERS:
+            self._coordinator.rebalances.expect(group, member_id, request.session_timeout_ms)
+            self.reply.answer(join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+        else:
+            self._add(group, member_id)
+
+    def _add(self, group: Group, member_id: str) -> None:
+        request = self._request
+        member = Member(
+            member_id,
+            request.group_instance_id,
+            self._call.client_id or "",
+            self._call.client_host,
+            self._rebalance_ms,
+            request.session_timeout_ms,
+            self._protocols,
+        )
+        if not group.members:
+            group.protocol_type = request.protocol_type
+        group.park_join(member, self.reply)
+        self._coordinator.rebalances.add(group, member)
+
+    def _replace(self, group: Group, instance_id: str, member_id: str) -> None:
+        """A static member is back (`updateStaticMemberAndRebalance`)."""
+        rebalances = self._coordinator.rebalances
+        old_id, old_leader = group.static_members[instance_id], group.leader
+        member = group.members[old_id]
+        group.answer_join(member, join_error(ErrorCode.FENCED_INSTANCE_ID, old_id))
+        rebalances.answer_sync(member, sync_error(ErrorCode.FENCED_INSTANCE_ID))
+        before = member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms
+        group.replace_static(instance_id, member_id)
+        group.update(member, self._protocols, self._rebalance_ms, self._request.session_timeout_ms)
+        rebalances.restart_session(group, member)
+        if group.is_in(GroupState.STABLE) and group.select_protocol() == group.protocol_name:
+            code = self._coordinator.store.save_group(group)
+            if code:  # nothing has happened
+                group.update(member, *before)
+                group.replace_static(instance_id, old_id)
+                rebalances.restart_session(group, member)
+                response = joined(group, member, leader=old_leader)
+                response.error_code, response.member_id = code, UNKNOWN_MEMBER
+                self.reply.answer(response)
+            elif self._call.api_version >= _FIRST_WITH_SKIPPED_ASSIGNMENT:
+                self.reply.answer(joined(group, member, skip_assignment=True))
+            else:
+                self.reply.answer(joined(group, member, leader=old_leader))
+            return
+        group.park_join(member, self.reply)
+        rebalances.maybe_prepare(group)
+
+    # With a member id
+
+    def _join_again(self, group: Group) -> None:
+        request = self._request
+        if request.member_id in group.pending:
+            if request.group_instance_id is None:
+                self._add(group, request.member_id)
+            else:  # Kafka stumbles, too
+                self.reply.answer(join_error(ErrorCode.UNKNOWN_SERVER_ERROR))
+            return
+        code = group.validate_member(request.member_id, request.group_instance_id)
+        if code:
+            self._refuse(code)
+            return
+        member = group.members[request.member_id]
+        leads = group.leader == member.member_id
+        has_changed = member.protocols != self._protocols
+        if not has_changed and (
+            group.is_in(GroupState.COMPLETING_REBALANCE) or (group.is_in(GroupState.STABLE) and not leads)
+        ):
+            # It has missed the answer, or wants to know where the group is. A leader may have news, though.
+            self.reply.answer(joined(group, member))
+            return
+        group.update(member, self._protocols, self._rebalance_ms, request.session_timeout_ms)
+        if member.join is not None:
+            member.join.answer(join_error(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
+        group.park_join(member, self.reply)
+        self._coordinator.rebalances.maybe_prepare(group)
+
+
+def _has_room(group: Group, member_id: str, most: int) -> bool:
+    """May one more join? A rebalance gives the places to those who come first (`acceptJoiningMember`)."""
+    if group.is_in(GroupState.EMPTY, GroupState.DEAD):
+        return True
+    member = group.members.get(member_id)
+    if group.is_in(GroupState.PREPARING_REBALANCE):
+        return (member is not None and member.join is not None) or group.waiting_to_join < most
+    return member is not None or len(group.members) < most
+
+
+def _new_member_id(name: str) -> str:
+    prefix = name.encode("utf-8", "surrogatepass")[:_ID_PREFIX_BYTES].decode("utf-8", "ignore")
+    return f"{prefix}-{uuid.uuid4()}"

@@ -1,0 +1,34 @@
+"""ListGroups: every group that the broker keeps.
+
+Versions 0-5: filters by state from version 4 on (KIP-518), by type from version 5 on (KIP-848). All groups are of the
+type "classic". Names of states and types may be written in any case; a name that says nothing lets nothing through.
+"""
+
+from typing import Final
+
+from minibroker.call import Call
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+
+_TYPE: Final = "classic"
+
+
+def handle(request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
+    """List what is loaded; COORDINATOR_LOAD_IN_PROGRESS beside it when that is not all."""
+    store = call.state.groups.store
+    store.load_all()
+    states = {name.lower() for name in request.states_filter}
+    types = {name.lower() for name in request.types_filter}
+    return ListGroupsResponse(
+        error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if store.is_loading else ErrorCode.NONE,
+        groups=[
+            ListedGroup(
+                group_id=group.group_id,
+                protocol_type=group.protocol_type or "",
+                group_state=group.state.value,
+                group_type=_TYPE,
+            )
+            for group in store.groups()
+            if (not states or group.state.value.lower() in states) and (not types or _TYPE in types)
+        ],
+    )

@@ -1,0 +1,61 @@
+"""SyncGroup: the leader hands in the assignments, and every member is given its own.
+
+Versions 0-5. Members wait for their leader. The assignments are in the log before anybody is told of them. From
+version 5 on a member says which protocol it believes in, and has to (INCONSISTENT_GROUP_PROTOCOL, KIP-559).
+
+Unlike Kafka, a second SyncGroup of a member ends the first one, with REBALANCE_IN_PROGRESS, and a member that leaves is
+told UNKNOWN_MEMBER_ID: Kafka never answers those.
+"""
+
+from typing import Final
+
+from minibroker.call import Call
+from minibroker.groups.answers import sync_error, synced
+from minibroker.groups.group import Group, GroupState
+from minibroker.groups.members import Reply
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+_FIRST_WITH_PROTOCOL: Final = 5
+
+
+def handle(request: SyncGroupRequest, call: Call) -> SyncGroupResponse | Reply:
+    """Answer at once to the leader, and to anybody in a stable group (`GroupCoordinator.handleSyncGroup`)."""
+    if call.api_version >= _FIRST_WITH_PROTOCOL and (request.protocol_type is None or request.protocol_name is None):
+        return sync_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    coordinator = call.state.groups
+    code = coordinator.status(request.group_id)
+    if code:
+        # What is loading has forgotten its rebalance. Old clients do not know the code that says so.
+        loading = code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return sync_error(ErrorCode.REBALANCE_IN_PROGRESS if loading else code)
+    group = coordinator.store.get(request.group_id)
+    if group is None:
+        return sync_error(ErrorCode.UNKNOWN_MEMBER_ID)
+    code = _validate(group, request)
+    if code:
+        return sync_error(code)
+    member = group.members[request.member_id]
+    rebalances = coordinator.rebalances
+    rebalances.note_sync(group, member)
+    if group.is_in(GroupState.STABLE):
+        rebalances.restart_session(group, member)
+        return synced(group, member)
+    rebalances.answer_sync(member, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
+    reply = member.sync = Reply(call)
+    if group.leader == member.member_id:
+        rebalances.assign(group, {each.member_id: bytes(each.assignment) for each in request.assignments})
+    outcome: SyncGroupResponse | Reply = reply.outcome()
+    return outcome
+
+
+def _validate(group: Group, request: SyncGroupRequest) -> ErrorCode:
+    """NONE if the member may have an assignment in this state of the group."""
+    code = group.validate_generation(request.member_id, request.group_instance_id, request.generation_id)
+    if code:
+        return code
+    named = request.protocol_type, request.protocol_name
+    known = group.protocol_type, group.protocol_name
+    if any(name not in {None, own} for name, own in zip(named, known, strict=True)):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    return ErrorCode.REBALANCE_IN_PROGRESS if group.is_in(GroupState.PREPARING_REBALANCE) else ErrorCode.NONE
