@@ -2,10 +2,12 @@
 
 from typing import Final
 
-from tests.clients import python_programs
+from tests.clients import go_programs, java_programs, node_programs, python_programs
 from tests.clients.group_members import MemberProgram
 
 # A module for each family of clients; its `programs()` only describes them and builds nothing.
 MEMBER_PROGRAMS: Final[dict[str, MemberProgram]] = {
-    program.name: program for module in (python_programs,) for program in module.programs()
+    program.name: program
+    for module in (python_programs, java_programs, node_programs, go_programs)
+    for program in module.programs()
 }

@@ -1,0 +1,82 @@
+"""What other languages need before a test can run their programs: built once into the user's cache folder.
+
+Where a toolchain is missing, or cannot fetch what a lock file names, the tests that ask for it are skipped and say why;
+under CI that is a failure.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from tests.kafka import jars
+
+_TIMEOUT = 600
+
+
+def tool(name: str) -> str:
+    """The path of a program; the test is skipped, or failed under CI, when there is none."""
+    found = shutil.which(name)
+    if found is None:
+        missing(f"there is no {name} on the PATH")
+    return found
+
+
+def missing(reason: str) -> NoReturn:
+    """Skip the test, or fail it under CI."""
+    if os.environ.get("CI"):
+        pytest.fail(f"CI is set, so every client has to run: {reason}")
+    pytest.skip(reason)
+
+
+def place(name: str, inputs: Iterable[Path]) -> Path:
+    """The folder for what is built from these files; it changes with their names and contents."""
+    digest = hashlib.sha256()
+    for path in sorted(inputs):
+        digest.update(f"{path.name}\0{path.stat().st_size}\0".encode() + path.read_bytes())
+    return jars.cache_dir().parent / f"{name}-{digest.hexdigest()[:16]}"
+
+
+def build(folder: Path, make: Callable[[Path], None]) -> Path:
+    """`folder`, once `make` has filled it: it gets another folder, which takes this name when it is complete.
+
+    One process at a time does it, since tests may run in several.
+    """
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / f".{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.is_dir():
+            with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+                made = Path(scratch) / "made"
+                made.mkdir()
+                make(made)
+                made.rename(folder)
+    return folder
+
+
+def run(command: list[str], cwd: Path, env: Mapping[str, str] | None = None) -> str | None:
+    """Run a step of a build: None, or what a step that failed has said."""
+    try:
+        done = subprocess.run(
+            command,
+            cwd=cwd,
+            env={**os.environ, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=_TIMEOUT,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"{command[0]} took more than {_TIMEOUT} s"
+    return None if done.returncode == 0 else f"{' '.join(command)} failed: {done.stdout[-2_000:]}"
