@@ -194,5 +194,5 @@ def _has_room(group: Group, member_id: str, most: int) -> bool:
 
 
 def _new_member_id(name: str) -> str:
-    prefix = name.encode("utf-8", "surrogatepass")[:_ID_PREFIX_BYTES].decode("utf-8", "ignore")
+    prefix = name.encode()[:_ID_PREFIX_BYTES].decode("utf-8", "ignore")
     return f"{prefix}-{uuid.uuid4()}"
