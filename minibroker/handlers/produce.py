@@ -1,15 +1,18 @@
 """Produce: batches are checked, stamped with their offsets and appended.
 
-Versions 0-9. A partition gets exactly one batch of format v2 (before version 3 also none, which does nothing). Below
+Versions 0-11. A partition gets exactly one batch of format v2 (before version 3 also none, which does nothing). Below
 version 3 it may also be a message set of format v0 or v1; from there on those are INVALID_RECORD. A topic whose
 configuration asks for nothing special (codec, timestamps, message format, keys) takes v2 batches as they come; all
 else goes through the log validator, which converts, recompresses and re-stamps. zstd needs version 7 (KIP-110).
 Each partition has its own outcome: UNKNOWN_TOPIC_OR_PARTITION, MESSAGE_TOO_LARGE, CORRUPT_MESSAGE, INVALID_RECORD,
-INVALID_TIMESTAMP and so on.
+INVALID_TIMESTAMP and so on. The topics of the coordinators are INVALID_TOPIC_EXCEPTION.
 
 Idempotent producers (KIP-98, KIP-360): sequence numbers must follow one another; a batch that is among the last five
-of its producer is answered with its first offset and not appended again. Transactional batches are refused with
-INVALID_TXN_STATE: there is no transaction coordinator yet.
+of its producer is answered with its first offset and not appended again.
+
+Transactional batches (KIP-98): one that begins a transaction in the log is verified with the coordinator (KIP-890).
+When its partition was not added, TRANSACTION_ABORTABLE, or INVALID_TXN_STATE below version 11; what another try may
+mend is NOT_ENOUGH_REPLICAS, as in Kafka. A request without transactional id is TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
 
 `acks`: 0 has no response, and an error then closes the connection, as Kafka's does; 1 and -1 are the same thing with
 a single replica, whatever `min.insync.replicas` says. The answer leaves when the batch is in the log file, or, once
@@ -45,7 +48,19 @@ from minibroker_storage.log import Log
 
 _FIRST_WITH_ONE_BATCH: Final = 3
 _FIRST_WITH_ZSTD: Final = 7
+_FIRST_WITH_ABORTABLE: Final = 11
+_TRIED_AGAIN: Final = frozenset(
+    {
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+"""Producers that know no such answers take NOT_ENOUGH_REPLICAS for a reason to try again."""
 _NO_OFFSET: Final = -1
+_ADMIN_CLIENT: Final = "__admin_client"
+"""The client id with which Kafka's tools may write to its internal topics (`AdminUtils.ADMIN_CLIENT_ID`)."""
 
 
 class _RefusedError(Exception):
@@ -66,7 +81,7 @@ def handle(request: ProduceRequest, call: Call) -> ProduceResponse | Parked | No
     state = call.state
     for wanted in request.topic_data:
         topic = state.topics.get(wanted.name)
-        outcomes = [_append(topic, data, call, acks_error) for data in wanted.partition_data]
+        outcomes = [_append(topic, data, call, acks_error, request.transactional_id) for data in wanted.partition_data]
         responses.append(TopicProduceResponse(name=wanted.name, partition_responses=outcomes))
         if topic is not None and topic.flushes_on_append:
             flushed += [(topic, outcome) for outcome in outcomes]
@@ -129,7 +144,11 @@ def _flush(
 
 
 def _append(
-    topic: Topic | None, data: PartitionProduceData, call: Call, refusal: _RefusedError | None
+    topic: Topic | None,
+    data: PartitionProduceData,
+    call: Call,
+    refusal: _RefusedError | None,
+    transactional_id: str | None,
 ) -> PartitionProduceResponse:
     """Append to one partition, or say why not."""
     partition = topic.partition(data.index) if topic is not None else None
@@ -145,9 +164,9 @@ def _append(
         log = partition.log
         if isinstance(records, memoryview) and records:
             if topic.keeps_batches and (call.api_version >= _FIRST_WITH_ONE_BATCH or _is_v2(records)):
-                _append_batch(log, topic, records, call, answer)
+                _append_batch(log, topic, records, call, answer, transactional_id)
             else:
-                _append_validated(log, topic, records, call, answer)
+                _append_validated(log, topic, records, call, answer, transactional_id)
         elif call.api_version >= _FIRST_WITH_ONE_BATCH:
             raise InvalidRecordError("records: a produce request must carry exactly one record batch per partition")
         answer.log_start_offset = log.log_start_offset
@@ -176,14 +195,23 @@ def _refuse(answer: PartitionProduceResponse, code: ErrorCode, error: Exception)
     answer.error_message = str(error)
 
 
-def _append_batch(log: Log, topic: Topic, batch: memoryview, call: Call, answer: PartitionProduceResponse) -> None:
+def _append_batch(
+    log: Log,
+    topic: Topic,
+    batch: memoryview,
+    call: Call,
+    answer: PartitionProduceResponse,
+    transactional_id: str | None,
+) -> None:
     """Append one batch as it is. The path of nearly all the bytes that a broker ever sees."""
     state = call.state
     header = check_produced_batch(batch, opened_records=state.validated_records)
     if len(batch) > topic.max_message_bytes or header.attributes & _UNUSUAL:
         _check_circumstances(header, topic, call)
+        if header.is_transactional:
+            _check_transaction(header, log, topic, call, answer, transactional_id)
         if header.timestamp_type is not TimestampType.CREATE_TIME:  # only brokers may say so; Kafka takes the bit away
-            _append_validated(log, topic, batch, call, answer)
+            _append_validated(log, topic, batch, call, answer, transactional_id)
             return
     if header.producer_id >= 0 and _is_duplicate(log, header, answer, state):
         return
@@ -192,16 +220,26 @@ def _append_batch(log: Log, topic: Topic, batch: memoryview, call: Call, answer:
 
 
 def _append_validated(
-    log: Log, topic: Topic, records: memoryview, call: Call, answer: PartitionProduceResponse
+    log: Log,
+    topic: Topic,
+    records: memoryview,
+    call: Call,
+    answer: PartitionProduceResponse,
+    transactional_id: str | None,
 ) -> None:
     """Append what the log validator makes of one batch or of a message set of format v0 or v1."""
     from minibroker_protocol.records.log_validator import prepare  # noqa: PLC0415 - most brokers never need it
 
     state = call.state
+    if topic.is_internal and call.client_id != _ADMIN_CLIENT:
+        raise _RefusedError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic.name}")
     now_ms = state.clock.now_ms()
     policy = topic.append_policy
     if _is_v2(records) or call.api_version >= _FIRST_WITH_ONE_BATCH:
-        _check_circumstances(check_produced_batch(records, opened_records=0), topic, call)
+        produced = check_produced_batch(records, opened_records=0)
+        _check_circumstances(produced, topic, call)
+        if produced.is_transactional:
+            _check_transaction(produced, log, topic, call, answer, transactional_id)
     else:
         _check_sizes(records, topic)
     prepared = prepare(
@@ -245,8 +283,34 @@ def _check_circumstances(header: BatchHeader, topic: Topic, call: Call) -> None:
     _check_size(header.size_in_bytes, topic)
     if header.codec is CompressionCodec.ZSTD and call.api_version < _FIRST_WITH_ZSTD:
         raise UnsupportedCodecError(f"Produce v{call.api_version} is not allowed to use zstd")
-    if header.is_transactional:
-        raise _RefusedError(ErrorCode.INVALID_TXN_STATE, f"no transaction is open for producer id {header.producer_id}")
+
+
+def _check_transaction(
+    header: BatchHeader,
+    log: Log,
+    topic: Topic,
+    call: Call,
+    answer: PartitionProduceResponse,
+    transactional_id: str | None,
+) -> None:
+    """Refuse a transactional batch whose transaction does not write here."""
+    from minibroker.transactions.verification import as_writers_know_it, write_error  # noqa: PLC0415 - rarely needed
+
+    if transactional_id is None:
+        raise _RefusedError(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "A transactional batch needs the id of its transaction."
+        )
+    found = write_error(call.state, transactional_id, log, header, (topic.name, answer.index))
+    error = as_writers_know_it(found, knows_abortable=call.api_version >= _FIRST_WITH_ABORTABLE)
+    if error in _TRIED_AGAIN:
+        raise _RefusedError(
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            f"Unable to verify the partition has been added to the transaction. Underlying error: {error.name}",
+        )
+    if error is ErrorCode.INVALID_TXN_STATE:
+        raise _RefusedError(error, "Partition was not added to the transaction")
+    if error:
+        raise _RefusedError(error, error.meaning)
 
 
 def _check_size(size: int, topic: Topic) -> None:

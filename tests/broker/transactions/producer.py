@@ -1,0 +1,234 @@
+"""A transactional producer, as its requests: without a client library and without sockets."""
+
+import itertools
+from typing import Any, Final
+
+from minibroker_protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from minibroker_protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from minibroker_protocol.messages.end_txn import EndTxnRequest
+from minibroker_protocol.messages.fetch import PartitionData
+from minibroker_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from minibroker_protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    TopicProduceData,
+)
+from minibroker_protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from minibroker_protocol.records import iter_batches
+from minibroker_protocol.records.batch import RecordBatch
+from tests.broker.harness import Harness, batch
+
+TIMEOUT_MS: Final = 60_000
+READ_COMMITTED: Final = 1
+
+
+def init_producer_id(
+    harness: Harness,
+    transactional_id: str | None = "mine",
+    *,
+    version: int = 5,
+    timeout_ms: int = TIMEOUT_MS,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+) -> InitProducerIdResponse:
+    """Ask for a producer id."""
+    request = InitProducerIdRequest(
+        transactional_id=transactional_id,
+        transaction_timeout_ms=timeout_ms,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+    )
+    response = harness.ask(request, version)
+    assert isinstance(response, InitProducerIdResponse)
+    return response
+
+
+class Producer:
+    """One producer; the verbs return error codes. It counts its sequence numbers, partition by partition."""
+
+    def __init__(
+        self, harness: Harness, transactional_id: str = "mine", *, timeout_ms: int = TIMEOUT_MS, init: bool = True
+    ) -> None:
+        self.harness = harness
+        self.transactional_id = transactional_id
+        self.timeout_ms = timeout_ms
+        self.id = -1
+        self.epoch = -1
+        self.sequences: dict[tuple[str, int], int] = {}
+        if init:
+            assert self.init() == 0
+
+    def init(self, *, version: int = 5, keeps_id: bool = False) -> int:
+        """Become the one producer of the transactional id; `keeps_id` names what it has (KIP-360)."""
+        named = {"producer_id": self.id, "producer_epoch": self.epoch} if keeps_id else {}
+        answer = init_producer_id(
+            self.harness, self.transactional_id, version=version, timeout_ms=self.timeout_ms, **named
+        )
+        if answer.error_code == 0:
+            self.id, self.epoch = answer.producer_id, answer.producer_epoch
+            self.sequences.clear()
+        return answer.error_code
+
+    def add(self, *partitions: tuple[str, int], version: int = 3) -> list[int]:
+        """Have partitions in the transaction; the error codes in the order of the answer."""
+        topics: dict[str, list[int]] = {}
+        for topic, index in partitions:
+            topics.setdefault(topic, []).append(index)
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.transactional_id,
+            v3_and_below_producer_id=self.id,
+            v3_and_below_producer_epoch=self.epoch,
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name=name, partitions=each) for name, each in topics.items()],
+        )
+        response = self.harness.ask(request, version)
+        return [
+            partition.partition_error_code
+            for topic in response.results_by_topic_v3_and_below
+            for partition in topic.results_by_partition
+        ]
+
+    def batch(self, *values: bytes, place: tuple[str, int] = ("t", 0), **fields: Any) -> bytearray:
+        """The next batch for a partition."""
+        sequence = self.sequences.get(place, 0)
+        named = {"producer_id": self.id, "producer_epoch": self.epoch, "base_sequence": sequence}
+        return batch(*values, **{**named, "is_transactional": True, **fields})
+
+    def send(
+        self, *values: bytes, topic: str = "t", partition: int = 0, version: int = 11, **fields: Any
+    ) -> PartitionProduceResponse:
+        """Produce one batch; the outcome."""
+        place = (topic, partition)
+        outcome = produce_in(
+            self.harness, self.transactional_id, self.batch(*values, place=place, **fields), place, version
+        )
+        if outcome.error_code == 0:
+            self.sequences[place] = self.sequences.get(place, 0) + len(values)
+        return outcome
+
+    def write(self, *values: bytes, topic: str = "t", partition: int = 0) -> int:
+        """Add the partition and produce to it; returns the base offset."""
+        assert set(self.add((topic, partition))) == {0}
+        outcome = self.send(*values, topic=topic, partition=partition)
+        assert outcome.error_code == 0, outcome.error_message
+        return outcome.base_offset
+
+    def add_offsets(self, group_id: str, *, version: int = 4) -> int:
+        """Announce that offsets of a group will be committed."""
+        request = AddOffsetsToTxnRequest(
+            transactional_id=self.transactional_id,
+            producer_id=self.id,
+            producer_epoch=self.epoch,
+            group_id=group_id,
+        )
+        return int(self.harness.ask(request, version).error_code)
+
+    def commit_offset(
+        self, group_id: str, offset: int, *, topic: str = "t", partition: int = 0, version: int = 4
+    ) -> int:
+        """Commit an offset of a group within the transaction."""
+        request = TxnOffsetCommitRequest(
+            transactional_id=self.transactional_id,
+            group_id=group_id,
+            producer_id=self.id,
+            producer_epoch=self.epoch,
+            topics=[
+                TxnOffsetCommitRequestTopic(
+                    name=topic,
+                    partitions=[
+                        TxnOffsetCommitRequestPartition(
+                            partition_index=partition, committed_offset=offset, committed_metadata=""
+                        )
+                    ],
+                )
+            ],
+        )
+        return int(self.harness.ask(request, version).topics[0].partitions[0].error_code)
+
+    def commit(self, *, version: int = 4) -> int:
+        """Commit the transaction."""
+        return self.end(commit=True, version=version)
+
+    def abort(self, *, version: int = 4) -> int:
+        """Abort the transaction."""
+        return self.end(commit=False, version=version)
+
+    def end(self, *, commit: bool, version: int = 4) -> int:
+        """End the transaction."""
+        request = EndTxnRequest(
+            transactional_id=self.transactional_id,
+            producer_id=self.id,
+            producer_epoch=self.epoch,
+            committed=commit,
+        )
+        return int(self.harness.ask(request, version).error_code)
+
+
+def produce_in(
+    harness: Harness,
+    transactional_id: str | None,
+    records: bytes | bytearray,
+    place: tuple[str, int] = ("t", 0),
+    version: int = 11,
+) -> PartitionProduceResponse:
+    """Produce to one partition under a transactional id."""
+    topic, partition = place
+    data = PartitionProduceData(index=partition, records=records)
+    request = ProduceRequest(
+        transactional_id=transactional_id,
+        acks=-1,
+        timeout_ms=1000,
+        topic_data=[TopicProduceData(name=topic, partition_data=[data])],
+    )
+    outcome = harness.ask(request, version).responses[0].partition_responses[0]
+    assert isinstance(outcome, PartitionProduceResponse)
+    return outcome
+
+
+def committed_values(data: PartitionData) -> list[bytes | None]:
+    """What a consumer with isolation.level=read_committed makes of a fetched partition (Kafka's `CompletedFetch`)."""
+    aborted = sorted(data.aborted_transactions or [], key=lambda each: each.first_offset)
+    ignored: set[int] = set()
+    values: list[bytes | None] = []
+    for each in iter_batches(memoryview(data.records or b"")):
+        assert isinstance(each, RecordBatch)
+        header = each.header
+        while aborted and aborted[0].first_offset <= header.last_offset:
+            ignored.add(aborted.pop(0).producer_id)
+        if header.is_control:
+            if marker_type(each) == 0:
+                ignored.discard(header.producer_id)
+        elif not header.is_transactional or header.producer_id not in ignored:
+            values += [record.value for record in each]
+    return values
+
+
+def marker_type(control: RecordBatch) -> int:
+    """0 for an abort marker, 1 for a commit marker."""
+    (record,) = control
+    assert record.key is not None
+    return int.from_bytes(record.key[2:4], "big")
+
+
+def read_committed(harness: Harness, topic: str = "t", partition: int = 0, offset: int = 0) -> list[bytes | None]:
+    """The committed values of a partition."""
+    return committed_values(harness.fetch_one(offset, topic, partition, isolation_level=READ_COMMITTED))
+
+
+def markers_in(harness: Harness, topic: str = "t", partition: int = 0) -> list[tuple[int, int, int, int]]:
+    """(offset, producer id, epoch, type) of each marker in a log."""
+    data = harness.fetch_one(0, topic, partition)
+    return [
+        (each.header.base_offset, each.header.producer_id, each.header.producer_epoch, marker_type(each))
+        for each in iter_batches(memoryview(data.records or b""))
+        if isinstance(each, RecordBatch) and each.header.is_control
+    ]
+
+
+def names(prefix: str = "id") -> "itertools.count[int] | Any":
+    """Endless names."""
+    return (f"{prefix}-{number}" for number in itertools.count())
