@@ -51,6 +51,8 @@ _FIRST_PRODUCER_ID_BESIDE_OTHERS: Final = 1 << 32
 """In a directory of a Kafka, which has given out small ids: its logs may know their sequence numbers still."""
 _CONFIGS_OF_ADOPTED: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
 """No directory tells its topic's configuration; what may have been meant to stay must not go by our defaults."""
+_CONFIGS_OF_ADOPTED_INTERNAL: Final = {"cleanup.policy": "compact", "compression.type": "producer"}
+"""But Kafka's own topics are always compacted, and must be or they grow without end."""
 _MAX_NAME_LENGTH: Final = 249
 _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+\Z")
 _PARTITION_DIRECTORY: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)\Z")
@@ -166,7 +168,7 @@ class Topic:
         self.config = config
         self.max_message_bytes = config.integer("max.message.bytes")
         #: Whether sound batches are appended as they come; for the others see `append_policy`.
-        self.keeps_batches = keeps_batches(config)
+        self.keeps_batches = keeps_batches(config) and not self.is_internal
         self.flushes_on_append = config.integer("flush.messages") < LONG_MAX
         self._append_policy: AppendPolicy | None = None
         self._log_config: LogConfig | None = None
@@ -391,7 +393,9 @@ class Topics:
         for name, partitions in found.items():
             if topic_name_error(name) is None:
                 topic_id = _topic_id_in(f"{self.data_dir}/{name}-{partitions - 1}")
-                self._restore(name, topic_id, partitions, _CONFIGS_OF_ADOPTED)
+                internal = name in _INTERNAL_TOPICS
+                configs = _CONFIGS_OF_ADOPTED_INTERNAL if internal else _CONFIGS_OF_ADOPTED
+                self._restore(name, topic_id, partitions, configs)
         return bool(found)
 
 

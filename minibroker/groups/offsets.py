@@ -77,7 +77,7 @@ class GroupOffsets:
         ended = self.pending.pop(producer_id, None)
         if not commit or not ended:
             return
-        later = {}
+        later: dict[TopicPartition, CommittedOffset] = {}
         for key, offset in ended.items():
             known = self.get(*key)
             if known is None or known.log_offset < offset.log_offset:

@@ -1,8 +1,8 @@
 """DeleteTopics: topics vanish at once; their files are removed aside from the event loop.
 
 Versions 0-6: by name, or from version 6 on by id (KIP-516). A topic that is named twice, in whatever way, is
-INVALID_REQUEST and stays. Refused altogether with TOPIC_DELETION_DISABLED
-(INVALID_REQUEST before version 3) when `delete.topic.enable` is false.
+INVALID_REQUEST and stays. What groups have committed for a topic goes with it. Refused altogether with
+TOPIC_DELETION_DISABLED (INVALID_REQUEST before version 3) when `delete.topic.enable` is false.
 """
 
 from collections import Counter
@@ -11,7 +11,7 @@ from typing import Final
 
 from minibroker.call import Call
 from minibroker.topic_admin import disk_refusal
-from minibroker.topics import Topic
+from minibroker.topics import CONSUMER_OFFSETS, Topic
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_topics import (
     DeletableTopicResult,
@@ -39,7 +39,11 @@ def handle(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse:
         )
     named = Counter(filter(None, (_target(topic, call) for topic in wanted)))
     distinct = {(topic.name, topic.topic_id): topic for topic in wanted}
-    return DeleteTopicsResponse(responses=[_delete(topic, call, named) for topic in distinct.values()])
+    results = [_delete(topic, call, named) for topic in distinct.values()]
+    deleted = [result.name for result in results if result.name is not None and not result.error_code]
+    if CONSUMER_OFFSETS in deleted or (deleted and call.state.topics.get(CONSUMER_OFFSETS) is not None):
+        call.state.groups.topics_deleted(deleted)
+    return DeleteTopicsResponse(responses=results)
 
 
 def _target(wanted: DeleteTopicState, call: Call) -> Topic | None:

@@ -15,6 +15,7 @@ from minibroker.groups.commits import Commit, RefusedCommitError, commit
 from minibroker.groups.group import Group
 from minibroker.groups.offsets import CommittedOffset, TopicPartition
 from minibroker.topics import CONSUMER_OFFSETS
+from minibroker.transactions.verification import as_writers_know_it
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -65,7 +66,7 @@ def _verify(request: TxnOffsetCommitRequest, call: Call) -> ErrorCode:
     """Whether the transaction has the group's partition; not asked again once it has written there."""
     state = call.state
     store = state.groups.store
-    if not state.config.boolean("transaction.partition.verification.enable"):
+    if not state.transactions.verifies_partitions:
         return ErrorCode.NONE
     if store.has_ongoing_transaction(request.group_id, request.producer_id):
         return ErrorCode.NONE
@@ -76,9 +77,7 @@ def _verify(request: TxnOffsetCommitRequest, call: Call) -> ErrorCode:
         CONSUMER_OFFSETS,
         store.partition_of(request.group_id),
     )
-    if code is ErrorCode.TRANSACTION_ABORTABLE and call.api_version < _FIRST_WITH_ABORTABLE:
-        return ErrorCode.INVALID_TXN_STATE
-    return code
+    return as_writers_know_it(code, knows_abortable=call.api_version >= _FIRST_WITH_ABORTABLE)
 
 
 def _told(code: ErrorCode, version: int) -> ErrorCode:
