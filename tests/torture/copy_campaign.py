@@ -1,0 +1,355 @@
+"""Exactly once, whoever is killed: copiers, and the broker between them, are killed while they copy a topic.
+
+A producer feeds the input all the time. Two copiers of one group share its partitions; each copies in small
+transactions, of which it aborts some on purpose. After each kill what is committed of the output must be a prefix of
+the input that holds at least what was acknowledged. Now and then, and at the end, everything comes to rest: then all
+inputs are copied, the group's offsets are the ends of the input, and no transaction is open.
+"""
+
+import contextlib
+import os
+import random
+import shutil
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from tests.broker.socket_client import SocketClient
+from tests.torture.broker import Broker
+from tests.torture.copier import FENCED
+from tests.torture.copier_process import CopierProcess, CopierProgram, Errand
+from tests.torture.copies import CopyLedger, walk
+from tests.torture.copy_clients import QUICK, CommittedReader, Feeder, abandon, await_that
+from tests.torture.ledger import TortureError
+from tests.torture.transaction_reading import ends_of, read_entries
+
+PARTITIONS: Final = 3
+COPIERS: Final = 2
+REST_EVERY: Final = 10
+"""Rounds from one rest to the next."""
+DOOMED_PERCENT: Final = 15
+_ABANDONED_MS: Final = 1000
+_ZOMBIE_S: Final = 3.0
+"""A zombie has this long to find out that it is one."""
+_SEGMENTS: Final = "segment.bytes=50000,index.interval.bytes=400"
+_SETTINGS: Final = {
+    "group.min.session.timeout.ms": "500",
+    "log.cleaner.backoff.ms": "10",
+    "log.cleaner.delete.retention.ms": "200",
+    "log.cleaner.min.cleanable.ratio": "0.01",
+    "log.initial.task.delay.ms": "0",
+    "log.segment.delete.delay.ms": "30",
+    "offsets.topic.num.partitions": "3",
+    "offsets.topic.segment.bytes": "30000",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "50",
+    "transaction.state.log.num.partitions": "3",
+    "transaction.state.log.segment.bytes": "20000",
+}
+"""Properties of the broker: the topics of its coordinators are rolled and compacted all the time."""
+
+
+class CopyCampaign:
+    """Rounds on one data directory, each with a kill. What is random comes from `seed`, but for the machine's timing.
+
+    With `bootstrap`, the address of any other broker, only copiers are killed. `run` raises `TortureError`; with
+    `keep_crashed` the directory then holds `crashed`, the files as the last kill of a broker had left them.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        seed: int,
+        program: CopierProgram,
+        *,
+        bootstrap: str | None = None,
+        keep_crashed: bool = False,
+        on_round: Callable[[str], None] | None = None,
+    ) -> None:
+        self.directory = directory
+        self.seed = seed
+        self.counts: Counter[str] = Counter()
+        self.kills = 0
+        self._rng = random.Random(seed)
+        self._program = program
+        self._keep_crashed = keep_crashed
+        self._on_round = on_round
+        self._is_static = self._rng.random() < 0.5
+        self._source, self._target, self._group = (f"{what}-{seed}" for what in ("input", "output", "copiers"))
+        self._ledgers = [CopyLedger(self._source, partition) for partition in range(PARTITIONS)]
+        self._bootstrap = bootstrap or ""
+        topics = [f"{self._source}:{PARTITIONS}:{_SEGMENTS}", f"{self._target}:{PARTITIONS}:{_SEGMENTS}"]
+        options = [option for name, value in _SETTINGS.items() for option in ("--set", f"{name}={value}")]
+        options += [option for topic in topics for option in ("--topic", topic)]
+        self._broker = None if bootstrap else Broker(directory, options, keeps_port=True)
+        self._copiers: list[CopierProcess] = []
+        self._retired: list[CopierProcess] = []
+
+    def run(self, kills: int) -> Counter[str]:
+        """So many kills and a last rest; returns what was done and found."""
+        os.makedirs(self.directory, exist_ok=True)
+        with contextlib.ExitStack() as stack:
+            try:
+                self._run(kills, stack)
+            except Exception as error:
+                error.add_note(f"seed {self.seed}, after {self.kills} kills, in {self.directory}")
+                error.add_note(self._tails())
+                raise
+        return self.counts
+
+    def _run(self, kills: int, stack: contextlib.ExitStack) -> None:
+        stack.callback(self._end_processes)
+        self._begin()
+        self._feeder = Feeder(self._bootstrap, self._source, self._ledgers, random.Random(self.seed))
+        stack.callback(self._feeder.close)
+        self._reader = CommittedReader(self._bootstrap, self._target, self._ledgers)
+        stack.callback(self._reader.close)
+        self._copiers = [self._start_copier(slot) for slot in range(COPIERS)]
+        for copier in self._copiers:
+            copier.wait_for("ready")
+        self._feeder.go_on()
+        while self.kills < kills:
+            began = time.monotonic()
+            what = self._round()
+            if self._on_round is not None:
+                copied = sum(ledger.copied for ledger in self._ledgers)
+                took = time.monotonic() - began
+                self._on_round(f"seed {self.seed}, {self.kills} kills: {what}; {copied} copied; {took:.1f} s")
+        self._rest()
+        self._feeder.rest()
+        self._count()
+
+    # The ends that a round can have
+
+    def _round(self) -> str:
+        ends = {self._kill_a_copier: 15, self._wake_a_zombie: 8}
+        if self._broker is not None:
+            ends |= {self._kill_the_broker: 55, self._kill_the_broker_twice: 10, self._kill_all: 12}
+        (end,) = self._rng.choices(list(ends), list(ends.values()))
+        leaves_one_open = self._rng.random() < 0.1
+        if leaves_one_open:
+            name = f"abandoned-{self.seed}-{self.kills}"
+            topics = (self._source, self._target)
+            self.counts["transactions abandoned"] += abandon(self._bootstrap, topics, PARTITIONS, name, _ABANDONED_MS)
+        end()
+        self.kills += 1
+        self._verify()
+        if self.kills % REST_EVERY == 0:
+            self._rest()
+        return end.__name__.strip("_").replace("_", " ")
+
+    def _kill_the_broker(self) -> None:
+        self._wait_under_load()
+        self._crash()
+        time.sleep(self._rng.choice((0, 0, self._rng.uniform(0, 0.2))))
+        self._start_broker()
+
+    def _kill_the_broker_twice(self) -> None:
+        """The second time while it starts, or while its coordinators load and clients come back to it."""
+        self._wait_under_load()
+        self._crash()
+        assert self._broker is not None
+        self._broker.spawn()
+        if self._broker.wait(self._rng.uniform(0, 0.5)) is not None:
+            raise TortureError("the broker did not start")
+        self._crash()
+        self._start_broker()
+
+    def _kill_all(self) -> None:
+        self._wait_under_load()
+        chosen = [slot for slot in range(COPIERS) if self._rng.random() < 0.7]
+        for slot in chosen:
+            self._retire(slot)
+        self._crash()
+        self._start_broker()
+        for slot in chosen:
+            self._copiers[slot] = self._start_copier(slot)
+
+    def _kill_a_copier(self) -> None:
+        self._wait_under_load()
+        slot = self._rng.randrange(COPIERS)
+        self._retire(slot)
+        self._copiers[slot] = self._start_copier(slot)
+
+    def _wake_a_zombie(self) -> None:
+        """A copier stands still, another one takes its transactional id, and then the first goes on."""
+        self._wait_under_load()
+        slot = self._rng.randrange(COPIERS)
+        zombie = self._copiers[slot]
+        zombie.pause()
+        self._copiers[slot] = self._start_copier(slot)
+        self._copiers[slot].wait_for("ready")
+        zombie.resume()
+        status = zombie.wait(_ZOMBIE_S if self._program.ends_when_fenced else self._rng.uniform(0, 0.3))
+        if status is None:
+            zombie.kill()  # it has nothing to copy, and so does not know; or it would take the name back
+        elif status == FENCED and self._program.ends_when_fenced:
+            self.counts["zombies fenced"] += 1
+        else:
+            raise TortureError(f"a zombie ended with status {status}; see {zombie.log}")
+        self._retired.append(zombie)
+
+    # Their parts
+
+    def _begin(self) -> None:
+        if self._broker is not None:
+            self._start_broker()
+            host, port = self._broker.address
+            self._bootstrap = f"{host}:{port}"
+            return
+        admin = AdminClient({"bootstrap.servers": self._bootstrap})
+        for future in admin.create_topics(
+            [NewTopic(name, PARTITIONS, 1) for name in (self._source, self._target)]
+        ).values():
+            future.result()
+
+    def _wait_under_load(self) -> None:
+        """Mostly short: clients that come back are as busy as any."""
+        time.sleep(self._rng.random() ** 2 * 0.8)
+        for copier in self._copiers:
+            copier.check()
+        self._feeder.check()
+
+    def _crash(self) -> None:
+        assert self._broker is not None
+        self._broker.signal(signal.SIGKILL)
+        status = self._broker.wait()
+        if status != -signal.SIGKILL:
+            raise TortureError(f"the broker ended with status {status} before it was killed")
+        self.counts["kills of brokers"] += 1
+        if self._keep_crashed:
+            crashed = self.directory / "crashed"
+            shutil.rmtree(crashed, ignore_errors=True)
+            with contextlib.suppress(shutil.Error):  # a cleaning that ends with its broker takes its files with it
+                shutil.copytree(self._broker.data_dir, crashed)
+
+    def _start_broker(self) -> None:
+        assert self._broker is not None
+        self._broker.spawn()
+        if not self._broker.await_ready():
+            raise TortureError(f"the broker did not start: {self._broker.stderr.read_text()}")
+
+    def _retire(self, slot: int) -> None:
+        self._copiers[slot].kill()
+        self._retired.append(self._copiers[slot])
+
+    def _start_copier(self, slot: int) -> CopierProcess:
+        self.counts["starts of copiers"] += 1
+        errand = Errand(
+            self._bootstrap,
+            self._group,
+            self._source,
+            self._target,
+            transactional_id=f"copier-{self.seed}-{slot}",
+            doomed_percent=DOOMED_PERCENT,
+            seed=self._rng.randrange(1 << 30),
+            instance_id=f"copier-{slot}" if self._is_static else None,
+        )
+        return CopierProcess(self._program, errand, self.directory / f"copier-{slot}.log", self._ledgers)
+
+    def _verify(self) -> None:
+        """What was acknowledged before is there, and nothing else that does not belong there."""
+        promised = [ledger.promised for ledger in self._ledgers]
+        self._reader.read_until(
+            lambda: all(ledger.copied >= least for ledger, least in zip(self._ledgers, promised, strict=True)),
+            lambda: f"acknowledged as committed are {promised}, but there are {self._copied()}; {self._transactions()}",
+        )
+        self.counts["verifications"] += 1
+        if self._broker is not None and (complaints := self._broker.complaints()):
+            raise TortureError("the broker complains: " + "\n".join(complaints))
+
+    def _rest(self) -> None:
+        """Feed no more until everything is copied, and look at all there is."""
+        self._feeder.rest()
+        self._reader.read_until(
+            lambda: not any(ledger.is_behind() for ledger in self._ledgers),
+            lambda: f"fed are {[each.fed for each in self._ledgers]}, copied {self._copied()}; {self._transactions()}",
+        )
+        with self._client() as client:
+            await_that(
+                lambda: all(stable == end for stable, end in self._ends(client)),
+                lambda: f"transactions stay open: {self._ends(client)}; {self._transactions()}",
+            )
+            committed = self._group_offsets()
+            for ledger, (stable, end) in zip(self._ledgers, self._ends(client), strict=True):
+                ledger.check_promises()
+                ledger.check_done(group_offset=committed.get(ledger.partition, -1), stable_end=stable, end=end)
+                inputs = [entry.records or () for entry in read_entries(client, self._source, ledger.partition)]
+                ledger.check_inputs([record for records in inputs for record in records])
+                self._check_log(client, ledger)
+        for copier in self._copiers:
+            copier.check()
+        self.counts["rests"] += 1
+        self._feeder.go_on()
+
+    def _check_log(self, client: SocketClient, ledger: CopyLedger) -> None:
+        """The log itself says the same as the client that has read it."""
+        walked = walk(read_entries(client, self._target, ledger.partition))
+        fresh = CopyLedger(ledger.topic, ledger.partition)
+        fresh.fed = ledger.fed
+        fresh.check_copies(walked.committed)
+        if walked.open or fresh.copied != ledger.copied:
+            raise ledger.fail(f"a reader got {ledger.copied} records, the log has {fresh.copied}; open: {walked.open}")
+
+    def _copied(self) -> list[int]:
+        return [ledger.copied for ledger in self._ledgers]
+
+    def _ends(self, client: SocketClient) -> list[tuple[int, int]]:
+        return [ends_of(client, self._target, ledger.partition) for ledger in self._ledgers]
+
+    def _transactions(self) -> str:
+        """For an error: what is open in the output."""
+        with self._client() as client:
+            walked = [walk(read_entries(client, self._target, ledger.partition)) for ledger in self._ledgers]
+            return f"ends are {self._ends(client)}, open (producer: offset) {[each.open for each in walked]}"
+
+    def _group_offsets(self) -> dict[int, int]:
+        admin = AdminClient({"bootstrap.servers": self._bootstrap, **QUICK})
+        partitions = [TopicPartition(self._source, ledger.partition) for ledger in self._ledgers]
+        wanted = [ConsumerGroupTopicPartitions(self._group, partitions)]
+        while True:
+            futures = admin.list_consumer_group_offsets(wanted, require_stable=True)
+            try:
+                found = futures[self._group].result().topic_partitions
+            except KafkaException as failure:
+                if not failure.args[0].retriable():
+                    raise
+            else:
+                return {each.partition: each.offset for each in found or ()}
+
+    @contextlib.contextmanager
+    def _client(self) -> Iterator[SocketClient]:
+        host, _, port = self._bootstrap.rpartition(":")
+        with SocketClient((host, int(port))) as client:
+            yield client
+
+    def _count(self) -> None:
+        self.counts["kills"] = self.kills
+        self.counts["records copied"] = sum(self._copied())
+        for copier in (*self._copiers, *self._retired):
+            for event, count in copier.counts.items():
+                self.counts[f"{event} (by copiers)"] += count
+        with self._client() as client:
+            for ledger in self._ledgers:
+                walked = walk(read_entries(client, self._target, ledger.partition))
+                self.counts["transactions in the output"] += walked.ended
+                self.counts["markers that ended nothing"] += walked.idle_markers
+
+    def _end_processes(self) -> None:
+        for copier in self._copiers:
+            copier.kill()
+        if self._broker is not None:
+            self._broker.close()
+
+    def _tails(self) -> str:
+        """The last lines of everybody."""
+        logs = sorted(self.directory.glob("copier-*.log"))
+        if self._broker is not None:
+            logs.append(self._broker.stderr)
+        return "\n".join(f"== {log.name}\n{log.read_text()[-1500:]}" for log in logs if log.exists())
