@@ -9,7 +9,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition  # type:
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic  # type: ignore[import-untyped]  # no types
 from aiokafka.errors import KafkaError, for_code  # type: ignore[import-untyped]  # no types
 
-from tests.clients.contract import TIMEOUT, Acks, Client, Compression, Message, Record, RefusedError
+from tests.clients.contract import TIMEOUT, Acks, Client, Compression, Isolation, Message, Record, RefusedError
 
 __all__ = ["AIOKafkaProducer", "Aiokafka"]
 
@@ -62,10 +62,18 @@ class Aiokafka(Client):
 
         return asyncio.run(asyncio.wait_for(run(), TIMEOUT))
 
-    def consume(self, topic: str, count: int, *, partition: int = 0, start: int | None = None) -> list[Record]:
+    def consume(
+        self,
+        topic: str,
+        count: int,
+        *,
+        partition: int = 0,
+        start: int | None = None,
+        isolation: Isolation = "read_uncommitted",
+    ) -> list[Record]:
         async def run() -> list[Record]:
             records: list[Record] = []
-            async with self._assigned(topic, partition) as (consumer, assigned):
+            async with self._assigned(topic, partition, isolation) as (consumer, assigned):
                 if start is None:
                     await consumer.seek_to_beginning()
                 else:
@@ -77,12 +85,21 @@ class Aiokafka(Client):
 
         return asyncio.run(asyncio.wait_for(run(), TIMEOUT))
 
-    def watermarks(self, topic: str, partition: int = 0) -> tuple[int, int]:
+    def watermarks(self, topic: str, partition: int = 0, isolation: Isolation = "read_uncommitted") -> tuple[int, int]:
         async def run() -> tuple[int, int]:
-            async with self._assigned(topic, partition) as (consumer, assigned):
+            async with self._assigned(topic, partition, isolation) as (consumer, assigned):
                 low = await consumer.beginning_offsets([assigned])
                 high = await consumer.end_offsets([assigned])
                 return low[assigned], high[assigned]
+
+        return asyncio.run(run())
+
+    def committed(self, group: str, topic: str, partition: int = 0) -> int | None:
+        async def run() -> int | None:
+            async with AIOKafkaConsumer(bootstrap_servers=self.bootstrap, group_id=group) as consumer:
+                with _refusals():
+                    found: int | None = await consumer.committed(TopicPartition(topic, partition))
+                return found
 
         return asyncio.run(run())
 
@@ -123,9 +140,13 @@ class Aiokafka(Client):
         asyncio.run(run())
 
     @asynccontextmanager
-    async def _assigned(self, topic: str, partition: int) -> AsyncIterator[tuple[Any, Any]]:
+    async def _assigned(
+        self, topic: str, partition: int, isolation: Isolation = "read_uncommitted"
+    ) -> AsyncIterator[tuple[Any, Any]]:
         """A consumer of one partition, and that partition."""
-        consumer = AIOKafkaConsumer(bootstrap_servers=self.bootstrap, auto_offset_reset="earliest")
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=self.bootstrap, auto_offset_reset="earliest", isolation_level=isolation
+        )
         assigned = TopicPartition(topic, partition)
         async with consumer:
             consumer.assign([assigned])

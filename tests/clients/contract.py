@@ -13,6 +13,7 @@ TIMEOUT = 30.0
 
 Acks: TypeAlias = Literal["all", "1", "0"]
 Compression: TypeAlias = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+Isolation: TypeAlias = Literal["read_uncommitted", "read_committed"]
 Headers: TypeAlias = tuple[tuple[str, bytes], ...]
 
 
@@ -66,15 +67,27 @@ class Client(ABC):
         """
 
     @abstractmethod
-    def consume(self, topic: str, count: int, *, partition: int = 0, start: int | None = None) -> list[Record]:
+    def consume(
+        self,
+        topic: str,
+        count: int,
+        *,
+        partition: int = 0,
+        start: int | None = None,
+        isolation: Isolation = "read_uncommitted",
+    ) -> list[Record]:
         """The first `count` records from offset `start`, or from the beginning.
 
         An offset out of range starts again from the earliest one. AssertionError if they do not come in time.
         """
 
     @abstractmethod
-    def watermarks(self, topic: str, partition: int = 0) -> tuple[int, int]:
-        """(earliest offset, end offset)."""
+    def watermarks(self, topic: str, partition: int = 0, isolation: Isolation = "read_uncommitted") -> tuple[int, int]:
+        """(earliest offset, end offset); with read_committed the end is the last stable offset."""
+
+    @abstractmethod
+    def committed(self, group: str, topic: str, partition: int = 0) -> int | None:
+        """The offset that a group has committed."""
 
     @abstractmethod
     def offset_for_time(self, topic: str, timestamp: int, partition: int = 0) -> int | None:

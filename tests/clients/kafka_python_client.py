@@ -12,20 +12,29 @@ with warnings.catch_warnings():
         KafkaAdminClient,
         KafkaConsumer,
         KafkaProducer,
+        OffsetAndMetadata,
         TopicPartition,
     )
-    from kafka.errors import KafkaError  # type: ignore[import-untyped]  # it ships no types
+    from kafka import errors as kafka_errors
 
-from tests.clients.contract import TIMEOUT, Acks, Client, Compression, Message, Record, RefusedError
+from tests.clients.contract import TIMEOUT, Acks, Client, Compression, Isolation, Message, Record, RefusedError
 
-__all__ = ["KafkaAdminClient", "KafkaConsumer", "KafkaProducer", "KafkaPython", "TopicPartition"]
+__all__ = [
+    "KafkaAdminClient",
+    "KafkaConsumer",
+    "KafkaProducer",
+    "KafkaPython",
+    "OffsetAndMetadata",
+    "TopicPartition",
+    "kafka_errors",
+]
 
 
 @contextmanager
 def _refusals() -> Iterator[None]:
     try:
         yield
-    except KafkaError as error:
+    except kafka_errors.KafkaError as error:
         raise RefusedError(error.errno, repr(error)) from error
 
 
@@ -67,10 +76,18 @@ class KafkaPython(Client):
         finally:
             producer.close()
 
-    def consume(self, topic: str, count: int, *, partition: int = 0, start: int | None = None) -> list[Record]:
+    def consume(
+        self,
+        topic: str,
+        count: int,
+        *,
+        partition: int = 0,
+        start: int | None = None,
+        isolation: Isolation = "read_uncommitted",
+    ) -> list[Record]:
         records: list[Record] = []
         deadline = time.monotonic() + TIMEOUT
-        with self._assigned(topic, partition) as (consumer, assigned):
+        with self._assigned(topic, partition, isolation) as (consumer, assigned):
             if start is None:
                 consumer.seek_to_beginning()
             else:
@@ -81,9 +98,18 @@ class KafkaPython(Client):
                 records += [_record(found) for found in batches.get(assigned, [])]
         return records
 
-    def watermarks(self, topic: str, partition: int = 0) -> tuple[int, int]:
-        with self._assigned(topic, partition) as (consumer, assigned):
+    def watermarks(self, topic: str, partition: int = 0, isolation: Isolation = "read_uncommitted") -> tuple[int, int]:
+        with self._assigned(topic, partition, isolation) as (consumer, assigned):
             return consumer.beginning_offsets([assigned])[assigned], consumer.end_offsets([assigned])[assigned]
+
+    def committed(self, group: str, topic: str, partition: int = 0) -> int | None:
+        consumer = KafkaConsumer(bootstrap_servers=self.bootstrap, group_id=group)
+        try:
+            with _refusals():
+                found: int | None = consumer.committed(TopicPartition(topic, partition))
+            return found
+        finally:
+            consumer.close()
 
     def offset_for_time(self, topic: str, timestamp: int, partition: int = 0) -> int | None:
         with self._assigned(topic, partition) as (consumer, assigned):
@@ -107,9 +133,13 @@ class KafkaPython(Client):
             admin.create_partitions({topic: total})
 
     @contextmanager
-    def _assigned(self, topic: str, partition: int) -> Iterator[tuple[Any, Any]]:
+    def _assigned(
+        self, topic: str, partition: int, isolation: Isolation = "read_uncommitted"
+    ) -> Iterator[tuple[Any, Any]]:
         """A consumer of one partition, and that partition."""
-        consumer = KafkaConsumer(bootstrap_servers=self.bootstrap, auto_offset_reset="earliest")
+        consumer = KafkaConsumer(
+            bootstrap_servers=self.bootstrap, auto_offset_reset="earliest", isolation_level=isolation
+        )
         try:
             assigned = TopicPartition(topic, partition)
             consumer.assign([assigned])

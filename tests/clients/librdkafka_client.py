@@ -10,7 +10,7 @@ from confluent_kafka import Message as Delivered
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
-from tests.clients.contract import TIMEOUT, Acks, Client, Compression, Message, Record, RefusedError
+from tests.clients.contract import TIMEOUT, Acks, Client, Compression, Isolation, Message, Record, RefusedError
 
 
 @contextmanager
@@ -76,10 +76,18 @@ class Librdkafka(Client):
         assert not unsent, f"{unsent} of {len(messages)} messages were not acknowledged in time"
         return offsets
 
-    def consume(self, topic: str, count: int, *, partition: int = 0, start: int | None = None) -> list[Record]:
+    def consume(
+        self,
+        topic: str,
+        count: int,
+        *,
+        partition: int = 0,
+        start: int | None = None,
+        isolation: Isolation = "read_uncommitted",
+    ) -> list[Record]:
         records: list[Record] = []
         deadline = time.monotonic() + TIMEOUT
-        with self._consumer() as consumer:
+        with self._consumer(isolation) as consumer:
             consumer.list_topics(topic, timeout=TIMEOUT)  # or its first question would wait half a second for a leader
             consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING if start is None else start)])
             while len(records) < count:
@@ -92,9 +100,14 @@ class Librdkafka(Client):
                     records.append(_record(message))
         return records
 
-    def watermarks(self, topic: str, partition: int = 0) -> tuple[int, int]:
-        with self._consumer() as consumer:
+    def watermarks(self, topic: str, partition: int = 0, isolation: Isolation = "read_uncommitted") -> tuple[int, int]:
+        with self._consumer(isolation) as consumer:
             return consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=TIMEOUT)
+
+    def committed(self, group: str, topic: str, partition: int = 0) -> int | None:
+        with self._consumer(group=group) as consumer:
+            (found,) = consumer.committed([TopicPartition(topic, partition)], timeout=TIMEOUT)
+            return found.offset if found.offset >= 0 else None
 
     def offset_for_time(self, topic: str, timestamp: int, partition: int = 0) -> int | None:
         with self._consumer() as consumer:
@@ -121,11 +134,14 @@ class Librdkafka(Client):
             admin.create_partitions([NewPartitions(topic, total)])[topic].result(TIMEOUT)
 
     @contextmanager
-    def _consumer(self) -> Iterator[Consumer]:
+    def _consumer(
+        self, isolation: Isolation = "read_uncommitted", group: str = "assigned by hand"
+    ) -> Iterator[Consumer]:
         consumer = Consumer(
             {
                 "bootstrap.servers": self.bootstrap,
-                "group.id": "assigned by hand",
+                "group.id": group,
+                "isolation.level": isolation,
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
             }
