@@ -9,7 +9,6 @@ import pytest
 
 from minibroker_protocol.records import iter_batches
 from tests.clients.contract import Acks, Client, Compression, Message, eventually
-from tests.clients.librdkafka_client import Librdkafka
 
 EVERY_FIELD = [
     Message(b"value", b"key", (("trace", b"\x00\xff"), ("trace", b"again"), ("größe", b"")), 1_700_000_000_123),
@@ -47,11 +46,8 @@ def test_every_codec_reaches_every_client(
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 def test_batches_are_kept_in_the_codec_of_the_producer(
-    request: pytest.FixtureRequest, client: Client, topic: str, data_dir: Path, compression: Compression
+    client: Client, topic: str, data_dir: Path, compression: Compression
 ) -> None:
-    if isinstance(client, Librdkafka) and compression == "lz4":
-        reason = "librdkafka sends lz4 only to brokers that advertise FindCoordinator, and plain records to all others"
-        request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
     client.create_topic(topic, 1)
     client.produce(topic, COMPRESSIBLE, compression=compression)
     log = (data_dir / f"{topic}-0" / f"{0:020}.log").read_bytes()
