@@ -2,7 +2,8 @@
 
 Versions 0-6: transactional ids from version 1 on, several keys at once from version 4 on (KIP-699). The coordinator's
 topic is made if need be. Kafka has it made in the background and answers COORDINATOR_NOT_AVAILABLE meanwhile; here
-the first answer is the coordinator.
+the first answer is the coordinator. Nobody coordinates share groups (version 6, KIP-932): COORDINATOR_NOT_AVAILABLE, as
+from Kafka 3.9.
 """
 
 from typing import Final
@@ -17,8 +18,12 @@ from minibroker_protocol.messages.find_coordinator import (
 )
 
 _FIRST_WITH_MANY: Final = 4
+_FIRST_WITH_SHARE: Final = 6
+_SUCCESS: Final = "NONE"
+"""What the earlier versions say in place of an error's message."""
 _GROUP: Final = 0
 _TRANSACTION: Final = 1
+_SHARE: Final = 2
 _NO_NODE: Final = -1
 _NO_PORT: Final = -1
 
@@ -31,7 +36,7 @@ def handle(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorRespon
     found = _find(request.key, request.key_type, call)
     return FindCoordinatorResponse(
         error_code=found.error_code,
-        error_message=found.error_message,
+        error_message=found.error_message or _SUCCESS,
         node_id=found.node_id,
         host=found.host,
         port=found.port,
@@ -47,12 +52,14 @@ def _find(key: str, key_type: int, call: Call) -> Coordinator:
         host=host,
         port=port,
         error_code=code,
-        error_message=code.meaning if code else "NONE",
+        error_message=code.meaning if code else "",
     )
 
 
 def _prepare(key_type: int, call: Call) -> ErrorCode:
     """Make the coordinator's topic."""
+    if key_type == _SHARE and call.api_version >= _FIRST_WITH_SHARE:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if key_type not in {_GROUP, _TRANSACTION}:
         return ErrorCode.INVALID_REQUEST
     state = call.state

@@ -1,0 +1,261 @@
+"""One broker as a script about consumer groups sees it: connections by name, and all that was answered.
+
+The same script runs against Kafka and against this broker; what must be alike is the transcript. Names that a broker
+makes up (the UUIDs in member ids) are numbered in the order in which they come.
+"""
+
+import dataclasses
+import re
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any, Final
+
+from minibroker_protocol.coordinator_records import (
+    ConsumerProtocolSubscription,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    decode_versioned,
+    encode_versioned,
+)
+from minibroker_protocol.coordinator_records.group_metadata import read_group_key
+from minibroker_protocol.messages.delete_groups import DeleteGroupsRequest
+from minibroker_protocol.messages.describe_groups import DescribeGroupsRequest
+from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
+from minibroker_protocol.messages.heartbeat import HeartbeatRequest
+from minibroker_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from minibroker_protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from minibroker_protocol.messages.list_groups import ListGroupsRequest
+from minibroker_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from minibroker_protocol.records import iter_batches
+from tests.broker.socket_client import TIMEOUT_S, SocketClient
+
+UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_NOT_COMPARED: Final = {
+    "throttle_time_ms",
+    "node_id",
+    "host",
+    "port",
+    "current_state_timestamp",
+}
+_OFFSETS: Final = "__consumer_offsets"
+_SESSION_MS: Final = 20_000
+_REBALANCE_MS: Final = 20_000
+
+
+def subscription(*topics: str) -> bytes:
+    """The metadata of a consumer that reads some topics."""
+    return encode_versioned(ConsumerProtocolSubscription(topics=list(topics)), 1)
+
+
+RANGE: Final = (("range", subscription("t")),)
+CHANGED: Final = (("range", subscription("t", "u")),)
+
+
+class World:
+    """One broker, one group in it, and the transcript.
+
+    Args:
+        address: of the broker.
+        group_id: a name that nobody else uses there.
+    """
+
+    def __init__(self, address: tuple[str, int], group_id: str) -> None:
+        self._address = address
+        self.group_id = group_id
+        self.transcript: list[tuple[str, Any]] = []
+        self._clients: dict[str, SocketClient] = {}
+        self._ends = ExitStack()
+        self._uuids: dict[str, str] = {}
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._ends.close()
+
+    def client(self, name: str) -> SocketClient:
+        """The connection of this name, opened when it is first asked for."""
+        if name not in self._clients:
+            self._clients[name] = self._ends.enter_context(SocketClient(self._address))
+        return self._clients[name]
+
+    def hang_up(self, name: str) -> None:
+        """The client of this name closes its connection; the next request under the name opens another one."""
+        self._clients.pop(name).socket.close()
+
+    def send(self, name: str, request: Any, version: int) -> None:
+        """Send a request whose answer is taken later."""
+        self.client(name).send(request, version)
+
+    def receive(self, name: str) -> Any:
+        """Take an answer and note it."""
+        _, response = self.client(name).receive()
+        self.note(f"{name}: {type(response).__name__}", response)
+        return response
+
+    def ask(self, name: str, request: Any, version: int) -> Any:
+        """Send a request, take the answer and note it."""
+        self.send(name, request, version)
+        return self.receive(name)
+
+    def note(self, label: str, value: Any) -> None:
+        """Put a line into the transcript."""
+        self.transcript.append((label, self._plain(value)))
+
+    def _plain(self, value: Any) -> Any:
+        """A value without what differs from broker to broker."""
+        if dataclasses.is_dataclass(value):
+            fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+            return {
+                name: self._plain(each)
+                for name, each in fields.items()
+                if name not in _NOT_COMPARED and not (name == "error_message" and fields["error_code"])
+            }
+        if isinstance(value, list | tuple):
+            items: list[Any] = [self._plain(each) for each in value]
+            return sorted(items, key=repr)  # members, groups: neither broker promises an order
+        if isinstance(value, bytes | bytearray | memoryview):
+            return bytes(value)
+        if isinstance(value, str):
+            plain = UUID.sub(lambda found: self._uuids.setdefault(found[0], f"#{len(self._uuids)}"), value)
+            return plain.replace(self.group_id, "GROUP")
+        return value
+
+    # The requests of members
+
+    def join_request(
+        self,
+        member_id: str = "",
+        protocols: Sequence[tuple[str, bytes]] = RANGE,
+        *,
+        instance: str | None = None,
+        session_ms: int = _SESSION_MS,
+        rebalance_ms: int = _REBALANCE_MS,
+        protocol_type: str = "consumer",
+    ) -> JoinGroupRequest:
+        """A JoinGroup."""
+        return JoinGroupRequest(
+            group_id=self.group_id,
+            session_timeout_ms=session_ms,
+            rebalance_timeout_ms=rebalance_ms,
+            member_id=member_id,
+            group_instance_id=instance,
+            protocol_type=protocol_type,
+            protocols=[JoinGroupRequestProtocol(name=name, metadata=data) for name, data in protocols],
+            reason="because",
+        )
+
+    def join(self, name: str, member_id: str = "", *args: Any, version: int = 9, **kwargs: Any) -> Any:
+        """Join and take the answer."""
+        return self.ask(name, self.join_request(member_id, *args, **kwargs), version)
+
+    def begin_join(self, name: str, member_id: str = "", *args: Any, version: int = 9, **kwargs: Any) -> None:
+        """Send a JoinGroup that will have to wait."""
+        self.send(name, self.join_request(member_id, *args, **kwargs), version)
+
+    def new_id(self, name: str, *args: Any, **kwargs: Any) -> str:
+        """The member id that a dynamic member is given."""
+        return str(self.join(name, "", *args, **kwargs).member_id)
+
+    def sync_request(
+        self,
+        member_id: str,
+        generation: int,
+        assignments: dict[str, bytes] | None = None,
+        *,
+        instance: str | None = None,
+        protocol: tuple[str | None, str | None] = ("consumer", "range"),
+    ) -> SyncGroupRequest:
+        """A SyncGroup."""
+        return SyncGroupRequest(
+            group_id=self.group_id,
+            generation_id=generation,
+            member_id=member_id,
+            group_instance_id=instance,
+            protocol_type=protocol[0],
+            protocol_name=protocol[1],
+            assignments=[
+                SyncGroupRequestAssignment(member_id=each, assignment=data)
+                for each, data in (assignments or {}).items()
+            ],
+        )
+
+    def sync(self, name: str, *args: Any, version: int = 5, **kwargs: Any) -> Any:
+        """Sync and take the answer."""
+        return self.ask(name, self.sync_request(*args, **kwargs), version)
+
+    def begin_sync(self, name: str, *args: Any, version: int = 5, **kwargs: Any) -> None:
+        """Send a SyncGroup that will have to wait."""
+        self.send(name, self.sync_request(*args, **kwargs), version)
+
+    def heartbeat(
+        self, name: str, member_id: str, generation: int, *, instance: str | None = None, version: int = 4
+    ) -> int:
+        """Send a heartbeat; its error code."""
+        request = HeartbeatRequest(
+            group_id=self.group_id, generation_id=generation, member_id=member_id, group_instance_id=instance
+        )
+        return int(self.ask(name, request, version).error_code)
+
+    def leave(self, name: str, *members: tuple[str, str | None], version: int = 5) -> Any:
+        """Have members, (member id, instance id)s, leave."""
+        leaving = [MemberIdentity(member_id=each, group_instance_id=instance) for each, instance in members]
+        request = LeaveGroupRequest(group_id=self.group_id, member_id=members[0][0] if members else "", members=leaving)
+        return self.ask(name, request, version)
+
+    # Looking on
+
+    def describe(self, version: int = 5) -> Any:
+        """Describe the group and note it."""
+        return self.ask("admin", DescribeGroupsRequest(groups=[self.group_id]), version)
+
+    def until(self, state: str, members: int | None = None) -> None:
+        """Wait until the group is in a state, with so many members; at last, note what it looks like."""
+        self._until(lambda group: group.group_state == state and (members is None or len(group.members) == members))
+        self.describe()
+
+    def until_member(self, member_id: str) -> None:
+        """Wait until the group has a member of this id."""
+        self._until(lambda group: any(each.member_id == member_id for each in group.members))
+
+    def until_gone(self, member_id: str) -> None:
+        """Wait until the group has no member of this id."""
+        self._until(lambda group: all(each.member_id != member_id for each in group.members))
+
+    def _until(self, ready: Callable[[Any], bool]) -> None:
+        end = time.monotonic() + TIMEOUT_S
+        while True:
+            (group,) = self.client("admin").ask(DescribeGroupsRequest(groups=[self.group_id]), 5).groups
+            if ready(group):
+                return
+            assert time.monotonic() < end, f"{group}, after {self.transcript}"
+
+    def list_groups(self, version: int = 5, states: Sequence[str] = (), types: Sequence[str] = ()) -> None:
+        """Note how this group is listed."""
+        request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
+        response = self.client("admin").ask(request, version)
+        ours = [each for each in response.groups if each.group_id == self.group_id]
+        self.note(f"list v{version} {states} {types}", [response.error_code, *ours])
+
+    def delete(self, *groups: str, version: int = 2) -> None:
+        """Delete groups, this one if none is named."""
+        self.ask("admin", DeleteGroupsRequest(groups_names=list(groups) or [self.group_id]), version)
+
+    def find(self, key: str, key_type: int = 0, version: int = 3, keys: Sequence[str] = ()) -> Any:
+        """Look for a coordinator and note the answer."""
+        request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=list(keys))
+        return self.ask("admin", request, version)
+
+    def records(self) -> None:
+        """Note all records that describe the group, in the order in which they were written; None for a tombstone."""
+        wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 24)
+        request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic=_OFFSETS, partitions=[wanted])])
+        (topic,) = self.client("admin").ask(request, 11).responses
+        (data,) = topic.partitions
+        for batch in iter_batches(memoryview(bytes(data.records))):
+            for record in batch:
+                key = read_group_key(record.key or b"")
+                if isinstance(key, GroupMetadataKey) and key.group == self.group_id:
+                    version = int.from_bytes(record.value[:2], "big") if record.value else None
+                    value = decode_versioned(GroupMetadataValue, record.value) if record.value else None
+                    self.note(f"record v{version}", value)
