@@ -116,6 +116,7 @@ class Transaction(NamedTuple):
             last_producer_id=self.producer_id,
             producer_epoch=epoch,
             last_producer_epoch=last_epoch,
+            start_ms=self.start_ms,  # Kafka forgets it with the next start only: it is not in the record
         )
 
     def with_partitions(self, added: Iterable[TopicPartition], now_ms: int) -> "Transaction":
@@ -188,7 +189,7 @@ def encode_value(transaction: Transaction) -> bytes:
             for topic, partitions in by_topic(transaction.partitions).items()
         ],
         transaction_last_update_timestamp_ms=transaction.updated_ms,
-        transaction_start_timestamp_ms=transaction.start_ms,
+        transaction_start_timestamp_ms=NO_TIMESTAMP if is_empty else transaction.start_ms,
     )
     return encode_versioned(value, _VALUE_VERSION)
 
