@@ -133,6 +133,9 @@ class Harness:
     def crash(self) -> None:
         """Start again on the same data directory as after kill -9: the kernel takes the lock, nothing is closed."""
         self.state.logs.stop_chores()
+        for coordinator in ("groups", "transactions"):
+            if coordinator in self.state.__dict__:  # they write nothing when they close, but they have timers
+                getattr(self.state, coordinator).close()
         self._soon.clear()
         self.state._data_dir.release()
         self.state = self._open()

@@ -1,0 +1,112 @@
+"""OffsetFetch: committed offsets in every version; codes compared with Kafka 3.9.1."""
+
+from pathlib import Path
+
+import pytest
+
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from tests.broker.groups.offset_requests import NOTHING, commit, fetch, fetch_with_error
+from tests.broker.harness import Harness
+from tests.broker.transactions.producer import Producer
+
+VERSIONS = range(10)
+T0, T1 = ("t", 0), ("t", 1)
+
+
+@pytest.fixture
+def unreadable(harness: Harness) -> Harness:
+    """A broker that cannot read what group "g" has committed."""
+    commit(harness, {T0: 7})
+    partition = harness.state.groups.store.partition_of("g")
+    harness.crash()
+    directory = Path(harness.data_dir) / f"__consumer_offsets-{partition}"
+    for path in directory.iterdir():
+        path.unlink()
+    directory.rmdir()
+    directory.touch()
+    return harness
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_offsets_are_told_with_their_metadata_and_from_version_5_on_with_their_leader_epoch(
+    harness: Harness, version: int
+) -> None:
+    commit(harness, {T0: 7}, metadata="m", each_committed_leader_epoch=4)
+    assert fetch(harness, T0, T1, version=version) == {T0: (7, 4 if version >= 5 else -1, "m", 0), T1: NOTHING}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_group_or_topic_that_nobody_knows_has_no_offsets(harness: Harness, version: int) -> None:
+    assert fetch(harness, ("none", 3), group_id="unknown", version=version) == {("none", 3): NOTHING}
+
+
+@pytest.mark.parametrize("version", range(2, 10))
+def test_null_topics_are_all_that_is_committed(harness: Harness, version: int) -> None:
+    harness.create("u", 2)
+    assert fetch(harness, version=version) == {}
+    commit(harness, {T0: 7, ("u", 1): 8})
+    assert fetch(harness, version=version) == {T0: (7, -1, "", 0), ("u", 1): (8, -1, "", 0)}
+
+
+def test_an_empty_list_of_topics_is_none_of_them(harness: Harness) -> None:
+    commit(harness, {T0: 7})
+    (group,) = harness.ask(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=[])]), 9).groups
+    assert (group.error_code, group.topics) == (0, [])
+    assert harness.ask(OffsetFetchRequest(group_id="g", topics=[]), 1).topics == []
+
+
+def test_several_groups_are_answered_in_their_order(harness: Harness) -> None:
+    commit(harness, {T0: 7}, "one")
+    commit(harness, {T0: 8}, "two")
+    topics = [OffsetFetchRequestTopics(name="t", partition_indexes=[0])]
+    groups = [OffsetFetchRequestGroup(group_id=name, topics=topics) for name in ("two", "none", "one")]
+    answered = harness.ask(OffsetFetchRequest(groups=groups), 8).groups
+    assert [(each.group_id, each.topics[0].partitions[0].committed_offset) for each in answered] == [
+        ("two", 8),
+        ("none", -1),
+        ("one", 7),
+    ]
+
+
+def test_a_fetch_makes_neither_a_group_nor_the_topic(harness: Harness) -> None:
+    fetch(harness, T0)
+    assert harness.state.groups.store.get("g") is None
+    assert harness.state.topics.get("__consumer_offsets") is None
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_group_that_cannot_be_read_has_an_error_at_its_partitions_before_version_2_and_of_its_own_later(
+    unreadable: Harness, version: int
+) -> None:
+    code, found = fetch_with_error(unreadable, T0, version=version)
+    unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert (code, found) == ((0, {T0: (-1, -1, "", unavailable)}) if version < 2 else (unavailable, {}))
+
+
+def test_a_commit_to_a_group_that_cannot_be_read_is_refused(unreadable: Harness) -> None:
+    assert commit(unreadable, {T0: 8}) == {T0: ErrorCode.COORDINATOR_NOT_AVAILABLE}
+
+
+def test_a_partition_that_a_transaction_may_change_is_unstable_for_those_who_ask(harness: Harness) -> None:
+    harness.create("u", 2)
+    commit(harness, {("u", 0): 1, ("u", 1): 1})
+    producer = Producer(harness)
+    producer.add_offsets("g")
+    assert producer.commit_offset("g", 7, topic="u") == 0
+    assert producer.commit_offset("g", 7) == 0
+    unstable = (-1, -1, "", int(ErrorCode.UNSTABLE_OFFSET_COMMIT))
+    committed = (1, -1, "", 0)
+    assert fetch(harness, T0, ("u", 0), ("u", 1), stable=True) == {
+        T0: unstable,
+        ("u", 0): unstable,
+        ("u", 1): committed,
+    }
+    assert fetch(harness, stable=True) == {("u", 0): unstable, ("u", 1): committed}
+    assert fetch(harness, T0, ("u", 0)) == {T0: NOTHING, ("u", 0): committed}
+    assert producer.commit() == 0
+    assert fetch(harness, T0, ("u", 0), stable=True) == {T0: (7, -1, "", 0), ("u", 0): (7, -1, "", 0)}

@@ -1,0 +1,107 @@
+"""TxnOffsetCommit: offsets that go with a transaction; codes compared with Kafka 3.9.1."""
+
+import pytest
+
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from tests.broker.groups.offset_requests import commit, offsets_of, with_members
+from tests.broker.harness import Harness
+from tests.broker.transactions.producer import Producer
+
+VERSIONS = range(5)
+T0 = ("t", 0)
+
+
+@pytest.fixture
+def producer(harness: Harness) -> Producer:
+    """A producer whose transaction is going to commit offsets of group "g"."""
+    made = Producer(harness)
+    assert made.add_offsets("g") == 0
+    return made
+
+
+def send(producer: Producer, version: int = 4, /, **fields: object) -> int:
+    """Commit offset 7 of t-0 within the transaction."""
+    partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=7, committed_metadata=None)
+    request = TxnOffsetCommitRequest(
+        **{
+            "transactional_id": producer.transactional_id,
+            "group_id": "g",
+            "producer_id": producer.id,
+            "producer_epoch": producer.epoch,
+            "topics": [TxnOffsetCommitRequestTopic(name="t", partitions=[partition])],
+            **fields,
+        }  # type: ignore[arg-type]  # the fields are those of the request
+    )
+    return int(producer.broker.ask(request, version).topics[0].partitions[0].error_code)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_offsets_count_once_the_transaction_is_committed(harness: Harness, producer: Producer, version: int) -> None:
+    commit(harness, {T0: 1})
+    assert send(producer, version) == 0
+    assert offsets_of(harness) == {T0: 1}
+    assert producer.commit() == 0
+    assert offsets_of(harness) == {T0: 7}
+
+
+def test_offsets_of_an_aborted_transaction_never_count(harness: Harness, producer: Producer) -> None:
+    commit(harness, {T0: 1})
+    assert send(producer) == 0
+    assert producer.abort() == 0
+    assert offsets_of(harness) == {T0: 1}
+
+
+def test_of_two_commits_the_later_one_counts_whenever_the_transaction_ends(
+    harness: Harness, producer: Producer
+) -> None:
+    assert send(producer) == 0
+    commit(harness, {T0: 9})
+    assert producer.commit() == 0
+    assert offsets_of(harness) == {T0: 9}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_group_that_was_not_added_to_the_transaction_is_refused(harness: Harness, version: int) -> None:
+    producer = Producer(harness)
+    refused = ErrorCode.TRANSACTION_ABORTABLE if version >= 4 else ErrorCode.INVALID_TXN_STATE
+    assert send(producer, version) == refused
+    assert offsets_of(harness) == {}
+
+
+def test_a_producer_that_was_fenced_is_refused(harness: Harness, producer: Producer) -> None:
+    assert send(producer) == 0
+    epoch = producer.epoch
+    newer = Producer(harness, init=False)
+    while newer.init() == int(ErrorCode.CONCURRENT_TRANSACTIONS):
+        pass
+    assert send(producer, producer_epoch=epoch) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert offsets_of(harness) == {}
+
+
+def test_a_member_is_held_against_its_generation(harness: Harness, producer: Producer) -> None:
+    with_members(harness)
+    assert send(producer, member_id="m", generation_id=2) == ErrorCode.ILLEGAL_GENERATION
+    assert send(producer, member_id="x", generation_id=3) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert send(producer, member_id="m", generation_id=3, group_instance_id="i") == ErrorCode.UNKNOWN_MEMBER_ID
+    assert send(producer, member_id="m", generation_id=3) == 0
+
+
+def test_nobody_needs_to_say_who_he_is(harness: Harness, producer: Producer) -> None:
+    with_members(harness)
+    assert send(producer, 2) == 0
+    assert send(producer) == 0
+
+
+def test_a_group_needs_a_name(producer: Producer) -> None:
+    assert send(producer, group_id="") == ErrorCode.INVALID_GROUP_ID
+
+
+def test_partitions_that_do_not_exist_are_unknown(producer: Producer) -> None:
+    partition = TxnOffsetCommitRequestPartition(partition_index=1, committed_offset=7, committed_metadata=None)
+    topics = [TxnOffsetCommitRequestTopic(name="t", partitions=[partition])]
+    assert send(producer, topics=topics) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
