@@ -66,7 +66,7 @@ def _verify(request: TxnOffsetCommitRequest, call: Call) -> ErrorCode:
     """Whether the transaction has the group's partition; not asked again once it has written there."""
     state = call.state
     store = state.groups.store
-    if not state.transactions.verifies_partitions:
+    if not state.config.boolean("transaction.partition.verification.enable"):
         return ErrorCode.NONE
     if store.has_ongoing_transaction(request.group_id, request.producer_id):
         return ErrorCode.NONE
