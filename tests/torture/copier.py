@@ -8,10 +8,14 @@ standard input, after the transaction at hand. Unlike the other one it gives up 
 | event | with |
 |---|---|
 | fenced | error: why; the last event, and the exit status is `FENCED` |
+| displaced | error: why another one has its instance id; the last event, and the exit status is `DISPLACED` |
 | fatal | error: what cannot be mended by an abort; the last event, and the exit status is 1 |
+
+With COPIER_DEBUG in the environment librdkafka writes what it does to stderr: COPIER_DEBUG=eos,protocol for example.
 """
 
 import json
+import os
 import random
 import sys
 import threading
@@ -23,21 +27,27 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from tests.torture.copies import DOOMED, copy_of
 
 FENCED: Final = 3
+DISPLACED: Final = 4
 _FENCED_BY: Final = {
     KafkaError._FENCED,
     KafkaError.PRODUCER_FENCED,
     KafkaError.INVALID_PRODUCER_EPOCH,
-    KafkaError.FENCED_INSTANCE_ID,
 }
+# A consumer has no other fatal error than that its instance id is another one's, and names it in the text alone.
+_DISPLACED_BY: Final = {KafkaError._FATAL, KafkaError.FENCED_INSTANCE_ID}
 _CALL_S: Final = 5.0
 """Seconds that a call of the client may take before it is made again."""
 _QUICK: Final[dict[str, Any]] = {
     "reconnect.backoff.ms": 10,
     "reconnect.backoff.max.ms": 100,
     "retry.backoff.ms": 20,
+    # To begin again from the bootstrap address when all brokers are gone: librdkafka 2.16 then forgets the coordinator
+    # of a transaction that it is about to end, and waits for ever.
+    "metadata.recovery.strategy": "none",
     "socket.timeout.ms": 5000,
     "allow.auto.create.topics": False,
-    "log_level": 4,
+    "log_level": 2,  # a broker that is gone is no news here
+    **({"debug": os.environ["COPIER_DEBUG"], "log_level": 7} if "COPIER_DEBUG" in os.environ else {}),
 }
 
 _Result = TypeVar("_Result")
@@ -88,9 +98,12 @@ class Copier:
                     self._copy()
             self._consumer.close()
         except KafkaException as failure:
-            is_fenced = _error_of(failure).code() in _FENCED_BY
-            say("fenced" if is_fenced else "fatal", error=str(failure))
-            return FENCED if is_fenced else 1
+            for codes, event, status in ((_FENCED_BY, "fenced", FENCED), (_DISPLACED_BY, "displaced", DISPLACED)):
+                if _error_of(failure).code() in codes:
+                    say(event, error=str(failure))
+                    return status
+            say("fatal", error=str(failure))
+            return 1
         say("closed")
         return 0
 
@@ -106,7 +119,7 @@ class Copier:
             if error is None:
                 self._batch.append(message)
                 wait_s = 0.0
-            elif error.fatal():
+            elif error.code() in _DISPLACED_BY:
                 raise KafkaException(error)
             else:
                 say("error", text=str(error))

@@ -5,20 +5,25 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from tests.clients.broker_process import environment
+from tests.clients.java_programs import client_command
 from tests.torture.broker import TIMEOUT
-from tests.torture.copier import FENCED
+from tests.torture.copier import DISPLACED, FENCED
 from tests.torture.copies import CopyLedger
 from tests.torture.ledger import TortureError
 
 RECORDS: Final = 10
 """The most of a transaction."""
 SESSION_MS: Final = 1000
+STATIC_SESSION_MS: Final = 10_000
+"""Longer than any round: librdkafka may take a member that had no answer for a session for another's, and gives up."""
 TRANSACTION_MS: Final = 30_000
 
 
@@ -29,19 +34,29 @@ class CopierProgram:
     Attributes:
         command: builds it if need be, and returns how it is started.
         ends_when_fenced: or it takes its transactional id back.
-        has_options: whether it takes the percentage of transactions to abort on purpose, a seed and an instance id.
+        can_be_static: whether it takes an instance id.
     """
 
     name: str
     command: Callable[[], Sequence[str]]
     ends_when_fenced: bool
-    has_options: bool
+    can_be_static: bool
 
 
 def librdkafka() -> CopierProgram:
     """confluent-kafka, with its librdkafka."""
     command = [sys.executable, "-m", "tests.torture.copier"]
-    return CopierProgram("librdkafka", lambda: command, ends_when_fenced=True, has_options=True)
+    return CopierProgram("librdkafka", lambda: command, ends_when_fenced=True, can_be_static=True)
+
+
+def java() -> CopierProgram:
+    """Kafka's own client; it needs a JDK and Maven."""
+    return CopierProgram(
+        "java", partial(client_command, "Copier", "3.9.1"), ends_when_fenced=False, can_be_static=False
+    )
+
+
+PROGRAMS: Final = {program.name: program for program in (librdkafka(), java())}
 
 
 @dataclass(frozen=True)
@@ -57,14 +72,12 @@ class Errand:
     seed: int = 0
     instance_id: str | None = None
 
-    def arguments(self, *, with_options: bool) -> list[str]:
+    def arguments(self) -> list[str]:
         """Of a copier's command line."""
-        plain = [self.bootstrap, self.group, self.source, self.target, self.transactional_id]
-        plain += map(str, (RECORDS, SESSION_MS, TRANSACTION_MS))
-        if not with_options:
-            return plain
-        instance = [] if self.instance_id is None else [self.instance_id]
-        return [*plain, str(self.doomed_percent), str(self.seed), *instance]
+        session_ms = SESSION_MS if self.instance_id is None else STATIC_SESSION_MS
+        numbers = (RECORDS, session_ms, TRANSACTION_MS, self.doomed_percent, self.seed)
+        names = [self.bootstrap, self.group, self.source, self.target, self.transactional_id]
+        return [*names, *map(str, numbers), *([] if self.instance_id is None else [self.instance_id])]
 
 
 class CopierProcess:
@@ -77,7 +90,7 @@ class CopierProcess:
         self._ledgers = ledgers
         self._changed = threading.Condition()
         self._killed = False
-        command = [*program.command(), *errand.arguments(with_options=program.has_options)]
+        command = [*program.command(), *errand.arguments()]
         with log.open("ab") as stderr:
             stderr.write(f"== {errand}\n".encode())
             self._child = subprocess.Popen(
@@ -102,12 +115,19 @@ class CopierProcess:
         self._close()
         return status
 
-    def check(self) -> None:
-        """`TortureError` if it has ended by itself."""
+    def is_displaced(self) -> bool:
+        """Whether it has ended because it is not the static member that the group knows. `TortureError` if by itself.
+
+        A new static member that comes in the middle of a rebalance is written down when that is through. If the broker
+        is killed before, it knows the old one again, as Kafka does.
+        """
         status = self._child.poll()
-        if status is not None and not self._killed:
+        if status == DISPLACED:
+            self._close()
+        elif status is not None and not self._killed:
             why = "it was fenced, though nobody took its place" if status == FENCED else f"status {status}"
             raise TortureError(f"a copier has ended: {why}; see {self.log}")
+        return status == DISPLACED
 
     def pause(self) -> None:
         """SIGSTOP: its connections stay open, and it does nothing."""
@@ -134,7 +154,7 @@ class CopierProcess:
         assert self._child.stdout is not None
         for line in self._child.stdout:
             with self.log.open("ab") as log:
-                log.write(line)
+                log.write(b"%.3f %b" % (time.time(), line))
             event: dict[str, Any] = json.loads(line)
             for _, partition, _, behind in event.get("ranges", ()):
                 self._ledgers[partition].promise(behind)

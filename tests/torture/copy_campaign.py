@@ -23,7 +23,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from tests.broker.socket_client import SocketClient
 from tests.torture.broker import Broker
-from tests.torture.copier import FENCED
+from tests.torture.copier import DISPLACED, FENCED
 from tests.torture.copier_process import CopierProcess, CopierProgram, Errand
 from tests.torture.copies import CopyLedger, walk
 from tests.torture.copy_clients import QUICK, CommittedReader, Feeder, abandon, await_that
@@ -38,6 +38,8 @@ DOOMED_PERCENT: Final = 15
 _ABANDONED_MS: Final = 1000
 _ZOMBIE_S: Final = 3.0
 """A zombie has this long to find out that it is one."""
+_BUSY_S: Final = 1.5
+"""How long a round waits at most for a transaction that is committed."""
 _SEGMENTS: Final = "segment.bytes=50000,index.interval.bytes=400"
 _SETTINGS: Final = {
     "group.min.session.timeout.ms": "500",
@@ -80,7 +82,7 @@ class CopyCampaign:
         self._program = program
         self._keep_crashed = keep_crashed
         self._on_round = on_round
-        self._is_static = self._rng.random() < 0.5
+        self._is_static = self._rng.random() < 0.5 and program.can_be_static
         self._source, self._target, self._group = (f"{what}-{seed}" for what in ("input", "output", "copiers"))
         self._ledgers = [CopyLedger(self._source, partition) for partition in range(PARTITIONS)]
         self._bootstrap = bootstrap or ""
@@ -189,7 +191,7 @@ class CopyCampaign:
         status = zombie.wait(_ZOMBIE_S if self._program.ends_when_fenced else self._rng.uniform(0, 0.3))
         if status is None:
             zombie.kill()  # it has nothing to copy, and so does not know; or it would take the name back
-        elif status == FENCED and self._program.ends_when_fenced:
+        elif status in {FENCED, DISPLACED} and self._program.ends_when_fenced:
             self.counts["zombies fenced"] += 1
         else:
             raise TortureError(f"a zombie ended with status {status}; see {zombie.log}")
@@ -210,10 +212,13 @@ class CopyCampaign:
             future.result()
 
     def _wait_under_load(self) -> None:
-        """Mostly short: clients that come back are as busy as any."""
-        time.sleep(self._rng.random() ** 2 * 0.8)
-        for copier in self._copiers:
-            copier.check()
+        """Often until transactions are committed again, and sometimes while the clients come back."""
+        if self._rng.random() < 0.6:
+            before, deadline = self._promised(), time.monotonic() + _BUSY_S
+            while self._promised() == before and time.monotonic() < deadline:
+                time.sleep(0.005)
+        time.sleep(self._rng.random() ** 2 * 0.5)
+        self._check_copiers()
         self._feeder.check()
 
     def _crash(self) -> None:
@@ -235,6 +240,15 @@ class CopyCampaign:
         if not self._broker.await_ready():
             raise TortureError(f"the broker did not start: {self._broker.stderr.read_text()}")
 
+    def _check_copiers(self) -> bool:
+        """Start those again that are displaced. False; `TortureError` if one has ended."""
+        for slot, copier in enumerate(self._copiers):
+            if copier.is_displaced():
+                self.counts["static members displaced"] += 1
+                self._retire(slot)
+                self._copiers[slot] = self._start_copier(slot)
+        return False
+
     def _retire(self, slot: int) -> None:
         self._copiers[slot].kill()
         self._retired.append(self._copiers[slot])
@@ -255,7 +269,7 @@ class CopyCampaign:
 
     def _verify(self) -> None:
         """What was acknowledged before is there, and nothing else that does not belong there."""
-        promised = [ledger.promised for ledger in self._ledgers]
+        promised = self._promised()
         self._reader.read_until(
             lambda: all(ledger.copied >= least for ledger, least in zip(self._ledgers, promised, strict=True)),
             lambda: f"acknowledged as committed are {promised}, but there are {self._copied()}; {self._transactions()}",
@@ -268,7 +282,7 @@ class CopyCampaign:
         """Feed no more until everything is copied, and look at all there is."""
         self._feeder.rest()
         self._reader.read_until(
-            lambda: not any(ledger.is_behind() for ledger in self._ledgers),
+            lambda: self._check_copiers() or not any(ledger.is_behind() for ledger in self._ledgers),
             lambda: f"fed are {[each.fed for each in self._ledgers]}, copied {self._copied()}; {self._transactions()}",
         )
         with self._client() as client:
@@ -283,8 +297,6 @@ class CopyCampaign:
                 inputs = [entry.records or () for entry in read_entries(client, self._source, ledger.partition)]
                 ledger.check_inputs([record for records in inputs for record in records])
                 self._check_log(client, ledger)
-        for copier in self._copiers:
-            copier.check()
         self.counts["rests"] += 1
         self._feeder.go_on()
 
@@ -299,6 +311,9 @@ class CopyCampaign:
 
     def _copied(self) -> list[int]:
         return [ledger.copied for ledger in self._ledgers]
+
+    def _promised(self) -> list[int]:
+        return [ledger.promised for ledger in self._ledgers]
 
     def _ends(self, client: SocketClient) -> list[tuple[int, int]]:
         return [ends_of(client, self._target, ledger.partition) for ledger in self._ledgers]

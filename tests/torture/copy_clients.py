@@ -18,6 +18,7 @@ QUICK: Final[dict[str, Any]] = {
     "reconnect.backoff.ms": 10,
     "reconnect.backoff.max.ms": 100,
     "retry.backoff.ms": 20,
+    "metadata.recovery.strategy": "none",  # see `copier`
     "log_level": 0,  # a broker that is gone is no news here
 }
 

@@ -5,6 +5,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.Random;
 import java.util.TreeMap;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -22,8 +23,10 @@ import org.apache.kafka.common.serialization.StringSerializer;
 /**
  * Copies a topic to another one, each record exactly once, through whatever happens to the broker.
  *
- * <p>Arguments: BOOTSTRAP GROUP INPUT OUTPUT TRANSACTIONAL_ID [RECORDS [SESSION_TIMEOUT_MS [TRANSACTION_TIMEOUT_MS]]].
+ * <p>Arguments: BOOTSTRAP GROUP INPUT OUTPUT TRANSACTIONAL_ID
+ * [RECORDS [SESSION_TIMEOUT_MS [TRANSACTION_TIMEOUT_MS [DOOMED SEED]]]].
  * RECORDS is how many records a transaction has at most (default 10), the timeouts are 6000 and 10000 by default.
+ * DOOMED percent of the transactions, as SEED has it, are aborted on purpose; their values end with ` doomed`.
  * Several copiers may share a group, each with a transactional id of its own. Partition n of the input goes to
  * partition n of the output, modulo its partitions, under the key of the input record; the value becomes
  * `INPUT-PARTITION@OFFSET VALUE`, for example `orders-0@17 hello`.
@@ -45,6 +48,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
 public final class Copier {
     private static final Duration POLL = Duration.ofMillis(100);
     private static final String BLOCKED_MS = "10000";
+    private static final String DOOMED = " doomed";
 
     private final String bootstrap;
     private final String group;
@@ -54,6 +58,8 @@ public final class Copier {
     private final String records;
     private final String sessionTimeoutMs;
     private final String transactionTimeoutMs;
+    private final int doomedPercent;
+    private final Random random;
     private final KafkaConsumer<String, String> consumer;
     private KafkaProducer<String, String> producer;
     private volatile boolean ending;
@@ -67,6 +73,8 @@ public final class Copier {
         records = arguments.length > 5 ? arguments[5] : "10";
         sessionTimeoutMs = arguments.length > 6 ? arguments[6] : "6000";
         transactionTimeoutMs = arguments.length > 7 ? arguments[7] : "10000";
+        doomedPercent = arguments.length > 9 ? Integer.parseInt(arguments[8]) : 0;
+        random = new Random(arguments.length > 9 ? Long.parseLong(arguments[9]) : 0);
         consumer = makeConsumer();
     }
 
@@ -118,12 +126,13 @@ public final class Copier {
     private void copy(ConsumerRecords<String, String> polled) {
         Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
         List<List<Object>> ranges = new ArrayList<>();
+        String doom = random.nextInt(100) < doomedPercent ? DOOMED : "";
         producer.beginTransaction();
         int partitions = producer.partitionsFor(output).size();
         for (TopicPartition partition : polled.partitions()) {
             List<ConsumerRecord<String, String>> part = polled.records(partition);
             for (ConsumerRecord<String, String> each : part) {
-                String value = partition + "@" + each.offset() + " " + each.value();
+                String value = partition + "@" + each.offset() + " " + each.value() + doom;
                 producer.send(
                         new ProducerRecord<>(output, partition.partition() % partitions, each.key(), value));
             }
@@ -133,6 +142,9 @@ public final class Copier {
             ranges.add(List.of(partition.topic(), partition.partition(), first, next));
         }
         producer.sendOffsetsToTransaction(offsets, consumer.groupMetadata());
+        if (!doom.isEmpty()) {
+            throw new KafkaException("on purpose");
+        }
         commit();
         Json.event("committed", "ranges", ranges);
     }
