@@ -1,0 +1,80 @@
+"""Kafka's Java clients: what they see of groups and transactions is what they see of Apache Kafka.
+
+The programs `Groups` and `Transactions` print what the admin client, consumers and producers were answered. What
+Kafka 3.9.1 answers is noted in java/golden; `--kafka HOST:PORT` runs them against that Kafka instead of the broker,
+and `python -m tests.clients.test_java HOST:PORT` notes its answers anew.
+"""
+
+import json
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from minibroker import Broker
+from tests.clients.broker_process import BrokerProcess
+from tests.clients.flow import PARTITIONS, SOURCE, TARGET, TOPICS, flow
+from tests.clients.java_process import JavaProcess
+from tests.clients.java_programs import VERSIONS, client_command
+
+PROGRAMS: Final = ("Groups", "Transactions")
+GOLDEN: Final = Path(__file__).parent / "java" / "golden"
+_TIMEOUT: Final = 120
+
+every_version = pytest.mark.parametrize("version", VERSIONS)
+
+
+@pytest.fixture(scope="module")
+def bootstrap(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A broker that soon aborts transactions that have timed out, or the Kafka of --kafka."""
+    given: str | None = request.config.getoption("--kafka")
+    if given is not None:
+        yield given
+        return
+    with Broker(config={"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"}) as broker:
+        yield broker.bootstrap_servers
+
+
+@every_version
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_java_client_is_answered_as_by_apache_kafka(bootstrap: str, program: str, version: str) -> None:
+    noted = (GOLDEN / f"{program}.jsonl").read_text()
+    assert [json.loads(line) for line in answers(bootstrap, program, version).splitlines()] == [
+        json.loads(line) for line in noted.splitlines()
+    ]
+
+
+@every_version
+def test_a_java_copier_copies_each_record_once_while_the_broker_is_killed(
+    broker_process: Callable[..., BrokerProcess], version: str
+) -> None:
+    command = client_command("Copier", version)
+    broker = broker_process(*TOPICS)
+    values = [b"%d" % number for number in range(1_000)]
+    with JavaProcess([*command, broker.bootstrap, "copying", SOURCE, TARGET, "copier", "20"]) as copier:
+        arrived = flow(broker, copier, values, factor=1, kills=(300, 600))
+        copier.end()
+    for partition in range(PARTITIONS):
+        copies = [
+            f"{SOURCE}-{partition}@{number} ".encode() + value
+            for number, value in enumerate(values[partition::PARTITIONS])
+        ]
+        assert [record.value for record in arrived if record.partition == partition] == copies
+    broker.terminate()
+
+
+def answers(bootstrap: str, program: str, version: str) -> str:
+    """What a program prints of that broker."""
+    command = [*client_command(program, version), bootstrap, f"run-{uuid.uuid4().hex[:12]}-"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+if __name__ == "__main__":
+    for each in PROGRAMS:
+        (GOLDEN / f"{each}.jsonl").write_text(answers(sys.argv[1], each, VERSIONS[0]))
