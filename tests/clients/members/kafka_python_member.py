@@ -55,6 +55,11 @@ class Member:
             configuration["partition_assignment_strategy"] = [CooperativeStickyAssignor]
         self._consumer = kafka.KafkaConsumer(**configuration)
         self._consumer.subscribe(options["topics"], listener=self._listener())
+        # Version 3.0 asks for a topic's metadata 0.1 s after it has connected, and joins at once. A leader that has
+        # joined before it knew the topic joins again, and when the time of a poll ends while it waits for the answer
+        # to its SyncGroup, it takes itself for joined and waits for nothing any more. So here it knows the topic first.
+        for topic in options["topics"]:
+            self._consumer.partitions_for_topic(topic)
         talk.say("ready")
 
     def run(self) -> None:
