@@ -7,7 +7,7 @@ OPERATION_NOT_ATTEMPTED. Clients may not name internal topics (TOPIC_AUTHORIZATI
 authorizer). PRODUCER_FENCED is INVALID_PRODUCER_EPOCH before version 2.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
 from minibroker.call import Call
@@ -48,19 +48,19 @@ def handle(request: AddPartitionsToTxnRequest, call: Call) -> AddPartitionsToTxn
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_topics(_outcomes(wanted, call)))
 
 
-def _outcomes(wanted: AddPartitionsToTxnTransaction, call: Call) -> Mapping[_Partition, ErrorCode]:
+def _outcomes(wanted: AddPartitionsToTxnTransaction, call: Call) -> Iterable[tuple[_Partition, ErrorCode]]:
     partitions = list(_partitions(wanted.topics))
     refused = {each: error for each in partitions if (error := _existence_error(each, call))}
     if refused:
-        return {each: refused.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED) for each in partitions}
+        return {each: refused.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED) for each in partitions}.items()
     coordinator = call.state.transactions
     producer = wanted.transactional_id, wanted.producer_id, wanted.producer_epoch
     if wanted.verify_only:
-        return {each: coordinator.verify(*producer, *each) for each in partitions}
+        return {each: coordinator.verify(*producer, *each) for each in partitions}.items()
     error = coordinator.add_partitions(*producer, partitions)
     if error is ErrorCode.PRODUCER_FENCED and call.api_version < _FIRST_WITH_PRODUCER_FENCED:
         error = ErrorCode.INVALID_PRODUCER_EPOCH
-    return dict.fromkeys(partitions, error)
+    return [(each, error) for each in partitions]  # also of one that is named twice
 
 
 def _partitions(topics: Iterable[AddPartitionsToTxnTopic]) -> Iterable[_Partition]:
@@ -77,9 +77,9 @@ def _existence_error(partition: _Partition, call: Call) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _topics(outcomes: Mapping[_Partition, ErrorCode]) -> list[AddPartitionsToTxnTopicResult]:
+def _topics(outcomes: Iterable[tuple[_Partition, ErrorCode]]) -> list[AddPartitionsToTxnTopicResult]:
     topics: dict[str, AddPartitionsToTxnTopicResult] = {}
-    for (name, index), error in outcomes.items():
+    for (name, index), error in outcomes:
         if name not in topics:
             topics[name] = AddPartitionsToTxnTopicResult(name=name, results_by_partition=[])
         topics[name].results_by_partition.append(

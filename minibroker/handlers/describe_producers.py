@@ -34,7 +34,9 @@ def _describe(name: str, index: int, call: Call) -> PartitionResponse:
     if reason is not None:
         return _error(index, ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
     topic = call.state.topics.get(name)
-    partition = topic.partition(index) if topic is not None else None
+    if topic is None:
+        return _error(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+    partition = topic.partition(index)
     if partition is None:
         return _error(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
     try:

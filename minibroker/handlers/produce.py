@@ -294,13 +294,16 @@ def _check_transaction(
     transactional_id: str | None,
 ) -> None:
     """Refuse a transactional batch whose transaction does not write here."""
-    from minibroker.transactions.verification import as_writers_know_it, write_error  # noqa: PLC0415 - rarely needed
+    from minibroker.transactions.verification import as_writers_know_it  # noqa: PLC0415 - rarely needed
 
     if transactional_id is None:
         raise _RefusedError(
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "A transactional batch needs the id of its transaction."
         )
-    found = write_error(call.state, transactional_id, log, header, (topic.name, answer.index))
+    verifier = call.state.transactions.verifier
+    if verifier is None:
+        return
+    found = verifier.error_of(transactional_id, log, header, (topic.name, answer.index))
     error = as_writers_know_it(found, knows_abortable=call.api_version >= _FIRST_WITH_ABORTABLE)
     if error in _TRIED_AGAIN:
         raise _RefusedError(

@@ -15,6 +15,7 @@ from minibroker.state import BrokerState
 from minibroker.transactions.markers import write_marker
 from minibroker.transactions.store import TransactionStore
 from minibroker.transactions.transaction import TopicPartition, Transaction, TransactionState, is_exhausted
+from minibroker.transactions.verification import WriteVerifier
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
@@ -53,6 +54,7 @@ class TransactionCoordinator:
 
     Attributes:
         store: the transactional ids.
+        verifier: looks at what producers write; None when `transaction.partition.verification.enable` says so.
     """
 
     def __init__(self, state: BrokerState) -> None:
@@ -64,7 +66,8 @@ class TransactionCoordinator:
         config, chores = state.config, state.chores
         self._max_timeout_ms = config.integer("transaction.max.timeout.ms")
         self._expiration_ms = config.integer("transactional.id.expiration.ms")
-        self.verifies_partitions = config.boolean("transaction.partition.verification.enable")
+        verifies = config.boolean("transaction.partition.verification.enable")
+        self.verifier = WriteVerifier(self.verify) if verifies else None
         chores.every(
             "transaction timeouts",
             config.integer("transaction.abort.timed.out.transaction.cleanup.interval.ms"),

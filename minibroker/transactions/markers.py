@@ -50,6 +50,9 @@ def write_marker(
         _append(log, _marker(state, topic, producer_id, producer_epoch, epoch, commit=commit), epoch, state)
     except MAPPED as error:
         return error_code_of(error)
+    verifier = state.transactions.verifier
+    if verifier is not None:
+        verifier.forget((topic_name, index), producer_id)
     if topic_name == CONSUMER_OFFSETS:
         state.groups.store.complete_transaction(index, producer_id, commit=commit)
     return ErrorCode.NONE

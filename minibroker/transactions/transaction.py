@@ -61,7 +61,8 @@ class Transaction(NamedTuple):
         last_producer_id: the producer id before the last step; a new id may have come since.
         last_producer_epoch: the epoch before the last InitProducerId of the same producer, -1 when another one asked.
         partitions: what still awaits a marker.
-        start_ms: when the transaction began, -1 before the first one.
+        start_ms: when the latest transaction began, -1 when that is not known. The log has no such time
+            for the state EMPTY.
         updated_ms: when the last step was taken.
     """
 

@@ -3,27 +3,59 @@
 Otherwise a batch that comes late would open a transaction that nobody ends.
 """
 
-from minibroker.state import BrokerState
+from collections.abc import Callable
+from typing import Final
+
+from minibroker.transactions.transaction import TopicPartition
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import BatchHeader
 from minibroker_storage.log import Log
 
+_KEPT: Final = 10_000
+"""Refused producers that are remembered; the oldest go first."""
 
-def write_error(
-    state: BrokerState, transactional_id: str, log: Log, header: BatchHeader, place: tuple[str, int]
-) -> ErrorCode:
-    """What the coordinator has against a transactional batch for (topic, partition) `place`.
+Verify = Callable[[str, int, int, str, int], ErrorCode]
 
-    It is asked only about a batch that begins a transaction in the log, and not at all when
-    `transaction.partition.verification.enable` says so.
+
+class WriteVerifier:
+    """Asks the coordinator about batches that begin a transaction in a log.
+
+    Of a batch that was refused, the sequence number is remembered (Kafka's `VerificationStateEntry`): the batches
+    behind it may already be on their way, and must not be taken before it comes again.
+
+    Args:
+        verify: asks for (transactional id, producer id, epoch, topic, partition).
     """
-    coordinator = state.transactions
-    if header.producer_id < 0 or not coordinator.verifies_partitions:
-        return ErrorCode.NONE
-    known = log.producers.active.get(header.producer_id)
-    if known is not None and known.current_txn_first_offset >= 0:
-        return ErrorCode.NONE
-    return coordinator.verify(transactional_id, header.producer_id, header.producer_epoch, *place)
+
+    def __init__(self, verify: Verify) -> None:
+        self._verify = verify
+        self._refused: dict[tuple[TopicPartition, int], tuple[int, int]] = {}
+
+    def error_of(self, transactional_id: str, log: Log, header: BatchHeader, place: TopicPartition) -> ErrorCode:
+        """What there is against a transactional batch for the partition `place`.
+
+        The errors of `TransactionCoordinator.verify`, and OUT_OF_ORDER_SEQUENCE_NUMBER.
+        """
+        if header.producer_id < 0:
+            return ErrorCode.NONE
+        known = log.producers.active.get(header.producer_id)
+        if known is not None and known.current_txn_first_offset >= 0:
+            return ErrorCode.NONE
+        error = self._verify(transactional_id, header.producer_id, header.producer_epoch, *place)
+        epoch, sequence = self._refused.pop((place, header.producer_id), (header.producer_epoch, header.base_sequence))
+        if epoch < header.producer_epoch:
+            epoch, sequence = header.producer_epoch, header.base_sequence
+        if not error and header.base_sequence <= sequence:
+            return ErrorCode.NONE
+        lowest = min(sequence, header.base_sequence) if epoch == header.producer_epoch else sequence
+        self._refused[place, header.producer_id] = epoch, lowest
+        if len(self._refused) > _KEPT:
+            del self._refused[next(iter(self._refused))]
+        return error or ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+    def forget(self, place: TopicPartition, producer_id: int) -> None:
+        """A transaction has ended there."""
+        self._refused.pop((place, producer_id), None)
 
 
 def as_writers_know_it(error: ErrorCode, *, knows_abortable: bool) -> ErrorCode:

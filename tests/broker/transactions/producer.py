@@ -1,7 +1,6 @@
 """A transactional producer, as its requests: without a client library and without sockets."""
 
-import itertools
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from minibroker_protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from minibroker_protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
@@ -21,14 +20,22 @@ from minibroker_protocol.messages.txn_offset_commit import (
 )
 from minibroker_protocol.records import iter_batches
 from minibroker_protocol.records.batch import RecordBatch
-from tests.broker.harness import Harness, batch
+from tests.broker.harness import Harness, batch, bytes_in
 
 TIMEOUT_MS: Final = 60_000
 READ_COMMITTED: Final = 1
 
 
+class Asks(Protocol):
+    """A broker that can be asked: a harness, or a connection."""
+
+    def ask(self, request: Any, version: int) -> Any:
+        """The response to a request."""
+        ...
+
+
 def init_producer_id(
-    harness: Harness,
+    broker: Asks,
     transactional_id: str | None = "mine",
     *,
     version: int = 5,
@@ -43,7 +50,7 @@ def init_producer_id(
         producer_id=producer_id,
         producer_epoch=producer_epoch,
     )
-    response = harness.ask(request, version)
+    response = broker.ask(request, version)
     assert isinstance(response, InitProducerIdResponse)
     return response
 
@@ -52,9 +59,9 @@ class Producer:
     """One producer; the verbs return error codes. It counts its sequence numbers, partition by partition."""
 
     def __init__(
-        self, harness: Harness, transactional_id: str = "mine", *, timeout_ms: int = TIMEOUT_MS, init: bool = True
+        self, broker: Asks, transactional_id: str = "mine", *, timeout_ms: int = TIMEOUT_MS, init: bool = True
     ) -> None:
-        self.harness = harness
+        self.broker = broker
         self.transactional_id = transactional_id
         self.timeout_ms = timeout_ms
         self.id = -1
@@ -67,7 +74,7 @@ class Producer:
         """Become the one producer of the transactional id; `keeps_id` names what it has (KIP-360)."""
         named = {"producer_id": self.id, "producer_epoch": self.epoch} if keeps_id else {}
         answer = init_producer_id(
-            self.harness, self.transactional_id, version=version, timeout_ms=self.timeout_ms, **named
+            self.broker, self.transactional_id, version=version, timeout_ms=self.timeout_ms, **named
         )
         if answer.error_code == 0:
             self.id, self.epoch = answer.producer_id, answer.producer_epoch
@@ -85,7 +92,7 @@ class Producer:
             v3_and_below_producer_epoch=self.epoch,
             v3_and_below_topics=[AddPartitionsToTxnTopic(name=name, partitions=each) for name, each in topics.items()],
         )
-        response = self.harness.ask(request, version)
+        response = self.broker.ask(request, version)
         return [
             partition.partition_error_code
             for topic in response.results_by_topic_v3_and_below
@@ -104,7 +111,7 @@ class Producer:
         """Produce one batch; the outcome."""
         place = (topic, partition)
         outcome = produce_in(
-            self.harness, self.transactional_id, self.batch(*values, place=place, **fields), place, version
+            self.broker, self.transactional_id, self.batch(*values, place=place, **fields), place, version
         )
         if outcome.error_code == 0:
             self.sequences[place] = self.sequences.get(place, 0) + len(values)
@@ -125,7 +132,7 @@ class Producer:
             producer_epoch=self.epoch,
             group_id=group_id,
         )
-        return int(self.harness.ask(request, version).error_code)
+        return int(self.broker.ask(request, version).error_code)
 
     def commit_offset(
         self, group_id: str, offset: int, *, topic: str = "t", partition: int = 0, version: int = 4
@@ -147,7 +154,7 @@ class Producer:
                 )
             ],
         )
-        return int(self.harness.ask(request, version).topics[0].partitions[0].error_code)
+        return int(self.broker.ask(request, version).topics[0].partitions[0].error_code)
 
     def commit(self, *, version: int = 4) -> int:
         """Commit the transaction."""
@@ -165,11 +172,11 @@ class Producer:
             producer_epoch=self.epoch,
             committed=commit,
         )
-        return int(self.harness.ask(request, version).error_code)
+        return int(self.broker.ask(request, version).error_code)
 
 
 def produce_in(
-    harness: Harness,
+    broker: Asks,
     transactional_id: str | None,
     records: bytes | bytearray,
     place: tuple[str, int] = ("t", 0),
@@ -184,7 +191,7 @@ def produce_in(
         timeout_ms=1000,
         topic_data=[TopicProduceData(name=topic, partition_data=[data])],
     )
-    outcome = harness.ask(request, version).responses[0].partition_responses[0]
+    outcome = broker.ask(request, version).responses[0].partition_responses[0]
     assert isinstance(outcome, PartitionProduceResponse)
     return outcome
 
@@ -194,7 +201,7 @@ def committed_values(data: PartitionData) -> list[bytes | None]:
     aborted = sorted(data.aborted_transactions or [], key=lambda each: each.first_offset)
     ignored: set[int] = set()
     values: list[bytes | None] = []
-    for each in iter_batches(memoryview(data.records or b"")):
+    for each in iter_batches(memoryview(bytes_in(data))):
         assert isinstance(each, RecordBatch)
         header = each.header
         while aborted and aborted[0].first_offset <= header.last_offset:
@@ -224,11 +231,6 @@ def markers_in(harness: Harness, topic: str = "t", partition: int = 0) -> list[t
     data = harness.fetch_one(0, topic, partition)
     return [
         (each.header.base_offset, each.header.producer_id, each.header.producer_epoch, marker_type(each))
-        for each in iter_batches(memoryview(data.records or b""))
+        for each in iter_batches(memoryview(bytes_in(data)))
         if isinstance(each, RecordBatch) and each.header.is_control
     ]
-
-
-def names(prefix: str = "id") -> "itertools.count[int] | Any":
-    """Endless names."""
-    return (f"{prefix}-{number}" for number in itertools.count())
