@@ -143,10 +143,10 @@ class Rebalances:
         self._end_sync_wait(group)
         is_initial = group.is_in(GroupState.EMPTY)
         group.move_to(GroupState.PREPARING_REBALANCE)
-        if not is_initial:
+        if not is_initial and group.members:
             self._wait_for_joins(group)
             self.maybe_complete_join(group)
-        elif self._initial_delay_ms > 0:
+        elif is_initial and self._initial_delay_ms > 0:
             left_ms = max(group.rebalance_timeout_ms - self._initial_delay_ms, 0)
             self._wait_for_more(group, self._initial_delay_ms, left_ms)
         else:

@@ -48,7 +48,7 @@ def _leave(coordinator: GroupCoordinator, group: Group, leaving: MemberIdentity)
         coordinator.rebalances.remove_pending(group, member_id)
         return ErrorCode.NONE
     if not member_id:
-        member_id = group.static_members.get(instance_id or "", "")
+        member_id = "" if instance_id is None else group.static_members.get(instance_id, "")
     code = group.validate_member(member_id, instance_id)
     if not code:
         coordinator.rebalances.remove(group, group.members[member_id])

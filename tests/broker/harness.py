@@ -170,6 +170,10 @@ class Harness:
         """Stop cleanly."""
         self.state.close()
 
+    def start(self) -> None:
+        """Start again after `close`."""
+        self.state = self._open()
+
     def run_soon(self) -> None:
         """What the event loop does after a wake-up: the calls that were put off."""
         while self._soon:

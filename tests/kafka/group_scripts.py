@@ -1,12 +1,12 @@
 """What members of groups do, as scripts for `World`."""
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
-from tests.kafka.group_world import CHANGED, World, subscription
+from tests.broker.groups.member_requests import BOTH, CHANGED, subscription
+from tests.kafka.group_world import World
 
 Script = Callable[[World], None]
-BOTH: Final = (("range", subscription("r")), ("sticky", subscription("s")))
 SCRIPTS: Final[dict[str, Script]] = {}
 
 
@@ -44,7 +44,7 @@ def one_of_each_version(version: int) -> Script:
 SCRIPTS.update({f"life_in_version_{version}": one_of_each_version(version) for version in range(10)})
 
 
-def pair(world: World, **kwargs: object) -> tuple[str, str, int]:
+def pair(world: World, **kwargs: Any) -> tuple[str, str, int]:
     """Two dynamic members, "a" leads; returns their ids and the generation, of which nobody has an assignment."""
     first = world.new_id("a", **kwargs)
     world.join("a", first, **kwargs)
@@ -57,7 +57,7 @@ def pair(world: World, **kwargs: object) -> tuple[str, str, int]:
     return first, second, generation
 
 
-def stable_pair(world: World, **kwargs: object) -> tuple[str, str, int]:
+def stable_pair(world: World, **kwargs: Any) -> tuple[str, str, int]:
     """As `pair`, with assignments."""
     first, second, generation = pair(world, **kwargs)
     world.begin_sync("b", second, generation)

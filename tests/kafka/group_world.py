@@ -9,26 +9,21 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from minibroker_protocol.coordinator_records import (
-    ConsumerProtocolSubscription,
     GroupMetadataKey,
     GroupMetadataValue,
     decode_versioned,
-    encode_versioned,
 )
 from minibroker_protocol.coordinator_records.group_metadata import read_group_key
 from minibroker_protocol.messages.delete_groups import DeleteGroupsRequest
 from minibroker_protocol.messages.describe_groups import DescribeGroupsRequest
 from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
-from minibroker_protocol.messages.heartbeat import HeartbeatRequest
-from minibroker_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from minibroker_protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from minibroker_protocol.messages.list_groups import ListGroupsRequest
-from minibroker_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from minibroker_protocol.records import iter_batches
+from tests.broker.groups.member_requests import heartbeat_request, join_request, leave_request, sync_request
 from tests.broker.socket_client import TIMEOUT_S, SocketClient
 
 UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -40,17 +35,6 @@ _NOT_COMPARED: Final = {
     "current_state_timestamp",
 }
 _OFFSETS: Final = "__consumer_offsets"
-_SESSION_MS: Final = 20_000
-_REBALANCE_MS: Final = 20_000
-
-
-def subscription(*topics: str) -> bytes:
-    """The metadata of a consumer that reads some topics."""
-    return encode_versioned(ConsumerProtocolSubscription(topics=list(topics)), 1)
-
-
-RANGE: Final = (("range", subscription("t")),)
-CHANGED: Final = (("range", subscription("t", "u")),)
 
 
 class World:
@@ -112,10 +96,12 @@ class World:
                 if name not in _NOT_COMPARED and not (name == "error_message" and fields["error_code"])
             }
         if isinstance(value, list | tuple):
-            items: list[Any] = [self._plain(each) for each in value]
-            return sorted(items, key=repr)  # members, groups: neither broker promises an order
+            items = cast("list[Any]", value)
+            return sorted(
+                (self._plain(each) for each in items), key=repr
+            )  # members, groups: neither broker promises an order
         if isinstance(value, bytes | bytearray | memoryview):
-            return bytes(value)
+            return bytes(cast("memoryview", value))
         if isinstance(value, str):
             plain = UUID.sub(lambda found: self._uuids.setdefault(found[0], f"#{len(self._uuids)}"), value)
             return plain.replace(self.group_id, "GROUP")
@@ -123,85 +109,36 @@ class World:
 
     # The requests of members
 
-    def join_request(
-        self,
-        member_id: str = "",
-        protocols: Sequence[tuple[str, bytes]] = RANGE,
-        *,
-        instance: str | None = None,
-        session_ms: int = _SESSION_MS,
-        rebalance_ms: int = _REBALANCE_MS,
-        protocol_type: str = "consumer",
-    ) -> JoinGroupRequest:
-        """A JoinGroup."""
-        return JoinGroupRequest(
-            group_id=self.group_id,
-            session_timeout_ms=session_ms,
-            rebalance_timeout_ms=rebalance_ms,
-            member_id=member_id,
-            group_instance_id=instance,
-            protocol_type=protocol_type,
-            protocols=[JoinGroupRequestProtocol(name=name, metadata=data) for name, data in protocols],
-            reason="because",
-        )
-
     def join(self, name: str, member_id: str = "", *args: Any, version: int = 9, **kwargs: Any) -> Any:
         """Join and take the answer."""
-        return self.ask(name, self.join_request(member_id, *args, **kwargs), version)
+        return self.ask(name, join_request(self.group_id, member_id, *args, **kwargs), version)
 
     def begin_join(self, name: str, member_id: str = "", *args: Any, version: int = 9, **kwargs: Any) -> None:
         """Send a JoinGroup that will have to wait."""
-        self.send(name, self.join_request(member_id, *args, **kwargs), version)
+        self.send(name, join_request(self.group_id, member_id, *args, **kwargs), version)
 
     def new_id(self, name: str, *args: Any, **kwargs: Any) -> str:
         """The member id that a dynamic member is given."""
         return str(self.join(name, "", *args, **kwargs).member_id)
 
-    def sync_request(
-        self,
-        member_id: str,
-        generation: int,
-        assignments: dict[str, bytes] | None = None,
-        *,
-        instance: str | None = None,
-        protocol: tuple[str | None, str | None] = ("consumer", "range"),
-    ) -> SyncGroupRequest:
-        """A SyncGroup."""
-        return SyncGroupRequest(
-            group_id=self.group_id,
-            generation_id=generation,
-            member_id=member_id,
-            group_instance_id=instance,
-            protocol_type=protocol[0],
-            protocol_name=protocol[1],
-            assignments=[
-                SyncGroupRequestAssignment(member_id=each, assignment=data)
-                for each, data in (assignments or {}).items()
-            ],
-        )
-
     def sync(self, name: str, *args: Any, version: int = 5, **kwargs: Any) -> Any:
         """Sync and take the answer."""
-        return self.ask(name, self.sync_request(*args, **kwargs), version)
+        return self.ask(name, sync_request(self.group_id, *args, **kwargs), version)
 
     def begin_sync(self, name: str, *args: Any, version: int = 5, **kwargs: Any) -> None:
         """Send a SyncGroup that will have to wait."""
-        self.send(name, self.sync_request(*args, **kwargs), version)
+        self.send(name, sync_request(self.group_id, *args, **kwargs), version)
 
     def heartbeat(
         self, name: str, member_id: str, generation: int, *, instance: str | None = None, version: int = 4
     ) -> int:
         """Send a heartbeat; its error code."""
-        request = HeartbeatRequest(
-            group_id=self.group_id, generation_id=generation, member_id=member_id, group_instance_id=instance
-        )
+        request = heartbeat_request(self.group_id, member_id, generation, instance=instance)
         return int(self.ask(name, request, version).error_code)
 
     def leave(self, name: str, *members: tuple[str, str | None], version: int = 5) -> Any:
         """Have members, (member id, instance id)s, leave."""
-        leaving = [MemberIdentity(member_id=each, group_instance_id=instance) for each, instance in members]
-        request = LeaveGroupRequest(group_id=self.group_id, member_id=members[0][0] if members else "", members=leaving)
-        return self.ask(name, request, version)
+        return self.ask(name, leave_request(self.group_id, *members), version)
 
     # Looking on
 

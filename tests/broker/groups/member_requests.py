@@ -1,0 +1,87 @@
+"""The requests of members of groups, as functions."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from minibroker_protocol.coordinator_records import ConsumerProtocolSubscription, encode_versioned
+from minibroker_protocol.messages.heartbeat import HeartbeatRequest
+from minibroker_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from minibroker_protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from minibroker_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+
+SESSION_MS: Final = 20_000
+REBALANCE_MS: Final = 20_000
+Offers = Sequence[tuple[str, bytes]]
+
+
+def subscription(*topics: str) -> bytes:
+    """The metadata of a consumer that reads some topics."""
+    return encode_versioned(ConsumerProtocolSubscription(topics=list(topics)), 1)
+
+
+RANGE: Final = (("range", subscription("t")),)
+CHANGED: Final = (("range", subscription("t", "u")),)
+BOTH: Final = (("range", subscription("r")), ("sticky", subscription("s")))
+
+
+def join_request(
+    group_id: str,
+    member_id: str = "",
+    protocols: Offers = RANGE,
+    *,
+    instance: str | None = None,
+    session_ms: int = SESSION_MS,
+    rebalance_ms: int = REBALANCE_MS,
+    protocol_type: str = "consumer",
+) -> JoinGroupRequest:
+    """A JoinGroup."""
+    return JoinGroupRequest(
+        group_id=group_id,
+        session_timeout_ms=session_ms,
+        rebalance_timeout_ms=rebalance_ms,
+        member_id=member_id,
+        group_instance_id=instance,
+        protocol_type=protocol_type,
+        protocols=[JoinGroupRequestProtocol(name=name, metadata=data) for name, data in protocols],
+        reason="because",
+    )
+
+
+def sync_request(
+    group_id: str,
+    member_id: str,
+    generation: int,
+    assignments: Mapping[str, bytes] | None = None,
+    *,
+    instance: str | None = None,
+    protocol: tuple[str | None, str | None] = ("consumer", "range"),
+) -> SyncGroupRequest:
+    """A SyncGroup; only the leader's has assignments."""
+    given = [SyncGroupRequestAssignment(member_id=each, assignment=data) for each, data in (assignments or {}).items()]
+    return SyncGroupRequest(
+        group_id=group_id,
+        generation_id=generation,
+        member_id=member_id,
+        group_instance_id=instance,
+        protocol_type=protocol[0],
+        protocol_name=protocol[1],
+        assignments=given,
+    )
+
+
+def heartbeat_request(
+    group_id: str, member_id: str, generation: int, *, instance: str | None = None
+) -> HeartbeatRequest:
+    """A Heartbeat."""
+    return HeartbeatRequest(
+        group_id=group_id, generation_id=generation, member_id=member_id, group_instance_id=instance
+    )
+
+
+def leave_request(group_id: str, *members: tuple[str, str | None]) -> LeaveGroupRequest:
+    """A LeaveGroup of (member id, instance id)s; before version 3 the first one leaves."""
+    return LeaveGroupRequest(
+        group_id=group_id,
+        member_id=members[0][0] if members else "",
+        members=[MemberIdentity(member_id=each, group_instance_id=instance) for each, instance in members],
+    )
