@@ -34,6 +34,13 @@ def add_parser(subparsers: Any) -> None:
     option("--index-sanity-check", action="store_true", help="say whether a starting broker would keep the indexes")
     option("--verify-index-only", action="store_true", help="check the indexes against the log; print mismatches only")
     option("--format", choices=["auto", "0.7"], default="auto", help="0.7: the log is from before Kafka 0.8")
+    topic = parser.add_mutually_exclusive_group()
+    topic.add_argument(
+        "--offsets-decoder", action="store_true", help="the log is of __consumer_offsets: print its records"
+    )
+    topic.add_argument(
+        "--transaction-log-decoder", action="store_true", help="the log is of __transaction_state: print its records"
+    )
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--json", action="store_true", help="one JSON object a line")
     how.add_argument(
@@ -54,6 +61,7 @@ def run(options: argparse.Namespace) -> int:
     """Dump the files; returns the exit status. `OSError` when the output cannot be written."""
     from minibroker_storage.dump.options import DumpOptions  # noqa: PLC0415 - `serve` needs none of it
 
+    options.print_data_log |= options.offsets_decoder or options.transaction_log_decoder
     wanted = DumpOptions(
         deep_iteration=options.deep_iteration or options.print_data_log,
         max_bytes=options.max_bytes,
@@ -77,9 +85,11 @@ def _dump(options: argparse.Namespace, wanted: Any, out: TextIO) -> bool:
     from minibroker_storage.dump import find  # noqa: PLC0415 - `serve` needs none of it
     from minibroker_storage.dump.events import is_fault  # noqa: PLC0415 - the same
 
-    shown: dict[str, bool] = {
+    decoder = _decoder(options)
+    shown: dict[str, Any] = {
         "print_data_log": options.print_data_log,
         "skip_record_metadata": options.skip_record_metadata,
+        "decode": decoder,
     }
     writer: Any
     if options.json:
@@ -96,7 +106,18 @@ def _dump(options: argparse.Namespace, wanted: Any, out: TextIO) -> bool:
         write(event)
         sound = sound and not is_fault(event)
     writer.finish()
-    return sound
+    return sound and (decoder is None or not decoder.failed)
+
+
+def _decoder(options: argparse.Namespace) -> Any:
+    """What reads the records of a coordinator's topic, if it is said to be one."""
+    if not options.offsets_decoder and not options.transaction_log_decoder:
+        return None
+    from minibroker_storage.dump import decoders  # noqa: PLC0415 - only where it is asked for
+
+    return decoders.Decoder(
+        decoders.decode_group_record if options.offsets_decoder else decoders.decode_transaction_record
+    )
 
 
 def _explain(options: argparse.Namespace, wanted: Any, out: TextIO) -> bool:

@@ -135,7 +135,14 @@ def test_a_name_that_is_no_text_is_printed_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [[], ["--max-bytes", "0", LOG], ["--json", "--explain", LOG], ["--format", "0.6", LOG]]
+    "options",
+    [
+        [],
+        ["--max-bytes", "0", LOG],
+        ["--json", "--explain", LOG],
+        ["--format", "0.6", LOG],
+        ["--offsets-decoder", "--transaction-log-decoder", LOG],
+    ],
 )
 def test_a_wrong_command_line_is_refused(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -153,7 +160,7 @@ def test_every_option_is_in_the_page_about_it() -> None:
     page = (ROOT / "docs" / "dump.md").read_text()
     usage = dumped("--help").stdout.decode()
     options = {word.strip("[]|,") for word in usage.split() if word.strip("[]|,").startswith("--")} - {"--help"}
-    assert len(options) == 9
+    assert len(options) == 11
     assert [option for option in sorted(options) if f"`{option}" not in page] == []
 
 

@@ -6,6 +6,7 @@ from json import JSONEncoder
 from typing import Any, Final, TextIO
 
 from minibroker_protocol.records.header import MAGIC_V2
+from minibroker_storage.dump.decoders import Decoder, plain_json
 from minibroker_storage.dump.events import (
     AbortedTxnFound,
     BatchFound,
@@ -50,11 +51,20 @@ Json = dict[str, Any]
 class JsonWriter:
     """Writes each event as a line to `out`. Every line has a `type`; a `file` line says to which file the next belong.
 
-    Bytes are text where they are UTF-8 (`key`), else base 64 under a name that says so (`keyBase64`).
+    Bytes are text where they are UTF-8 (`key`), else base 64 under a name that says so (`keyBase64`). With `decode`,
+    keys and values are objects.
     """
 
-    def __init__(self, out: TextIO, *, print_data_log: bool = False, skip_record_metadata: bool = False) -> None:
+    def __init__(
+        self,
+        out: TextIO,
+        *,
+        print_data_log: bool = False,
+        skip_record_metadata: bool = False,
+        decode: Decoder | None = None,
+    ) -> None:
         self._write = out.write
+        self._decode = decode
         self._data = print_data_log
         self._metadata = not skip_record_metadata
         self._encode = JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -92,8 +102,14 @@ class JsonWriter:
             if header.is_control:
                 line |= _control(key, value)
         if self._data and not header.is_control:
-            _put(line, "key", key)
-            _put(line, "value", value)
+            decoded = None if self._decode is None else self._decode(record)
+            if decoded is None or decoded.problem is not None:
+                _put(line, "key", key)
+                _put(line, "value", value)
+                if decoded is not None:
+                    line["undecoded"] = decoded.problem
+            else:
+                line |= {"key": plain_json(decoded.key), "value": plain_json(decoded.value)}
             line["headers"] = [_put({"key": _name(name)}, "value", content) for name, content in headers]
         return line
 

@@ -8,6 +8,7 @@ from typing import Any, Final, TextIO
 
 from minibroker_protocol.records.header import MAGIC_V2
 from minibroker_protocol.records.record import Headers
+from minibroker_storage.dump.decoders import Decoder
 from minibroker_storage.dump.events import (
     AbortedTxnFound,
     BatchFound,
@@ -55,17 +56,24 @@ class TextWriter:
     """Writes events as Kafka's tool prints them: findings to `out`, what is wrong to `errors`.
 
     As there, mismatches and gaps come together when all files are done (`finish`), the newest first where Kafka has
-    them so; other problems come at once.
+    them so; other problems come at once. With `decode`, keys and values are what it makes of them.
     """
 
     def __init__(
-        self, out: TextIO, errors: TextIO, *, print_data_log: bool = False, skip_record_metadata: bool = False
+        self,
+        out: TextIO,
+        errors: TextIO,
+        *,
+        print_data_log: bool = False,
+        skip_record_metadata: bool = False,
+        decode: Decoder | None = None,
     ) -> None:
         self._write = out.write
         self._out = out
         self._errors = errors
         self._data = print_data_log
         self._metadata = not skip_record_metadata
+        self._decode = decode
         self._mismatches = _Findings("Mismatches in :{}", "  Index offset: {}, log offset: {}", newest_first=True)
         self._timestamps = _Findings(
             "Found timestamp mismatch in :{}", "  Index timestamp: {}, log timestamp: {}", newest_first=False
@@ -148,7 +156,12 @@ class TextWriter:
                 line += f" isValid: {_BOOLEAN[bool(is_valid)]} crc: {crc}}}"
             if is_control:
                 line += _control(key, value)
-        if self._data and not is_control:
+        if self._decode is not None and not is_control:
+            decoded = self._decode(record)
+            line += f"{prefix}key: {decoded.key_text}"
+            if decoded.value_text is not None:
+                line += f" payload: {decoded.value_text}"
+        elif self._data and not is_control:
             if key is not None:
                 line += f"{prefix}key: {java_text(key)}"
             if value is not None:

@@ -1,0 +1,43 @@
+"""The fields of a message under the names of Kafka's definitions, as its JSON converters name them."""
+
+from typing import Any, TypeGuard
+
+from minibroker_protocol.schema import fields_of, schema_of
+
+
+def has_version(cls: type[Any], version: int) -> bool:
+    """Whether a message is declared in this version."""
+    return version in schema_of(cls).versions
+
+
+def fields_by_name(message: Any, version: int) -> dict[str, Any]:
+    """The fields that the version has, in their order; structures become dictionaries, bytes stay bytes."""
+    return {
+        _camel(field.name): _plain(getattr(message, field.name), version)
+        for field in fields_of(message.__class__)
+        if version in field.present
+    }
+
+
+def _plain(value: Any, version: int) -> Any:
+    if value is None or isinstance(value, (str, int)):
+        return value
+    if _is_bytes(value):
+        return bytes(value)
+    if is_array(value):
+        return [_plain(each, version) for each in value]
+    return fields_by_name(value, version)
+
+
+def is_array(value: Any) -> TypeGuard[list[Any]]:
+    """Is it an array of whatever?"""
+    return isinstance(value, list)
+
+
+def _is_bytes(value: Any) -> TypeGuard[bytes]:
+    return isinstance(value, (bytes, bytearray, memoryview))
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))

@@ -1,0 +1,263 @@
+"""What the records of the coordinators' topics say (`--offsets-decoder`, `--transaction-log-decoder`).
+
+The texts are those of DumpLogSegments in Kafka 3.9.1: `OffsetsMessageParser` there and
+`TransactionLog.formatRecordKeyAndValue`. A record that cannot be read ends that tool, or is passed over with a word;
+here it is always the latter, and the word is ours.
+"""
+
+from base64 import b64encode
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple, cast
+
+from minibroker_protocol.coordinator_records import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    TransactionLogKey,
+    TransactionLogValue,
+    decode_versioned,
+)
+from minibroker_protocol.coordinator_records.fields import fields_by_name, has_version, is_array
+from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.records import Record
+
+_CONSUMER: Final = "consumer"
+_DELETE: Final = "<DELETE>"
+_VERSION_SIZE: Final = 2
+_OF_GROUPS: Final[tuple[tuple[type[Any], type[Any]], ...]] = (
+    (OffsetCommitKey, OffsetCommitValue),
+    (GroupMetadataKey, GroupMetadataValue),
+)
+_TRANSACTION_STATES: Final = (
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "Dead",
+    "PrepareEpochFence",
+)
+"""By `transaction_status` (Kafka's `TransactionState`)."""
+
+_Bytes = bytes | bytearray | memoryview
+
+
+class Decoded(NamedTuple):
+    """A record as text, and its key and value as JSON; both are None where `problem` says why.
+
+    `is_fault` tells a record that is damaged from one of a kind that is not known here.
+    """
+
+    key_text: str
+    value_text: str | None
+    key: Any = None
+    value: Any = None
+    problem: str | None = None
+    is_fault: bool = False
+
+
+class Decoder:
+    """Reads the records of one topic with one of the two functions below; `failed` once it could not."""
+
+    __slots__ = ("_decode", "failed")
+
+    def __init__(self, decode: Callable[[Record], Decoded]) -> None:
+        self._decode = decode
+        self.failed = False
+
+    def __call__(self, record: Record) -> Decoded:
+        """What a record says."""
+        decoded = self._decode(record)
+        self.failed = self.failed or decoded.is_fault
+        return decoded
+
+
+class _UndecodableError(Exception):
+    """Why a record cannot be read, as it is told."""
+
+
+def decode_group_record(record: Record) -> Decoded:
+    """A record of `__consumer_offsets`.
+
+    Its key and value are JSON objects: the number that says what kind of record or which version it is, and the fields
+    of Kafka's definition. In groups of consumers, so are the subscriptions and assignments of members. Tombstones are
+    `<DELETE>`.
+    """
+    try:
+        key = _key(record)
+        version = _version(key, "key")
+        classes = next((each for each in _OF_GROUPS if has_version(each[0], version)), None)
+        if classes is None:
+            problem = f"Unknown record type {version} at offset {record.offset}, skipping."
+            return Decoded(problem, None, problem=problem)
+        key_json = {"type": str(version), "data": fields_by_name(_read(classes[0], key, "key"), version)}
+        value_json = None if record.value is None else _group_value(classes[1], record.value)
+    except _UndecodableError as error:
+        return _skipped(record, error)
+    return Decoded(
+        _json_text(key_json), _DELETE if value_json is None else _json_text(value_json), key_json, value_json
+    )
+
+
+def decode_transaction_record(record: Record) -> Decoded:
+    """A record of `__transaction_state`: its transactional id, and what is known of it."""
+    try:
+        key = _key(record)
+        version = _version(key, "key")
+        if not has_version(TransactionLogKey, version):
+            problem = f"unknown::version={version}"
+            return Decoded(problem, None, problem=problem)
+        named: TransactionLogKey = _read(TransactionLogKey, key, "key")
+        key_json = {"version": str(version), "data": fields_by_name(named, version)}
+        key_text = f"transaction_metadata::transactionalId={named.transactional_id}"
+        if record.value is None:
+            return Decoded(key_text, _DELETE, key_json)
+        value: TransactionLogValue = _read(TransactionLogValue, record.value, "value")
+        version = _version(record.value, "value")
+        value_json = {"version": str(version), "data": fields_by_name(value, version)}
+        return Decoded(key_text, _transaction_text(value), key_json, value_json)
+    except _UndecodableError as error:
+        return _skipped(record, error)
+
+
+def _skipped(record: Record, error: _UndecodableError) -> Decoded:
+    problem = f"Error at offset {record.offset}, skipping. {error}"
+    return Decoded(problem, None, problem=problem, is_fault=True)
+
+
+def _key(record: Record) -> bytes:
+    if record.key is None:
+        raise _UndecodableError("The record has no key.")
+    return record.key
+
+
+def _version(data: _Bytes, what: str) -> int:
+    if len(data) < _VERSION_SIZE:
+        raise _UndecodableError(f"Could not read version from {what}'s buffer.")
+    return int.from_bytes(data[:_VERSION_SIZE], "big", signed=True)
+
+
+def _read(cls: type[Any], data: _Bytes, what: str) -> Any:
+    version = _version(data, what)
+    try:
+        return decode_versioned(cls, data)
+    except DecodeError as error:
+        raise _UndecodableError(
+            f"Could not read record with version {version} from {what}'s buffer due to: {error}."
+        ) from None
+
+
+def _group_value(cls: type[Any], data: bytes) -> dict[str, Any]:
+    version = _version(data, "value")
+    message = _read(cls, data, "value")
+    fields = fields_by_name(message, version)
+    if isinstance(message, GroupMetadataValue) and message.protocol_type == _CONSUMER:
+        for member, told in zip(message.members, fields["members"], strict=True):
+            told["subscription"] = _embedded(ConsumerProtocolSubscription, member.subscription)
+            told["assignment"] = _embedded(ConsumerProtocolAssignment, member.assignment)
+    return {"version": str(version), "data": fields}
+
+
+def _embedded(cls: type[Any], data: _Bytes) -> Any:
+    """What members of a group of consumers have said; as bytes if it cannot be read."""
+    try:
+        version = _version(data, "value")
+        if has_version(cls, version):
+            return fields_by_name(_read(cls, data, "value"), version)
+    except _UndecodableError:
+        pass
+    return bytes(data)
+
+
+# JSON as Jackson writes it
+
+_ESCAPES: Final = {code: f"\\u{code:04X}" for code in range(0x20)} | {
+    ord(plain): f"\\{letter}" for plain, letter in zip('\b\t\n\f\r"\\', 'btnfr"\\', strict=True)
+}
+
+
+def plain_json(value: Any) -> Any:
+    """`value` with bytes in base 64, which is how JSON has them."""
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
+    if is_array(value):
+        return [plain_json(each) for each in value]
+    if isinstance(value, dict):
+        return {name: plain_json(each) for name, each in cast("dict[str, Any]", value).items()}
+    return value
+
+
+def _json_text(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value).items()
+        return "{" + ",".join(f'"{name}":{_json_text(each)}' for name, each in fields) + "}"
+    if is_array(value):
+        return "[" + ",".join(map(_json_text, value)) + "]"
+    if isinstance(value, bytes):
+        return f'"{b64encode(value).decode()}"'
+    return f'"{value.translate(_ESCAPES)}"' if isinstance(value, str) else str(value)
+
+
+# Transactions as Scala writes them
+
+
+def _transaction_text(value: TransactionLogValue) -> str:
+    status = value.transaction_status
+    if not 0 <= status < len(_TRANSACTION_STATES):
+        raise _UndecodableError(f"Unknown transaction state id {status} from the transaction status message.")
+    partitions: list[list[tuple[str, int]]] = []
+    if status:  # Kafka does not look at the partitions of an empty transaction
+        partitions = [
+            [(each.topic, index) for index in each.partition_ids] for each in value.transaction_partitions or ()
+        ]
+    listed = ",".join(f"{topic}-{index}" for topic, index in _in_order_of_scala(partitions))
+    return (
+        f"producerId:{value.producer_id},producerEpoch:{value.producer_epoch},state={_TRANSACTION_STATES[status]},"
+        f"partitions=[{listed}],txnLastUpdateTimestamp={value.transaction_last_update_timestamp_ms},"
+        f"txnTimeoutMs={value.transaction_timeout_ms}"
+    )
+
+
+_SMALLEST_TABLE: Final = 16
+_LOAD_FACTOR: Final = 0.75
+_SIGN: Final = 1 << 31
+_INT32: Final = (1 << 32) - 1
+
+
+def _in_order_of_scala(groups: Sequence[Sequence[tuple[str, int]]]) -> list[tuple[str, int]]:
+    """The order in which Kafka lists partitions: that of a `scala.collection.mutable.HashSet` of them.
+
+    The set is filled topic by topic. Its table grows as elements come, and is walked slot by slot; within a slot the
+    elements are in the order of their hashes.
+    """
+    table = _SMALLEST_TABLE
+    known: dict[tuple[str, int], int] = {}
+    for group in groups:
+        distinct = dict.fromkeys(group)
+        expected = _power_of_two(int((len(distinct) + 1) / _LOAD_FACTOR))
+        table = max(table, expected)
+        for place in distinct:
+            if len(known) + 1 >= table * _LOAD_FACTOR:
+                table *= 2
+            known.setdefault(place, _hash(place))
+    return sorted(known, key=lambda place: (known[place] & (table - 1), (known[place] ^ _SIGN)))
+
+
+def _power_of_two(number: int) -> int:
+    return max(1 << (number - 1).bit_length(), 4)
+
+
+def _hash(place: tuple[str, int]) -> int:
+    """Java's hash of a `TopicPartition`, spread as Scala does it."""
+    topic, partition = place
+    hashed = 0
+    for letter in topic.encode("latin-1", "replace"):  # the names of topics are ASCII
+        hashed = (31 * hashed + letter) & _INT32
+    hashed = (31 * (31 + partition) + hashed) & _INT32
+    return hashed ^ hashed >> 16
