@@ -14,7 +14,8 @@ from tests.broker.harness import Harness
 from tests.broker.socket_client import SocketClient
 from tests.broker.transactions.producer import Asks, init_producer_id
 from tests.kafka.real_kafka import RealKafka
-from tests.kafka.transaction_scenarios import SCENARIOS, Scenario, Stage
+from tests.kafka.transaction_scenarios import SCENARIOS, Scenario
+from tests.kafka.transaction_stage import Stage
 
 READY_S: Final = 60.0
 GROUP, TRANSACTION = 0, 1

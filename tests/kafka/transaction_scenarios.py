@@ -1,7 +1,6 @@
 """What producers ask of a transaction coordinator, rightly and wrongly; the answers are to be Kafka's.
 
-A scenario asks a broker and returns what it was answered, without what differs from broker to broker: producer ids
-are numbered in the order in which they came, times are only there or not.
+A scenario asks a broker and returns what it was answered, see `Stage` for what is left out.
 """
 
 import itertools
@@ -14,72 +13,22 @@ from minibroker_protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from minibroker_protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
-from minibroker_protocol.messages.describe_transactions import DescribeTransactionsRequest
 from minibroker_protocol.messages.list_transactions import ListTransactionsRequest
 from minibroker_protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from tests.broker.transactions.producer import Asks, Producer, init_producer_id, produce_in
+from tests.broker.transactions.producer import Producer, init_producer_id, produce_in
+from tests.kafka.transaction_stage import Stage
 
 Answers = list[tuple[Any, ...]]
-Scenario = Callable[["Stage"], Answers]
+Scenario = Callable[[Stage], Answers]
 
 INIT_VERSIONS: Final = range(6)
 ADD_VERSIONS: Final = range(4)
 END_VERSIONS: Final = range(5)
 PRODUCE_VERSIONS: Final = range(3, 12)
-
-
-class Stage:
-    """One broker, with a topic "<name>" of two partitions; names are the scenario's own."""
-
-    def __init__(self, broker: Asks, name: str) -> None:
-        self.broker = broker
-        self.topic = name
-        self._names = (f"{name}-{number}" for number in itertools.count())
-        self._ids: dict[int, str] = {-1: "none"}
-
-    def named(self) -> str:
-        """A transactional id that nobody has used."""
-        return next(self._names)
-
-    def producer(self, **fields: Any) -> Producer:
-        """A producer with a transactional id of its own."""
-        return Producer(self.broker, self.named(), **fields)
-
-    def second_epoch(self) -> Producer:
-        """A producer with an epoch before its own."""
-        producer = self.producer()
-        assert producer.init() == 0
-        return producer
-
-    def id(self, producer_id: int) -> str:
-        """A producer id by the order in which it came."""
-        return self._ids.setdefault(producer_id, f"id {len(self._ids)}")
-
-    def place(self, partition: int = 0) -> tuple[str, int]:
-        """A partition of the topic."""
-        return self.topic, partition
-
-    def state_of(self, producer: Producer) -> tuple[Any, ...]:
-        """What DescribeTransactions says."""
-        return self.described(producer.transactional_id)[1:]
-
-    def described(self, transactional_id: str) -> tuple[Any, ...]:
-        """What DescribeTransactions says, with the error."""
-        request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
-        (known,) = self.broker.ask(request, 0).transaction_states
-        return (
-            known.error_code,
-            known.transaction_state,
-            known.transaction_timeout_ms,
-            min(known.transaction_start_time_ms, 1),
-            self.id(known.producer_id) if known.transaction_state else None,
-            known.producer_epoch,
-            sorted((topic.topic, sorted(topic.partitions)) for topic in known.topics),
-        )
 
 
 def init_errors(stage: Stage) -> Answers:
