@@ -47,8 +47,11 @@ public final class Oracle {
     }
 
     private static final class ToolExit extends RuntimeException {
+        private final int status;
+
         ToolExit(int status, String message) {
             super("exit status " + status + (message == null ? "" : ": " + message));
+            this.status = status;
         }
     }
 
@@ -247,7 +250,8 @@ public final class Oracle {
                 }
             });
         } catch (IllegalStateException error) {
-            throw new IllegalStateException(printed + complained.toString() + describe(error.getCause()));
+            if (!(error.getCause() instanceof ToolExit exit && exit.status == 0))
+                throw new IllegalStateException(printed + complained.toString() + describe(error.getCause()));
         } finally {
             System.setOut(output);
             System.setErr(errors);

@@ -201,6 +201,11 @@ class Oracle:
         assert not isinstance(printed, Refusal), f"{name} {' '.join(arguments)}: {printed.text}"
         return printed
 
+    def attempt(self, name: str, *arguments: str) -> str:
+        """All that a tool of Kafka prints, whether it succeeds or not; the line behind a failure tells its status."""
+        (printed,) = self._ask(Operation.RUN_TOOL, [_encode_tool(Tool(name, arguments))], _Reader.printed)
+        return printed.text if isinstance(printed, Refusal) else "\n".join(printed)
+
     def _ask(
         self, operation: Operation, questions: Iterable[bytes], read: "Callable[[_Reader], T]"
     ) -> list[T | Refusal]:

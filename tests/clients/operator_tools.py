@@ -1,0 +1,125 @@
+"""Kafka's command line tools, run on a broker: what they print, without what differs from run to run."""
+
+import json
+import re
+from collections.abc import Callable
+from difflib import unified_diff
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+from tests.kafka.oracle import Oracle
+
+TOOLS: Final = {
+    "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
+    "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+}
+
+_ABOUT_EVERYTHING: Final = {"--list", "list", "--all-groups", "find-hanging", "kafka-console-consumer"}
+"""Words of runs that may also print what other tests have left."""
+_VARIABLE_COLUMNS: Final = {
+    "ProducerId",
+    "LastTimestamp",
+    "CurrentTransactionStartTimeMs",
+    "TransactionDurationMs",
+    "Duration(min)",
+}
+_HEADERS: Final = ("GROUP", "TransactionalId", "Topic")
+_VARIABLE_TEXTS: Final = (
+    (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "UUID"),
+    (re.compile(r"\b\d{13}\b"), "TIME"),
+    (re.compile(r'"producerId": \d+'), '"producerId": ID'),
+    (re.compile(r'(?<="partitionIds": )\[\d+\](?=, "topic": "__consumer_offsets")'), "[N]"),  # it may have any number
+    (re.compile(r" +"), " "),
+)
+
+
+class Command(NamedTuple):
+    """One run of a tool."""
+
+    words: tuple[str, ...]
+    #: Its lines, sorted: Kafka keeps members, groups and partitions in no order.
+    lines: tuple[str, ...]
+
+    def text(self) -> str:
+        """All of them."""
+        return "\n".join(self.lines)
+
+
+class Transcript:
+    """The runs of tools on one broker, for one test whose names all have `prefix` in them.
+
+    Lines about anything else are left out, since the broker may serve other tests, too.
+    """
+
+    def __init__(self, oracle: Oracle, bootstrap: str, prefix: str) -> None:
+        self.bootstrap = bootstrap
+        self.prefix = prefix
+        self.commands: list[Command] = []
+        self._oracle = oracle
+
+    def run(self, tool: str, *arguments: str) -> Command:
+        """Run a tool and note what it has printed, be it a failure."""
+        self.commands.append(self.ask(tool, *arguments))
+        return self.commands[-1]
+
+    def ask(self, tool: str, *arguments: str) -> Command:
+        """Run a tool that is not to be compared."""
+        text = self._oracle.attempt(TOOLS[tool], "--bootstrap-server", self.bootstrap, *arguments)
+        words = (tool, *("N" if before == "--max-messages" else word for before, word in pairwise(("", *arguments))))
+        lines = _without_what_varies(text.replace(self.bootstrap, "BROKER"))
+        if _ABOUT_EVERYTHING & set(words):
+            lines = list(dict.fromkeys(line for line in lines if self.prefix in line or line.startswith(_HEADERS)))
+        return Command(words, tuple(sorted(lines)))
+
+    def run_all(self, tool: str, *calls: str) -> None:
+        """Run a tool several times; a call is its options as on a command line, where {} is the prefix."""
+        for call in calls:
+            self.run(tool, *call.replace("{}", self.prefix).split())
+
+    def find(self, *words: str) -> Command:
+        """The last command with these words. AssertionError if there is none."""
+        found = [command for command in self.commands if set(words) <= set(command.words)]
+        assert found, words
+        return found[-1]
+
+
+def _without_what_varies(text: str) -> list[str]:
+    """The lines, without ids and times and what depends on their width."""
+    lines: list[str] = []
+    header: list[str] = []
+    for line in text.replace("}{", "}\n{").splitlines():  # the formatters of internal topics end no lines
+        cells = [cell.strip() for cell in line.split("\t")]  # kafka-transactions puts tabs between columns
+        if len(cells) != len(header):
+            header = cells if len(cells) > 1 else []
+        else:
+            cells = ["-" if name in _VARIABLE_COLUMNS else cell for name, cell in zip(header, cells, strict=True)]
+        stripped = " | ".join(cells).strip()
+        if stripped.startswith('{"key"'):
+            stripped = json.dumps(_in_order(json.loads(stripped)), sort_keys=True)
+        for pattern, name in _VARIABLE_TEXTS:
+            stripped = pattern.sub(name, stripped)
+        if stripped and not stripped.startswith("log4j:"):
+            lines.append(stripped)
+    return lines
+
+
+def _in_order(value: Any) -> Any:
+    """JSON whose lists, which Kafka keeps in no order, are sorted."""
+    if isinstance(value, dict):
+        return {name: _in_order(each) for name, each in value.items()}
+    return sorted(map(_in_order, value), key=json.dumps) if isinstance(value, list) else value
+
+
+def both(oracle: Oracle, ours: str, kafka: str, prefix: str, scenario: Callable[[Transcript], None]) -> Transcript:
+    """The transcript of a scenario that prints the same on our broker and on Kafka. AssertionError if it does not."""
+    transcripts = [Transcript(oracle, bootstrap, prefix) for bootstrap in (ours, kafka)]
+    for transcript in transcripts:
+        scenario(transcript)
+    on_ours, on_kafka = transcripts
+    assert [command.words for command in on_ours.commands] == [command.words for command in on_kafka.commands]
+    for here, there in zip(on_ours.commands, on_kafka.commands, strict=True):
+        difference = "\n".join(unified_diff(there.lines, here.lines, "Kafka", "ours", lineterm=""))
+        assert not difference, f"{' '.join(here.words)}\n{difference}"
+    return on_kafka
