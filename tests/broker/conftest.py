@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from minibroker_storage.log import Log
+from tests.broker.groups.driver import Members
 from tests.broker.harness import Harness
 from tests.broker.logs import Openings
 
@@ -33,6 +34,12 @@ def configured(tmp_path: Path) -> Iterator[Callable[[dict[str, str]], Harness]]:
             return made
 
         yield make
+
+
+@pytest.fixture
+def members(harness: Harness) -> Members:
+    """The members of a group "g" that nobody has joined yet."""
+    return Members(harness)
 
 
 @pytest.fixture

@@ -98,7 +98,7 @@ def test_an_endpoint_is_loaded_once(route: Route) -> None:
 # What is no request closes the connection.
 
 
-@pytest.mark.parametrize("key", [-1, 4, 9, 71, 500, 32_767])
+@pytest.mark.parametrize("key", [-1, 4, 5, 71, 500, 32_767])
 def test_an_unknown_api_is_not_served(harness: Harness, key: int) -> None:
     with pytest.raises(UnservedRequestError, match=f"API key {key} is not served"):
         handed_in(harness, header(key, 0))
@@ -114,7 +114,7 @@ def test_a_version_outside_of_the_range_is_not_served(harness: Harness, route: R
 @pytest.mark.parametrize("route", ROUTES, ids=ids)
 def test_a_request_without_a_body_is_no_request(harness: Harness, route: Route) -> None:
     for version in range(route.first, route.last + 1):
-        if route.key is ApiKey.API_VERSIONS and version < 3:
+        if route.key in {ApiKey.API_VERSIONS, ApiKey.LIST_GROUPS} and version < 3:
             continue  # those have no body
         with pytest.raises(DecodeError):
             handed_in(harness, header(route.key, version))

@@ -1,0 +1,58 @@
+import pytest
+
+from minibroker.dispatch import accept
+from minibroker_protocol.messages.describe_groups import DescribeGroupsRequest
+from tests.broker.groups.driver import Members
+from tests.broker.groups.member_requests import RANGE, join_request
+from tests.broker.harness import ADVERTISED, Harness, frame_of
+
+every_version = pytest.mark.parametrize("version", range(6))
+READ_DELETE_AND_DESCRIBE = 0b1_0100_1000
+
+
+@every_version
+def test_a_stable_group_is_described_with_all_that_its_members_know(version: int, members: Members) -> None:
+    member = members.alone(instance="one")
+    (group,) = members.harness.ask(DescribeGroupsRequest(groups=["g"]), version).groups
+    assert (group.error_code, group.group_id, group.group_state) == (0, "g", "Stable")
+    assert (group.protocol_type, group.protocol_data) == ("consumer", "range")
+    (described,) = group.members
+    assert described.member_id == member
+    assert described.group_instance_id == ("one" if version >= 4 else None)
+    assert (described.client_id, described.client_host) == ("test", "/127.0.0.1")
+    assert bytes(described.member_metadata) == RANGE[0][1]
+    assert bytes(described.member_assignment) == b"all"
+
+
+@every_version
+def test_a_group_that_is_not_known_is_dead(version: int, harness: Harness) -> None:
+    groups = harness.ask(DescribeGroupsRequest(groups=["g", "", "g"]), version).groups
+    assert [(each.error_code, each.group_id, each.group_state) for each in groups] == [
+        (0, "g", "Dead"),
+        (0, "", "Dead"),
+        (0, "g", "Dead"),
+    ]
+
+
+def test_a_group_that_is_not_stable_tells_little_of_its_members(members: Members) -> None:
+    first, second, _ = members.unsynced_pair()
+    group = members.describe()
+    assert (group.group_state, group.protocol_type, group.protocol_data) == ("CompletingRebalance", "consumer", "")
+    assert {each.member_id for each in group.members} == {first, second}
+    assert {(bytes(each.member_metadata), bytes(each.member_assignment)) for each in group.members} == {(b"", b"")}
+
+
+@pytest.mark.parametrize("version", range(3, 6))
+def test_operations_are_told_if_asked(version: int, members: Members) -> None:
+    members.alone()
+    asked = DescribeGroupsRequest(groups=["g", "nobody"], include_authorized_operations=True)
+    groups = members.harness.ask(asked, version).groups
+    assert [each.authorized_operations for each in groups] == [READ_DELETE_AND_DESCRIBE] * 2
+    assert members.describe().authorized_operations == -(2**31)
+
+
+def test_members_are_described_with_the_host_that_they_come_from(harness: Harness) -> None:
+    frame = memoryview(bytearray(frame_of(join_request("g"), 3)))
+    accept(frame, harness.state, ADVERTISED, client_host="/192.0.2.7")
+    (member,) = Members(harness).describe().members
+    assert member.client_host == "/192.0.2.7"

@@ -1,0 +1,62 @@
+import pytest
+
+from minibroker.topic_admin import TopicError
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
+from minibroker_protocol.messages.metadata import MetadataRequest
+from tests.broker.harness import ADVERTISED, Harness
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_the_coordinator_is_this_broker_at_the_first_request(version: int, harness: Harness) -> None:
+    found = harness.ask(FindCoordinatorRequest(key="g"), version)
+    assert (found.error_code, found.node_id, found.host, found.port) == (0, 1, *ADVERTISED)
+    assert found.error_message == ("NONE" if version else None)
+    assert harness.state.topics.get("__consumer_offsets") is not None
+
+
+@pytest.mark.parametrize("version", range(4, 7))
+def test_many_coordinators_are_found_at_once(version: int, harness: Harness) -> None:
+    found = harness.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["b", "a", "b"]), version).coordinators
+    assert [(each.key, each.error_code, each.error_message) for each in found] == [
+        ("b", 0, ""),
+        ("a", 0, ""),
+        ("b", 0, ""),
+    ]
+    assert {(each.node_id, each.host, each.port) for each in found} == {(1, *ADVERTISED)}
+    assert harness.state.topics.get("__transaction_state") is not None
+    assert harness.state.topics.get("__consumer_offsets") is None
+
+
+@pytest.mark.parametrize(
+    ("version", "key_type", "code"),
+    [
+        (1, 2, ErrorCode.INVALID_REQUEST),
+        (5, 2, ErrorCode.INVALID_REQUEST),
+        (6, 2, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (6, 3, ErrorCode.INVALID_REQUEST),
+        (3, -1, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_other_kinds_of_coordinators_are_not_here(version: int, key_type: int, code: int, harness: Harness) -> None:
+    found = harness.ask(FindCoordinatorRequest(key="x", key_type=key_type, coordinator_keys=["x"]), version)
+    if version >= 4:
+        (found,) = found.coordinators
+    assert (found.error_code, found.node_id, found.host, found.port) == (code, -1, "", -1)
+    assert found.error_message
+
+
+def test_there_is_no_coordinator_when_its_topic_cannot_be_made(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, "no space left")
+
+    monkeypatch.setattr(harness.state.groups.store.log, "ensure", refuse)
+    assert harness.ask(FindCoordinatorRequest(key="g"), 3).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_the_topic_of_the_coordinator_is_internal_and_compacted(harness: Harness) -> None:
+    harness.ask(FindCoordinatorRequest(key="g"), 3)
+    (topic,) = [each for each in harness.ask(MetadataRequest(topics=None), 12).topics if each.is_internal]
+    assert (topic.name, len(topic.partitions)) == ("__consumer_offsets", 50)

@@ -1,0 +1,60 @@
+import pytest
+
+from minibroker.groups.store import GroupStore
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.list_groups import ListGroupsRequest
+from tests.broker.groups.driver import Members
+from tests.broker.harness import Harness
+
+
+@pytest.fixture
+def groups(harness: Harness) -> Harness:
+    """A broker with an empty, a stable and a rebalancing group."""
+    Members(harness, "empty").new_id()
+    Members(harness, "stable").alone()
+    Members(harness, "rebalancing").unsynced_pair()
+    return harness
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_all_groups_are_listed(version: int, groups: Harness) -> None:
+    response = groups.ask(ListGroupsRequest(), version)
+    assert response.error_code == 0
+    listed = {each.group_id: each for each in response.groups}
+    assert {name: each.protocol_type for name, each in listed.items()} == {
+        "empty": "",
+        "stable": "consumer",
+        "rebalancing": "consumer",
+    }
+    states = {name: each.group_state for name, each in listed.items()}
+    known = {"empty": "Empty", "stable": "Stable", "rebalancing": "CompletingRebalance"}
+    assert states == (known if version >= 4 else dict.fromkeys(known, ""))
+    assert {each.group_type for each in response.groups} == {"classic" if version >= 5 else ""}
+
+
+@pytest.mark.parametrize(
+    ("states", "types", "names"),
+    [
+        (["Empty"], [], {"empty"}),
+        (["eMPTY", "stable"], [], {"empty", "stable"}),
+        (["CompletingRebalance"], ["Classic"], {"rebalancing"}),
+        (["nonsense"], [], set()),
+        ([], ["consumer"], set()),
+        ([], ["consumer", "CLASSIC"], {"empty", "stable", "rebalancing"}),
+        ([], ["nonsense"], set()),
+    ],
+)
+def test_filters_let_groups_through(states: list[str], types: list[str], names: set[str], groups: Harness) -> None:
+    response = groups.ask(ListGroupsRequest(states_filter=states, types_filter=types), 5)
+    assert {each.group_id for each in response.groups} == names
+
+
+def test_groups_of_earlier_runs_are_listed_though_nobody_has_asked_for_them(groups: Harness) -> None:
+    groups.restart()
+    assert {each.group_id for each in groups.ask(ListGroupsRequest(), 5).groups} == {"stable", "rebalancing"}
+
+
+def test_a_list_that_is_not_all_says_so(groups: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(GroupStore, "is_loading", True)
+    response = groups.ask(ListGroupsRequest(), 5)
+    assert (response.error_code, len(response.groups)) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, 3)
