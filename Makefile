@@ -10,7 +10,7 @@ PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet install
 LOCKED := $(PIP) --require-hashes
 
 # In this order: each file is resolved under the pins of those before it, so that all fit into one environment.
-LOCKS := core build test lint bench docs lock
+LOCKS := core build test lint bench docs lock old-client kafka-python-2
 # But each of these has a folder of its own, since it holds an older kafka-python.
 APART := old-client kafka-python-2
 
@@ -66,7 +66,7 @@ docs: $(VENV)/.docs ## Build the documentation site into build/site; a broken li
 	@$(VENV)/bin/mkdocs build --strict --clean
 
 lock: $(VENV)/.lock ## Resolve requirements/*.txt again from pyproject.toml (ARGS=--upgrade takes newer versions)
-	@set -e; constraints=; for name in $(LOCKS) $(APART); do \
+	@set -e; constraints=; for name in $(LOCKS); do \
 	  if [ $$name = core ]; then extra=; else extra="--extra $$name"; fi; \
 	  case " $(APART) " in *" $$name "*) constraints="--constraint requirements/core.txt";; esac; \
 	  $(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
