@@ -15,6 +15,7 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
+    NO_SEQUENCE,
     Batch,
     CompressionCodec,
     NewRecord,
@@ -102,10 +103,12 @@ class CoordinatorLog:
         *,
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = NO_PRODUCER_EPOCH,
+        base_sequence: int = NO_SEQUENCE,
     ) -> int:
         """Write records as one batch; returns the first one's offset. It is in the file when this returns.
 
-        With a producer id the batch belongs to that producer's transaction. CoordinatorLogError.
+        With a producer id the batch belongs to that producer's transaction; the sequence number is there for readers
+        alone. CoordinatorLogError.
         """
         topic = self._writable()
         place = topic.partition(partition)
@@ -116,6 +119,7 @@ class CoordinatorLog:
             codec=self._codec,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
             is_transactional=producer_id != NO_PRODUCER_ID,
         )
         if len(batch) > topic.max_message_bytes:

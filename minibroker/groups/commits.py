@@ -1,6 +1,6 @@
 """What OffsetCommit and TxnOffsetCommit have in common."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from minibroker.groups.group import Group
@@ -11,8 +11,8 @@ from minibroker_protocol.error_codes import ErrorCode
 _BYTES_PER_CHARACTER: Final = 2
 """Java counts a string in units of UTF-16."""
 
-Outcomes = list[tuple[str, list[tuple[int, ErrorCode]]]]
-"""The outcome of each partition, under its topic's name."""
+Outcomes = dict[str, list[tuple[int, ErrorCode]]]
+"""By topic, its partitions and what has become of each."""
 
 
 class WantedPartition(Protocol):
@@ -56,44 +56,48 @@ class Commit(NamedTuple):
 
 
 def commit(state: BrokerState, topics: Sequence[WantedTopic], what: Commit, *, expire_timestamp: int = -1) -> Outcomes:
-    """Commit what can be; the outcomes are in the order of the request.
+    """Commit what can be.
 
     UNKNOWN_TOPIC_OR_PARTITION for a partition that does not exist. If there are others, the group decides over all of
     them; then OFFSET_METADATA_TOO_LARGE for each with more metadata than `offset.metadata.max.bytes`, which Kafka
-    counts in Java's characters.
+    counts in Java's characters. Of a partition that is named twice, the last offset counts.
     """
     longest = state.config.integer("offset.metadata.max.bytes")
     now_ms = state.clock.now_ms()
     offsets: dict[TopicPartition, CommittedOffset] = {}
-    codes: list[ErrorCode | None] = []
+    codes: list[tuple[TopicPartition, ErrorCode]] = []
     for wanted in topics:
         topic = state.topics.get(wanted.name)
         for each in wanted.partitions:
+            key = wanted.name, each.partition_index
             if topic is None or topic.partition(each.partition_index) is None:
-                codes.append(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                codes.append((key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             elif _length(each.committed_metadata or "") > longest:
-                codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+                codes.append((key, ErrorCode.OFFSET_METADATA_TOO_LARGE))
             else:
-                codes.append(None)
-                offsets[wanted.name, each.partition_index] = _offset(each, now_ms, expire_timestamp)
-    refused = code = ErrorCode.NONE
-    if any(each is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for each in codes):
+                codes.append((key, ErrorCode.NONE))
+                offsets[key] = _offset(each, now_ms, expire_timestamp)
+    if any(code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for _, code in codes):
         try:
             group = what.admit()
-            code = what.write(group, offsets) if offsets else ErrorCode.NONE
         except RefusedCommitError as error:
-            refused = code = error.code
-    rest = iter(codes)
-    return [
-        (wanted.name, [(each.partition_index, _outcome(next(rest), code, refused)) for each in wanted.partitions])
-        for wanted in topics
-    ]
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return by_topic((key, unknown if code is unknown else error.code) for key, code in codes)
+        written = what.write(group, offsets) if offsets else ErrorCode.NONE
+        return by_topic((key, code or written) for key, code in codes)
+    return by_topic(codes)
 
 
-def _outcome(own: ErrorCode | None, written: ErrorCode, refused: ErrorCode) -> ErrorCode:
-    if own is None:
-        return written
-    return refused if refused and own is ErrorCode.OFFSET_METADATA_TOO_LARGE else own
+def by_topic(codes: Iterable[tuple[TopicPartition, ErrorCode]]) -> Outcomes:
+    """Outcomes as they are answered: each partition that exists once, each other as often as it was named."""
+    told: set[TopicPartition] = set()
+    outcomes: Outcomes = {}
+    for key, code in codes:
+        topic, partition = key
+        if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or key not in told:
+            outcomes.setdefault(topic, []).append((partition, code))
+            told.add(key)
+    return outcomes
 
 
 def _offset(wanted: WantedPartition, now_ms: int, expire_timestamp: int) -> CommittedOffset:

@@ -19,11 +19,13 @@ from minibroker.groups.replay import Replay
 from minibroker.state import BrokerState
 from minibroker.topics import CONSUMER_OFFSETS, Topic
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, CompressionCodec, NewRecord
+from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, CompressionCodec, NewRecord
 
 _CHUNK_BYTES: Final = 1 << 19
 """Tombstones are written together up to so many bytes of keys, well below what a batch may have."""
 _MINUTE_MS: Final = 60_000
+_SEQUENCE_OF_COMMITS: Final = 0
+"""What Kafka gives every batch of offsets; nobody looks at it."""
 _RETRY_MS: Final = 5_000
 """A partition that could not be read is not tried again before so long."""
 _TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
@@ -120,7 +122,7 @@ class GroupStore:
         COORDINATOR_LOAD_IN_PROGRESS while that takes its time, COORDINATOR_NOT_AVAILABLE when it cannot be read.
         """
         self._look_at_topic()
-        if self._topic is None:
+        if self._topic is None or group_id in self._groups:  # groups are known when their partition is
             return ErrorCode.NONE
         partition = self.log.partition_of(group_id)
         return ErrorCode.NONE if partition in self._loaded else self._load(partition)
@@ -220,10 +222,13 @@ class GroupStore:
         records: list[NewRecord],
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = NO_PRODUCER_EPOCH,
+        base_sequence: int = NO_SEQUENCE,
     ) -> int:
         """Write; the offset of the first record. CoordinatorLogError."""
         partition = self.log.partition_of(group_id)
-        first = self.log.append(partition, records, producer_id=producer_id, producer_epoch=producer_epoch)
+        first = self.log.append(
+            partition, records, producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=base_sequence
+        )
         self._look_at_topic()
         return first
 
@@ -272,7 +277,7 @@ class GroupStore:
     ) -> dict[TopicPartition, CommittedOffset]:
         now_ms = self._state.clock.now_ms()
         records = [offset_record(group.group_id, key, offset, now_ms) for key, offset in offsets.items()]
-        first = self._append(group.group_id, records, producer_id, producer_epoch)
+        first = self._append(group.group_id, records, producer_id, producer_epoch, _SEQUENCE_OF_COMMITS)
         return {key: offset._replace(log_offset=first) for key, offset in offsets.items()}
 
     def has_ongoing_transaction(self, group_id: str, producer_id: int) -> bool:

@@ -56,6 +56,6 @@ def handle(request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse:
                     OffsetCommitResponsePartition(partition_index=index, error_code=code) for index, code in partitions
                 ],
             )
-            for name, partitions in outcomes
+            for name, partitions in outcomes.items()
         ]
     )

@@ -2,10 +2,11 @@
 
 Version 0. A group without members lets go of any; one of consumers keeps what its members are subscribed to
 (GROUP_SUBSCRIBED_TO_TOPIC), and any other one everything (NON_EMPTY_GROUP). GROUP_ID_NOT_FOUND without the group.
-Partitions that do not exist are UNKNOWN_TOPIC_OR_PARTITION; when there are no others, the group is not looked at.
+Partitions that do not exist are UNKNOWN_TOPIC_OR_PARTITION.
 """
 
 from minibroker.call import Call
+from minibroker.groups.commits import by_topic
 from minibroker.groups.group import CONSUMER, Group, GroupState
 from minibroker.groups.offsets import TopicPartition
 from minibroker_protocol.error_codes import ErrorCode
@@ -20,37 +21,34 @@ from minibroker_protocol.messages.offset_delete import (
 def handle(request: OffsetDeleteRequest, call: Call) -> OffsetDeleteResponse:
     """Forget the offsets, with a tombstone for each."""
     state = call.state
-    codes: dict[TopicPartition, ErrorCode] = {}
+    group, code = _group(request.group_id, call)
+    if group is None:
+        return OffsetDeleteResponse(error_code=code, topics=[])
+    subscribed = set[str]() if group.state is GroupState.EMPTY else group.subscribed_topics()
+    codes: list[tuple[TopicPartition, ErrorCode]] = []
     for wanted in request.topics:
         topic = state.topics.get(wanted.name)
         for each in wanted.partitions:
-            exists = topic is not None and topic.partition(each.partition_index) is not None
-            key = wanted.name, each.partition_index
-            codes[key] = ErrorCode.NONE if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if ErrorCode.NONE in codes.values():
-        group, code = _group(request.group_id, call)
-        if group is None:
-            return OffsetDeleteResponse(error_code=code, topics=[])
-        subscribed = group.subscribed_topics()  # None when it cannot be known
-        for key, code in codes.items():
-            if not code and group.state is not GroupState.EMPTY and (subscribed is None or key[0] in subscribed):
-                codes[key] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-        written = state.groups.store.delete_offsets(group, [key for key, code in codes.items() if not code])
-        if written:
-            return OffsetDeleteResponse(error_code=written, topics=[])
+            code = ErrorCode.NONE
+            if topic is None or topic.partition(each.partition_index) is None:
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif subscribed is None or wanted.name in subscribed:  # it is None when it cannot be known
+                code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+            codes.append(((wanted.name, each.partition_index), code))
+    deleted = [key for key, code in codes if not code]
+    code = state.groups.store.delete_offsets(group, deleted) if deleted else ErrorCode.NONE
+    if code:
+        return OffsetDeleteResponse(error_code=code, topics=[])
     return OffsetDeleteResponse(
         error_code=ErrorCode.NONE,
         topics=[
             OffsetDeleteResponseTopic(
-                name=wanted.name,
+                name=name,
                 partitions=[
-                    OffsetDeleteResponsePartition(
-                        partition_index=each.partition_index, error_code=codes[wanted.name, each.partition_index]
-                    )
-                    for each in wanted.partitions
+                    OffsetDeleteResponsePartition(partition_index=index, error_code=code) for index, code in partitions
                 ],
             )
-            for wanted in request.topics
+            for name, partitions in by_topic(codes).items()
         ],
     )
 

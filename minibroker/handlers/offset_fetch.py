@@ -67,10 +67,15 @@ def _fetch(call: Call, group_id: str, topics: _Topics | None, *, stable: bool) -
         return ErrorCode.NONE, [(name, [_none(each, code) for each in wanted]) for name, wanted in topics or ()]
     group = store.get(group_id)
     offsets = GroupOffsets() if group is None else group.offsets
+    named: dict[str, Iterable[int]] = {}
     if topics is None:
-        topics = [(name, list(partitions)) for name, partitions in offsets.committed.items()]
+        named.update(offsets.committed)
+    else:
+        for name, wanted in topics:  # what is named twice is told once
+            if wanted:
+                named[name] = dict.fromkeys((*named.get(name, ()), *wanted))
     return ErrorCode.NONE, [
-        (name, [_find(offsets, name, each, stable=stable) for each in wanted]) for name, wanted in topics
+        (name, [_find(offsets, name, each, stable=stable) for each in wanted]) for name, wanted in named.items()
     ]
 
 

@@ -57,7 +57,7 @@ def handle(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetCommitRespon
                     for index, code in partitions
                 ],
             )
-            for name, partitions in outcomes
+            for name, partitions in outcomes.items()
         ]
     )
 

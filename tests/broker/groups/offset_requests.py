@@ -27,6 +27,7 @@ from minibroker_protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from tests.broker.harness import Harness
+from tests.broker.transactions.producer import Asks
 
 NOTHING: Final = (-1, -1, "", 0)
 """What OffsetFetch says of a partition without a committed offset: offset, leader epoch, metadata, error code."""
@@ -53,26 +54,26 @@ def commit_request(
 
 
 def commit(
-    harness: Harness, offsets: Mapping[Place, int], group_id: str = "g", *, version: int = 9, **fields: Any
+    broker: Asks, offsets: Mapping[Place, int], group_id: str = "g", *, version: int = 9, **fields: Any
 ) -> dict[Place, int]:
     """Commit; the error code of each partition."""
-    response = harness.ask(commit_request(offsets, group_id, **fields), version)
+    response = broker.ask(commit_request(offsets, group_id, **fields), version)
     return {
         (topic.name, each.partition_index): each.error_code for topic in response.topics for each in topic.partitions
     }
 
 
 def fetch(
-    harness: Harness, *places: Place, group_id: str = "g", version: int = 9, stable: bool = False
+    broker: Asks, *places: Place, group_id: str = "g", version: int = 9, stable: bool = False
 ) -> dict[Place, Found]:
     """What is committed for some partitions, or without any for all; asserts that the group has no error."""
-    code, found = fetch_with_error(harness, *places, group_id=group_id, version=version, stable=stable)
+    code, found = fetch_with_error(broker, *places, group_id=group_id, version=version, stable=stable)
     assert code == 0
     return found
 
 
 def fetch_with_error(
-    harness: Harness, *places: Place, group_id: str = "g", version: int = 9, stable: bool = False
+    broker: Asks, *places: Place, group_id: str = "g", version: int = 9, stable: bool = False
 ) -> tuple[int, dict[Place, Found]]:
     """The error code of the group, and what is committed."""
     topics: dict[str, list[int]] = {}
@@ -81,12 +82,12 @@ def fetch_with_error(
     if version >= 8:
         wanted = [OffsetFetchRequestTopics(name=name, partition_indexes=each) for name, each in topics.items()]
         group = OffsetFetchRequestGroup(group_id=group_id, topics=wanted if places else None)
-        (answer,) = harness.ask(OffsetFetchRequest(groups=[group], require_stable=stable), version).groups
+        (answer,) = broker.ask(OffsetFetchRequest(groups=[group], require_stable=stable), version).groups
         assert answer.group_id == group_id
     else:
         asked = [OffsetFetchRequestTopic(name=name, partition_indexes=each) for name, each in topics.items()]
         request = OffsetFetchRequest(group_id=group_id, topics=asked if places else None, require_stable=stable)
-        answer = harness.ask(request, version)
+        answer = broker.ask(request, version)
     return answer.error_code, {
         (topic.name, each.partition_index): (
             each.committed_offset,
@@ -99,18 +100,18 @@ def fetch_with_error(
     }
 
 
-def offsets_of(harness: Harness, group_id: str = "g") -> dict[Place, int]:
+def offsets_of(broker: Asks, group_id: str = "g") -> dict[Place, int]:
     """All committed offsets of a group."""
-    return {place: found[0] for place, found in fetch(harness, group_id=group_id).items()}
+    return {place: found[0] for place, found in fetch(broker, group_id=group_id).items()}
 
 
-def delete(harness: Harness, *places: Place, group_id: str = "g") -> tuple[int, dict[Place, int]]:
+def delete(broker: Asks, *places: Place, group_id: str = "g") -> tuple[int, dict[Place, int]]:
     """OffsetDelete: the error code of the whole, and that of each partition."""
     topics: dict[str, list[OffsetDeleteRequestPartition]] = {}
     for topic, partition in places:
         topics.setdefault(topic, []).append(OffsetDeleteRequestPartition(partition_index=partition))
     wanted = [OffsetDeleteRequestTopic(name=name, partitions=each) for name, each in topics.items()]
-    response = harness.ask(OffsetDeleteRequest(group_id=group_id, topics=wanted), 0)
+    response = broker.ask(OffsetDeleteRequest(group_id=group_id, topics=wanted), 0)
     return response.error_code, {
         (topic.name, each.partition_index): each.error_code for topic in response.topics for each in topic.partitions
     }

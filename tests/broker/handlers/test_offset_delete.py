@@ -54,7 +54,7 @@ def test_a_group_with_members_that_are_no_consumers_keeps_everything(committed: 
 def test_partitions_that_do_not_exist_are_unknown(committed: Harness) -> None:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert delete(committed, ("none", 0), ("u", 2), U0) == (0, {("none", 0): unknown, ("u", 2): unknown, U0: 0})
-    assert delete(committed, ("none", 0), group_id="unknown") == (0, {("none", 0): unknown})
+    assert delete(committed, ("none", 0), group_id="unknown") == (ErrorCode.GROUP_ID_NOT_FOUND, {})
 
 
 def test_a_group_needs_a_name_and_has_to_be_there(committed: Harness) -> None:
