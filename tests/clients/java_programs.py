@@ -25,8 +25,10 @@ _JVM: Final = (
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
     "-Djava.awt.headless=true",
+    "-Xlog:disable",  # the JVM has its warnings on stdout, among the events
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
 )
+_ARCHIVE: Final = "classes.jsa"
 
 
 def programs() -> list[MemberProgram]:
@@ -47,12 +49,12 @@ def streams_command(program: str) -> Sequence[str]:
 
 
 def _command(folder: Path, version: str, program: str) -> Sequence[str]:
-    return (or_skip(jars.java), *_JVM, "-cp", or_skip(functools.partial(_class_path, folder, version)), program)
+    return (or_skip(jars.java), *_JVM, *or_skip(functools.partial(_class_options, folder, version)), program)
 
 
 @functools.cache
-def _class_path(folder: Path, version: str) -> str:
-    """Our jar and the ones it needs. NoJarsError."""
+def _class_options(folder: Path, version: str) -> Sequence[str]:
+    """The class path, of our jar and the ones it needs, and perhaps an archive of its classes. NoJarsError."""
     kind = f"java-{'streams' if folder == _STREAMS else 'clients'}-{version}"
     pom = folder / "pom.xml"
     sources = [*_CLIENTS.glob("Json.java"), *folder.glob("*.java")]
@@ -63,7 +65,13 @@ def _class_path(folder: Path, version: str) -> str:
     programs = toolchains.build(
         toolchains.place(f"{kind}-programs", [pom, *sources]), lambda made: _compile(sources, libs, made)
     )
-    return os.pathsep.join([str(programs / "programs.jar"), *libs])
+    options = ["-cp", os.pathsep.join([str(programs / "programs.jar"), *libs])]
+    if folder == _STREAMS:  # one long start, which an archive would not pay for
+        return options
+    archive = toolchains.build(
+        toolchains.place(f"{kind}-archive", [pom, *sources]), lambda made: _archive(options, made / _ARCHIVE)
+    )
+    return [f"-XX:SharedArchiveFile={archive / _ARCHIVE}", *options]
 
 
 def _compile(sources: Iterable[Path], libs: Iterable[str], made: Path) -> None:
@@ -76,3 +84,11 @@ def _compile(sources: Iterable[Path], libs: Iterable[str], made: Path) -> None:
     with zipfile.ZipFile(made / "programs.jar", "w") as jar:
         for each in (made / "classes").glob("*.class"):
             jar.write(each, each.name)
+
+
+def _archive(class_path: Sequence[str], made: Path) -> None:
+    """Keep the classes of a start as they are in memory, which halves the time of the next ones.
+
+    A JVM without that, or of another version, takes no notice of the archive.
+    """
+    toolchains.run([jars.java(), *_JVM, f"-XX:ArchiveClassesAtExit={made}", *class_path, "WarmUp"], made.parent)
