@@ -1,4 +1,7 @@
-"""`make torture`: kill brokers again and again, and see that nothing is lost; `--help` tells what can be chosen."""
+"""`make torture`: kill brokers again and again, and see that nothing is lost; `--help` tells what can be chosen.
+
+First under producers and consumers of all formats, then under copies that have to be exactly once.
+"""
 
 import argparse
 import shutil
@@ -8,8 +11,12 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
+from tests.torture import coordinator_steps, steps
 from tests.torture.campaign import Campaign
-from tests.torture.steps import kill_at, steps_of
+from tests.torture.copier_process import PROGRAMS, CopierProgram
+from tests.torture.copy_campaign import CopyCampaign
 from tests.torture.workload import TOPICS
 
 KILLS_IN_A_ROW = 20
@@ -22,8 +29,11 @@ def main() -> int:
     root = options.directory or Path(tempfile.mkdtemp(prefix="minibroker-torture-"))
     if options.steps:
         kill_at_every_step(root, seed)
-    else:
+        return 0
+    if options.kills and not options.bootstrap:
         kill_at_random(root, seed, options)
+    for name in options.clients.split(",") if options.copies else ():
+        kill_copies(root, seed, PROGRAMS[name], options)
     return 0
 
 
@@ -48,20 +58,58 @@ def kill_at_random(root: Path, seed: int, options: argparse.Namespace) -> None:
         say(f"{count:12,} {name}")
 
 
+def kill_copies(root: Path, seed: int, program: CopierProgram, options: argparse.Namespace) -> None:
+    try:
+        program.command()
+    except pytest.skip.Exception as reason:  # a toolchain is missing; with CI set that fails
+        say(f"{program.name} is skipped: {reason}")
+        return
+    total: Counter[str] = Counter()
+    began = time.monotonic()
+    while total["kills"] < options.copies:
+        directory = root / f"{program.name}-{seed}"
+        on_round = say if options.verbose else None
+        campaign = CopyCampaign(
+            directory, seed, program, bootstrap=options.bootstrap, keep_crashed=True, on_round=on_round
+        )
+        try:
+            total += campaign.run(min(KILLS_IN_A_ROW, options.copies - total["kills"]))
+        except BaseException:
+            again = f"--kills 0 --clients {program.name} --seed {seed} --verbose"
+            say(f"Failed after {total['kills'] + campaign.kills} kills. Again: {again}")
+            say(f"{directory} is kept: `data` as it is now, `crashed` as the last kill left it, logs of all processes.")
+            raise
+        shutil.rmtree(directory)
+        say(f"{program.name}, seed {seed}: {total['kills']} kills in {time.monotonic() - began:.0f} s, exactly once")
+        seed += 1
+    for name, count in total.most_common():
+        say(f"{count:12,} {name}")
+
+
 def kill_at_every_step(root: Path, seed: int) -> None:
-    steps = steps_of(root / "whole", seed).calls
-    for step in range(steps):
-        for torn in (False, True):
-            directory = root / f"seed-{seed}-step-{step}"
-            kill_at(directory, seed, step, torn=torn)
-            shutil.rmtree(directory)
-    say(f"seed {seed}: killed at each of {steps} steps, and within each write, and nothing was lost")
+    for what, module in (("logs", steps), ("coordinators", coordinator_steps)):
+        count = module.steps_of(root / f"whole-{what}", seed).calls
+        for step in range(count):
+            for torn in (False, True):
+                directory = root / f"{what}-seed-{seed}-step-{step}"
+                module.kill_at(directory, seed, step, torn=torn)
+                shutil.rmtree(directory)
+        say(f"{what}, seed {seed}: killed at each of {count} steps, and within each write, and nothing was lost")
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make torture", description="Kill brokers, and see that nothing is lost.")
     option = parser.add_argument
-    option("--kills", type=int, default=500, metavar="N", help="how often (default: %(default)s)")
+    option("--kills", type=int, default=500, metavar="N", help="how often under load (default: %(default)s)")
+    option(
+        "--copies",
+        type=int,
+        default=100,
+        metavar="N",
+        help="how often under copies of each client (default: %(default)s)",
+    )
+    option("--clients", default=",".join(PROGRAMS), metavar="NAME,...", help="who copies (default: %(default)s)")
+    option("--bootstrap", metavar="HOST:PORT", help="of another broker, such as Kafka: only copiers are killed")
     option(
         "--seed", type=int, metavar="S", help="of the first data directory; the next one has S + 1 (default: the time)"
     )

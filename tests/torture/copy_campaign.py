@@ -184,6 +184,7 @@ class CopyCampaign:
         self._wait_under_load()
         slot = self._rng.randrange(COPIERS)
         zombie = self._copiers[slot]
+        zombie.wait_for("ready")  # else it could be the one that takes the transactional id later
         zombie.pause()
         self._copiers[slot] = self._start_copier(slot)
         self._copiers[slot].wait_for("ready")

@@ -1,7 +1,7 @@
 """A broker in this process with ledgers of what it holds, for tests that damage files or let system calls fail."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from unittest.mock import patch
 
@@ -29,10 +29,12 @@ _LONG_MS = 400_000
 class Torture:
     """The broker and what it must hold. One idempotent producer writes to all partitions that take v2 batches."""
 
-    def __init__(self, directory: Path, topics: Sequence[Topic], seed: int) -> None:
+    def __init__(
+        self, directory: Path, topics: Sequence[Topic], seed: int, config: Mapping[str, str] | None = None
+    ) -> None:
         self.data_dir = directory / "data"
         self.rng = random.Random(seed)
-        self.harness = Harness(str(self.data_dir))
+        self.harness = Harness(str(self.data_dir), config)
         self.mint = Mint(self.rng, _FIRST_TIMESTAMP)
         self.ledgers: list[Ledger] = []
         self._sequences: dict[Ledger, int] = {}

@@ -7,7 +7,6 @@ here every time.
 """
 
 import os
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,7 +61,7 @@ class Guillotine:
 
     def __init__(self, at: int | None, *, torn: bool = False) -> None:
         self.calls = 0
-        self.names: Counter[str] = Counter()
+        self.names: list[str] = []
         self._at = at
         self._torn = torn
 
@@ -84,7 +83,7 @@ class Guillotine:
                 return real(*arguments, **named)
             number, self.calls = self.calls, self.calls + 1
             if self._at is None or number < self._at:
-                self.names[name] += 1
+                self.names.append(name)
                 return real(*arguments, **named)
             if number == self._at and self._torn and name in {"pwrite", "pwritev"}:
                 data = arguments[1] if name == "pwrite" else b"".join(map(bytes, arguments[1]))
