@@ -1,0 +1,51 @@
+"""Log entries of any message format as Arrow batches, and back, without a Python object for each record.
+
+    report = DecodeReport()
+    request = DecodeRequest(topic="orders", partition=0, columns=(*RECORD_COLUMNS, "headers"))
+    for batch in decode(memoryview_of_whole_entries, request, report):   # pyarrow.RecordBatch, some 4 MB each
+        ...
+    torn = len(data) - report.consumed                                   # bytes of an entry that is cut short
+
+Three engines give the same rows: `numba` (a compiled kernel, the fast one), `numpy` (steps through all batches of a
+chunk side by side, where numba is missing or has no folder to keep its machine code in) and `plain`, which is
+`minibroker_protocol` record by record and what the others are tested against. "auto" takes the first that works.
+
+`scan_headers(data)` reads what stands before the records only: a numpy array of `HEADER_DTYPE`.
+`encode(batch, codec=...)` is the way back, to v2 batches.
+"""
+
+from minibroker_pipeline.decode.encoder import EncodedBatches, EncodeError, encode
+from minibroker_pipeline.decode.engine import coalesce, decode, prepare
+from minibroker_pipeline.decode.headers import HEADER_DTYPE, scan_headers
+from minibroker_pipeline.decode.request import (
+    CHUNK_BYTES,
+    END_OF_OFFSETS,
+    AbortedRange,
+    Damage,
+    DamagedLogError,
+    DecodeReport,
+    DecodeRequest,
+)
+from minibroker_pipeline.decode.schema import BATCH_COLUMNS, HEADERS_COLUMN, RECORD_COLUMNS, schema_of
+
+__all__ = [
+    "BATCH_COLUMNS",
+    "CHUNK_BYTES",
+    "END_OF_OFFSETS",
+    "HEADERS_COLUMN",
+    "HEADER_DTYPE",
+    "RECORD_COLUMNS",
+    "AbortedRange",
+    "Damage",
+    "DamagedLogError",
+    "DecodeReport",
+    "DecodeRequest",
+    "EncodeError",
+    "EncodedBatches",
+    "coalesce",
+    "decode",
+    "encode",
+    "prepare",
+    "scan_headers",
+    "schema_of",
+]
