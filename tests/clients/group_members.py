@@ -96,6 +96,7 @@ class Member:
     """
 
     def __init__(self, program: MemberProgram, options: MemberOptions, changed: threading.Condition) -> None:
+        command = [*program.command(), json.dumps(asdict(options))]  # it may skip the test, so it comes first
         self.name = options.client_id
         self.program = program
         self.events: list[Event] = []
@@ -104,7 +105,6 @@ class Member:
         self._changed = changed
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - the process writes to it; close() closes it
         self._ended = False
-        command = [*program.command(), json.dumps(asdict(options))]
         self._child = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

@@ -60,10 +60,11 @@ class Transactor:
     """The process of one client."""
 
     def __init__(self, program: TransactorProgram, options: TransactorOptions) -> None:
+        command = program.command()
         self._answers: queue.Queue[Mapping[str, Any] | None] = queue.Queue()
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - the process writes to it; close() closes it
         self._child = subprocess.Popen(
-            [*program.command(), json.dumps(asdict(options))],
+            [*command, json.dumps(asdict(options))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
