@@ -27,6 +27,7 @@ from tests.torture.copier import DISPLACED, FENCED
 from tests.torture.copier_process import CopierProcess, CopierProgram, Errand
 from tests.torture.copies import CopyLedger, walk
 from tests.torture.copy_clients import QUICK, CommittedReader, Feeder, abandon, await_that
+from tests.torture.disk import check_partition
 from tests.torture.ledger import TortureError
 from tests.torture.transaction_reading import ends_of, read_entries
 
@@ -126,13 +127,17 @@ class CopyCampaign:
         self._rest()
         self._feeder.rest()
         self._count()
+        if self._broker is not None:
+            self._stop()
+            self._look_at_files(self._broker.data_dir)
 
     # The ends that a round can have
 
     def _round(self) -> str:
         ends = {self._kill_a_copier: 15, self._wake_a_zombie: 8}
         if self._broker is not None:
-            ends |= {self._kill_the_broker: 55, self._kill_the_broker_twice: 10, self._kill_all: 12}
+            ends |= {self._kill_the_broker: 50, self._kill_the_broker_twice: 10, self._kill_all: 12}
+            ends |= {self._stop_the_broker: 5}
         (end,) = self._rng.choices(list(ends), list(ends.values()))
         leaves_one_open = self._rng.random() < 0.1
         if leaves_one_open:
@@ -162,6 +167,13 @@ class CopyCampaign:
             raise TortureError("the broker did not start")
         self._crash()
         self._start_broker()
+
+    def _stop_the_broker(self) -> None:
+        """Cleanly, which writes more than a kill does; no round is without a kill."""
+        self._wait_under_load()
+        self._stop()
+        self._start_broker()
+        self._kill_the_broker()
 
     def _kill_all(self) -> None:
         self._wait_under_load()
@@ -235,6 +247,14 @@ class CopyCampaign:
             with contextlib.suppress(shutil.Error):  # a cleaning that ends with its broker takes its files with it
                 shutil.copytree(self._broker.data_dir, crashed)
 
+    def _stop(self) -> None:
+        assert self._broker is not None
+        self._broker.signal(signal.SIGTERM)
+        status = self._broker.wait()
+        if status != 0:
+            raise TortureError(f"after SIGTERM the broker ended with status {status}")
+        self.counts["clean stops"] += 1
+
     def _start_broker(self) -> None:
         assert self._broker is not None
         self._broker.spawn()
@@ -288,8 +308,8 @@ class CopyCampaign:
         )
         with self._client() as client:
             await_that(
-                lambda: all(stable == end for stable, end in self._ends(client)),
-                lambda: f"transactions stay open: {self._ends(client)}; {self._transactions()}",
+                lambda: all(stable == end for stable, end in [*self._ends(client), *self._ends_of_offsets(client)]),
+                lambda: f"transactions stay open: {self._transactions()}",
             )
             committed = self._group_offsets()
             for ledger, (stable, end) in zip(self._ledgers, self._ends(client), strict=True):
@@ -300,6 +320,12 @@ class CopyCampaign:
                 self._check_log(client, ledger)
         self.counts["rests"] += 1
         self._feeder.go_on()
+
+    def _look_at_files(self, data_dir: Path) -> None:
+        for directory in sorted(data_dir.iterdir()):
+            if directory.is_dir():
+                is_internal = directory.name.startswith("__")
+                self.counts += check_partition(directory, is_compacted=is_internal, was_killed=False)
 
     def _check_log(self, client: SocketClient, ledger: CopyLedger) -> None:
         """The log itself says the same as the client that has read it."""
@@ -319,11 +345,18 @@ class CopyCampaign:
     def _ends(self, client: SocketClient) -> list[tuple[int, int]]:
         return [ends_of(client, self._target, ledger.partition) for ledger in self._ledgers]
 
+    def _ends_of_offsets(self, client: SocketClient) -> list[tuple[int, int]]:
+        """Of the topic in which groups have their offsets; nothing of another broker's, which serves others, too."""
+        count = 0 if self._broker is None else int(_SETTINGS["offsets.topic.num.partitions"])
+        return [ends_of(client, "__consumer_offsets", partition) for partition in range(count)]
+
     def _transactions(self) -> str:
         """For an error: what is open in the output."""
         with self._client() as client:
-            walked = [walk(read_entries(client, self._target, ledger.partition)) for ledger in self._ledgers]
-            return f"ends are {self._ends(client)}, open (producer: offset) {[each.open for each in walked]}"
+            logs = [read_entries(client, self._target, ledger.partition) for ledger in self._ledgers]
+            open_ = [walk(log).open for log in logs]
+            offsets = self._ends_of_offsets(client)
+            return f"open (producer: offset) {open_}, ends {self._ends(client)}, of the groups' offsets {offsets}"
 
     def _group_offsets(self) -> dict[int, int]:
         admin = AdminClient({"bootstrap.servers": self._bootstrap, **QUICK})
