@@ -1,0 +1,172 @@
+"""What the coordinators keep goes from Kafka 3.9.1 to this broker and back: groups, offsets, open transactions.
+
+Each broker goes on where the other one was stopped, or killed.
+"""
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from minibroker_protocol.messages.describe_groups import DescribeGroupsRequest
+from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
+from tests.broker.groups import offset_requests as requests
+from tests.broker.groups.member_requests import heartbeat_request
+from tests.broker.socket_client import SocketClient
+from tests.broker.transactions.producer import Producer, init_producer_id
+from tests.clients.broker_process import BrokerProcess
+from tests.kafka.offset_scripts import OffsetWorld
+from tests.kafka.real_kafka import RealKafka
+
+SESSION_MS: Final = 300_000
+TRANSACTION_MS: Final = 600_000
+READY_S: Final = 60.0
+Address = tuple[str, int]
+
+
+def _address(text: str) -> Address:
+    host, _, port = text.rpartition(":")
+    return host, int(port)
+
+
+def _wait(ready: Callable[[], bool]) -> None:
+    end = time.monotonic() + READY_S
+    while not ready():
+        assert time.monotonic() < end
+
+
+def _wait_for_the_coordinators(address: Address) -> None:
+    """Kafka makes their topics when it is asked for one, and loads them then or when it starts."""
+    with SocketClient(address) as client:
+        for key_type in (0, 1):
+            request = FindCoordinatorRequest(key="warm-up", key_type=key_type)
+            _wait(lambda request=request: client.ask(request, 3).error_code == 0)
+        _wait(lambda: init_producer_id(client, "warm-up").error_code == 0)
+        _wait(lambda: requests.fetch_with_error(client, group_id="warm-up")[0] == 0)
+
+
+class Scene:
+    """Groups that a broker is left with, under names of their own, and what each broker has to say of them.
+
+    Their topics are those of an `OffsetWorld` and have to be there.
+    """
+
+    def __init__(self, address: Address, name: str) -> None:
+        self.name = name
+        world = OffsetWorld(address, name, has_topics=True)
+        try:
+            self._commit(world)
+            self._delete(world)
+            self._join(world)
+            self._begin_transaction(world)
+        finally:
+            world.close()
+        self.told = self.look(address)
+
+    def _commit(self, world: OffsetWorld) -> None:
+        world.commit("t0 t1", 5, metadata="so far", each_committed_leader_epoch=3)
+        world.commit("t0 u0", 7, version=4, retention_time_ms=100_000_000)
+        world.forget("t1")
+
+    def _delete(self, world: OffsetWorld) -> None:
+        world.group_id = f"{self.name}-gone"
+        world.commit("t0 t1", 5)
+        world.delete()
+
+    def _join(self, world: OffsetWorld) -> None:
+        world.group_id = f"{self.name}-members"
+        self.member = world.new_id("a", session_ms=SESSION_MS)
+        self.generation = world.join("a", self.member, session_ms=SESSION_MS).generation_id
+        world.sync("a", self.member, self.generation, {self.member: b"all"})
+        world.commit("t0", 9, member_id=self.member, generation_id_or_member_epoch=self.generation)
+
+    def _begin_transaction(self, world: OffsetWorld) -> None:
+        """Three transactions: one was committed, one aborted, one is open."""
+        world.group_id = f"{self.name}-transactions"
+        world.commit("t0 t1 u0 u1", 1)
+        producer = Producer(world.broker, self.name, timeout_ms=TRANSACTION_MS, init=False)
+        _wait(lambda: producer.init() == 0)
+        for offset, commit in ((2, True), (3, False)):
+            assert producer.add_offsets(world.group_id) == 0
+            assert producer.commit_offset(world.group_id, offset, topic=world.t, partition=offset % 2) == 0
+            world.end(producer, commit=commit)
+        _wait(lambda: producer.add_offsets(world.group_id) == 0)
+        assert producer.commit_offset(world.group_id, 4, topic=world.u) == 0
+        self.id, self.epoch = producer.id, producer.epoch
+
+    def look(self, address: Address) -> list[Any]:
+        """What OffsetFetch and DescribeGroups say of the groups."""
+        told: list[Any] = []
+        with SocketClient(address) as client:
+            for group in (self.name, *(f"{self.name}-{which}" for which in ("gone", "members", "transactions"))):
+                told += [sorted(requests.fetch(client, group_id=group, stable=each).items()) for each in (False, True)]
+                (described,) = client.ask(DescribeGroupsRequest(groups=[group]), 5).groups
+                members = [
+                    (each.member_id, each.client_id, bytes(each.member_metadata), bytes(each.member_assignment))
+                    for each in described.members
+                ]
+                told.append((group, described.error_code, described.group_state, described.protocol_type, members))
+        return told
+
+    def go_on(self, address: Address) -> None:
+        """The member commits in its generation; the transaction that was left open is committed."""
+        members, transactions = f"{self.name}-members", f"{self.name}-transactions"
+        t0, u0 = (f"{self.name}-t", 0), (f"{self.name}-u", 0)
+        with SocketClient(address) as client:
+            assert client.ask(heartbeat_request(members, self.member, self.generation), 4).error_code == 0
+            by_member = {"member_id": self.member, "generation_id_or_member_epoch": self.generation}
+            assert requests.commit(client, {t0: 10}, group_id=members, version=9, **by_member) == {t0: 0}
+            assert requests.fetch(client, t0, group_id=members)[t0][0] == 10
+            producer = Producer(client, self.name, init=False)
+            producer.id, producer.epoch = self.id, self.epoch
+            assert producer.end(commit=True) == 0
+            _wait(lambda: requests.fetch(client, u0, group_id=transactions, stable=True)[u0][0] == 4)
+            _wait(lambda: producer.init() == 0)
+            assert (producer.id, producer.epoch) == (self.id, self.epoch + 1)
+        self.told = self.look(address)
+
+
+@pytest.fixture
+def kafka(kafka_libs: Path, tmp_path: Path) -> Iterator[RealKafka]:
+    running = RealKafka(tmp_path / "kafka", kafka_libs)
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def ours(tmp_path: Path) -> Iterator[BrokerProcess]:
+    (tmp_path / "ours").mkdir()
+    running = BrokerProcess(tmp_path / "ours")
+    yield running
+    running.close()
+
+
+@pytest.mark.parametrize("end", ["stopped", "killed"])
+def test_groups_offsets_and_open_transactions_go_from_kafka_to_us_and_back(
+    kafka: RealKafka, ours: BrokerProcess, end: str
+) -> None:
+    kafka.start()
+    _wait_for_the_coordinators(_address(kafka.bootstrap))
+    for name in ("theirs", "ours"):  # later Kafka's controller would not hear of new topics
+        OffsetWorld(_address(kafka.bootstrap), name).close()
+    theirs = Scene(_address(kafka.bootstrap), "theirs")
+    (kafka.kill if end == "killed" else kafka.stop)()
+
+    shutil.copytree(kafka.data_dir, ours.data_dir)
+    ours.start()
+    assert theirs.look(_address(ours.bootstrap)) == theirs.told
+    theirs.go_on(_address(ours.bootstrap))
+    mine = Scene(_address(ours.bootstrap), "ours")
+    (ours.kill if end == "killed" else ours.terminate)()
+
+    shutil.rmtree(kafka.data_dir)
+    shutil.copytree(ours.data_dir, kafka.data_dir)
+    kafka.start()
+    _wait_for_the_coordinators(_address(kafka.bootstrap))
+    for scene in (theirs, mine):
+        assert scene.look(_address(kafka.bootstrap)) == scene.told
+    mine.go_on(_address(kafka.bootstrap))
+    assert "ERROR" not in kafka.output()
