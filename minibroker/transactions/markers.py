@@ -35,7 +35,7 @@ def write_marker(
     Without `coordinator_epoch` the marker comes from this broker's coordinator, the newest there is. Otherwise
     TRANSACTION_COORDINATOR_FENCED when the log holds a marker of a newer one. INVALID_PRODUCER_EPOCH when the
     producer has gone on to a newer epoch; UNSUPPORTED_FOR_MESSAGE_FORMAT when the topic's format has no markers;
-    UNKNOWN_TOPIC_OR_PARTITION; KAFKA_STORAGE_ERROR.
+    UNKNOWN_TOPIC_OR_PARTITION; UNKNOWN_SERVER_ERROR for the marker of no producer; KAFKA_STORAGE_ERROR.
     """
     topic = state.topics.get(topic_name)
     partition = topic.partition(index) if topic is not None else None
@@ -43,6 +43,8 @@ def write_marker(
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if topic.append_policy.magic < MAGIC_V2:
         return ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+    if producer_id < 0 or producer_epoch < 0:
+        return ErrorCode.UNKNOWN_SERVER_ERROR  # Kafka stumbles over no producer, too
     state.writes.commit()  # what is staged has its own answers, and is of the transaction
     try:
         log = partition.log

@@ -11,6 +11,7 @@ from minibroker_storage.log import Log
 from tests.broker.groups.driver import Members
 from tests.broker.harness import Harness
 from tests.broker.logs import Openings
+from tests.broker.transactions import disk as disks
 
 
 @pytest.fixture
@@ -54,3 +55,9 @@ def openings(monkeypatch: pytest.MonkeyPatch) -> Openings:
 def errors(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
     """A function that tells the errors that were logged."""
     return lambda: [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> disks.Disk:
+    """A disk that refuses to write to some partitions, once it is told which."""
+    return disks.install(monkeypatch)

@@ -1,4 +1,4 @@
-"""InitProducerId: ids that nobody has had, for producers without transactions."""
+"""InitProducerId: ids that nobody has had, and the sole right to a transactional id."""
 
 import os
 
@@ -8,13 +8,13 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from tests.broker.harness import Harness
 
-VERSIONS = range(5)
+VERSIONS = range(6)
 
 
 def given(
     harness: Harness,
     *,
-    version: int = 4,
+    version: int = 5,
     transactional_id: str | None = None,
     producer_id: int = -1,
     producer_epoch: int = -1,
@@ -52,7 +52,7 @@ def test_a_crash_hands_out_no_id_twice(harness: Harness) -> None:
     assert given(harness).producer_id > before
 
 
-@pytest.mark.parametrize("version", [3, 4])
+@pytest.mark.parametrize("version", [3, 4, 5])
 def test_a_producer_that_has_an_id_gets_another_one(harness: Harness, version: int) -> None:
     first = given(harness, version=version)
     second = given(harness, version=version, producer_id=first.producer_id, producer_epoch=0)
@@ -67,10 +67,39 @@ def test_an_id_without_an_epoch_and_the_reverse_are_refused(harness: Harness, ha
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("transactional_id", ["", "mine"])
-def test_a_transactional_id_is_refused(harness: Harness, transactional_id: str, version: int) -> None:
-    response = given(harness, version=version, transactional_id=transactional_id)
+def test_an_empty_transactional_id_is_refused(harness: Harness, version: int) -> None:
+    response = given(harness, version=version, transactional_id="")
     assert (response.error_code, response.producer_id, response.producer_epoch) == (ErrorCode.INVALID_REQUEST, -1, -1)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_transactional_id_keeps_its_producer_id_in_ever_new_epochs(harness: Harness, version: int) -> None:
+    answers = [given(harness, version=version, transactional_id="mine") for _ in range(3)]
+    assert [each.error_code for each in answers] == [0, 0, 0]
+    assert [each.producer_epoch for each in answers] == [0, 1, 2]
+    assert len({each.producer_id for each in answers}) == 1
+    assert given(harness, version=version, transactional_id="other").producer_id != answers[0].producer_id
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [(3, ErrorCode.INVALID_PRODUCER_EPOCH), (4, ErrorCode.PRODUCER_FENCED), (5, ErrorCode.PRODUCER_FENCED)],
+)
+def test_a_fenced_producer_is_told_so_in_its_versions_words(harness: Harness, version: int, code: ErrorCode) -> None:
+    first = given(harness, transactional_id="mine")
+    given(harness, transactional_id="mine")
+    old = given(harness, version=version, transactional_id="mine", producer_id=first.producer_id, producer_epoch=0)
+    assert (old.error_code, old.producer_id, old.producer_epoch) == (code, -1, -1)
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+def test_a_producer_that_names_its_epoch_gets_the_next_one_and_may_ask_twice(harness: Harness, version: int) -> None:
+    first = given(harness, transactional_id="mine")
+    named = {"version": version, "transactional_id": "mine", "producer_id": first.producer_id, "producer_epoch": 0}
+    answers = [given(harness, **named) for _ in range(2)]  # type: ignore[arg-type]  # as they are declared
+    assert [(each.error_code, each.producer_id, each.producer_epoch) for each in answers] == [
+        (0, first.producer_id, 1)
+    ] * 2
 
 
 def test_when_ids_cannot_be_noted_none_is_handed_out(harness: Harness) -> None:
@@ -79,3 +108,12 @@ def test_when_ids_cannot_be_noted_none_is_handed_out(harness: Harness) -> None:
     assert (response.error_code, response.producer_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
     os.rmdir(f"{harness.data_dir}/minibroker-topics.json.tmp")
     assert given(harness).error_code == 0
+
+
+@pytest.mark.parametrize("transactional_id", [None, "mine"])
+def test_a_transactional_id_needs_an_id_that_could_be_noted(harness: Harness, transactional_id: str | None) -> None:
+    os.mkdir(f"{harness.data_dir}/minibroker-topics.json.tmp")
+    response = given(harness, transactional_id=transactional_id)
+    assert (response.error_code, response.producer_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+    os.rmdir(f"{harness.data_dir}/minibroker-topics.json.tmp")
+    assert given(harness, transactional_id=transactional_id).error_code == 0

@@ -1,4 +1,4 @@
-"""Markers: what they look like, and what happens when the disk refuses them or the broker dies before they are written."""
+"""Markers: what they look like, and what happens when the disk refuses them or the broker ends before."""
 
 from collections.abc import Callable
 
@@ -10,9 +10,10 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
 from minibroker_protocol.records import CompressionCodec, TimestampType, iter_batches
 from minibroker_protocol.records.batch import RecordBatch
+from minibroker_storage.segment import LogSegment
 from tests.broker.harness import Harness, bytes_in
 from tests.broker.logs import log_of
-from tests.broker.transactions.conftest import Disk
+from tests.broker.transactions.disk import Disk
 from tests.broker.transactions.producer import Producer, markers_in, read_committed
 from tests.broker.transactions.test_coordinator import state_of
 
@@ -83,7 +84,7 @@ def test_a_marker_comes_behind_what_was_staged_in_the_same_wake_up(harness: Harn
     staged = producer.batch(b"y", base_sequence=1)
     view = memoryview(staged)
     header = next(iter(iter_batches(view))).header
-    log.append(view, header, 0, harness.clock.now_ms())  # type: ignore[arg-type]  # it is of v2
+    log.append(view, header, 0, harness.clock.now_ms())
     assert producer.commit() == 0
     assert read_committed(harness) == [b"x", b"y"]
     assert markers_in(harness) == [(2, producer.id, 0, COMMIT)]
@@ -143,12 +144,12 @@ def test_a_completion_that_cannot_be_noted_is_noted_later_without_a_second_marke
     partition = harness.state.transactions.store.log.partition_of("mine")
     written = disk.write
 
-    def failing_after(segment: object) -> None:
-        written(segment)  # type: ignore[arg-type]  # it is a segment
+    def failing_after(segment: LogSegment) -> None:
+        written(segment)
         if segment is log_of(harness).segments[-1]:
             disk.refused = {f"__transaction_state-{partition}"}
 
-    disk.write = failing_after  # type: ignore[method-assign]  # a disk that fails in between
+    disk.write = failing_after
     assert producer.commit() == 0
     assert state_of(harness) is TransactionState.PREPARE_COMMIT
     disk.refused.clear()

@@ -1,6 +1,7 @@
 """A disk that refuses to write into some logs."""
 
 import errno
+from collections.abc import Callable
 
 import pytest
 
@@ -10,7 +11,8 @@ from minibroker_storage.segment import LogSegment
 class Disk:
     """Which partition directories it refuses to write to, by their names; `attempts` counts the refusals."""
 
-    def __init__(self) -> None:
+    def __init__(self, write: Callable[[LogSegment], None]) -> None:
+        self.write = write
         self.refused: set[str] = set()
         self.attempts = 0
 
@@ -21,15 +23,13 @@ class Disk:
             raise OSError(errno.ENOSPC, "No space left on device")
         self.write(segment)
 
-    def write(self, segment: LogSegment) -> None:
-        """What a segment's commit did before."""
-        raise NotImplementedError
 
+def install(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    """Put a disk under all logs; it refuses nothing yet."""
+    made = Disk(LogSegment.commit)
 
-@pytest.fixture
-def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
-    """A disk that refuses nothing yet."""
-    made = Disk()
-    made.write = LogSegment.commit  # type: ignore[method-assign]  # the disk that there is
-    monkeypatch.setattr(LogSegment, "commit", lambda segment: made.commit(segment))
+    def commit(segment: LogSegment) -> None:
+        made.commit(segment)
+
+    monkeypatch.setattr(LogSegment, "commit", commit)
     return made

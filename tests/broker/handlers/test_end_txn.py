@@ -1,0 +1,48 @@
+"""EndTxn: a transaction is committed, or aborted, once."""
+
+import pytest
+
+from minibroker_protocol.error_codes import ErrorCode
+from tests.broker.harness import Harness
+from tests.broker.transactions.producer import Producer, read_committed
+
+VERSIONS = range(5)
+EITHER_END = pytest.mark.parametrize("commit", [True, False])
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@EITHER_END
+def test_every_version_ends_a_transaction(harness: Harness, version: int, commit: bool) -> None:  # noqa: FBT001 - a parameter
+    producer = Producer(harness)
+    producer.write(b"x")
+    assert producer.end(commit=commit, version=version) == 0
+    assert read_committed(harness) == ([b"x"] if commit else [])
+    assert producer.end(commit=commit, version=version) == 0
+    assert producer.end(commit=not commit, version=version) == ErrorCode.INVALID_TXN_STATE
+
+
+@EITHER_END
+def test_without_a_transaction_there_is_nothing_to_end(harness: Harness, commit: bool) -> None:  # noqa: FBT001 - a parameter
+    assert Producer(harness).end(commit=commit) == ErrorCode.INVALID_TXN_STATE
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_fenced_producer_is_told_so_in_its_versions_words(harness: Harness, version: int) -> None:
+    old = Producer(harness)
+    Producer(harness)
+    fenced = ErrorCode.PRODUCER_FENCED if version > 1 else ErrorCode.INVALID_PRODUCER_EPOCH
+    assert old.commit(version=version) == fenced
+
+
+def test_only_the_producer_itself_ends_its_transaction(harness: Harness) -> None:
+    producer = Producer(harness)
+    producer.write(b"x")
+    for transactional_id, producer_id, code in (
+        ("", producer.id, ErrorCode.INVALID_REQUEST),
+        ("unknown", producer.id, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+        ("mine", producer.id + 1, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+    ):
+        other = Producer(harness, transactional_id, init=False)
+        other.id, other.epoch = producer_id, 0
+        assert other.commit() == code
+    assert producer.commit() == 0
