@@ -41,6 +41,7 @@ class Codec(NamedTuple):
     encode: Callable[[Any, bytearray, Splices], None]
 
 
+_LONGEST_STRING: Final = 0x7FFF
 _NULL_LENGTH: Final = {"h": b"\xff\xff", "i": b"\xff\xff\xff\xff"}
 
 _CODECS: dict[tuple[type[Any], int], Codec] = {}
@@ -255,7 +256,13 @@ class _Decoder(_Generator):
     def sized(self, name: str, kind: p.WireType, target: str, *, null: bool) -> None:
         length = self.length(kind.prefix)
         self.line(f"q = p + {length}")
-        self.line(f"if p <= q <= end: {target} = {'utf8(buf, p, q)' if kind is p.STRING else 'buf[p:q]'}; p = q")
+        # The compact form has room for more, but Kafka keeps to what the older form can hold.
+        fits = (
+            f"p <= q <= end and {length} <= {_LONGEST_STRING}"
+            if kind is p.STRING and self.flexible
+            else "p <= q <= end"
+        )
+        self.line(f"if {fits}: {target} = {'utf8(buf, p, q)' if kind is p.STRING else 'buf[p:q]'}; p = q")
         if null:
             self.line(f"elif {length} == -1: {target} = None")
         self.line(f"else: raise DecodeError(f'{name}: length {{{length}}} with {{end - p}} bytes left')")

@@ -1,5 +1,6 @@
 """What members of groups do, as scripts for `World`."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -174,6 +175,60 @@ def a_group_without_a_name_is_refused(world: World) -> None:
     for version in range(6):
         world.describe(version)
     world.delete("")
+
+
+@script
+def names_may_be_too_long(world: World) -> None:
+    for length in (32_767, 32_768, 100_000):
+        world.group_id = "g" * length
+        for version in (6, 9):
+            try:
+                world.heartbeat("a", "nobody", 1)
+                world.join("a", "nobody", version=version)
+                world.join("a", "m" * length, version=version)
+            except ConnectionError:
+                world.note("closed", [length, version])
+                world.hang_up("a")
+
+
+@script
+def assignments_may_be_too_large(world: World) -> None:
+    first, second, generation = pair(world)
+    world.begin_sync("b", second, generation)
+    world.sync("a", first, generation, {first: bytes(600_000), second: bytes(600_000)})
+    world.receive("b")
+    world.until("PreparingRebalance", 2)
+    world.begin_join("a", first)
+    world.join("b", second)
+    world.receive("a")
+    world.records()
+
+
+@script
+def members_commit_offsets(world: World) -> None:
+    world.commit("a", "", -1)
+    world.commit("a", "nobody", -1)
+    world.commit("a", "nobody", 0)
+    first, second, generation = pair(world)
+    for instance in (None, "i"):
+        for member_id, named in itertools.product(("", first, "nobody"), (-1, 0, generation)):
+            world.commit("a", member_id, named, instance=instance)
+    world.begin_sync("b", second, generation)
+    world.sync("a", first, generation, {})
+    world.receive("b")
+    for member_id, named in itertools.product(("", first, "nobody"), (-1, 0, generation)):
+        world.commit("a", member_id, named)
+    world.begin_join("a", first)
+    world.until("PreparingRebalance", 2)
+    for member_id, named in itertools.product(("", second, "nobody"), (-1, 0, generation)):
+        world.commit("b", member_id, named)
+    static = world.join("b", second)
+    world.receive("a")
+    world.leave("a", (first, None), (static.member_id, None))
+    world.until("Empty")
+    world.commit("a", "", -1)
+    world.commit("a", second, generation)
+    world.delete()
 
 
 @script

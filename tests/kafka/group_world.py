@@ -22,6 +22,11 @@ from minibroker_protocol.messages.describe_groups import DescribeGroupsRequest
 from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
 from minibroker_protocol.messages.list_groups import ListGroupsRequest
+from minibroker_protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from minibroker_protocol.records import iter_batches
 from tests.broker.groups.member_requests import heartbeat_request, join_request, leave_request, sync_request
 from tests.broker.socket_client import TIMEOUT_S, SocketClient
@@ -34,6 +39,7 @@ _NOT_COMPARED: Final = {
     "port",
     "current_state_timestamp",
 }
+COMMITTED: Final = "committed"
 _OFFSETS: Final = "__consumer_offsets"
 
 
@@ -139,6 +145,18 @@ class World:
     def leave(self, name: str, *members: tuple[str, str | None], version: int = 5) -> Any:
         """Have members, (member id, instance id)s, leave."""
         return self.ask(name, leave_request(self.group_id, *members), version)
+
+    def commit(self, name: str, member_id: str, generation: int, *, instance: str | None = None) -> None:
+        """Commit an offset of the partition that all scripts share."""
+        offset = OffsetCommitRequestPartition(partition_index=0, committed_offset=7, committed_metadata="")
+        request = OffsetCommitRequest(
+            group_id=self.group_id,
+            generation_id_or_member_epoch=generation,
+            member_id=member_id,
+            group_instance_id=instance,
+            topics=[OffsetCommitRequestTopic(name=COMMITTED, partitions=[offset])],
+        )
+        self.ask(name, request, 8)
 
     # Looking on
 

@@ -8,9 +8,10 @@ from typing import Final
 import pytest
 
 from minibroker import Broker
+from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.broker.socket_client import TIMEOUT_S
 from tests.kafka.group_scripts import SCRIPTS, Script
-from tests.kafka.group_world import World
+from tests.kafka.group_world import COMMITTED, World
 from tests.kafka.real_kafka import RealKafka
 
 _CONFIG: Final = {
@@ -27,12 +28,14 @@ def _address(text: str) -> Address:
     return host, int(port)
 
 
-def _wait_for_the_coordinators(address: Address) -> None:
-    """Kafka makes the topics of its coordinators when it is first asked, and loads them then."""
+def _prepare(address: Address) -> None:
+    """Wait for the coordinators: Kafka makes their topics when it is first asked, and loads them then."""
     world = World(address, "warm-up")
     end = time.monotonic() + TIMEOUT_S
     while world.find("warm-up").error_code or world.find("warm-up", 1).error_code or world.join("a").error_code != 79:
         assert time.monotonic() < end, world.transcript[-2:]
+    wanted = CreatableTopic(name=COMMITTED, num_partitions=1, replication_factor=1)
+    world.ask("a", CreateTopicsRequest(topics=[wanted]), 5)
     world.close()
 
 
@@ -41,7 +44,7 @@ def kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     running = RealKafka(tmp_path_factory.mktemp("kafka"), kafka_libs, _CONFIG)
     try:
         running.start()
-        _wait_for_the_coordinators(_address(running.bootstrap))
+        _prepare(_address(running.bootstrap))
         yield _address(running.bootstrap)
     finally:
         running.close()
@@ -50,7 +53,7 @@ def kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 @pytest.fixture(scope="module")
 def ours() -> Iterator[Address]:
     with Broker(config=_CONFIG) as running:
-        _wait_for_the_coordinators(_address(running.bootstrap_servers))
+        _prepare(_address(running.bootstrap_servers))
         yield _address(running.bootstrap_servers)
 
 

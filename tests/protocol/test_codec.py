@@ -335,6 +335,20 @@ def test_lengths_and_counts_that_lie_are_refused(cls: type[Any], version: int, d
         decode(cls, memoryview(data), version)
 
 
+def test_a_string_has_no_more_bytes_than_the_older_versions_can_hold() -> None:
+    """In the compact form it could be longer; Kafka refuses that, too, and could not write it down."""
+
+    def read_back(length: int) -> str:
+        out = bytearray()
+        encode(DeleteTopicsRequest(topic_names=["x" * length], timeout_ms=1), 5, out, [])
+        found, _ = decode(DeleteTopicsRequest, memoryview(out), 5)
+        return str(found.topic_names[0])
+
+    assert len(read_back(32_767)) == 32_767
+    with pytest.raises(DecodeError, match="length 32768"):
+        read_back(32_768)
+
+
 def test_a_lying_count_costs_no_memory() -> None:
     import tracemalloc  # noqa: PLC0415 - slow to have around
 
