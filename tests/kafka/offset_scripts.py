@@ -79,7 +79,7 @@ class OffsetWorld(World):
         topics = {"t": self.t, "u": self.u}
         return [(topics.get(name[0], "no-such-topic"), int(name[1:])) for name in names]
 
-    def commit(self, names: str, offset: int, **fields: Any) -> None:
+    def commit_offsets(self, names: str, offset: int, **fields: Any) -> None:
         """Commit an offset for partitions and note the outcome."""
         fields = {"group_id": self.group_id, **fields}
         places = self.places(*names.split())
@@ -87,13 +87,13 @@ class OffsetWorld(World):
             f"commit {names} {offset}", _sorted(requests.commit(self.broker, dict.fromkeys(places, offset), **fields))
         )
 
-    def fetch(self, names: str = "", **fields: Any) -> None:
+    def fetch_offsets(self, names: str = "", **fields: Any) -> None:
         """Fetch what is committed, all of it if nothing is named, and note it."""
         fields = {"group_id": self.group_id, **fields}
         code, found = requests.fetch_with_error(self.broker, *self.places(*names.split()), **fields)
         self.note(f"fetch {names}", (code, _sorted(found)))
 
-    def forget(self, names: str, **fields: Any) -> None:
+    def delete_offsets(self, names: str, **fields: Any) -> None:
         """Delete offsets and note the outcome."""
         fields = {"group_id": self.group_id, **fields}
         code, found = requests.delete(self.broker, *self.places(*names.split()), **fields)
@@ -157,18 +157,18 @@ def in_version(version: int) -> Script:
     """A client without a group, in one version of both requests; Kafka has no version 0 without ZooKeeper."""
 
     def run(world: OffsetWorld) -> None:
-        world.fetch("t0 x7", version=version)
+        world.fetch_offsets("t0 x7", version=version)
         if version >= 2:
-            world.fetch(version=version)
-        world.commit("t0 t1", 5, version=version, metadata="some")
-        world.commit("t1 u0 u2 x0", 6, version=version, metadata=None)
-        world.fetch("t0 t1 u0 u1 u2 x0", version=version)
+            world.fetch_offsets(version=version)
+        world.commit_offsets("t0 t1", 5, version=version, metadata="some")
+        world.commit_offsets("t1 u0 u2 x0", 6, version=version, metadata=None)
+        world.fetch_offsets("t0 t1 u0 u1 u2 x0", version=version)
         if version >= 2:
-            world.fetch(version=version)
-        world.commit("t0", 7, version=version, metadata="x" * 4097)
-        world.commit("t0", 7, version=version, metadata="\U0001f600" * 2048)
-        world.fetch("t0", version=version)
-        world.commit("x0", 1, version=version)
+            world.fetch_offsets(version=version)
+        world.commit_offsets("t0", 7, version=version, metadata="x" * 4097)
+        world.commit_offsets("t0", 7, version=version, metadata="\U0001f600" * 2048)
+        world.fetch_offsets("t0", version=version)
+        world.commit_offsets("x0", 1, version=version)
         world.offset_records()
 
     return run
@@ -180,19 +180,19 @@ SCRIPTS.update({f"version_{version}": in_version(version) for version in range(1
 @script
 def leader_epochs(world: OffsetWorld) -> None:
     for version in (5, 6, 9):
-        world.commit("t0", 1, version=version, **({"each_committed_leader_epoch": 4} if version > 5 else {}))
+        world.commit_offsets("t0", 1, version=version, **({"each_committed_leader_epoch": 4} if version > 5 else {}))
         for other in (4, 5, 8):
-            world.fetch("t0", version=other)
+            world.fetch_offsets("t0", version=other)
     world.offset_records()
 
 
 @script
 def times_that_clients_choose(world: OffsetWorld) -> None:
-    world.commit("t0", 1, version=1, each_commit_timestamp=1)
+    world.commit_offsets("t0", 1, version=1, each_commit_timestamp=1)
     for version in (2, 3, 4):
-        world.commit("t0", version, version=version, retention_time_ms=100_000)
-        world.commit("t1", version, version=version, retention_time_ms=-1)
-    world.fetch()
+        world.commit_offsets("t0", version, version=version, retention_time_ms=100_000)
+        world.commit_offsets("t1", version, version=version, retention_time_ms=-1)
+    world.fetch_offsets()
     world.offset_records()
 
 
@@ -202,16 +202,16 @@ def members(world: OffsetWorld) -> None:
     for who in (member, "", "stranger"):
         for when in (generation, generation - 1, generation + 1, -1, -2):
             for version in (1, 9):
-                world.commit("t0", when, member_id=who, generation_id_or_member_epoch=when, version=version)
-    world.commit("t0", 8, member_id=member, generation_id_or_member_epoch=generation, group_instance_id="i")
-    world.commit("t0", 9, member_id="", generation_id_or_member_epoch=-1, group_instance_id="i")
-    world.fetch()
+                world.commit_offsets("t0", when, member_id=who, generation_id_or_member_epoch=when, version=version)
+    world.commit_offsets("t0", 8, member_id=member, generation_id_or_member_epoch=generation, group_instance_id="i")
+    world.commit_offsets("t0", 9, member_id="", generation_id_or_member_epoch=-1, group_instance_id="i")
+    world.fetch_offsets()
     world.leave("a", (member, None))
     world.until("Empty")
     for when in (generation, generation + 1, -1):
         for who in (member, ""):
-            world.commit("t0", 20 + when, member_id=who, generation_id_or_member_epoch=when)
-    world.fetch()
+            world.commit_offsets("t0", 20 + when, member_id=who, generation_id_or_member_epoch=when)
+    world.fetch_offsets()
 
 
 @script
@@ -219,16 +219,16 @@ def a_member_during_a_rebalance(world: OffsetWorld) -> None:
     member, generation = world.member()
     world.begin_join("b", world.new_id("b"))
     world.until("PreparingRebalance", 2)
-    world.commit("t0", 1, member_id=member, generation_id_or_member_epoch=generation)
-    world.commit("t0", 2)
+    world.commit_offsets("t0", 1, member_id=member, generation_id_or_member_epoch=generation)
+    world.commit_offsets("t0", 2)
     generation = world.join("a", member).generation_id
     other = world.receive("b").member_id
     world.until("CompletingRebalance", 2)
     for who in (member, other, "stranger"):
         for when in (generation, generation - 1):
-            world.commit("t0", 3, member_id=who, generation_id_or_member_epoch=when)
-    world.commit("t0", 4)
-    world.fetch("t0")
+            world.commit_offsets("t0", 3, member_id=who, generation_id_or_member_epoch=when)
+    world.commit_offsets("t0", 4)
+    world.fetch_offsets("t0")
 
 
 @script
@@ -236,41 +236,41 @@ def a_static_member(world: OffsetWorld) -> None:
     member = world.join("a", instance="i").member_id
     world.sync("a", member, 1, {member: b"all"}, instance="i")
     as_static = {"generation_id_or_member_epoch": 1, "group_instance_id": "i"}
-    world.commit("t0", 1, member_id=member, **as_static)
-    world.commit("t0", 2, member_id="stranger", **as_static)
-    world.commit("t0", 3, member_id=member, generation_id_or_member_epoch=1)
-    world.fetch()
+    world.commit_offsets("t0", 1, member_id=member, **as_static)
+    world.commit_offsets("t0", 2, member_id="stranger", **as_static)
+    world.commit_offsets("t0", 3, member_id=member, generation_id_or_member_epoch=1)
+    world.fetch_offsets()
 
 
 @script
 def a_group_that_is_not_there(world: OffsetWorld) -> None:
-    world.commit("t0", 1, member_id="m", generation_id_or_member_epoch=0)
-    world.commit("t0 x0", 1, generation_id_or_member_epoch=1, metadata="x" * 5000)
+    world.commit_offsets("t0", 1, member_id="m", generation_id_or_member_epoch=0)
+    world.commit_offsets("t0 x0", 1, generation_id_or_member_epoch=1, metadata="x" * 5000)
     world.list_groups()
-    world.commit("t0", 1, member_id="m", generation_id_or_member_epoch=-1)
+    world.commit_offsets("t0", 1, member_id="m", generation_id_or_member_epoch=-1)
     world.list_groups()
-    world.commit("t0", 1)
+    world.commit_offsets("t0", 1)
     world.list_groups()
     world.describe()
 
 
 @script
 def metadata_that_is_too_large_makes_a_group(world: OffsetWorld) -> None:
-    world.commit("t0", 1, metadata="x" * 5000)
+    world.commit_offsets("t0", 1, metadata="x" * 5000)
     world.list_groups()
 
 
 @script
 def groups_without_a_name(world: OffsetWorld) -> None:
-    world.commit("t0", 1, group_id="")
-    world.fetch("t0", group_id="")
-    world.forget("t0", group_id="")
+    world.commit_offsets("t0", 1, group_id="")
+    world.fetch_offsets("t0", group_id="")
+    world.delete_offsets("t0", group_id="")
 
 
 @script
 def several_groups_at_once(world: OffsetWorld) -> None:
-    world.commit("t0", 1)
-    world.commit("t1", 2, group_id=world.group_id + "-other")
+    world.commit_offsets("t0", 1)
+    world.commit_offsets("t1", 2, group_id=world.group_id + "-other")
     topics = [OffsetFetchRequestTopics(name=world.t, partition_indexes=[1, 0, 1])]
     names = (world.group_id, "nobody", world.group_id + "-other", world.group_id)
     for version in (8, 9):
@@ -287,7 +287,7 @@ def partitions_named_twice(world: OffsetWorld) -> None:
     unknown = [OffsetCommitRequestPartition(partition_index=5, committed_offset=1, committed_metadata="")] * 2
     topics = [OffsetCommitRequestTopic(name=world.t, partitions=each) for each in (offsets, offsets, unknown)]
     world.ask("offsets", OffsetCommitRequest(group_id=world.group_id, topics=topics), 8)
-    world.fetch()
+    world.fetch_offsets()
     wanted = [OffsetFetchRequestTopic(name=name, partition_indexes=[1, 0, 1]) for name in (world.t, world.u, world.t)]
     world.ask("offsets", OffsetFetchRequest(group_id=world.group_id, topics=wanted), 7)
     gone = [OffsetDeleteRequestPartition(partition_index=each) for each in (0, 0, 7, 7)]
@@ -302,7 +302,7 @@ def no_partitions(world: OffsetWorld) -> None:
     for topics in (empty, []):
         world.ask("offsets", OffsetCommitRequest(group_id=world.group_id, topics=topics), 8)
     world.list_groups()
-    world.commit("t0", 1)
+    world.commit_offsets("t0", 1)
     wanted = [OffsetFetchRequestTopic(name=world.t, partition_indexes=[])]
     world.ask("offsets", OffsetFetchRequest(group_id=world.group_id, topics=wanted), 7)
     names = [OffsetDeleteRequestTopic(name=world.t, partitions=[])]
@@ -312,14 +312,14 @@ def no_partitions(world: OffsetWorld) -> None:
 
 @script
 def forgetting(world: OffsetWorld) -> None:
-    world.forget("t0")
-    world.forget("x0")
-    world.commit("t0 t1 u0", 1)
-    world.forget("t0 u1 u2 x0")
-    world.fetch()
-    world.forget("t1 u0")
+    world.delete_offsets("t0")
+    world.delete_offsets("x0")
+    world.commit_offsets("t0 t1 u0", 1)
+    world.delete_offsets("t0 u1 u2 x0")
+    world.fetch_offsets()
+    world.delete_offsets("t1 u0")
     world.list_groups()
-    world.forget("t1")
+    world.delete_offsets("t1")
     world.offset_records()
 
 
@@ -327,15 +327,15 @@ def forgetting(world: OffsetWorld) -> None:
 def forgetting_beside_members(world: OffsetWorld) -> None:
     member = world.new_id("a", CHANGED)
     world.join("a", member, CHANGED)
-    world.commit("t0", 1)
-    world.forget("t0")
+    world.commit_offsets("t0", 1)
+    world.delete_offsets("t0")
     world.sync("a", member, 1, {member: b"all"})
-    world.commit("t0 u0", 1, member_id=member, generation_id_or_member_epoch=1)
-    world.forget("t0 u1")
+    world.commit_offsets("t0 u0", 1, member_id=member, generation_id_or_member_epoch=1)
+    world.delete_offsets("t0 u1")
     world.leave("a", (member, None))
     world.until("Empty")
-    world.forget("u0")
-    world.fetch()
+    world.delete_offsets("u0")
+    world.fetch_offsets()
     world.offset_records()
 
 
@@ -344,53 +344,53 @@ def forgetting_beside_members_that_are_no_consumers(world: OffsetWorld) -> None:
     member = world.new_id("a", protocol_type="connect")
     world.join("a", member, protocol_type="connect")
     world.sync("a", member, 1, {member: b"all"})
-    world.commit("t0", 1, member_id=member, generation_id_or_member_epoch=1)
-    world.forget("t0")
-    world.fetch()
+    world.commit_offsets("t0", 1, member_id=member, generation_id_or_member_epoch=1)
+    world.delete_offsets("t0")
+    world.fetch_offsets()
 
 
 @script
 def deleting_the_group(world: OffsetWorld) -> None:
-    world.commit("t0 u0", 1)
+    world.commit_offsets("t0 u0", 1)
     world.delete()
-    world.fetch()
+    world.fetch_offsets()
     world.offset_records()
     member, generation = world.member()
-    world.commit("t0", 2, member_id=member, generation_id_or_member_epoch=generation)
+    world.commit_offsets("t0", 2, member_id=member, generation_id_or_member_epoch=generation)
     world.delete()
     world.leave("a", (member, None))
     world.until("Empty")
     world.delete()
-    world.fetch("t0")
+    world.fetch_offsets("t0")
     world.offset_records()
     world.records()
 
 
 @script
 def deleting_a_topic(world: OffsetWorld) -> None:
-    world.commit("t0 t1 u0", 1)
+    world.commit_offsets("t0 t1 u0", 1)
     states = [DeleteTopicState(name=world.t)]
     assert world.broker.ask(DeleteTopicsRequest(topics=states, timeout_ms=10_000), 6).responses[0].error_code == 0
     world.wait(lambda: len(requests.fetch(world.broker, group_id=world.group_id)) == 1)
-    world.fetch()
-    world.commit("t0", 2)
+    world.fetch_offsets()
+    world.commit_offsets("t0", 2)
     world.offset_records()
 
 
 @script
 def a_transaction(world: OffsetWorld) -> None:
     for commit in (False, True):
-        world.commit("t0 u0", 1)
+        world.commit_offsets("t0 u0", 1)
         producer = world.producer()
         for offset, topic in ((5, world.t), (6, world.u), (7, world.t)):
             world.note("commit", producer.commit_offset(world.group_id, offset, topic=topic, partition=offset % 2))
         for stable in (False, True):
-            world.fetch("t0 t1 u0 u1", stable=stable)
-            world.fetch(stable=stable)
-            world.fetch("t0 t1 u0 u1", version=7, stable=stable)
-        world.commit("t1", 2)
+            world.fetch_offsets("t0 t1 u0 u1", stable=stable)
+            world.fetch_offsets(stable=stable)
+            world.fetch_offsets("t0 t1 u0 u1", version=7, stable=stable)
+        world.commit_offsets("t1", 2)
         world.end(producer, commit=commit)
-        world.fetch(stable=True)
+        world.fetch_offsets(stable=True)
     world.offset_records()
 
 
@@ -399,21 +399,21 @@ def a_group_of_an_open_transaction(world: OffsetWorld) -> None:
     producer = world.producer()
     world.note("commit", producer.commit_offset(world.group_id, 5, topic=world.t))
     world.list_groups()
-    world.fetch()
-    world.fetch(stable=True)
-    world.fetch("t0", stable=True)
+    world.fetch_offsets()
+    world.fetch_offsets(stable=True)
+    world.fetch_offsets("t0", stable=True)
     world.end(producer, commit=False)
     world.list_groups()
-    world.fetch("t0", stable=True)
+    world.fetch_offsets("t0", stable=True)
 
 
 @script
 def forgetting_what_a_transaction_has_committed(world: OffsetWorld) -> None:
-    world.commit("t0 u0", 1)
+    world.commit_offsets("t0 u0", 1)
     producer = world.producer()
     world.note("commit", producer.commit_offset(world.group_id, 5, topic=world.t))
     world.note("commit", producer.commit_offset(world.group_id, 6, topic=world.u))
-    world.forget("t0")
-    world.fetch("t0 u0", stable=True)
+    world.delete_offsets("t0")
+    world.fetch_offsets("t0 u0", stable=True)
     world.end(producer, commit=True)
-    world.fetch()
+    world.fetch_offsets()

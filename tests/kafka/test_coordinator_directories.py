@@ -6,11 +6,13 @@ Each broker goes on where the other one was stopped, or killed.
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_groups import DescribeGroupsRequest
 from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.broker.groups import offset_requests as requests
@@ -38,12 +40,16 @@ def _wait(ready: Callable[[], bool]) -> None:
         assert time.monotonic() < end
 
 
+def _is_answered(client: SocketClient, request: FindCoordinatorRequest) -> bool:
+    return bool(client.ask(request, 3).error_code == int(ErrorCode.NONE))
+
+
 def _wait_for_the_coordinators(address: Address) -> None:
     """Kafka makes their topics when it is asked for one, and loads them then or when it starts."""
     with SocketClient(address) as client:
         for key_type in (0, 1):
             request = FindCoordinatorRequest(key="warm-up", key_type=key_type)
-            _wait(lambda request=request: client.ask(request, 3).error_code == 0)
+            _wait(partial(_is_answered, client, request))
         _wait(lambda: init_producer_id(client, "warm-up").error_code == 0)
         _wait(lambda: requests.fetch_with_error(client, group_id="warm-up")[0] == 0)
 
@@ -67,13 +73,13 @@ class Scene:
         self.told = self.look(address)
 
     def _commit(self, world: OffsetWorld) -> None:
-        world.commit("t0 t1", 5, metadata="so far", each_committed_leader_epoch=3)
-        world.commit("t0 u0", 7, version=4, retention_time_ms=100_000_000)
-        world.forget("t1")
+        world.commit_offsets("t0 t1", 5, metadata="so far", each_committed_leader_epoch=3)
+        world.commit_offsets("t0 u0", 7, version=4, retention_time_ms=100_000_000)
+        world.delete_offsets("t1")
 
     def _delete(self, world: OffsetWorld) -> None:
         world.group_id = f"{self.name}-gone"
-        world.commit("t0 t1", 5)
+        world.commit_offsets("t0 t1", 5)
         world.delete()
 
     def _join(self, world: OffsetWorld) -> None:
@@ -81,12 +87,12 @@ class Scene:
         self.member = world.new_id("a", session_ms=SESSION_MS)
         self.generation = world.join("a", self.member, session_ms=SESSION_MS).generation_id
         world.sync("a", self.member, self.generation, {self.member: b"all"})
-        world.commit("t0", 9, member_id=self.member, generation_id_or_member_epoch=self.generation)
+        world.commit_offsets("t0", 9, member_id=self.member, generation_id_or_member_epoch=self.generation)
 
     def _begin_transaction(self, world: OffsetWorld) -> None:
         """Three transactions: one was committed, one aborted, one is open."""
         world.group_id = f"{self.name}-transactions"
-        world.commit("t0 t1 u0 u1", 1)
+        world.commit_offsets("t0 t1 u0 u1", 1)
         producer = Producer(world.broker, self.name, timeout_ms=TRANSACTION_MS, init=False)
         _wait(lambda: producer.init() == 0)
         for offset, commit in ((2, True), (3, False)):

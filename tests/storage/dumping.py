@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from minibroker_storage.dump import find
+from minibroker_storage.dump.decoders import Decoder
 from minibroker_storage.dump.events import is_fault
 from minibroker_storage.dump.json_lines import JsonWriter
 from minibroker_storage.dump.options import DumpOptions
@@ -33,10 +34,16 @@ class Dump(NamedTuple):
 
 
 def as_text(
-    *paths: Path | str, options: DumpOptions = DEEP, print_data_log: bool = True, skip_record_metadata: bool = False
+    *paths: Path | str,
+    options: DumpOptions = DEEP,
+    print_data_log: bool = True,
+    skip_record_metadata: bool = False,
+    decode: Decoder | None = None,
 ) -> Dump:
     out, errors = io.StringIO(), io.StringIO()
-    writer = TextWriter(out, errors, print_data_log=print_data_log, skip_record_metadata=skip_record_metadata)
+    writer = TextWriter(
+        out, errors, print_data_log=print_data_log, skip_record_metadata=skip_record_metadata, decode=decode
+    )
     sound = True
     for event in find(map(str, paths), options):
         writer.write(event)
@@ -45,9 +52,11 @@ def as_text(
     return Dump(out.getvalue(), errors.getvalue(), sound)
 
 
-def as_json(*paths: Path | str, options: DumpOptions = DEEP, print_data_log: bool = True) -> list[dict[str, Any]]:
+def as_json(
+    *paths: Path | str, options: DumpOptions = DEEP, print_data_log: bool = True, decode: Decoder | None = None
+) -> list[dict[str, Any]]:
     out = io.StringIO()
-    writer = JsonWriter(out, print_data_log=print_data_log)
+    writer = JsonWriter(out, print_data_log=print_data_log, decode=decode)
     for event in find(map(str, paths), options):
         writer.write(event)
     return [json.loads(line) for line in out.getvalue().splitlines()]

@@ -1,15 +1,18 @@
 """Dumps of generated logs beside what Kafka's own tool prints for them, then and there."""
 
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from minibroker_protocol.records import CompressionCodec, NewRecord, build_message_set, iter_batches
+from minibroker_protocol.records import CompressionCodec, NewRecord, Record, build_message_set, iter_batches
 from minibroker_storage import LogConfig
+from minibroker_storage.dump.decoders import Decoded, Decoder, decode_group_record, decode_transaction_record
 from tests.kafka.generated import FORMATS, descriptions, name_of
 from tests.kafka.oracle import Oracle
 from tests.kafka.our_side import accepted
+from tests.storage.coordinator_logs import KeyAndValue, group_records, transaction_records, written
 from tests.storage.dumping import as_text, log_file
 from tests.storage.helpers import NOW, Home, a_batch, sequenced
 
@@ -66,3 +69,21 @@ def test_a_partition_that_we_wrote_is_printed_alike_and_nothing_is_wrong(oracle:
     dump = as_text(*files)
     assert dump.out == oracle.run(TOOL, "--print-data-log", "--files", ",".join(files)).out
     assert (dump.errors, dump.sound) == ("", True)
+
+
+@pytest.mark.parametrize(
+    ("option", "decode", "records"),
+    [
+        ("--offsets-decoder", decode_group_record, group_records),
+        ("--transaction-log-decoder", decode_transaction_record, transaction_records),
+    ],
+)
+def test_records_of_the_coordinators_are_printed_alike(
+    oracle: Oracle,
+    tmp_path: Path,
+    option: str,
+    decode: Callable[[Record], Decoded],
+    records: Callable[[], list[KeyAndValue]],
+) -> None:
+    log = written(tmp_path, records())
+    assert as_text(log, decode=Decoder(decode)).out == oracle.run(TOOL, option, "--files", str(log)).out
