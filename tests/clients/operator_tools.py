@@ -25,6 +25,8 @@ _VARIABLE_COLUMNS: Final = {
     "TransactionDurationMs",
     "Duration(min)",
 }
+_NOISE: Final = re.compile(r"log4j:|\| (at |\.\.\. \d+ more)")
+"""Of logging, and the lines of stack traces."""
 _HEADERS: Final = ("GROUP", "TransactionalId", "Topic")
 _VARIABLE_TEXTS: Final = (
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "UUID"),
@@ -100,7 +102,7 @@ def _without_what_varies(text: str) -> list[str]:
             stripped = json.dumps(_in_order(json.loads(stripped)), sort_keys=True)
         for pattern, name in _VARIABLE_TEXTS:
             stripped = pattern.sub(name, stripped)
-        if stripped and not stripped.startswith("log4j:"):
+        if stripped and not _NOISE.match(stripped):
             lines.append(stripped)
     return lines
 

@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -10,7 +10,10 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 
 from minibroker import Broker
+from minibroker_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from minibroker_protocol.messages.leave_group import LeaveGroupRequest
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from minibroker_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.broker.harness import batch
 from tests.broker.socket_client import SocketClient
 from tests.broker.transactions.producer import init_producer_id
@@ -153,6 +156,85 @@ def test_groups_with_members_are_shown_and_protected_as_on_kafka(compare: Compar
     assert f"{group} BROKER (1) range Stable 2" in said.find("--state", group).lines
     assert f"{said.prefix}-static three-UUID" not in said.find("--members", f"{said.prefix}-static").text()
     assert "GroupNotEmptyException" in said.find("--delete").text()
+
+
+class RawMember:
+    """A member that sends its requests when it is told to, and no heartbeats."""
+
+    def __init__(self, on: Transcript, group: str, protocol_type: str = "consumer", name: str = "range") -> None:
+        host, _, port = on.bootstrap.rpartition(":")
+        self._client = SocketClient((host, int(port)))
+        self._member_id: str | None = None
+        self._join = JoinGroupRequest(
+            group_id=f"{on.prefix}-{group}",
+            session_timeout_ms=30_000,
+            rebalance_timeout_ms=60_000,
+            member_id="",
+            protocol_type=protocol_type,
+            protocols=[JoinGroupRequestProtocol(name=name, metadata=b"")],
+        )
+
+    def begin_to_join(self) -> None:
+        """Join, and do not wait for the others."""
+        self._client.send(self._join, 3)
+
+    def join(self) -> JoinGroupResponse:
+        """Join a group that waits for nobody else."""
+        response: JoinGroupResponse = self._client.ask(self._join, 3)
+        assert response.error_code == 0
+        self._member_id = response.member_id
+        return response
+
+    def share(self, assignment: bytes = b"") -> None:
+        """Join as the only member, and give itself this."""
+        joined = self.join()
+        request = SyncGroupRequest(
+            group_id=self._join.group_id,
+            generation_id=joined.generation_id,
+            member_id=joined.member_id,
+            assignments=[SyncGroupRequestAssignment(member_id=joined.member_id, assignment=assignment)],
+        )
+        assert self._client.ask(request, 2).error_code == 0
+
+    def close(self) -> None:
+        """Leave, so that no other test meets this group."""
+        with self._client as client:
+            if self._member_id is not None:
+                leave = LeaveGroupRequest(group_id=self._join.group_id, member_id=self._member_id)
+                assert client.ask(leave, 2).error_code == 0
+
+
+def test_groups_in_the_middle_of_a_rebalance_or_of_other_programs_are_shown_as_on_kafka(compare: Compare) -> None:
+    def scenario(on: Transcript) -> None:
+        commit(on, fill(on), [1])
+        with ExitStack() as ends:
+
+            def member(*settings: str) -> RawMember:
+                return ends.enter_context(closing(RawMember(on, *settings)))
+
+            member("completing").join()
+            member("preparing").share()
+            member("preparing").begin_to_join()
+            member("connectors", "connect", "sessioned").share(b"its own")
+            member("empty-assignment").share()
+            member("unreadable").share(b"\0")
+            eventually(lambda: "PreparingRebalance" in on.ask(GROUPS, "--list", "--state").text())
+            on.run_all(GROUPS, "--list", "--list --state", "--list --state PreparingRebalance,CompletingRebalance")
+            for group in ("completing", "preparing", "connectors", "empty-assignment", "unreadable"):
+                on.run_all(
+                    GROUPS,
+                    *(f"--describe --group {{}}-{group} {what}" for what in ("--offsets", "--state")),
+                    f"--describe --group {{}}-{group} --members --verbose",
+                )
+            on.run_all(
+                GROUPS,
+                "--delete --group {}-preparing --group {}-connectors --group {}-completing",
+                "--delete-offsets --group {}-connectors --topic {}-topic",
+                "--reset-offsets --group {}-completing --topic {}-topic --to-latest --execute",
+            )
+
+    said = compare(scenario)
+    assert f"{said.prefix}-completing CompletingRebalance" in said.find("--list", "--state").lines
 
 
 def test_groups_without_members_have_their_offsets_moved_and_deleted_as_on_kafka(

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 import pytest
 
 from minibroker import Broker
-from tests.clients.contract import Message
+from tests.clients.contract import Message, eventually
 from tests.clients.kafka_python_client import KafkaAdminClient, KafkaConsumer, KafkaPython, TopicPartition
 from tests.clients.transactors import (
     FRANZ_GO,
@@ -31,12 +31,16 @@ every_program = pytest.mark.parametrize("program", [KAFKAJS, FRANZ_GO], ids=lamb
 
 @pytest.fixture(scope="module")
 def bootstrap(request: pytest.FixtureRequest) -> Iterator[str]:
-    """A broker that allows short sessions, or the Kafka of --kafka, which has to allow them, too."""
+    """A broker that allows short sessions and looks often for late transactions, or the Kafka of --kafka."""
     given: str | None = request.config.getoption("--kafka")
     if given is not None:
         yield given
         return
-    with Broker(config={"group.min.session.timeout.ms": "500"}) as broker:
+    config = {
+        "group.min.session.timeout.ms": "500",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
+    }
+    with Broker(config=config) as broker:
         yield broker.bootstrap_servers
 
 
@@ -124,6 +128,22 @@ def test_a_newer_producer_with_the_same_id_fences_the_older_and_aborts_what_it_l
     plain.produce(topic, [Message(LAST.encode())])
     assert newer.values(topic, LAST) == ["of the older", "of the newer", LAST]
     assert newer.values(topic, LAST, "read_uncommitted") == ["of the older", "left open", "of the newer", LAST]
+
+
+@every_program
+def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_is_told(
+    start: Start, program: TransactorProgram, plain: KafkaPython, topic: str
+) -> None:
+    late = start(program, transaction_timeout_ms=1_000)
+    late.ask("begin")
+    late.ask("produce", topic=topic, partition=0, values=["too late"])
+    eventually(lambda: end_of_committed(plain.bootstrap, topic) == plain.watermarks(topic)[1])
+    with pytest.raises(TransactionError):
+        late.ask("commit")
+    again = start(program)
+    again.transaction(topic, ["in time"])
+    plain.produce(topic, [Message(LAST.encode())])
+    assert again.values(topic, LAST) == ["in time", LAST]
 
 
 @every_program
