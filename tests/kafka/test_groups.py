@@ -10,6 +10,7 @@ import pytest
 from minibroker import Broker
 from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.broker.socket_client import TIMEOUT_S
+from tests.kafka import static_member_scripts
 from tests.kafka.group_scripts import SCRIPTS, Script
 from tests.kafka.group_world import COMMITTED, World
 from tests.kafka.real_kafka import RealKafka
@@ -21,6 +22,8 @@ _CONFIG: Final = {
     "offsets.topic.num.partitions": "1",
 }
 Address = tuple[str, int]
+
+assert static_member_scripts  # what it has to say is in SCRIPTS, too
 
 
 def _address(text: str) -> Address:
