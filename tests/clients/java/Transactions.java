@@ -24,6 +24,7 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.IsolationLevel;
+import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
@@ -63,6 +64,9 @@ public final class Transactions implements AutoCloseable {
             run.fencing();
             run.timeouts();
             run.hanging();
+            run.interleaved();
+            run.refused();
+            run.deleted();
             run.listings();
         }
     }
@@ -210,14 +214,17 @@ public final class Transactions implements AutoCloseable {
         try (KafkaProducer<String, String> producer = producer("hanging", 60_000)) {
             producer.initTransactions();
             producer.beginTransaction();
-            producer.commitTransaction();
+            answers.note("first of all", sent(producer, right, "first of all"));
+            answers.note("commit of it", done(producer::commitTransaction));
+            answers.note("state before it hangs", () -> description("hanging"));
         }
         try (KafkaProducer<String, String> producer = producer("hanging", 60_000)) {
             producer.initTransactions();
             producer.beginTransaction();
             answers.note("before it hangs", sent(producer, right, "hanging"));
-            answers.note("aborted with a wrong epoch", done(() -> abort(right, 1)));
-            answers.note("aborted by an admin", done(() -> abort(right, 0)));
+            answers.note("aborted with a wrong epoch", done(() -> abort(right, -1, 0)));
+            answers.note("aborted by a coordinator of old", done(() -> abort(right, 0, -1)));
+            answers.note("aborted by an admin", done(() -> abort(right, 0, 0)));
             answers.note("ends after an admin", this::ends);
             answers.note("state of what hung", () -> description("hanging"));
             answers.note("abort of what hung", done(producer::abortTransaction));
@@ -225,6 +232,80 @@ public final class Transactions implements AutoCloseable {
         }
         answers.note("committed at last", () -> read("read_committed"));
         answers.note("uncommitted at last", () -> read("read_uncommitted"));
+    }
+
+    private void interleaved() {
+        try (KafkaProducer<String, String> slow = producer("slow", 60_000);
+                KafkaProducer<String, String> quick = producer("quick", 60_000)) {
+            slow.initTransactions();
+            quick.initTransactions();
+            slow.beginTransaction();
+            quick.beginTransaction();
+            answers.note("the slow one begins", sent(slow, left, "slow"));
+            answers.note("the quick one", sent(quick, left, "quick"));
+            answers.note("the quick one commits", done(quick::commitTransaction));
+            answers.note("state of the quick one", () -> description("quick"));
+            answers.note("ends behind the slow one", this::ends);
+            answers.note("more of the slow one", sent(slow, left, "still slow"));
+            answers.note("the slow one aborts", done(slow::abortTransaction));
+            answers.note("state of the slow one", () -> description("slow"));
+            answers.note("ends after both", this::ends);
+            answers.note("committed of both", () -> read("read_committed"));
+        }
+    }
+
+    private void refused() {
+        try (KafkaProducer<String, String> producer = producer("refused", 60_000)) {
+            producer.initTransactions();
+            producer.beginTransaction();
+            answers.note("a good record", sent(producer, right, "good"));
+            answers.note("too large a record", sent(producer, right, "x".repeat(1_100_000)));
+            awaitError(producer);
+            answers.note("commit of the refused", done(producer::commitTransaction));
+            answers.note("abort of the refused", done(producer::abortTransaction));
+            answers.note("state of the refused", () -> description("refused"));
+            producer.beginTransaction();
+            answers.note("a record after the refused", sent(producer, right, "better"));
+            answers.note(
+                    "too much metadata",
+                    done(() -> producer.sendOffsetsToTransaction(
+                            Map.of(left, new OffsetAndMetadata(1, "x".repeat(5_000))),
+                            metadata(prefix + "group", false))));
+            answers.note("commit after too much", done(producer::commitTransaction));
+        }
+        try (KafkaProducer<String, String> producer = producer("refused", 60_000)) {
+            answers.note("another one", done(producer::initTransactions));
+            answers.note("state of another one", () -> description("refused"));
+        }
+    }
+
+    /** The future of a refused record is done before the producer has taken notice. */
+    private static void awaitError(KafkaProducer<String, String> producer) {
+        while (true) {
+            try {
+                producer.beginTransaction();
+            } catch (KafkaException noticed) {
+                return;
+            } catch (IllegalStateException open) {
+                Thread.onSpinWait();
+            }
+        }
+    }
+
+    private void deleted() throws Exception {
+        TopicPartition gone = new TopicPartition(prefix + "gone", 0);
+        admin.createTopics(List.of(new NewTopic(gone.topic(), 1, (short) 1))).all().get();
+        try (KafkaProducer<String, String> producer = producer("deleting", 60_000)) {
+            producer.initTransactions();
+            producer.beginTransaction();
+            answers.note("a record that will be gone", sent(producer, gone, "gone"));
+            answers.note("a record beside it", sent(producer, left, "beside"));
+            answers.note("delete the topic", done(() -> admin.deleteTopics(List.of(gone.topic())).all().get()));
+            answers.note("state without the topic", () -> description("deleting"));
+            answers.note("commit without the topic", done(producer::commitTransaction));
+            answers.note("state after the commit", () -> description("deleting"));
+            answers.note("committed beside it", () -> read("read_committed"));
+        }
     }
 
     private void listings() throws Exception {
@@ -247,11 +328,11 @@ public final class Transactions implements AutoCloseable {
         }
     }
 
-    private void abort(TopicPartition partition, int ahead) throws Exception {
+    private void abort(TopicPartition partition, int epochs, int coordinatorEpochs) throws Exception {
         for (ProducerState each : active(partition)) {
             if (each.currentTransactionStartOffset().isPresent()) {
-                short epoch = (short) (each.producerEpoch() - ahead);
-                int coordinator = Math.max(0, each.coordinatorEpoch().orElse(0));
+                short epoch = (short) (each.producerEpoch() + epochs);
+                int coordinator = Math.max(0, each.coordinatorEpoch().orElse(0)) + coordinatorEpochs;
                 admin.abortTransaction(new AbortTransactionSpec(partition, each.producerId(), epoch, coordinator))
                         .all()
                         .get();
@@ -367,7 +448,7 @@ public final class Transactions implements AutoCloseable {
         properties.put("bootstrap.servers", bootstrap);
         properties.put("transactional.id", prefix + name);
         properties.put("transaction.timeout.ms", Integer.toString(timeoutMs));
-        properties.put("delivery.timeout.ms", "120000");
+        properties.put("max.request.size", "2000000"); // the broker is to refuse it
         return new KafkaProducer<>(properties, new StringSerializer(), new StringSerializer());
     }
 
