@@ -1,6 +1,9 @@
 """Work that a server does aside from its event loop: what comes after it, its errors, and a stop meanwhile."""
 
+import asyncio
+import contextlib
 import logging
+import socket
 import threading
 from pathlib import Path
 
@@ -9,6 +12,7 @@ import pytest
 from minibroker import Broker
 from minibroker.log_manager import LogManager
 from minibroker.server import Server
+from tests.broker.socket_client import TIMEOUT_S
 
 
 def server_of(broker: Broker) -> Server:
@@ -65,3 +69,15 @@ async def test_only_a_directory_that_is_kept_is_forced_to_disk(tmp_path: Path, m
     async with Broker(data_dir=str(tmp_path)):
         pass
     assert kept == [False, True]
+
+
+@pytest.mark.parametrize("rounds", range(4))
+async def test_a_stop_closes_connections_that_are_still_being_accepted(rounds: int) -> None:
+    with contextlib.ExitStack() as stack:
+        async with Broker() as broker:
+            clients = [stack.enter_context(socket.create_connection(broker.address, TIMEOUT_S)) for _ in range(5)]
+            for _ in range(rounds):
+                await asyncio.sleep(0)
+        for client in clients:
+            with contextlib.suppress(ConnectionResetError):
+                assert client.recv(1) == b""
