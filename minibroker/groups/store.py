@@ -39,10 +39,27 @@ def _nothing(_: Group) -> None:
 class _Loading:
     """A partition that is being replayed, and what happened to it meanwhile."""
 
-    def __init__(self, name: str) -> None:
-        self.replay = Replay(name)
-        self.ended: list[tuple[int, bool]] = []
+    def __init__(self, log: CoordinatorLog, partition: int) -> None:
+        self.replay = Replay(f"{log.name}-{partition}")
+        self.ended: list[tuple[int, bool]] = []  # transactions: producer id, whether it was committed
         self.error: Exception | None = None
+        self.is_small = True
+        self.steps = self._read(log, partition)
+        try:
+            self.is_small = log.size(partition) < REPLAYED_AT_ONCE
+        except MAPPED as error:
+            self.error = error
+
+    def _read(self, log: CoordinatorLog, partition: int) -> Iterator[None]:
+        if self.error is not None:
+            return
+        try:
+            for batches in log.replay(partition):
+                self.replay.read(batches)
+                yield
+            yield from self.replay.finish()
+        except MAPPED as error:
+            self.error = error
 
 
 class GroupStore:
@@ -83,6 +100,7 @@ class GroupStore:
         self._failed: dict[int, int] = {}
         self._owed: dict[int, set[str]] = {}  # topics that were deleted before a partition was loaded
         self._open_groups: dict[int, set[str]] = {}  # by the producers of open transactions
+        self._is_loading_all = False
         self._closed = False
         self._retention_ms = state.config.integer("offsets.retention.minutes") * _MINUTE_MS
         interval_ms = state.config.integer("offsets.retention.check.interval.ms")
@@ -112,7 +130,7 @@ class GroupStore:
     @property
     def is_loading(self) -> bool:
         """Whether there are groups that `groups` does not tell yet."""
-        return bool(self._loading)
+        return self._is_loading_all or bool(self._loading)
 
     # Loading
 
@@ -128,11 +146,22 @@ class GroupStore:
         return ErrorCode.NONE if partition in self._loaded else self._load(partition)
 
     def load_all(self) -> None:
-        """Load every partition that has data."""
+        """Load all partitions, one after the other, beside the requests."""
         self._look_at_topic()
-        for partition in range(self.log.partition_count if self._topic is not None else 0):
-            if partition not in self._loaded:
-                self._load(partition)
+        if self._topic is not None:
+            self._is_loading_all = True
+            self._state.chores.run(self._load_each(self._topic), self._all_loaded)
+
+    def _load_each(self, topic: Topic) -> Iterator[None]:
+        for partition in range(len(topic.partitions)):
+            if self._topic is topic and partition not in (self._loaded | self._loading.keys() | self._failed.keys()):
+                loading = self._loading[partition] = _Loading(self.log, partition)
+                yield from loading.steps
+                self._on_replayed(partition, loading)
+                yield
+
+    def _all_loaded(self) -> None:
+        self._is_loading_all = False
 
     def _look_at_topic(self) -> None:
         """Notice that `__consumer_offsets` was made, or was deleted."""
@@ -153,45 +182,25 @@ class GroupStore:
             self._on_forgotten(group)
 
     def _load(self, partition: int) -> ErrorCode:
-        if partition not in self._loading:
+        loading = self._loading.get(partition)
+        if loading is None:
             now = self._state.clock.now_ms()
             if self._failed.get(partition, now) > now:
                 return ErrorCode.COORDINATOR_NOT_AVAILABLE
-            loading = self._loading[partition] = _Loading(f"{CONSUMER_OFFSETS}-{partition}")
-            steps = self._replay(partition, loading)
-            done = partial(self._on_replayed, partition, loading)
-            try:
-                is_small = self.log.size(partition) < REPLAYED_AT_ONCE
-            except MAPPED as error:
-                loading.error = error
-                done()
-            else:
-                if is_small:
-                    for _ in steps:
-                        pass
-                    done()
-                else:
-                    self._state.chores.run(steps, done)
-        if partition in self._loaded:
-            return ErrorCode.NONE
-        return (
-            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-            if partition in self._loading
-            else ErrorCode.COORDINATOR_NOT_AVAILABLE
-        )
-
-    def _replay(self, partition: int, loading: _Loading) -> Iterator[None]:
-        try:
-            for batches in self.log.replay(partition):
-                loading.replay.read(batches)
-                yield
-            yield from loading.replay.finish()
-        except MAPPED as error:
-            loading.error = error
+            loading = self._loading[partition] = _Loading(self.log, partition)
+            if not loading.is_small:
+                self._state.chores.run(loading.steps, partial(self._on_replayed, partition, loading))
+        if loading.is_small:
+            for _ in loading.steps:  # also where `load_all` has begun with them
+                pass
+            self._on_replayed(partition, loading)
+        if partition in self._loading:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return ErrorCode.NONE if partition in self._loaded else ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     def _on_replayed(self, partition: int, loading: _Loading) -> None:
         if self._closed or self._loading.get(partition) is not loading:
-            return  # the topic is gone
+            return  # it is through already, or the topic is gone
         del self._loading[partition]
         if loading.error is not None:
             self._failed[partition] = self._state.clock.now_ms() + _RETRY_MS

@@ -13,6 +13,8 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from minibroker_protocol.records import NewRecord, build_batch
+from minibroker_storage.errors import LogWriteError
+from minibroker_storage.log import Log
 from tests.broker.groups.offset_requests import (
     MEMBER,
     commit,
@@ -237,6 +239,36 @@ def test_a_group_that_is_removed_is_gone_after_a_new_start(harness: Harness, aga
     assert harness.state.groups.store.get("g") is None
 
 
+def test_a_group_that_no_batch_can_hold_is_an_unknown_error(harness: Harness, errors: Callable[[], list[str]]) -> None:
+    group = with_members(harness, members=tuple(f"{number}-{'m' * 30_000}" for number in range(40)))
+    assert harness.state.groups.store.save_group(group) == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert len(errors()) == 1
+
+
+def test_a_group_that_the_disk_refuses_is_asked_for_elsewhere(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = with_members(harness)
+
+    def refuse(log: Log) -> None:
+        raise LogWriteError("no space", log.log_end_offset)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Log, "commit", refuse)
+        assert harness.state.groups.store.save_group(group) == ErrorCode.NOT_COORDINATOR
+    assert harness.state.groups.store.save_group(group) == 0
+
+
+def test_internal_topics_of_an_adopted_directory_are_compacted(harness: Harness) -> None:
+    commit(harness, {T0: 1})
+    harness.state.close()
+    (Path(harness.data_dir) / "minibroker-topics.json").unlink()
+    adopting = Harness(harness.data_dir)
+    assert topic_of(adopting, OFFSETS).is_compacted
+    assert offsets_of(adopting) == {T0: 1}
+    adopting.close()
+
+
 def test_a_group_of_very_many_partitions_is_removed(configured: Make) -> None:
     harness = configured({"offset.metadata.max.bytes": "0"})
     name = "x" * 240
@@ -262,6 +294,24 @@ def test_clients_may_not_write_to_the_topic_but_the_admin_client_may(harness: Ha
     assert isinstance(answer, Answer)
     harness.state.writes.commit()
     assert answer.response.responses[0].partition_responses[0].error_code == 0
+
+
+def test_a_small_partition_is_not_waited_for_while_all_are_loaded(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"group-{number}" for number in range(20)]
+    for offset, name in enumerate(names):
+        commit(harness, {T0: offset}, name)
+    harness.restart()
+    monkeypatch.setattr("minibroker.chores._SLICE_S", -1.0)
+    store = harness.state.groups.store
+    store.load_all()
+    assert store.is_loading
+    assert [store.readiness(name) for name in reversed(names)] == [0] * 20
+    harness.run_soon()
+    assert not store.is_loading
+    assert {group.group_id for group in store.groups()} == set(names)
+    assert offsets_of(harness, "group-19") == {T0: 19}
 
 
 class TestLoading:
