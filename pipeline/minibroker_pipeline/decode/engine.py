@@ -1,10 +1,32 @@
 """Bytes of a log to Arrow batches: chunk by chunk, with whichever engine."""
 
+from binascii import crc32
 from collections.abc import Iterable, Iterator
+from importlib import import_module
+from typing import Any, Final, cast
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from minibroker_pipeline.decode.request import DecodeReport, DecodeRequest, Engine
+from minibroker_pipeline.decode.blocks import END, ENTRY, IS_BAD, START, blocks_of
+from minibroker_pipeline.decode.columns import ColumnBuilder
+from minibroker_pipeline.decode.damage import DamageHandler, fault_of
+from minibroker_pipeline.decode.headers import as_bytes, find_positions, read_headers
+from minibroker_pipeline.decode.inflate import inflate
+from minibroker_pipeline.decode.request import CHUNK_BYTES, DecodeReport, DecodeRequest, Engine
+from minibroker_pipeline.decode.selection import Selection
+from minibroker_pipeline.decode.table import RecordEngine
+from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.records.checksum import crc32c
+from minibroker_protocol.records.header import CRC_COVERS_FROM, MAGIC_AT, MAGIC_V2
+from minibroker_protocol.records.varint import INT32_MAX
+
+_MODULES: Final = {"numba": "numba_engine", "numpy": "lanes"}
+_loaded: Final[dict[str, RecordEngine]] = {}
+
+_Group = tuple[NDArray[np.uint8], NDArray[np.int64]]
+"""Bytes, and a table of the blocks in them."""
 
 
 def decode(
@@ -12,17 +34,195 @@ def decode(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of the whole log entries in `data`, of whatever message formats and codecs, in their order.
 
-    Batches have the schema `schema_of(request.columns)` and at least one row each; nothing in them refers to `data`. An entry that
-    is cut short at the end is left alone: `report.consumed` says where it begins. `DamagedLogError` under "failfast".
+    Batches have the schema `schema_of(request.columns)`, at least one row each, and refer to nothing in `data`, which
+    is read as the rows are taken. An entry that is cut short at the end is left alone: `report.consumed` says where it
+    begins. `DamagedLogError` under "failfast". `ImportError` when an engine that was asked for is not there.
     """
-    raise NotImplementedError
+    report = DecodeReport() if report is None else report
+    view = memoryview(data).cast("B").toreadonly()
+    if request.engine == "plain":
+        from minibroker_pipeline.decode.plain import decode_plainly
 
-
-def coalesce(batches: Iterable[pa.RecordBatch], *, target_bytes: int = 4 * 1024 * 1024) -> Iterator[pa.RecordBatch]:
-    """The same rows in fewer batches: small ones are joined until they have `target_bytes`."""
-    raise NotImplementedError
+        return decode_plainly(view, request, report)
+    return _Decoding(view, request, report).batches()
 
 
 def prepare(engine: Engine = "auto") -> Engine:
-    """Load (at first, compile) what `engine` needs, and say which one it is. A driver does it before its workers."""
-    raise NotImplementedError
+    """Load (at first, compile) what `engine` needs, and say which one "auto" is. A driver does it before its workers.
+
+    `ImportError` when it is not there.
+    """
+    if engine == "plain":
+        return engine
+    loaded = _load(engine)
+    return "numba" if loaded is _loaded.get("numba") else "numpy"
+
+
+def _load(engine: Engine) -> RecordEngine:
+    if engine == "auto":
+        try:
+            return _load("numba")
+        except ImportError:
+            return _load("numpy")
+    if engine not in _loaded:
+        module = import_module(f"minibroker_pipeline.decode.{_MODULES[engine]}")
+        _loaded[engine] = cast("RecordEngine", module.ENGINE)
+    return _loaded[engine]
+
+
+def coalesce(batches: Iterable[pa.RecordBatch], *, target_bytes: int = CHUNK_BYTES) -> Iterator[pa.RecordBatch]:
+    """The same rows in fewer batches: small ones are joined until they have `target_bytes`. All have one schema."""
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        waiting.append(batch)
+        size += batch.nbytes
+        if size >= target_bytes:
+            yield _joined(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+class _Decoding:
+    """One call of `decode`."""
+
+    def __init__(self, view: memoryview, request: DecodeRequest, report: DecodeReport) -> None:
+        self._view = view
+        self._request = request
+        self._report = report
+        self._data = as_bytes(view)
+        self._engine = _load(request.engine)
+        self._chunk_bytes = request.chunk_bytes * self._engine.chunks_at_once
+        self._builder = ColumnBuilder(request.columns, request.topic, request.partition, self._engine)
+        self._selection = Selection(request)
+        self._damage = DamageHandler(view, request, report)
+        self._buffer = np.empty(0, np.uint8)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        position, end = 0, len(self._view)
+        before = self._report.consumed
+        while position < end:
+            positions, behind = self._chunk(position)
+            if len(positions):
+                headers = read_headers(self._data, positions)
+                position = behind
+                for batch in self._rows(headers):
+                    self._report.consumed = before + position
+                    yield batch
+            else:
+                found = self._damage.go_on_behind(position)
+                if found is None:
+                    break
+                position = found
+        self._report.consumed = before + position
+
+    def _chunk(self, position: int) -> tuple[NDArray[np.int64], int]:
+        """Where the next entries begin, about a chunk of them, and where they end."""
+        until = position + self._chunk_bytes
+        positions, behind = find_positions(self._data, position, until, self._engine.chase)
+        if behind - position > INT32_MAX and len(positions) > 1:  # the engines count bytes in int32
+            behind = int(positions[-1])
+            positions = positions[:-1]
+        return positions, behind
+
+    def _rows(self, headers: NDArray[Any]) -> Iterator[pa.RecordBatch]:
+        lines = self._selection.lines(headers)
+        wrong = wrong_crcs(self._view, headers[lines]) if self._request.verify_crc else ()
+        first_wrong = lines[wrong[0]] if wrong else None
+        if first_wrong is not None and self._request.mode == "failfast":
+            lines = lines[: wrong[0]]  # what comes before it may be damaged too, and is then what to report
+        elif wrong:
+            for line in lines[list(wrong)].tolist():
+                self._refuse(headers[line])
+            lines = np.delete(lines, wrong)
+        if len(lines):
+            is_compressed = headers["codec"][lines].any()
+            groups = self._inflated(headers, lines) if is_compressed else self._as_it_is(headers, lines)
+            for data, blocks in groups:
+                yield from self._walk(data, blocks, headers)
+        if first_wrong is not None and self._request.mode == "failfast":
+            self._refuse(headers[first_wrong])
+
+    def _as_it_is(self, headers: NDArray[Any], lines: NDArray[np.int64]) -> Iterator[_Group]:
+        """One group, in the data themselves."""
+        blocks = blocks_of(headers, lines)
+        start, end = int(blocks[0, START]), int(blocks[-1, END])
+        blocks[:, START : END + 1] -= start
+        yield self._data[start:end], blocks
+
+    def _inflated(self, headers: NDArray[Any], lines: NDArray[np.int64]) -> Iterator[_Group]:
+        """Groups of about a chunk, each in a buffer that lasts until the next: decompressed, or copied beside those."""
+        blocks = blocks_of(headers, lines)
+        size = first = 0
+        limit = self._request.max_decompressed_size
+        kept = np.ones(len(lines), np.bool_)
+        for index, (line, (start, end)) in enumerate(
+            zip(lines.tolist(), blocks[:, START : END + 1].tolist(), strict=True)
+        ):
+            header = headers[line]
+            part: bytes | memoryview = self._view[start:end]
+            if header["codec"]:
+                position = int(header["position"])
+                try:
+                    part = inflate(self._view[position:end], header, limit)
+                except DecodeError as error:
+                    if self._request.mode == "failfast":
+                        yield self._group(blocks[first:index], size)
+                    self._damage.entry(position, int(header["base_offset"]), end - position, str(error))
+                    kept[index] = False
+                    continue
+            if size and size + len(part) > self._chunk_bytes:
+                yield self._group(blocks[first:index][kept[first:index]], size)
+                size, first = 0, index
+            self._put(size, part)
+            blocks[index, START] = size
+            size += len(part)
+            blocks[index, END] = size
+        yield self._group(blocks[first:][kept[first:]], size)
+
+    def _put(self, at: int, part: bytes | memoryview) -> None:
+        end = at + len(part)
+        if end > len(self._buffer):
+            self._buffer = np.empty(max(end, self._chunk_bytes), np.uint8)  # only ever grown for a group's first part
+        self._buffer[at:end] = np.frombuffer(part, np.uint8)
+
+    def _group(self, blocks: NDArray[np.int64], size: int) -> _Group:
+        data = self._buffer[:size]
+        data.flags.writeable = False
+        return data, np.ascontiguousarray(blocks)
+
+    def _walk(self, data: NDArray[np.uint8], blocks: NDArray[np.int64], headers: NDArray[Any]) -> Iterator[pa.RecordBatch]:
+        if not len(blocks):
+            return
+        table = self._engine.walk(data, blocks, self._request.first_offset, self._request.end_offset)
+        bad = np.flatnonzero(blocks[:, IS_BAD])
+        for block in bad.tolist():
+            self._refuse(headers[blocks[block, ENTRY]])
+        self._report.batches += len(blocks) - len(bad)
+        self._report.rows += table.rows
+        if table.rows:
+            yield self._builder.build(table, blocks, headers)
+
+    def _refuse(self, header: Any) -> None:
+        position, size = int(header["position"]), int(header["size"])
+        message = fault_of(self._view, position, size, self._request)
+        self._damage.entry(position, int(header["base_offset"]), size, message)
+
+
+def wrong_crcs(view: memoryview, headers: NDArray[Any]) -> list[int]:
+    """The lines of entries whose checksum is not that of their bytes in `view`."""
+    wrong: list[int] = []
+    names = ("position", "size", "crc")
+    for line, (position, size, crc, magic) in enumerate(
+        zip(*(headers[name].tolist() for name in (*names, "magic")), strict=True)
+    ):
+        entry = view[position : position + size]
+        computed = crc32c(entry[CRC_COVERS_FROM:]) if magic == MAGIC_V2 else crc32(entry[MAGIC_AT:])
+        if computed != crc:
+            wrong.append(line)
+    return wrong

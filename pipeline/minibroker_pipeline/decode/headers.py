@@ -1,9 +1,31 @@
 """The heads of log entries as one array: what planning, statistics and checks look at, and what `decode` starts from."""
 
+from collections.abc import Callable
+from struct import Struct
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from minibroker_protocol.records.header import (
+    CODEC_MASK,
+    LENGTH_AT,
+    LOG_OVERHEAD,
+    MAGIC_AT,
+    MAGIC_V1,
+    MAGIC_V2,
+    MIN_MESSAGE_LENGTH,
+    MIN_MESSAGE_LENGTH_V1,
+    NO_PARTITION_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    RECORD_BATCH_OVERHEAD,
+    TIMESTAMP_TYPE_FLAG,
+    UNKNOWN_RECORD_COUNT,
+)
+from minibroker_protocol.records.varint import INT32_MAX
 
 HEADER_DTYPE: Final = np.dtype(
     [
@@ -26,11 +48,166 @@ HEADER_DTYPE: Final = np.dtype(
 )
 """One log entry: a v2 batch, or a message of v0 or v1. Values are as they stand in the bytes; nothing is checked."""
 
+Chase = Callable[[NDArray[np.uint8], int, int, int, NDArray[np.int64]], tuple[int, int]]
+"""`chase(data, position, until, count, positions)`: see `chase_entries`."""
+
+_V2: Final = np.dtype(
+    [
+        ("base_offset", ">i8"),
+        ("length", ">i4"),
+        ("leader_epoch", ">i4"),
+        ("magic", "i1"),
+        ("crc", ">u4"),
+        ("attributes", ">i2"),
+        ("last_offset_delta", ">i4"),
+        ("base_timestamp", ">i8"),
+        ("max_timestamp", ">i8"),
+        ("producer_id", ">i8"),
+        ("producer_epoch", ">i2"),
+        ("base_sequence", ">i4"),
+        ("record_count", ">i4"),
+    ]
+)
+_V1: Final = np.dtype(
+    [
+        ("base_offset", ">i8"),
+        ("length", ">i4"),
+        ("crc", ">u4"),
+        ("magic", "i1"),
+        ("attributes", "i1"),
+        ("timestamp", ">i8"),
+    ]
+)
+_V0: Final = np.dtype(_V1.descr[:-1])
+_SAME: Final = (
+    "base_offset",
+    "leader_epoch",
+    "crc",
+    "attributes",
+    "base_timestamp",
+    "max_timestamp",
+    "producer_id",
+    "producer_epoch",
+    "base_sequence",
+    "record_count",
+)
+_MIN_LENGTHS: Final = (MIN_MESSAGE_LENGTH, MIN_MESSAGE_LENGTH_V1, RECORD_BATCH_OVERHEAD - LOG_OVERHEAD)
+_LENGTH: Final = Struct(">i")
+_MAX_LENGTH: Final = INT32_MAX - LOG_OVERHEAD
+_FIRST_GUESS: Final = 1024
+
+
+def as_bytes(data: bytes | bytearray | memoryview | NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """`data` as an array that cannot be written to. Copies nothing."""
+    array = np.frombuffer(data, np.uint8)
+    array.flags.writeable = False
+    return array
+
+
+def chase_entries(
+    data: NDArray[np.uint8], position: int, until: int, count: int, positions: NDArray[np.int64]
+) -> tuple[int, int]:
+    """Write where whole entries begin, from `position` on, into `positions`, of which `count` are there.
+
+    Ends at `until`, when the array is full, before an entry that is cut short, or whose size or magic no entry can have.
+    Returns how many there are by then and where the next one would begin. What `kernel.chase` does, without numba.
+    """
+    view = memoryview(data)
+    unpack = _LENGTH.unpack_from
+    capacity = len(positions)
+    last = len(data) - LOG_OVERHEAD
+    while position < until and count < capacity and last - position >= MAGIC_AT - LOG_OVERHEAD + 1:
+        (length,) = unpack(view, position + LENGTH_AT)
+        magic = view[position + MAGIC_AT]
+        if length > min(last - position, _MAX_LENGTH) or magic > MAGIC_V2 or length < _MIN_LENGTHS[magic]:
+            break
+        positions[count] = position
+        count += 1
+        position += LOG_OVERHEAD + length
+    return count, position
+
+
+def find_positions(
+    data: NDArray[np.uint8], position: int, until: int, chase: Chase = chase_entries
+) -> tuple[NDArray[np.int64], int]:
+    """Where the whole entries begin that begin before `until`, and where the next one would."""
+    positions = np.empty(_FIRST_GUESS, np.int64)
+    count, position = chase(data, position, until, 0, positions)
+    while count == len(positions):
+        positions = np.concatenate((positions, np.empty(len(positions), np.int64)))
+        count, position = chase(data, position, until, count, positions)
+    return positions[:count], position
+
+
+def read_headers(data: NDArray[np.uint8], positions: NDArray[np.int64]) -> NDArray[Any]:
+    """The heads of the entries at these positions, which `find_positions` found."""
+    headers = np.empty(len(positions), HEADER_DTYPE)
+    if not len(positions):
+        return headers
+    magic = data[positions + MAGIC_AT]
+    if magic.min() == MAGIC_V2:
+        _read_v2(data, positions, headers)
+        return headers
+    for number, read in ((MAGIC_V2, _read_v2), (MAGIC_V1, _read_v1), (0, _read_v0)):
+        lines = np.flatnonzero(magic == number)
+        if len(lines):
+            some = np.empty(len(lines), HEADER_DTYPE)
+            read(data, positions[lines], some)
+            headers[lines] = some
+    return headers
+
 
 def scan_headers(data: bytes | bytearray | memoryview, *, position: int = 0) -> NDArray[Any]:
     """The head of every whole entry in `data` from `position` on, as an array of `HEADER_DTYPE`.
 
     Ends before an entry that is cut short, or whose size or magic no entry can have; nothing is raised. The array's
-    last position plus size tells where, and whether that is the end of the data. No checksum is looked at.
+    last position plus size tells where, and whether that is the end of the data. No checksum is looked at. Of a map of
+    a file, only the pages that hold heads are read.
     """
-    raise NotImplementedError
+    array = as_bytes(data)
+    positions, _ = find_positions(array, position, len(array))
+    return read_headers(array, positions)
+
+
+def _fields(data: NDArray[np.uint8], positions: NDArray[np.int64], layout: np.dtype[Any]) -> NDArray[Any]:
+    """The bytes of `layout` at each position, as its fields."""
+    heads = data[positions[:, None] + np.arange(layout.itemsize)]
+    return heads.view(layout)[:, 0]
+
+
+def _read_v2(data: NDArray[np.uint8], positions: NDArray[np.int64], headers: NDArray[Any]) -> None:
+    fields = _fields(data, positions, _V2)
+    for name in _SAME:
+        headers[name] = fields[name]
+    headers["position"] = positions
+    headers["size"] = fields["length"] + np.int32(LOG_OVERHEAD)
+    headers["last_offset"] = headers["base_offset"] + fields["last_offset_delta"]
+    headers["magic"] = MAGIC_V2
+    headers["codec"] = headers["attributes"] & CODEC_MASK
+
+
+def _read_v1(data: NDArray[np.uint8], positions: NDArray[np.int64], headers: NDArray[Any]) -> None:
+    fields = _fields(data, positions, _V1)
+    _read_legacy(fields, positions, headers, CODEC_MASK | TIMESTAMP_TYPE_FLAG)
+    headers["magic"] = MAGIC_V1
+    headers["base_timestamp"] = headers["max_timestamp"] = fields["timestamp"]
+
+
+def _read_v0(data: NDArray[np.uint8], positions: NDArray[np.int64], headers: NDArray[Any]) -> None:
+    _read_legacy(_fields(data, positions, _V0), positions, headers, CODEC_MASK)
+    headers["magic"] = 0
+    headers["base_timestamp"] = headers["max_timestamp"] = NO_TIMESTAMP
+
+
+def _read_legacy(fields: NDArray[Any], positions: NDArray[np.int64], headers: NDArray[Any], mask: int) -> None:
+    headers["position"] = positions
+    headers["size"] = fields["length"] + np.int32(LOG_OVERHEAD)
+    headers["base_offset"] = headers["last_offset"] = fields["base_offset"]
+    headers["crc"] = fields["crc"]
+    headers["attributes"] = fields["attributes"] & mask
+    headers["codec"] = fields["attributes"] & CODEC_MASK
+    headers["leader_epoch"] = NO_PARTITION_LEADER_EPOCH
+    headers["producer_id"] = NO_PRODUCER_ID
+    headers["producer_epoch"] = NO_PRODUCER_EPOCH
+    headers["base_sequence"] = NO_SEQUENCE
+    headers["record_count"] = np.where(headers["codec"] != 0, UNKNOWN_RECORD_COUNT, 1)

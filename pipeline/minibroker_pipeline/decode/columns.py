@@ -1,0 +1,173 @@
+"""Arrow columns from what an engine found."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from minibroker_pipeline.decode.blocks import BASE_OFFSET, ENTRY, ROWS
+from minibroker_pipeline.decode.schema import HEADERS_TYPE, schema_of
+from minibroker_pipeline.decode.table import RecordEngine, RecordTable
+
+CODEC_NAMES: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+_MILLISECOND: Final = 1000
+_MOST_MILLISECONDS: Final = (2**63 - 1) // _MILLISECOND
+_INT32_MAX: Final = 2**31 - 1
+_TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
+
+
+def microseconds(timestamps: NDArray[np.int64]) -> pa.Array:
+    """Milliseconds as Spark's timestamps; null for those some 292,000 years away that it cannot express."""
+    rows = len(timestamps)
+    if rows and (timestamps.max() > _MOST_MILLISECONDS or timestamps.min() < -_MOST_MILLISECONDS):
+        beyond = (timestamps > _MOST_MILLISECONDS) | (timestamps < -_MOST_MILLISECONDS)
+        scaled = np.where(beyond, 0, timestamps) * _MILLISECOND
+        return pa.array(scaled, mask=beyond).cast(_TIMESTAMP)
+    timestamps *= _MILLISECOND  # in place: nobody needs the milliseconds any more
+    return _numbers(timestamps, _TIMESTAMP)
+
+
+def _numbers(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
+
+
+def header_keys(keys: pa.BinaryArray) -> pa.StringArray:
+    """Header keys as text. Bytes that are no UTF-8 become the replacement character, as in Kafka's Java clients."""
+    text = pa.StringArray.from_buffers(len(keys), keys.buffers()[1], keys.buffers()[2])
+    try:
+        text.validate(full=True)
+    except pa.ArrowInvalid:
+        return pa.array([key.decode("utf-8", "replace") for key in keys.to_pylist()], pa.string())
+    return text
+
+
+class Repeated:
+    """A column with one value throughout, of which a slice is handed out again and again."""
+
+    def __init__(self, value: Any, kind: pa.DataType) -> None:
+        self.value = pa.scalar(value, kind)
+        self.column = pa.nulls(0, kind)
+
+    def take(self, rows: int) -> pa.Array:
+        """`rows` times the value."""
+        if len(self.column) < rows:
+            self.column = pa.repeat(self.value, rows + rows // 4)
+        return self.column.slice(0, rows)
+
+
+class ColumnBuilder:
+    """Makes the rows that a request asks for, with what one engine found. Made once for all chunks."""
+
+    def __init__(self, columns: tuple[str, ...], topic: str, partition: int, engine: RecordEngine) -> None:
+        self.schema = schema_of(columns)
+        self._engine = engine
+        self._topic = Repeated(topic, pa.string())
+        self._partition = Repeated(partition, pa.int32())
+        self._uniform: dict[tuple[str, Any], Repeated] = {}
+
+    def build(self, table: RecordTable, blocks: NDArray[np.int64], headers: NDArray[Any]) -> pa.RecordBatch:
+        """The rows of a table, which came out of these blocks of entries with these headers."""
+        around = _Around(self, table, blocks, headers)
+        return pa.RecordBatch.from_arrays(
+            [self._column(field.name, table, around) for field in self.schema], schema=self.schema
+        )
+
+    def _column(self, name: str, table: RecordTable, around: "_Around") -> pa.Array:
+        rows = table.rows
+        match name:
+            case "key":
+                return self._engine.binary(table.data, table.key_at, table.key_size, rows)
+            case "value":
+                return self._engine.binary(table.data, table.value_at, table.value_size, rows)
+            case "offset":
+                return _numbers(table.offsets[:rows], pa.int64())
+            case "timestamp":
+                return microseconds(table.timestamps[:rows])
+            case "topic":
+                return self._topic.take(rows)
+            case "partition":
+                return self._partition.take(rows)
+            case "headers":
+                return self._headers(table)
+            case _:
+                return around.column(name)
+
+    def _headers(self, table: RecordTable) -> pa.Array:
+        rows = table.rows
+        if not table.header_count[:rows].any():
+            return pa.nulls(rows, HEADERS_TYPE)
+        validity, lists, keys, values = self._engine.headers(table)
+        pairs = pa.StructArray.from_arrays([header_keys(keys), values], fields=list(HEADERS_TYPE.value_type))
+        return pa.Array.from_buffers(HEADERS_TYPE, rows, [validity, lists], children=[pairs])
+
+    def uniform(self, name: str, value: Any, kind: pa.DataType, rows: int) -> pa.Array:
+        """A column of this value, kept for the next chunk."""
+        kept = self._uniform.get((name, value))
+        if kept is None:
+            kept = self._uniform[name, value] = Repeated(value, kind)
+        return kept.take(rows)
+
+
+class _Around:
+    """The columns that come from the batch around a record, for one chunk."""
+
+    def __init__(
+        self, builder: ColumnBuilder, table: RecordTable, blocks: NDArray[np.int64], headers: NDArray[Any]
+    ) -> None:
+        self._builder = builder
+        self._table = table
+        self._counts = blocks[:, ROWS]
+        self._base_offsets = blocks[:, BASE_OFFSET]
+        self._headers = headers[blocks[:, ENTRY]]
+
+    def column(self, name: str) -> pa.Array:
+        return _AROUND[name](self, name)
+
+    def spread(self, name: str, values: NDArray[Any]) -> pa.Array:
+        """One value per block to one per record."""
+        kind = self._builder.schema.field(name).type
+        if (values == values[0]).all():
+            return self._builder.uniform(name, values[0].item(), kind, self._table.rows)
+        return pa.array(np.repeat(values, self._counts), kind)
+
+    def header(self, name: str) -> NDArray[Any]:
+        values: NDArray[Any] = self._headers[name]
+        return values
+
+    def timestamp_type(self, name: str) -> pa.Array:
+        types = (self.header("attributes") >> 3 & 1).astype(np.int32)
+        return self.spread(name, np.where(self.header("magic") == 0, np.int32(-1), types))
+
+    def codec(self, name: str) -> pa.Array:
+        ids = self.header("codec")
+        if (ids == ids[0]).all():
+            return self._builder.uniform(name, CODEC_NAMES[ids[0]], pa.string(), self._table.rows)
+        return pa.array(CODEC_NAMES, pa.string()).take(pa.array(np.repeat(ids, self._counts)))
+
+    def sequence(self, name: str) -> pa.Array:
+        sequences = self.header("base_sequence")
+        if (sequences < 0).all():
+            return self._builder.uniform(name, -1, pa.int32(), self._table.rows)
+        first = np.repeat(sequences.astype(np.int64), self._counts)
+        index = self._table.offsets[: self._table.rows] - np.repeat(self._base_offsets, self._counts)
+        return pa.array(np.where(first < 0, -1, (first + index) & _INT32_MAX), pa.int32())
+
+    def flag(self, bit: int) -> NDArray[np.bool_]:
+        return self.header("attributes") & bit != 0
+
+
+_AROUND: Final[dict[str, Callable[[_Around, str], pa.Array]]] = {
+    "timestampType": _Around.timestamp_type,
+    "magic": lambda around, name: around.spread(name, around.header("magic")),
+    "codec": _Around.codec,
+    "producerId": lambda around, name: around.spread(name, around.header("producer_id")),
+    "producerEpoch": lambda around, name: around.spread(name, around.header("producer_epoch")),
+    "sequence": _Around.sequence,
+    "isTransactional": lambda around, name: around.spread(name, around.flag(0x10)),
+    "isControl": lambda around, name: around.spread(name, around.flag(0x20)),
+    "leaderEpoch": lambda around, name: around.spread(name, around.header("leader_epoch")),
+    "batchBaseOffset": lambda around, name: around.spread(name, around._base_offsets),
+    "batchSize": lambda around, name: around.spread(name, around.header("size")),
+}

@@ -1,0 +1,394 @@
+"""The loops over bytes, compiled by numba. Importing this module imports numba, which takes about half a second.
+
+Machine code is kept in a folder (numba's choice: beside this file, else in the user's cache folder, `NUMBA_CACHE_DIR`
+before both), so that only the first process ever compiles. Signatures are given, not inferred: one version of each
+loop serves read-only and writable bytes alike. `ImportError` when numba is missing or has no folder it may write to.
+
+All integers in here are int64: numba turns a mixture of signed and unsigned ones into floating point.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numba
+import numpy as np
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from minibroker_pipeline.decode.blocks import (
+    BASE_OFFSET,
+    BASE_TIMESTAMP,
+    COUNT,
+    END,
+    FIXED_TIMESTAMP,
+    IS_BAD,
+    KIND,
+    MAX_TIMESTAMP,
+    PLAIN_V0,
+    PLAIN_V1,
+    ROWS,
+    START,
+    V2,
+    WRAPPER_V1,
+)
+
+BYTES: Final = types.Array(types.uint8, 1, "C", readonly=True)
+_OUT: Final = types.Array(types.uint8, 1, "C")
+_I32: Final = types.Array(types.int32, 1, "C")
+_I64: Final = types.Array(types.int64, 1, "C")
+_TABLE: Final = types.Array(types.int64, 2, "C")
+
+_LONG: Final = types.int64
+_PAIR: Final = types.UniTuple(types.int64, 2)
+_BAD: Final = -1
+_MIN_RECORD: Final = 7
+_NULL: Final = -1
+
+
+def _compiled(*signatures: Any) -> Callable[[Any], Any]:
+    """`njit` with a folder for the machine code; `ImportError` without one."""
+
+    def compile_it(function: Any) -> Any:
+        try:
+            return numba.njit(list(signatures), cache=True, nogil=True)(function)
+        except RuntimeError as error:  # numba's "no locator available"
+            raise ImportError(f"numba has no folder to keep machine code in: {error}") from None
+
+    return compile_it
+
+
+@intrinsic
+def _copy(typing_context: Any, target: Any, target_at: Any, source: Any, source_at: Any, size: Any) -> Any:
+    """memcpy between two arrays of bytes. numba's own slice assignment costs several times as much for 100 bytes."""
+    del typing_context, target_at, source_at, size
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        to = context.make_array(signature.args[0])(context, builder, arguments[0])
+        origin = context.make_array(signature.args[2])(context, builder, arguments[2])
+        cgutils.raw_memcpy(
+            builder,
+            builder.gep(to.data, [arguments[1]]),
+            builder.gep(origin.data, [arguments[3]]),
+            arguments[4],
+            1,
+        )
+        return context.get_dummy_value()
+
+    return types.void(target, _LONG, source, _LONG, _LONG), generate
+
+
+@_compiled(_LONG(BYTES, _LONG))
+def _int32(data, at):
+    value = np.int64(data[at]) << 24 | np.int64(data[at + 1]) << 16 | np.int64(data[at + 2]) << 8 | np.int64(data[at + 3])
+    return value - ((value & 0x80000000) << 1)
+
+
+@_compiled(_LONG(BYTES, _LONG))
+def _int64(data, at):
+    return _int32(data, at) << 32 | (_int32(data, at + 4) & 0xFFFFFFFF)
+
+
+@_compiled(_PAIR(BYTES, _LONG, _LONG, _LONG))
+def _raw_varint(data, at, end, size):
+    """The raw value of at most `size` bytes, and the position after it; `_BAD` as the position when there is none."""
+    raw = np.int64(0)
+    shift = np.int64(0)
+    for position in range(at, min(end, at + size)):
+        byte = np.int64(data[position])
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return raw, position + 1
+        shift += 7
+    return raw, np.int64(_BAD)
+
+
+@_compiled(_PAIR(BYTES, _LONG, _LONG))
+def _varint(data, at, end):
+    """An int32 and the position after it, or `_BAD`."""
+    if at < end and data[at] < 0x80:
+        raw = np.int64(data[at])
+        return (raw >> 1) ^ -(raw & 1), at + 1
+    raw, after = _raw_varint(data, at, end, 5)
+    raw &= 0xFFFFFFFF
+    return (raw >> 1) ^ -(raw & 1), after
+
+
+@_compiled(_PAIR(BYTES, _LONG, _LONG))
+def _varlong(data, at, end):
+    """An int64 and the position after it, or `_BAD`."""
+    if at < end and data[at] < 0x80:
+        raw = np.int64(data[at])
+        return (raw >> 1) ^ -(raw & 1), at + 1
+    raw, after = _raw_varint(data, at, end, 10)
+    return ((raw >> 1) & 0x7FFFFFFFFFFFFFFF) ^ -(raw & 1), after
+
+
+@_compiled(_PAIR(BYTES, _LONG, _LONG, _LONG, _I64))
+def chase(data, position, until, count, positions):
+    """Write down where whole entries begin, from `position` on, until `until` or the array is full.
+
+    Returns how many there are by then, and where the next one would begin.
+    """
+    size = np.int64(data.size)
+    capacity = np.int64(positions.size)
+    while position < until and count < capacity and size - position > 16:
+        length = _int32(data, position + 8)
+        magic = np.int64(data[position + 16])
+        if length > min(size - position - 12, 2147483635) or magic > 2:
+            break
+        if length < (49 if magic == 2 else 22 if magic == 1 else 14):
+            break
+        positions[count] = position
+        count += 1
+        position += 12 + length
+    return np.int64(count), np.int64(position)
+
+
+@_compiled(_LONG(BYTES, _LONG, _LONG))
+def _skip_headers(data, at, end):
+    """The position after the headers whose count is at `at`, or `_BAD`."""
+    count, at = _varint(data, at, end)
+    if at < 0 or count < 0 or count > end - at:
+        return np.int64(_BAD)
+    for _ in range(count):
+        length, at = _varint(data, at, end)
+        if at < 0 or length < 0:
+            return np.int64(_BAD)
+        length, at = _varint(data, at + length, end)
+        if at < 0:
+            return np.int64(_BAD)
+        if length > 0:
+            at += length
+    return at
+
+
+_OUTPUTS: Final = (_I64, _I64, _I32, _I32, _I32, _I32, _I32, _I32)
+"""Offset, timestamp, key position, key size, value position, value size, headers position, header count."""
+
+
+@_compiled(
+    _LONG(BYTES, _LONG, _LONG, _LONG, _LONG, _LONG, _LONG, _LONG, _LONG, _LONG, _LONG, *_OUTPUTS)
+)
+def _walk_v2(  # noqa: PLR0911
+    data, at, end, count, base_offset, base_timestamp, is_fixed, max_timestamp, first, limit, row,
+    offsets, timestamps, key_at, key_size, value_at, value_size, headers_at, header_count,
+):
+    """The rows of one v2 batch, from `row` on. Returns the row after the last, or `_BAD`."""
+    if count < 0 or count * _MIN_RECORD > end - at:
+        return np.int64(_BAD)
+    for _ in range(count):
+        length, at = _varint(data, at, end)
+        if at < 0 or length < 0 or length > end - at:
+            return np.int64(_BAD)
+        record_end = at + length
+        delta, at = _varlong(data, at + 1, end)
+        if at < 0:
+            return np.int64(_BAD)
+        timestamps[row] = max_timestamp if is_fixed else base_timestamp + delta
+        delta, at = _varint(data, at, end)
+        if at < 0:
+            return np.int64(_BAD)
+        offset = base_offset + delta
+        offsets[row] = offset
+        length, at = _varint(data, at, end)
+        if at < 0:
+            return np.int64(_BAD)
+        key_at[row] = at
+        key_size[row] = max(length, np.int64(_NULL))
+        if length > 0:
+            at += length
+        length, at = _varint(data, at, end)
+        if at < 0:
+            return np.int64(_BAD)
+        value_at[row] = at
+        value_size[row] = max(length, np.int64(_NULL))
+        if length > 0:
+            at += length
+        if at < end and data[at] == 0:
+            at += 1
+            header_count[row] = 0
+        else:
+            number, behind = _varint(data, at, end)
+            at = _skip_headers(data, at, end)
+            headers_at[row] = behind
+            header_count[row] = number
+        if at != record_end:
+            return np.int64(_BAD)
+        row += 1 if first <= offset < limit else 0
+    if count and at != end:
+        return np.int64(_BAD)
+    return np.int64(row)
+
+
+@_compiled(_LONG(BYTES, _LONG, _LONG, _LONG, _I32, _I32, _I32, _I32))
+def _key_and_value(data, at, end, row, key_at, key_size, value_at, value_size):
+    """Key and value of the message of v0 or v1 whose key length is at `at`. 0, or `_BAD`."""
+    length = _int32(data, at)
+    at += 4
+    if length > end - at - 4:
+        return np.int64(_BAD)
+    key_at[row] = at
+    key_size[row] = max(length, np.int64(_NULL))
+    if length > 0:
+        at += length
+    length = _int32(data, at)
+    at += 4
+    if length > end - at:
+        return np.int64(_BAD)
+    value_at[row] = at
+    value_size[row] = max(length, np.int64(_NULL))
+    return np.int64(0)
+
+
+@_compiled(
+    _LONG(BYTES, _TABLE, _LONG, _LONG, _LONG, _LONG, *_OUTPUTS)
+)
+def _walk_wrapper(
+    data, blocks, block, first, limit, row,
+    offsets, timestamps, key_at, key_size, value_at, value_size, headers_at, header_count,
+):
+    """The rows of one opened wrapper, whose inner message set is the block. Sets its base offset."""
+    at = blocks[block, START]
+    end = blocks[block, END]
+    magic = np.int64(1) if blocks[block, KIND] == WRAPPER_V1 else np.int64(0)
+    head = 30 if magic else 22
+    number = np.int64(0)
+    last_inner = np.int64(0)
+    position = at
+    while position <= end - 12:
+        size = _int32(data, position + 8)
+        if size < 14:
+            return np.int64(_BAD)
+        if size > end - 12 - position:
+            break
+        if data[position + 16] != magic or size < (22 if magic else 14):
+            return np.int64(_BAD)
+        last_inner = _int64(data, position)
+        position += 12 + size
+        number += 1
+    if number == 0 or row + number > offsets.size:
+        return np.int64(_BAD)
+    wrapper_offset = blocks[block, BASE_OFFSET]
+    base = np.int64(0)
+    if magic and wrapper_offset:
+        if wrapper_offset < last_inner:
+            return np.int64(_BAD)
+        base = wrapper_offset - last_inner
+    is_fixed = blocks[block, FIXED_TIMESTAMP]
+    for index in range(number):
+        message_end = at + 12 + _int32(data, at + 8)
+        if data[at + 17] & 7:
+            return np.int64(_BAD)
+        inner = _int64(data, at)
+        offset = inner + base
+        if base and inner == last_inner:
+            offset = wrapper_offset
+        elif (base < 0) or (inner >= 0 and offset < 0):
+            return np.int64(_BAD)
+        if index == 0:
+            blocks[block, BASE_OFFSET] = offset
+        offsets[row] = offset
+        timestamps[row] = blocks[block, MAX_TIMESTAMP] if is_fixed else _int64(data, at + 18)
+        if _key_and_value(data, at + head - 4, message_end, row, key_at, key_size, value_at, value_size) < 0:
+            return np.int64(_BAD)
+        header_count[row] = 0
+        at = message_end
+        row += 1 if first <= offset < limit else 0
+    return np.int64(row)
+
+
+@_compiled(_LONG(BYTES, _TABLE, _LONG, _LONG, *_OUTPUTS))
+def walk(
+    data, blocks, first, limit,
+    offsets, timestamps, key_at, key_size, value_at, value_size, headers_at, header_count,
+):
+    """The rows of all blocks whose offsets are in [first, limit). Returns their number.
+
+    Fills ROWS of each block, and IS_BAD for those that are no records: these have no rows.
+    """
+    row = np.int64(0)
+    for block in range(blocks.shape[0]):
+        kind = blocks[block, KIND]
+        start = blocks[block, START]
+        end = blocks[block, END]
+        if kind == V2:
+            after = _walk_v2(
+                data, start, end, blocks[block, COUNT], blocks[block, BASE_OFFSET],
+                blocks[block, BASE_TIMESTAMP], blocks[block, FIXED_TIMESTAMP], blocks[block, MAX_TIMESTAMP],
+                first, limit, row,
+                offsets, timestamps, key_at, key_size, value_at, value_size, headers_at, header_count,
+            )
+        elif kind == PLAIN_V0 or kind == PLAIN_V1:
+            offset = blocks[block, BASE_OFFSET]
+            offsets[row] = offset
+            timestamps[row] = blocks[block, MAX_TIMESTAMP]
+            header_count[row] = 0
+            head = np.int64(18 if kind == PLAIN_V0 else 26)
+            after = _key_and_value(data, start + head, end, row, key_at, key_size, value_at, value_size)
+            if after == 0:
+                after = row + (1 if first <= offset < limit else 0)
+        else:
+            after = _walk_wrapper(
+                data, blocks, block, first, limit, row,
+                offsets, timestamps, key_at, key_size, value_at, value_size, headers_at, header_count,
+            )
+        if after < 0:
+            blocks[block, IS_BAD] = 1
+            blocks[block, ROWS] = 0
+        else:
+            blocks[block, ROWS] = after - row
+            row = after
+    return row
+
+
+@_compiled(_PAIR(_I32, _LONG))
+def measure(sizes, rows):
+    """The bytes of `rows` values together, and how many of them are null."""
+    total = np.int64(0)
+    nulls = np.int64(0)
+    for row in range(rows):
+        size = np.int64(sizes[row])
+        total += max(size, np.int64(0))
+        nulls += np.int64(size < 0)
+    return total, nulls
+
+
+@_compiled(types.void(BYTES, _I32, _I32, _LONG, _OUT, _I32, _OUT))
+def gather(data, at, sizes, rows, values, offsets, validity):
+    """Put values behind each other, with their offsets. `validity` is empty where none is null, else all zero."""
+    position = np.int64(0)
+    has_nulls = validity.size > 0
+    offsets[0] = 0
+    for row in range(rows):
+        size = np.int64(sizes[row])
+        if size > 0:
+            _copy(values, position, data, np.int64(at[row]), size)
+            position += size
+        offsets[row + 1] = position
+        if has_nulls and size >= 0:
+            validity[row >> 3] |= np.uint8(1 << (row & 7))
+
+
+@_compiled(types.void(BYTES, _I32, _I32, _LONG, _I32, _OUT, _I32, _I32, _I32, _I32))
+def find_headers(data, headers_at, header_count, rows, lists, validity, key_at, key_size, value_at, value_size):
+    """Where the keys and values of all headers are, and the offsets and validity of the list that each row has."""
+    number = np.int64(0)
+    end = np.int64(data.size)
+    lists[0] = 0
+    for row in range(rows):
+        count = np.int64(header_count[row])
+        if count > 0:
+            validity[row >> 3] |= np.uint8(1 << (row & 7))
+            at = np.int64(headers_at[row])
+            for _ in range(count):
+                length, at = _varint(data, at, end)
+                key_at[number] = at
+                key_size[number] = length
+                length, at = _varint(data, at + length, end)
+                value_at[number] = at
+                value_size[number] = max(length, np.int64(_NULL))
+                if length > 0:
+                    at += length
+                number += 1
+        lists[row + 1] = number

@@ -1,0 +1,86 @@
+"""Records by the compiled kernel."""
+
+import threading
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from minibroker_pipeline.decode import kernel
+from minibroker_pipeline.decode.blocks import most_rows
+from minibroker_pipeline.decode.table import RecordTable
+
+_LEAST_ROWS: Final = 4096
+_FIELDS: Final = 6
+_NOTHING: Final = np.empty(0, np.uint8)
+
+
+class _Scratch(threading.local):
+    """What has to last for one chunk only: where keys, values and headers are. Kept, since fresh memory costs time."""
+
+    def __init__(self) -> None:
+        self.numbers = np.empty((0, 0), np.int32)
+
+    def take(self, rows: int) -> NDArray[np.int32]:
+        """Six rows of at least `rows` numbers."""
+        if self.numbers.size < _FIELDS * rows:
+            self.numbers = np.empty((_FIELDS, max(rows + rows // 4, _LEAST_ROWS)), np.int32)
+        return self.numbers
+
+
+_scratch: Final = _Scratch()
+
+
+def owned(size: int) -> tuple[pa.Buffer, NDArray[np.uint8]]:
+    """Memory from Arrow's pool, which keeps what is given back; numpy would ask the system for fresh pages each time."""
+    buffer = pa.allocate_buffer(size)
+    return buffer, np.frombuffer(buffer, np.uint8)
+
+
+class NumbaEngine:
+    """See `table.RecordEngine`. A table is valid until the thread's next `walk`."""
+
+    chunks_at_once = 1
+    chase = staticmethod(kernel.chase)
+
+    def walk(self, data: NDArray[np.uint8], blocks: NDArray[np.int64], first: int, limit: int) -> RecordTable:
+        """See `RecordEngine`."""
+        capacity = most_rows(blocks)
+        where = _scratch.take(capacity)
+        numbers = np.frombuffer(pa.allocate_buffer(2 * 8 * capacity), np.int64)
+        offsets, timestamps = numbers[:capacity], numbers[capacity:]
+        rows = kernel.walk(data, blocks, first, limit, offsets, timestamps, *where)
+        return RecordTable(data, rows, offsets, timestamps, *where)
+
+    def binary(
+        self, data: NDArray[np.uint8], at: NDArray[np.int32], size: NDArray[np.int32], rows: int
+    ) -> pa.BinaryArray:
+        """See `RecordEngine`."""
+        total, nulls = kernel.measure(size, rows)
+        values, values_array = owned(total)
+        offsets, offsets_array = owned(4 * (rows + 1))
+        validity, validity_array = None, _NOTHING
+        if nulls:
+            validity, validity_array = owned((rows + 7) // 8)
+            validity_array[:] = 0
+        kernel.gather(data, at, size, rows, values_array, offsets_array.view(np.int32), validity_array)
+        return pa.BinaryArray.from_buffers(pa.binary(), rows, [validity, offsets, values], nulls)
+
+    def headers(self, table: RecordTable) -> tuple[pa.Buffer, pa.Buffer, pa.BinaryArray, pa.BinaryArray]:
+        """See `RecordEngine`."""
+        rows = table.rows
+        number, _ = kernel.measure(table.header_count, rows)
+        lists, lists_array = owned(4 * (rows + 1))
+        validity, validity_array = owned((rows + 7) // 8)
+        validity_array[:] = 0
+        where = np.empty((4, number), np.int32)
+        kernel.find_headers(
+            table.data, table.headers_at, table.header_count, rows, lists_array.view(np.int32), validity_array, *where
+        )
+        keys = self.binary(table.data, where[0], where[1], number)
+        values = self.binary(table.data, where[2], where[3], number)
+        return validity, lists, keys, values
+
+
+ENGINE: Final = NumbaEngine()

@@ -1,0 +1,61 @@
+"""Which entries of a log can hold rows that were asked for."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minibroker_pipeline.decode.request import DecodeRequest
+
+_TRANSACTIONAL_FLAG: Final = 0x10
+_CONTROL_FLAG: Final = 0x20
+
+
+class Selection:
+    """A request's choice among entries, by their headers alone."""
+
+    def __init__(self, request: DecodeRequest) -> None:
+        self._first = request.first_offset
+        self._end = request.end_offset
+        self._include_control = request.include_control
+        aborted = request.aborted if request.isolation == "read_committed" else ()
+        self._aborted = _by_producer(aborted)
+
+    def lines(self, headers: NDArray[Any]) -> NDArray[np.int64]:
+        """The lines of these headers that are wanted, ascending."""
+        attributes = headers["attributes"]
+        wanted = headers["last_offset"] >= self._first
+        starts = np.where(headers["record_count"] < 0, self._first, headers["base_offset"])  # a wrapper's is unknown
+        wanted &= starts < self._end
+        is_control = attributes & _CONTROL_FLAG != 0
+        if not self._include_control:
+            wanted &= ~is_control
+        if self._aborted:
+            wanted &= is_control | ~self._are_aborted(headers, attributes & _TRANSACTIONAL_FLAG != 0)
+        return np.flatnonzero(wanted)
+
+    def _are_aborted(self, headers: NDArray[Any], is_transactional: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which entries are data of an aborted transaction: those between its first record and its marker."""
+        aborted = np.zeros(len(headers), np.bool_)
+        producers = headers["producer_id"]
+        offsets = headers["base_offset"]
+        for producer in np.unique(producers[is_transactional]).tolist():
+            ranges = self._aborted.get(producer)
+            if ranges is not None:
+                lines = np.flatnonzero(is_transactional & (producers == producer))
+                before = np.searchsorted(ranges[0], offsets[lines], side="right") - 1
+                aborted[lines] = (before >= 0) & (offsets[lines] <= ranges[1][before])
+        return aborted
+
+
+def _by_producer(aborted: Iterable[tuple[int, int, int]]) -> dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """First and last offsets of each producer's aborted transactions, ascending; a producer's do not overlap."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for producer, first, last in aborted:
+        found.setdefault(producer, []).append((first, last))
+    sorted_ranges = {producer: np.array(sorted(ranges), np.int64) for producer, ranges in found.items()}
+    return {
+        producer: (np.ascontiguousarray(ranges[:, 0]), np.ascontiguousarray(ranges[:, 1]))
+        for producer, ranges in sorted_ranges.items()
+    }
