@@ -31,6 +31,11 @@ class WriteVerifier:
         self._verify = verify
         self._refused: dict[tuple[TopicPartition, int], tuple[int, int]] = {}
 
+    @property
+    def refusals(self) -> int:
+        """How many refused producers are remembered."""
+        return len(self._refused)
+
     def error_of(self, transactional_id: str, log: Log, header: BatchHeader, place: TopicPartition) -> ErrorCode:
         """What there is against a transactional batch for the partition `place`.
 

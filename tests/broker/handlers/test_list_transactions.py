@@ -22,9 +22,8 @@ def ids(harness: Harness) -> dict[str, int]:
 
 def listed(harness: Harness, version: int = 1, **filters: Any) -> tuple[list[str], list[str]]:
     """(transactional ids, unknown states)."""
-    response = harness.ask(
-        ListTransactionsRequest(**{"state_filters": [], "producer_id_filters": [], **filters}), version
-    )
+    fields: dict[str, Any] = {"state_filters": [], "producer_id_filters": [], **filters}
+    response = harness.ask(ListTransactionsRequest(**fields), version)
     assert response.error_code == 0
     return sorted(known.transactional_id for known in response.transaction_states), response.unknown_state_filters
 

@@ -22,7 +22,7 @@ from minibroker_protocol.records import CompressionCodec, compute_crc
 from tests.broker.harness import Harness, Pending, batch, produce_request, values_in
 
 Configured = Callable[[dict[str, str]], Harness]
-VERSIONS = range(10)
+VERSIONS = range(12)
 
 
 def stored(harness: Harness, topic: str = "t", partition: int = 0) -> list[tuple[int, bytes | None]]:
@@ -307,9 +307,11 @@ def test_producers_are_known_after_a_restart(harness: Harness, producer: Produce
     assert outcome(producer.send(2)) == (0, 2)
 
 
-def test_transactional_batches_are_refused(harness: Harness) -> None:
+@pytest.mark.parametrize("version", range(12))
+def test_transactional_batches_need_a_transactional_id(harness: Harness, version: int) -> None:
     records = batch(b"a", producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
-    assert outcome(harness.produce(records)) == (ErrorCode.INVALID_TXN_STATE, -1)
+    refused = harness.produce(records, version=version)
+    assert outcome(refused) == (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1)
     assert stored(harness) == []
 
 

@@ -1,0 +1,170 @@
+"""Transactions go on where the other broker was stopped, or killed: from Kafka 3.9.1 to this one, and back."""
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pytest
+
+from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from minibroker_protocol.messages.describe_transactions import DescribeTransactionsRequest
+from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
+from minibroker_protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from minibroker_protocol.records import iter_batches
+from tests.broker.harness import bytes_in, fetch_request, only_partition
+from tests.broker.socket_client import SocketClient
+from tests.broker.transactions.producer import READ_COMMITTED, Producer, committed_values, init_producer_id
+from tests.clients.broker_process import BrokerProcess
+from tests.kafka.real_kafka import RealKafka
+
+TOPIC: Final = "pages"
+TIMEOUT_MS: Final = 600_000
+READY_S: Final = 60.0
+TRANSACTION: Final = 1
+IDS: Final = ("empty", "opened", "committed", "aborted", "fenced")
+
+
+class Seen(NamedTuple):
+    """What a broker says of all this: each transactional id, the offset before the first open one, committed values."""
+
+    transactions: list[Any]
+    stable: int
+    values: list[bytes | None]
+
+
+@pytest.fixture
+def kafka(kafka_libs: Path, tmp_path: Path) -> Iterator[RealKafka]:
+    running = RealKafka(tmp_path / "kafka", kafka_libs)
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def ours(tmp_path: Path) -> Iterator[BrokerProcess]:
+    (tmp_path / "ours").mkdir()
+    running = BrokerProcess(tmp_path / "ours")
+    yield running
+    running.close()
+
+
+@contextmanager
+def connected(bootstrap: str) -> Iterator[SocketClient]:
+    """A connection to a broker whose coordinator is ready."""
+    host, _, port = bootstrap.rpartition(":")
+    with SocketClient((host, int(port))) as client:
+        _until(lambda: client.ask(FindCoordinatorRequest(key="x", key_type=TRANSACTION), 2).error_code == 0)
+        _until(lambda: init_producer_id(client, "warm-up").error_code == 0)
+        yield client
+
+
+def _until(ready: Callable[[], bool]) -> None:
+    end = time.monotonic() + READY_S
+    while not ready():
+        assert time.monotonic() < end
+
+
+def stable_offset(client: SocketClient) -> int:
+    """Where a reader of committed data ends, once the partition is there."""
+    partition = ListOffsetsPartition(partition_index=0, timestamp=-1)
+    request = ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=READ_COMMITTED,
+        topics=[ListOffsetsTopic(name=TOPIC, partitions=[partition])],
+    )
+    answers: list[Any] = []
+
+    def is_there() -> bool:
+        answers[:] = client.ask(request, 7).topics[0].partitions
+        return bool(answers[0].error_code == 0)
+
+    _until(is_there)
+    return int(answers[0].offset)
+
+
+def look(client: SocketClient) -> Seen:
+    """All that a broker tells."""
+
+    def told() -> list[Any]:
+        known = client.ask(DescribeTransactionsRequest(transactional_ids=list(IDS)), 0).transaction_states
+        return list(known)
+
+    _until(lambda: not any(each.transaction_state.startswith("Prepare") for each in told()))
+    stable = stable_offset(client)
+    offset, values = 0, list[bytes | None]()
+    while offset < stable:  # a fetch ends with a segment, and markers of today begin new ones
+        data = only_partition(client.ask(fetch_request((TOPIC, 0, offset), isolation_level=READ_COMMITTED), 12))
+        values += committed_values(data)
+        offset = max(each.header.last_offset for each in iter_batches(memoryview(bytes_in(data)))) + 1
+    return Seen(told(), stable, values)
+
+
+def _is_added(producer: Producer) -> bool:
+    return producer.add((TOPIC, 0)) == [0]  # Kafka may still be writing the markers
+
+
+def begin(client: SocketClient) -> dict[str, Producer]:
+    """Transactional ids in every state."""
+    topic = CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)
+    client.ask(CreateTopicsRequest(topics=[topic]), 7)
+    stable_offset(client)
+    producers = {name: Producer(client, name, timeout_ms=TIMEOUT_MS) for name in IDS}
+    for name in ("opened", "committed", "aborted", "fenced"):
+        producers[name].write(name.encode(), topic=TOPIC)
+    assert producers["committed"].commit() == 0
+    assert producers["aborted"].abort() == 0
+    assert Producer(client, "fenced", init=False, timeout_ms=TIMEOUT_MS).init() != 0
+    return producers
+
+
+def go_on(client: SocketClient, producers: dict[str, Producer], value: bytes) -> None:
+    """Each producer writes `value` with what it has, and commits; one more transaction is left open."""
+    for name, producer in producers.items():
+        producer.broker = client
+        if name == "fenced":
+            continue
+        producer.write(value, topic=TOPIC)
+        assert producer.commit() == 0
+        _until(partial(_is_added, producer))
+        if name != "opened":
+            assert producer.abort() == 0
+    producers["opened"].write(value + b" left open", topic=TOPIC)
+    assert producers["fenced"].commit() != 0
+
+
+@pytest.mark.parametrize("end", ["stopped", "killed"])
+def test_transactions_go_from_kafka_to_us_and_back(kafka: RealKafka, ours: BrokerProcess, end: str) -> None:
+    kafka.start()
+    with connected(kafka.bootstrap) as client:
+        producers = begin(client)
+    (kafka.kill if end == "killed" else kafka.stop)()
+    kafka.start()  # its coordinator gets another epoch
+    with connected(kafka.bootstrap) as client:
+        stable_offset(client)
+        go_on(client, producers, b"with kafka")
+        left = look(client)
+    (kafka.kill if end == "killed" else kafka.stop)()
+
+    shutil.copytree(kafka.data_dir, ours.data_dir)
+    ours.start()
+    with connected(ours.bootstrap) as client:
+        assert look(client) == left
+        go_on(client, producers, b"with us")
+        left = look(client)
+    (ours.kill if end == "killed" else ours.terminate)()
+
+    shutil.rmtree(kafka.data_dir)
+    shutil.copytree(ours.data_dir, kafka.data_dir)
+    kafka.start()
+    with connected(kafka.bootstrap) as client:
+        assert look(client) == left
+        go_on(client, producers, b"with kafka again")
+    assert "ERROR" not in kafka.output()
+    assert [value for value in left.values if value is not None and b"open" in value] == [
+        b"opened",
+        b"with kafka left open",
+    ]
+    assert left.values.count(b"with us") == len(IDS) - 1
