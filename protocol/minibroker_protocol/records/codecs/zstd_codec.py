@@ -4,6 +4,7 @@ The library's stream reader keeps memory bounded but answers data that is cut sh
 So the frames are walked first: their block headers say where each ends.
 """
 
+import threading
 from importlib import import_module
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is a class
@@ -25,9 +26,27 @@ _MAX_BLOCK: Final = 128 * 1024
 _UINT32: Final = Struct("<I")
 
 
+class _Contexts(threading.local):
+    """The library's contexts, one thread's own. Making one costs more than a batch of the usual size."""
+
+    def __init__(self) -> None:
+        self.decompressor: Any = _zstandard.ZstdDecompressor()
+        self._level: int | None = None
+        self._compressor: Any = None
+
+    def compressor(self, level: int) -> Any:
+        """The one for `level`. Only the last is kept: some levels take many megabytes."""
+        if level != self._level:
+            self._compressor, self._level = _zstandard.ZstdCompressor(level), level
+        return self._compressor
+
+
+_contexts: Final = _Contexts()
+
+
 def compress(data: bytes | bytearray | memoryview, level: int) -> bytes:
     """One frame with its content size."""
-    frame: bytes = _zstandard.ZstdCompressor(level).compress(data)
+    frame: bytes = _contexts.compressor(level).compress(data)
     return frame
 
 
@@ -35,7 +54,7 @@ def decompress(data: bytes | bytearray | memoryview, max_size: int) -> bytes:
     """All frames, joined."""
     try:
         bound = _bound(memoryview(data))
-        with _zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as reader:
+        with _contexts.decompressor.stream_reader(data, read_across_frames=True) as reader:
             out: bytes = reader.read(min(bound, max_size) + 1)
     except _zstandard.ZstdError as error:
         raise malformed("zstd", error) from None
