@@ -26,20 +26,13 @@ _WRITE_HIGH_WATER: Final = 0
 
 What comes next may be a file, which needs the socket free.
 """
-_ACCEPTING_ROUNDS: Final = 3
-"""Of the event loop: one for the task that asyncio makes of an accepted socket, one for its call, one to be sure."""
 
 
 class ConnectionSet(set["Connection"]):
     """The open connections of a server."""
 
     async def abort(self) -> None:
-        """Close all of them at once, and wait until they have said goodbye.
-
-        No more are accepted; asyncio takes some rounds of the loop from accepting one to `connection_made`.
-        """
-        for _ in range(_ACCEPTING_ROUNDS):
-            await asyncio.sleep(0)
+        """Close all of them at once, and wait until they have said goodbye."""
         for connection in tuple(self):
             connection.abort()
         while self:  # noqa: ASYNC110 - the loop's next round ends them all; an event would have nothing to save

@@ -21,6 +21,8 @@ _logger = logging.getLogger(__name__)
 _BACKLOG: Final = 1024
 _WANTED_FILES: Final = 65_536
 _LEAST_LOG_FILES: Final = 64
+_ACCEPTING_ROUNDS: Final = 3
+"""Of the event loop: one for the task that asyncio makes of an accepted socket, one for its callback, one in reserve."""
 
 
 class Server:
@@ -81,12 +83,24 @@ class Server:
     async def stop(self, *, keep: bool = True) -> None:
         """Close the listener and all connections, then the logs; see `BrokerState.close` for `keep`."""
         if self._listener is not None:
-            self._listener.close()
+            await self._accept_no_more(self._listener)
         await self._connections.abort()
         self.state.logs.stop_chores()
         while self._work:
             await asyncio.wait(self._work)
         self.state.close(keep=keep)
+
+    async def _accept_no_more(self, listener: asyncio.Server) -> None:
+        """Close the listener once the connections that it has accepted have come through.
+
+        asyncio takes two rounds of the loop for that. If the listener is closed in between it loses the connection
+        (an assertion in `Server._attach`), whose socket stays open until it is collected.
+        """
+        for each in listener.sockets:
+            self._loop.remove_reader(each)
+        for _ in range(_ACCEPTING_ROUNDS):
+            await asyncio.sleep(0)
+        listener.close()
 
     def _background(self, work: Callable[[], None], then: Callable[[], None] | None = None) -> None:
         """Run `work` on a thread, then call `then`."""
