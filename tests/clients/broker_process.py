@@ -41,18 +41,18 @@ class BrokerProcess:
     def terminate(self) -> None:
         """Stop it with SIGTERM. AssertionError unless it ends in time with status 0 and had nothing to complain of."""
         assert self._end(signal.SIGTERM) == 0, self.complaints()
-        assert not self.complaints()
+        assert not self.complaints(), self.complaints()
 
     def kill(self) -> None:
         """End it with SIGKILL: it gets no chance to write or to close anything."""
         assert self._end(signal.SIGKILL) == -signal.SIGKILL, self.complaints()
-        assert not self.complaints()
+        assert not self.complaints(), self.complaints()
 
     def close(self) -> None:
         """End it if it still runs. AssertionError if it had something to complain of, then or before."""
         if self._child is not None:
             self._end(signal.SIGKILL)
-        assert not self.complaints()
+        assert not self.complaints(), self.complaints()
 
     def complaints(self) -> str:
         """What it has written to stderr in all its lives."""

@@ -1,7 +1,9 @@
 """The clients, what they talk to, and a topic for each test."""
 
 import uuid
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,3 +50,19 @@ def data_dir(request: pytest.FixtureRequest) -> Path:
         pytest.skip("the data directory of --kafka is not known")
     broker: Broker = request.getfixturevalue("broker")
     return Path(broker.data_dir)
+
+
+@pytest.fixture
+def refused_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """kafka-python forgets the socket of a connection that is refused, and the warning of it would hit a later test."""
+    connector: Any = import_module("kafka.net.inet").KafkaNetSocket
+    connect = connector.sock_connect
+
+    async def connect_or_close(self: Any, net: Any, sock: Any, *arguments: Any, **options: Any) -> Any:
+        try:
+            return await connect(self, net, sock, *arguments, **options)
+        except BaseException:
+            sock.close()
+            raise
+
+    monkeypatch.setattr(connector, "sock_connect", connect_or_close)

@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 import pytest
@@ -19,22 +18,7 @@ CHUNK = 5_000
 StartBroker = Callable[..., BrokerProcess]
 
 
-@pytest.fixture(autouse=True)
-def refused_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """kafka-python forgets the socket of a connection that is refused, and the warning of it would hit a later test."""
-    connector: Any = import_module("kafka.net.inet").KafkaNetSocket
-    connect = connector.sock_connect
-
-    async def connect_or_close(self: Any, net: Any, sock: Any, *arguments: Any, **options: Any) -> Any:
-        try:
-            return await connect(self, net, sock, *arguments, **options)
-        except BaseException:
-            sock.close()
-            raise
-
-    monkeypatch.setattr(connector, "sock_connect", connect_or_close)
-
-
+pytestmark = pytest.mark.usefixtures("refused_connections_are_closed")
 ends = pytest.mark.parametrize("end", ENDS, ids=lambda end: end.__name__)
 
 
