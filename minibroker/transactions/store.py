@@ -25,6 +25,7 @@ _STEP: Final = 1000
 """Records that are decoded in one piece of work."""
 _TOMBSTONES: Final = 1000
 """Records of one batch of tombstones, unless `max.message.bytes` asks for fewer."""
+_COMPLAINTS: Final = 100
 _RECORD_OVERHEAD: Final = 32
 """More than a record takes beside its key."""
 _APPEND_ERRORS: Final = {
@@ -63,6 +64,7 @@ class TransactionStore:
         self._loaded: dict[int, dict[str, Transaction]] = {}
         self._loading: dict[int, _Loading] = {}
         self._failed: dict[int, int] = {}
+        self._unread: list[int] = []
         self._closed = False
 
     # The transactional ids
@@ -84,7 +86,7 @@ class TransactionStore:
     def is_loading(self) -> bool:
         """Whether there are transactional ids that `all` does not tell yet."""
         self._look_at_topic()
-        return bool(self._loading)
+        return bool(self._loading or self._unread)
 
     def save(self, transaction: Transaction) -> ErrorCode:
         """Write a step down; it counts once that is done. Ask for `readiness` before."""
@@ -154,11 +156,20 @@ class TransactionStore:
         return ErrorCode.NONE if partition in self._loaded else self._load(partition)
 
     def load_all(self) -> None:
-        """Load every partition."""
+        """Load every partition, one after the other; `is_loading` until that is done."""
         self._look_at_topic()
-        for index in range(self.log.partition_count if self._topic is not None else 0):
-            if index not in self._loaded:
-                self._load(index)
+        if self._topic is not None and not self._unread:
+            self._unread = [index for index in range(len(self._topic.partitions)) if index not in self._loaded]
+            self._state.chores.run(self._load_in_turn(self._unread), self._unread.clear)
+
+    def _load_in_turn(self, unread: list[int]) -> Iterator[None]:
+        while unread and unread is self._unread and not self._closed:
+            index = unread.pop(0)
+            if index not in self._loaded and index not in self._loading:
+                loading = self._loading[index] = _Loading(f"{TRANSACTION_STATE}-{index}")
+                yield from self._replay(index, loading)
+                self._on_replayed(index, loading)
+            yield
 
     def close(self) -> None:
         """Read no further."""
@@ -174,27 +185,27 @@ class TransactionStore:
             self._loaded.clear()
             self._loading.clear()
             self._failed.clear()
+            self._unread = []
 
     def _load(self, index: int) -> ErrorCode:
-        if index not in self._loading:
-            now_ms = self._state.clock.now_ms()
-            if self._failed.get(index, now_ms) > now_ms:
-                return ErrorCode.COORDINATOR_NOT_AVAILABLE
-            loading = self._loading[index] = _Loading(f"{TRANSACTION_STATE}-{index}")
-            steps = self._replay(index, loading)
-            done = partial(self._on_replayed, index, loading)
-            try:
-                is_small = self.log.size(index) < REPLAYED_AT_ONCE
-            except MAPPED as error:
-                loading.error = error
-                done()
-            else:
-                if is_small:
-                    for _ in steps:
-                        pass
-                    done()
-                else:
-                    self._state.chores.run(steps, done)
+        now_ms = self._state.clock.now_ms()
+        if self._failed.get(index, now_ms) > now_ms:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        try:
+            is_small = self.log.size(index) < REPLAYED_AT_ONCE
+        except MAPPED as error:
+            self._fail(index, error)
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if not is_small and index in self._loading:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        loading = self._loading[index] = _Loading(f"{TRANSACTION_STATE}-{index}")  # and not the one in steps, if any
+        steps = self._replay(index, loading)
+        if is_small:
+            for _ in steps:
+                pass
+            self._on_replayed(index, loading)
+        else:
+            self._state.chores.run(steps, partial(self._on_replayed, index, loading))
         if index in self._loaded:
             return ErrorCode.NONE
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if index in self._loading else ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -237,6 +248,7 @@ class _Loading:
     def __init__(self, name: str) -> None:
         self._name = name
         self._latest: dict[bytes, bytes] = {}
+        self._complaints: set[str] = set()
         self.transactions: dict[str, Transaction] = {}
         self.error: Exception | None = None
 
@@ -266,4 +278,7 @@ class _Loading:
                 yield
 
     def _complain(self, what: str) -> None:
-        _logger.warning("%s: %s; passed over", self._name, what)
+        """Say it once; a damaged file must not fill the disk with words."""
+        if what not in self._complaints and len(self._complaints) < _COMPLAINTS:
+            self._complaints.add(what)
+            _logger.warning("%s: %s; passed over", self._name, what)

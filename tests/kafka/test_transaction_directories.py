@@ -2,7 +2,7 @@
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -52,7 +52,7 @@ def ours(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 @contextmanager
-def connected(bootstrap: str) -> Iterator[SocketClient]:
+def connected(bootstrap: str) -> Generator[SocketClient]:
     """A connection to a broker whose coordinator is ready."""
     host, _, port = bootstrap.rpartition(":")
     with SocketClient((host, int(port))) as client:

@@ -51,6 +51,8 @@ def records_of(harness: Harness) -> list[tuple[str, TransactionLogValue | None]]
 def known(harness: Harness) -> set[Transaction]:
     """All transactional ids, loaded if need be."""
     harness.state.transactions.load_all()
+    harness.run_soon()
+    assert not harness.state.transactions.store.is_loading
     return set(harness.state.transactions.store.all())
 
 
@@ -250,6 +252,27 @@ def test_a_partition_that_cannot_be_read_is_told_once_and_tried_again_later(
     assert init_producer_id(small, "mine").error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     small.clock.advance(5_000)
     assert init_producer_id(small, "mine").producer_epoch == 1
+
+
+def test_a_small_partition_is_read_at_once_for_a_request_that_needs_it(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(20):
+        Producer(harness, f"id-{number}")
+    harness.restart()
+    monkeypatch.setattr("minibroker.chores._SLICE_S", -1.0)
+    store = harness.state.transactions.store
+    harness.state.transactions.load_all()
+    listed = ListTransactionsRequest(state_filters=[], producer_id_filters=[])
+    assert store.is_loading
+    for number in range(20):
+        assert store.readiness(f"id-{number}") == 0
+        assert store.get(f"id-{number}") is not None
+    assert len(store.all()) == 20
+    assert store.is_loading
+    assert harness.ask(listed, 1).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    harness.run_soon()
+    assert len(harness.ask(listed, 1).transaction_states) == 20
 
 
 def test_no_step_is_taken_once_the_broker_has_stopped(small: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
