@@ -22,7 +22,7 @@ _BACKLOG: Final = 1024
 _WANTED_FILES: Final = 65_536
 _LEAST_LOG_FILES: Final = 64
 _ACCEPTING_ROUNDS: Final = 3
-"""Of the event loop: one for the task that asyncio makes of an accepted socket, one for its callback, one in reserve."""
+"""Of the event loop: one for the task that asyncio makes of an accepted socket, one for its callback, one to spare."""
 
 
 class Server:
