@@ -16,6 +16,7 @@ from kio.serial import entity_reader, entity_writer
 
 from minibroker.dispatch import ROUTES
 from minibroker_protocol.codec import decode, encode
+from minibroker_protocol.coordinator_records.consumer_groups import CONSUMER_GROUP_RECORDS
 from minibroker_protocol.schema import schema_of
 from tests.protocol.message_strategies import all_messages, message_class, messages
 
@@ -80,6 +81,8 @@ def test_nearly_every_declared_version_is_known_to_kio() -> None:
         *(("GroupMetadataValue", version) for version in range(5)),
         ("TransactionLogKey", 0),
         *(("TransactionLogValue", version) for version in (0, 1)),
+        *((key.__name__, schema_of(key).versions.first) for key, _ in CONSUMER_GROUP_RECORDS),
+        *((value.__name__, 0) for _, value in CONSUMER_GROUP_RECORDS),
     }
 
 

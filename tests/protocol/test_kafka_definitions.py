@@ -109,7 +109,7 @@ def all_fields(
 def kafkas_default(field: dict[str, Any]) -> object:
     """The default that Kafka's definition gives, or what a field of its type has without one."""
     text = field.get("default")
-    if text == "null":
+    if text == "null" or ("default" in field and text is None):
         return None
     match field["type"]:
         case "bool":

@@ -1,5 +1,6 @@
 """Logs of the coordinators' topics, with a record of every kind and version, for the dump's decoders."""
 
+import dataclasses
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +18,27 @@ from minibroker_protocol.coordinator_records import (
     TopicPartition,
     TransactionLogKey,
     TransactionLogValue,
+    consumer_groups,
     encode_versioned,
+)
+from minibroker_protocol.coordinator_records.consumer_groups import (
+    ClassicMemberMetadata,
+    ClassicProtocol,
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupPartitionMetadataValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+    PartitionMetadata,
+    TopicMetadata,
+    TopicPartitions,
 )
 from minibroker_protocol.records import NewRecord, build_batch
 from tests.storage.dumping import log_file
@@ -62,6 +83,63 @@ def group_records() -> list[KeyAndValue]:
         (OFFSET_KEY + b"more", OFFSET + b"more"),
         *((struct.pack(">h", kind) + b"key", b"value") for kind in (-1, 9, 99)),
     ]
+    return records + _records_of_the_newer_protocol()
+
+
+def _records_of_the_newer_protocol() -> list[KeyAndValue]:
+    group, member = {"group_id": "g"}, {"group_id": "g", "member_id": "m"}
+    topic_id = bytes(range(240, 256))
+    target = [consumer_groups.TopicPartition(topic_id=topic_id, partitions=[0, 2])]
+    assigned = [TopicPartitions(topic_id=topic_id, partitions=[0, 2])]
+    partitions = [PartitionMetadata(partition=0, racks=["a", "b"]), PartitionMetadata(partition=1, racks=[])]
+    topic = TopicMetadata(topic_id=bytes(16), topic_name="t", num_partitions=2, partition_metadata=partitions)
+    plain = ConsumerGroupMemberMetadataValue(
+        instance_id=None,
+        rack_id="rack",
+        client_id="client",
+        client_host="/127.0.0.1",
+        subscribed_topic_names=["t"],
+        subscribed_topic_regex=None,
+        server_assignor="range",
+    )
+    classic = dataclasses.replace(
+        plain,
+        subscribed_topic_regex="t.*",
+        classic_member_metadata=ClassicMemberMetadata(
+            session_timeout_ms=10, supported_protocols=[ClassicProtocol(name="range", metadata=b"\x00\xff")]
+        ),
+    )
+    told = [
+        (ConsumerGroupMetadataKey(**group), 3, ConsumerGroupMetadataValue(epoch=4)),
+        (ConsumerGroupPartitionMetadataKey(**group), 4, ConsumerGroupPartitionMetadataValue(topics=[topic])),
+        (ConsumerGroupMemberMetadataKey(**member), 5, plain),
+        (ConsumerGroupMemberMetadataKey(**member), 5, classic),
+        (
+            ConsumerGroupTargetAssignmentMetadataKey(**group),
+            6,
+            ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=4),
+        ),
+        (
+            ConsumerGroupTargetAssignmentMemberKey(**member),
+            7,
+            ConsumerGroupTargetAssignmentMemberValue(topic_partitions=target),
+        ),
+        (
+            ConsumerGroupCurrentMemberAssignmentKey(**member),
+            8,
+            ConsumerGroupCurrentMemberAssignmentValue(
+                member_epoch=4,
+                previous_member_epoch=3,
+                state=1,
+                assigned_partitions=assigned,
+                partitions_pending_revocation=[],
+            ),
+        ),
+    ]
+    records: list[KeyAndValue] = []
+    for key, kind, value in told:
+        named = encode_versioned(key, kind)
+        records += [(named, encode_versioned(value, 0)), (named, None)]
     return records
 
 

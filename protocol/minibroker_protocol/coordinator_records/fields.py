@@ -1,7 +1,9 @@
 """The fields of a message under the names of Kafka's definitions, as its JSON converters name them."""
 
+from base64 import urlsafe_b64encode
 from typing import Any, TypeGuard
 
+from minibroker_protocol import primitives as p
 from minibroker_protocol.schema import fields_of, schema_of
 
 
@@ -11,12 +13,21 @@ def has_version(cls: type[Any], version: int) -> bool:
 
 
 def fields_by_name(message: Any, version: int) -> dict[str, Any]:
-    """The fields that the version has, in their order; structures become dictionaries, bytes stay bytes."""
-    return {
-        _camel(field.name): _plain(getattr(message, field.name), version)
-        for field in fields_of(message.__class__)
-        if version in field.present
-    }
+    """The fields that the version has, in their order; structures become dictionaries, bytes stay bytes.
+
+    Tagged fields are left out where they say nothing. UUIDs are text, as Kafka writes them.
+    """
+    told: dict[str, Any] = {}
+    for field in fields_of(message.__class__):
+        value = getattr(message, field.name)
+        if version not in field.present or (version in field.tagged_in and value == field.default()):
+            continue
+        told[_camel(field.name)] = _uuid_text(value) if field.kind is p.UUID else _plain(value, version)
+    return told
+
+
+def _uuid_text(value: Any) -> str:
+    return urlsafe_b64encode(value).rstrip(b"=").decode()
 
 
 def _plain(value: Any, version: int) -> Any:

@@ -20,6 +20,7 @@ from minibroker_protocol.coordinator_records import (
     TransactionLogValue,
     decode_versioned,
 )
+from minibroker_protocol.coordinator_records.consumer_groups import CONSUMER_GROUP_RECORDS
 from minibroker_protocol.coordinator_records.fields import fields_by_name, has_version, is_array
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.records import Record
@@ -30,6 +31,7 @@ _VERSION_SIZE: Final = 2
 _OF_GROUPS: Final[tuple[tuple[type[Any], type[Any]], ...]] = (
     (OffsetCommitKey, OffsetCommitValue),
     (GroupMetadataKey, GroupMetadataValue),
+    *CONSUMER_GROUP_RECORDS,
 )
 _TRANSACTION_STATES: Final = (
     "Empty",

@@ -1,0 +1,180 @@
+"""The records of groups of the newer consumer protocol (KIP-848) in `__consumer_offsets`.
+
+This broker has no such groups; here is how to read what a Kafka has written of them. The version of a key says what
+kind of record it is.
+"""
+
+from typing import Annotated, Any, Final
+
+from minibroker_protocol.schema import (
+    Array,
+    Bytes,
+    Int8,
+    Int32,
+    NullableString,
+    String,
+    Uuid,
+    message,
+    structure,
+    tagged,
+)
+
+
+@message(versions="3")
+class ConsumerGroupMetadataKey:
+    """A group."""
+
+    group_id: String
+
+
+@message(versions="0", flexible="0+")
+class ConsumerGroupMetadataValue:
+    """Its epoch."""
+
+    epoch: Int32
+
+
+@message(versions="4")
+class ConsumerGroupPartitionMetadataKey:
+    """A group."""
+
+    group_id: String
+
+
+@structure
+class PartitionMetadata:
+    """A partition and the racks that it is on."""
+
+    partition: Int32
+    racks: Array[String]
+
+
+@structure
+class TopicMetadata:
+    """A topic that a group is subscribed to."""
+
+    topic_id: Uuid
+    topic_name: String
+    num_partitions: Int32
+    partition_metadata: Array[PartitionMetadata]
+
+
+@message(versions="0", flexible="0+")
+class ConsumerGroupPartitionMetadataValue:
+    """The topics as they were when the group's assignment was made."""
+
+    topics: Array[TopicMetadata]
+
+
+@message(versions="5")
+class ConsumerGroupMemberMetadataKey:
+    """A member of a group."""
+
+    group_id: String
+    member_id: String
+
+
+@structure
+class ClassicProtocol:
+    """A protocol of the classic kind that a member supports."""
+
+    name: String
+    metadata: Bytes
+
+
+@structure
+class ClassicMemberMetadata:
+    """What is known of a member that speaks the classic protocol; the timeout is in ms."""
+
+    session_timeout_ms: Int32
+    supported_protocols: Array[ClassicProtocol]
+
+
+@message(versions="0", flexible="0+")
+class ConsumerGroupMemberMetadataValue:
+    """What a member has told of itself."""
+
+    instance_id: NullableString
+    rack_id: NullableString
+    client_id: String
+    client_host: String
+    subscribed_topic_names: Array[String]
+    subscribed_topic_regex: NullableString
+    rebalance_timeout_ms: Int32 = -1
+    server_assignor: NullableString
+    classic_member_metadata: Annotated[ClassicMemberMetadata | None, tagged(0, "0+")] = None
+
+
+@message(versions="6")
+class ConsumerGroupTargetAssignmentMetadataKey:
+    """A group."""
+
+    group_id: String
+
+
+@message(versions="0", flexible="0+")
+class ConsumerGroupTargetAssignmentMetadataValue:
+    """The epoch of its assignment."""
+
+    assignment_epoch: Int32
+
+
+@structure
+class TopicPartition:
+    """Partitions of a topic."""
+
+    topic_id: Uuid
+    partitions: Array[Int32]
+
+
+@message(versions="7")
+class ConsumerGroupTargetAssignmentMemberKey:
+    """A member of a group."""
+
+    group_id: String
+    member_id: String
+
+
+@message(versions="0", flexible="0+")
+class ConsumerGroupTargetAssignmentMemberValue:
+    """What a member is to read in the end."""
+
+    topic_partitions: Array[TopicPartition]
+
+
+@structure
+class TopicPartitions:
+    """Partitions of a topic; Kafka has two names for it."""
+
+    topic_id: Uuid
+    partitions: Array[Int32]
+
+
+@message(versions="8")
+class ConsumerGroupCurrentMemberAssignmentKey:
+    """A member of a group."""
+
+    group_id: String
+    member_id: String
+
+
+@message(versions="0", flexible="0+")
+class ConsumerGroupCurrentMemberAssignmentValue:
+    """What a member reads now; `state` is the number of Kafka's `MemberState`."""
+
+    member_epoch: Int32
+    previous_member_epoch: Int32
+    state: Int8
+    assigned_partitions: Array[TopicPartitions]
+    partitions_pending_revocation: Array[TopicPartitions]
+
+
+CONSUMER_GROUP_RECORDS: Final[tuple[tuple[type[Any], type[Any]], ...]] = (
+    (ConsumerGroupMetadataKey, ConsumerGroupMetadataValue),
+    (ConsumerGroupPartitionMetadataKey, ConsumerGroupPartitionMetadataValue),
+    (ConsumerGroupMemberMetadataKey, ConsumerGroupMemberMetadataValue),
+    (ConsumerGroupTargetAssignmentMetadataKey, ConsumerGroupTargetAssignmentMetadataValue),
+    (ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupTargetAssignmentMemberValue),
+    (ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue),
+)
+"""Keys with their values."""
