@@ -17,8 +17,9 @@ begin with `minibroker.` are its own. A key in **bold** is acted on; the others 
 change nothing. A broker key that is not listed here is ignored, as in Kafka, and `minibroker serve` names it on stderr;
 an unknown topic key is refused with INVALID_CONFIG.
 
-Three defaults differ in effect: without `listeners` it listens on 127.0.0.1:9092, without `log.dirs` and `log.dir` the
-logs are in a temporary directory, and without `node.id` it is node 1. Of several `log.dirs` the first is used.
+Four defaults differ in effect: without `listeners` it listens on 127.0.0.1:9092, without `log.dirs` and `log.dir` the
+logs are in a temporary directory, without `node.id` it is node 1, and the first member of a group waits for no others
+(`group.initial.rebalance.delay.ms` is 0). Of several `log.dirs` the first is used.
 """
 
 _BROKER = """

@@ -70,11 +70,11 @@ class _Join:
         """See to it that `reply` is answered, now or later (`GroupCoordinator.handleJoinGroup`)."""
         request, config, store = self._request, self._call.state.config, self._coordinator.store
         code = self._coordinator.status(request.group_id)
-        shortest, longest = (config.integer(f"group.{end}.session.timeout.ms") for end in ("min", "max"))
         if code:
             self._refuse(code)
             return
-        if not shortest <= request.session_timeout_ms <= longest:
+        shortest = config.integer("group.min.session.timeout.ms")
+        if not shortest <= request.session_timeout_ms <= config.integer("group.max.session.timeout.ms"):
             self._refuse(ErrorCode.INVALID_SESSION_TIMEOUT)
             return
         group = store.get(request.group_id) if request.member_id else store.get_or_create(request.group_id)

@@ -51,6 +51,7 @@ def test_filters_let_groups_through(states: list[str], types: list[str], names: 
 
 def test_groups_of_earlier_runs_are_listed_though_nobody_has_asked_for_them(groups: Harness) -> None:
     groups.restart()
+    groups.run_soon()
     assert {each.group_id for each in groups.ask(ListGroupsRequest(), 5).groups} == {"stable", "rebalancing"}
 
 
