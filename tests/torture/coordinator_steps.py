@@ -29,7 +29,9 @@ WAYS_ON: Final = 3
 _OUT: Final = "out"
 _PLACES: Final = ((_OUT, 0), (_OUT, 1))
 _PLAIN, _COPIERS, _TEAM = "plain", "copiers", "team"
+_INSTANCE: Final = "instance"
 _CONCURRENT_TRANSACTIONS: Final = 51
+_FENCED_INSTANCE_ID: Final = 82
 _FENCED: Final = {47, 90}
 """INVALID_PRODUCER_EPOCH and PRODUCER_FENCED."""
 _WITHOUT_TRANSACTION: Final = {48, 120}
@@ -73,7 +75,7 @@ class CoordinatorLife:
         self._attempt: Attempt | None = None
         self._copied: int | None = None  # the offset of `_COPIERS`
         self._offsets: set[int | None] = {None}  # what may be committed for `_PLAIN`
-        self._member: tuple[str, int] | None = None
+        self._member: tuple[str, int, str | None] | None = None  # its id, generation and instance id
         self._producer_ids: dict[int, str] = {}
         self._number = 0
 
@@ -169,11 +171,31 @@ class CoordinatorLife:
         assert joined.error_code == NONE
         answer = members.sync(member_id, joined.generation_id, {member_id: b"all"})
         assert (answer.error_code, bytes(answer.assignment)) == (NONE, b"all")
-        self._member = (member_id, joined.generation_id)
-        assert members.heartbeat(*self._member) == NONE
+        self._member = (member_id, joined.generation_id, None)
+        assert self._heartbeat(*self._member) == NONE
         if leaves:
             self._member = None
             assert members.leave(member_id) == [NONE]
+            self._replace(members)
+
+    def _replace(self, members: Members) -> None:
+        """A static member joins, and starts again: it gets another id, and its assignment without a rebalance."""
+        first = members.join(instance=_INSTANCE)
+        assert first.error_code == NONE
+        given = {first.member_id: b"all"}
+        answer = members.sync(first.member_id, first.generation_id, given, instance=_INSTANCE)
+        assert answer.error_code == NONE
+        self._member = (first.member_id, first.generation_id, _INSTANCE)
+        assert self._heartbeat(*self._member) == NONE
+        self._member = None
+        second = members.join(instance=_INSTANCE)
+        assert (second.error_code, second.generation_id) == (NONE, first.generation_id)
+        self._member = (second.member_id, second.generation_id, _INSTANCE)
+        assert self._heartbeat(*self._member) == NONE
+        assert self._heartbeat(first.member_id, first.generation_id, _INSTANCE) == _FENCED_INSTANCE_ID
+
+    def _heartbeat(self, member_id: str, generation: int, instance: str | None) -> int:
+        return Members(self.harness, _TEAM).heartbeat(member_id, generation, instance=instance)
 
     def _transact(self, *, commits: bool) -> None:
         self._number += 1
@@ -226,6 +248,7 @@ class CoordinatorLife:
         """End a transaction against the will of its producer, which is fenced then."""
         old = attempt.producer
         if times_out:
+            self._member = None  # it falls silent
             self.harness.clock.advance(TIMEOUT_MS + 20_000)
             self.harness.run_soon()
         else:
@@ -243,9 +266,8 @@ class CoordinatorLife:
     def _check_member(self) -> None:
         """A member that has its assignment, and did nothing since, is still one."""
         if self._member is not None:
-            members = Members(self.harness, _TEAM)
-            assert members.heartbeat(*self._member) == NONE
-            (described,) = members.describe().members
+            assert self._heartbeat(*self._member) == NONE
+            (described,) = Members(self.harness, _TEAM).describe().members
             assert (described.member_id, bytes(described.member_assignment)) == (self._member[0], b"all")
 
     def _check_states(self) -> None:
