@@ -46,7 +46,7 @@ _MIN_RECORD: Final = 7
 _NULL: Final = -1
 
 
-def _compiled(*signatures: Any) -> Callable[[Any], Any]:
+def compiled(*signatures: Any) -> Callable[[Any], Any]:
     """`njit` with a folder for the machine code; `ImportError` without one."""
 
     def compile_it(function: Any) -> Any:
@@ -59,7 +59,7 @@ def _compiled(*signatures: Any) -> Callable[[Any], Any]:
 
 
 @intrinsic
-def _copy(typing_context: Any, target: Any, target_at: Any, source: Any, source_at: Any, size: Any) -> Any:
+def copy(typing_context: Any, target: Any, target_at: Any, source: Any, source_at: Any, size: Any) -> Any:
     """memcpy between two arrays of bytes. numba's own slice assignment costs several times as much for 100 bytes."""
     del typing_context, target_at, source_at, size
 
@@ -78,18 +78,18 @@ def _copy(typing_context: Any, target: Any, target_at: Any, source: Any, source_
     return types.void(target, _LONG, source, _LONG, _LONG), generate
 
 
-@_compiled(_LONG(BYTES, _LONG))
+@compiled(_LONG(BYTES, _LONG))
 def _int32(data, at):
     value = np.int64(data[at]) << 24 | np.int64(data[at + 1]) << 16 | np.int64(data[at + 2]) << 8 | np.int64(data[at + 3])
     return value - ((value & 0x80000000) << 1)
 
 
-@_compiled(_LONG(BYTES, _LONG))
+@compiled(_LONG(BYTES, _LONG))
 def _int64(data, at):
     return _int32(data, at) << 32 | (_int32(data, at + 4) & 0xFFFFFFFF)
 
 
-@_compiled(_PAIR(BYTES, _LONG, _LONG, _LONG))
+@compiled(_PAIR(BYTES, _LONG, _LONG, _LONG))
 def _raw_varint(data, at, end, size):
     """The raw value of at most `size` bytes, and the position after it; `_BAD` as the position when there is none."""
     raw = np.int64(0)
@@ -103,7 +103,7 @@ def _raw_varint(data, at, end, size):
     return raw, np.int64(_BAD)
 
 
-@_compiled(_PAIR(BYTES, _LONG, _LONG))
+@compiled(_PAIR(BYTES, _LONG, _LONG))
 def _varint(data, at, end):
     """An int32 and the position after it, or `_BAD`."""
     if at < end and data[at] < 0x80:
@@ -114,7 +114,7 @@ def _varint(data, at, end):
     return (raw >> 1) ^ -(raw & 1), after
 
 
-@_compiled(_PAIR(BYTES, _LONG, _LONG))
+@compiled(_PAIR(BYTES, _LONG, _LONG))
 def _varlong(data, at, end):
     """An int64 and the position after it, or `_BAD`."""
     if at < end and data[at] < 0x80:
@@ -124,7 +124,7 @@ def _varlong(data, at, end):
     return ((raw >> 1) & 0x7FFFFFFFFFFFFFFF) ^ -(raw & 1), after
 
 
-@_compiled(_PAIR(BYTES, _LONG, _LONG, _LONG, _I64))
+@compiled(_PAIR(BYTES, _LONG, _LONG, _LONG, _I64))
 def chase(data, position, until, count, positions):
     """Write down where whole entries begin, from `position` on, until `until` or the array is full.
 
@@ -145,7 +145,7 @@ def chase(data, position, until, count, positions):
     return np.int64(count), np.int64(position)
 
 
-@_compiled(_LONG(BYTES, _LONG, _LONG))
+@compiled(_LONG(BYTES, _LONG, _LONG))
 def _skip_headers(data, at, end):
     """The position after the headers whose count is at `at`, or `_BAD`."""
     count, at = _varint(data, at, end)
@@ -167,7 +167,7 @@ _OUTPUTS: Final = (_I64, _I64, _I32, _I32, _I32, _I32, _I32, _I32)
 """Offset, timestamp, key position, key size, value position, value size, headers position, header count."""
 
 
-@_compiled(
+@compiled(
     _LONG(BYTES, _LONG, _LONG, _LONG, _LONG, _LONG, _LONG, _LONG, _LONG, _LONG, _LONG, *_OUTPUTS)
 )
 def _walk_v2(  # noqa: PLR0911
@@ -221,7 +221,7 @@ def _walk_v2(  # noqa: PLR0911
     return np.int64(row)
 
 
-@_compiled(_LONG(BYTES, _LONG, _LONG, _LONG, _I32, _I32, _I32, _I32))
+@compiled(_LONG(BYTES, _LONG, _LONG, _LONG, _I32, _I32, _I32, _I32))
 def _key_and_value(data, at, end, row, key_at, key_size, value_at, value_size):
     """Key and value of the message of v0 or v1 whose key length is at `at`. 0, or `_BAD`."""
     length = _int32(data, at)
@@ -241,7 +241,7 @@ def _key_and_value(data, at, end, row, key_at, key_size, value_at, value_size):
     return np.int64(0)
 
 
-@_compiled(
+@compiled(
     _LONG(BYTES, _TABLE, _LONG, _LONG, _LONG, _LONG, *_OUTPUTS)
 )
 def _walk_wrapper(
@@ -298,7 +298,7 @@ def _walk_wrapper(
     return np.int64(row)
 
 
-@_compiled(_LONG(BYTES, _TABLE, _LONG, _LONG, *_OUTPUTS))
+@compiled(_LONG(BYTES, _TABLE, _LONG, _LONG, *_OUTPUTS))
 def walk(
     data, blocks, first, limit,
     offsets, timestamps, key_at, key_size, value_at, value_size, headers_at, header_count,
@@ -342,7 +342,7 @@ def walk(
     return row
 
 
-@_compiled(_PAIR(_I32, _LONG))
+@compiled(_PAIR(_I32, _LONG))
 def measure(sizes, rows):
     """The bytes of `rows` values together, and how many of them are null."""
     total = np.int64(0)
@@ -354,7 +354,7 @@ def measure(sizes, rows):
     return total, nulls
 
 
-@_compiled(types.void(BYTES, _I32, _I32, _LONG, _OUT, _I32, _OUT))
+@compiled(types.void(BYTES, _I32, _I32, _LONG, _OUT, _I32, _OUT))
 def gather(data, at, sizes, rows, values, offsets, validity):
     """Put values behind each other, with their offsets. `validity` is empty where none is null, else all zero."""
     position = np.int64(0)
@@ -363,14 +363,14 @@ def gather(data, at, sizes, rows, values, offsets, validity):
     for row in range(rows):
         size = np.int64(sizes[row])
         if size > 0:
-            _copy(values, position, data, np.int64(at[row]), size)
+            copy(values, position, data, np.int64(at[row]), size)
             position += size
         offsets[row + 1] = position
         if has_nulls and size >= 0:
             validity[row >> 3] |= np.uint8(1 << (row & 7))
 
 
-@_compiled(types.void(BYTES, _I32, _I32, _LONG, _I32, _OUT, _I32, _I32, _I32, _I32))
+@compiled(types.void(BYTES, _I32, _I32, _LONG, _I32, _OUT, _I32, _I32, _I32, _I32))
 def find_headers(data, headers_at, header_count, rows, lists, validity, key_at, key_size, value_at, value_size):
     """Where the keys and values of all headers are, and the offsets and validity of the list that each row has."""
     number = np.int64(0)
