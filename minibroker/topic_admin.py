@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from minibroker.config import ConfigError, TopicConfig
 from minibroker.state import BrokerState
-from minibroker.topics import CONSUMER_OFFSETS, METADATA_TOPIC, Topic, topic_name_error
+from minibroker.topics import CONSUMER_OFFSETS, METADATA_TOPIC, TRANSACTION_STATE, Topic, topic_name_error
 from minibroker_protocol.error_codes import ErrorCode
 
 DEFAULT: Final = -1
@@ -98,6 +98,8 @@ def create_topic(state: BrokerState, name: str) -> Topic:
     """Create a topic with the broker's defaults, or as its coordinator wants it; raises TopicError."""
     if name == CONSUMER_OFFSETS:
         return state.groups.store.log.ensure()
+    if name == TRANSACTION_STATE:
+        return state.transactions.store.log.ensure()
     return create_topics(state, [plan_topic(state, name)])[0]
 
 

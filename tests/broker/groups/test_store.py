@@ -9,6 +9,7 @@ from minibroker.coordinator_log import java_hash
 from minibroker.dispatch import Answer, accept
 from minibroker.groups import store as store_module
 from minibroker.groups.group import GroupState
+from minibroker.topics import TRANSACTION_STATE
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -77,6 +78,15 @@ def test_a_metadata_request_makes_the_topic_as_a_commit_would(harness: Harness) 
     assert (topic.error_code, len(topic.partitions), topic.is_internal) == (0, 50, True)
     assert topic_of(harness, OFFSETS).is_compacted
     assert commit(harness, {T0: 1}) == {T0: 0}
+
+
+def test_a_metadata_request_makes_the_topic_of_transactions_as_a_producer_would(harness: Harness) -> None:
+    wanted = MetadataRequest(topics=[MetadataRequestTopic(name=TRANSACTION_STATE)], allow_auto_topic_creation=True)
+    (topic,) = harness.ask(wanted, 12).topics
+    assert (topic.error_code, len(topic.partitions), topic.is_internal) == (0, 50, True)
+    assert topic_of(harness, TRANSACTION_STATE).is_compacted
+    producer = Producer(harness)
+    assert producer.add_offsets("g") == 0
 
 
 def test_offsets_are_compressed_with_the_codec_of_the_configuration(configured: Make) -> None:
