@@ -41,18 +41,17 @@ public final class WordCount {
                 .toStream()
                 .mapValues(count -> count.toString())
                 .to(arguments[3], Produced.with(Serdes.String(), Serdes.String()));
-        try (KafkaStreams streams = new KafkaStreams(builder.build(), properties(arguments))) {
-            streams.setUncaughtExceptionHandler(failure -> {
-                Json.event("error", "text", failure);
-                return StreamThreadExceptionResponse.REPLACE_THREAD;
-            });
-            streams.setStateListener((now, before) -> Json.event("state", "name", now));
-            streams.start();
-            while (System.in.read() >= 0) {
-                // What it says does not matter.
-            }
-            streams.close(Duration.ofSeconds(20));
+        KafkaStreams streams = new KafkaStreams(builder.build(), properties(arguments));
+        streams.setUncaughtExceptionHandler(failure -> {
+            Json.event("error", "text", failure);
+            return StreamThreadExceptionResponse.REPLACE_THREAD;
+        });
+        streams.setStateListener((now, before) -> Json.event("state", "name", now));
+        streams.start();
+        while (System.in.read() >= 0) {
+            // What it says does not matter.
         }
+        streams.close(Duration.ofSeconds(20)); // not longer: the broker may be gone for good
         Json.event("closed");
         System.exit(0);
     }
