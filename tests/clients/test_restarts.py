@@ -38,7 +38,8 @@ def test_topics_records_and_times_are_as_they_were(
     for _ in range(2):
         end(broker)
         broker.start()
-        assert client.topics() == {"old": 3}
+        # librdkafka looks for the coordinator of its group, and so there is a topic of coordinators.
+        assert {topic: count for topic, count in client.topics().items() if not topic.startswith("__")} == {"old": 3}
         for partition, records in enumerate(before):
             assert client.consume("old", 300, partition=partition) == records
             assert client.watermarks("old", partition) == (0, 300)
