@@ -20,11 +20,11 @@ class _Scratch(threading.local):
     """What has to last for one chunk only: where keys, values and headers are. Kept, since fresh memory costs time."""
 
     def __init__(self) -> None:
-        self.numbers = np.empty((0, 0), np.int32)
+        self.numbers = np.empty((_FIELDS, 0), np.int32)
 
     def take(self, rows: int) -> NDArray[np.int32]:
         """Six rows of at least `rows` numbers."""
-        if self.numbers.size < _FIELDS * rows:
+        if self.numbers.shape[1] < max(rows, 1):
             self.numbers = np.empty((_FIELDS, max(rows + rows // 4, _LEAST_ROWS)), np.int32)
         return self.numbers
 

@@ -1,0 +1,148 @@
+"""Rows to batches and back."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minibroker_pipeline.decode import RECORD_COLUMNS, EncodedBatches, EncodeError, encode
+from minibroker_protocol.records import CompressionCodec, NewRecord, RecordBatch, build_batch, iter_batches
+from tests.pipeline.decode.logs import read, records
+
+ENGINES = ("plain", "numba")
+ROWS = (*RECORD_COLUMNS, "headers")
+CODECS = [codec.name.lower() for codec in CompressionCodec]
+
+each_engine = pytest.mark.parametrize("engine", ENGINES)
+
+
+def table_of(chosen: list[NewRecord], base_offset: int = 0) -> pa.RecordBatch:
+    """The rows that these records decode to."""
+    table = read(bytes(build_batch(chosen, base_offset=base_offset)), "plain", ROWS)
+    return table.combine_chunks().to_batches()[0]
+
+
+def rows_of(encoded: EncodedBatches, columns: tuple[str, ...] = ROWS) -> pa.Table:
+    return read(encoded.data, "plain", columns)
+
+
+def simple(**columns: Any) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict(columns)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    records(most=20),
+    st.sampled_from(CODECS),
+    st.sampled_from([1, 60, 400, 2**20]),
+    st.integers(0, 2**40),
+    st.integers(0, 3),
+)
+def test_rows_come_back_as_they_were_from_both_engines(
+    chosen: list[NewRecord], codec: str, batch_bytes: int, base_offset: int, skipped: int
+) -> None:
+    rows = table_of(chosen, base_offset).slice(skipped)
+    options: dict[str, Any] = {"codec": codec, "batch_bytes": batch_bytes, "base_offset": base_offset + skipped}
+    compiled, plain = (encode(rows, engine=engine, **options) for engine in ("numba", "plain"))
+    assert compiled.data == plain.data
+    assert compiled.headers.tolist() == plain.headers.tolist()
+    if rows.num_rows:
+        assert rows_of(compiled).combine_chunks().to_batches()[0].equals(rows)
+
+
+@each_engine
+def test_a_batch_is_byte_for_byte_what_a_producer_would_send(engine: str) -> None:
+    chosen = [NewRecord(b"k", b"v" * 200, 5, (("h", None),)), NewRecord(None, b"", 2**41), NewRecord(b"", None, 0)]
+    for codec in CompressionCodec:
+        expected = build_batch(chosen, base_offset=7, codec=codec, partition_leader_epoch=4)
+        found = encode(table_of(chosen), base_offset=7, codec=codec.name.lower(), leader_epoch=4, engine=engine)
+        assert found.data == expected
+
+
+@each_engine
+def test_batches_are_full_before_they_exceed_their_size_and_never_empty(engine: str) -> None:
+    rows = simple(value=[bytes(90)] * 10 + [bytes(5000)] + [bytes(90)])
+    encoded = encode(rows, batch_bytes=1000, engine=engine)
+    batches = list(iter_batches(encoded.data))
+    assert [batch.header.record_count for batch in batches] == [10, 1, 1]
+    assert encoded.headers["base_offset"].tolist() == [0, 10, 11]
+    for batch in batches:
+        assert isinstance(batch, RecordBatch)
+        batch.check_crc()
+    assert encoded.headers["crc"].tolist() == [batch.header.crc for batch in batches]
+
+
+@each_engine
+def test_columns_may_be_missing_null_or_text(engine: str) -> None:
+    rows = rows_of(encode(simple(value=["ü", None]), default_timestamp=77, engine=engine)).to_pylist()
+    assert [(row["key"], row["value"], row["headers"]) for row in rows] == [(None, "ü".encode(), None), (None, None, None)]
+    assert {row["timestamp"] for row in rows} == {datetime(1970, 1, 1, 0, 0, 0, 77_000, tzinfo=UTC)}
+    empty = encode(simple(key=pa.array([], pa.binary())), engine=engine)
+    assert (len(empty.data), len(empty.headers)) == (0, 0)
+
+
+@each_engine
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_timestamps_of_any_unit_become_milliseconds(engine: str, unit: str) -> None:
+    times = pa.array([datetime(2024, 1, 2, 3, 4, 5), None]).cast(pa.timestamp(unit))
+    encoded = encode(simple(timestamp=times, value=[b"", b""]), default_timestamp=9, engine=engine)
+    assert rows_of(encoded)["timestamp"].cast(pa.int64()).to_pylist() == [1_704_164_645_000_000, 9_000]
+    assert rows_of(encode(simple(timestamp=[123]), engine=engine))["timestamp"].cast(pa.int64()).to_pylist() == [123_000]
+
+
+@each_engine
+def test_offsets_can_be_kept_with_their_gaps(engine: str) -> None:
+    offsets = [3, 4, 9, 2**31 + 20, 2**40]
+    encoded = encode(simple(offset=offsets, value=[b"v"] * 5), keep_offsets=True, engine=engine)
+    assert rows_of(encoded)["offset"].to_pylist() == offsets
+    assert encoded.headers["base_offset"].tolist() == [3, 2**31 + 20, 2**40]
+    assert encoded.headers["last_offset"].tolist() == [9, 2**31 + 20, 2**40]
+
+
+@each_engine
+@pytest.mark.parametrize("codec", CODECS)
+def test_every_codec_and_level_is_read_again(engine: str, codec: str) -> None:
+    rows = simple(value=[b"some text " * 50] * 300)
+    encoded = encode(rows, codec=codec, batch_bytes=20_000, level=1 if codec != "none" else None, engine=engine)
+    assert rows_of(encoded, ("value", "codec")).to_pylist() == [{"value": b"some text " * 50, "codec": codec}] * 300
+    assert len(encoded.headers) > 5
+
+
+def headers_with(null: str) -> pa.Array:
+    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    header = None if null == "header" else {"key": None if null == "key" else "k", "value": b"v"}
+    return pa.array([[header]], kind)
+
+
+@each_engine
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        (simple(value=[1.5]), {}, "value: double"),
+        (simple(value=[b""], timestamp=["now"]), {}, "timestamp: string"),
+        (simple(value=[b""], headers=["x"]), {}, "headers: string"),
+        (simple(headers=headers_with("key")), {}, "its key is null"),
+        (simple(headers=headers_with("header")), {}, "its key is null"),
+        (simple(value=[b""]), {"codec": "brotli"}, "codec: 'brotli'"),
+        (simple(value=[b""]), {"codec": "gzip", "level": 99}, "gzip: there is no compression level 99"),
+        (simple(value=[b""]), {"base_offset": -1}, "base offset: -1"),
+        (simple(value=[b""]), {"keep_offsets": True}, "offset: a column"),
+        (simple(offset=[5, 5]), {"keep_offsets": True}, "offset: the column must rise"),
+        (simple(offset=[-1]), {"keep_offsets": True}, "offset: the column must rise"),
+    ],
+)
+def test_what_cannot_be_written_is_refused(engine: str, rows: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(EncodeError, match=message):
+        encode(rows, engine=engine, **options)
+
+
+@each_engine
+def test_headers_of_null_rows_and_of_slices_are_the_right_ones(engine: str) -> None:
+    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    lists = pa.array([[("a", b"1")], None, [], [("b", None), ("c", b"")], [("d", b"4")]], kind)
+    encoded = encode(simple(headers=lists).slice(1, 3), engine=engine)
+    expected = [None, None, [{"key": "b", "value": None}, {"key": "c", "value": b""}]]
+    assert rows_of(encoded)["headers"].to_pylist() == expected

@@ -1,0 +1,103 @@
+"""Which engine is taken, and what keeps the compiled one cheap to load."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import minibroker_pipeline
+from minibroker_pipeline.decode import DecodeRequest, decode, engine, prepare
+from minibroker_protocol.records import NewRecord, build_batch
+
+PACKAGE = Path(minibroker_pipeline.__file__).parent
+
+
+def test_auto_takes_the_compiled_kernel_where_numba_is() -> None:
+    pytest.importorskip("numba")
+    assert prepare() == "numba"
+    assert prepare("numpy") == "numpy"
+    assert prepare("plain") == "plain"
+
+
+def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A fresh interpreter with the path of this one."""
+    path = os.pathsep.join([environment.pop("FIRST", ""), *sys.path]).strip(os.pathsep)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "NUMBA_"))}
+    return subprocess.run(
+        [sys.executable, "-c", script],
+        env={**kept, "PYTHONPATH": path, **environment},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+def test_without_numba_auto_is_numpy_and_numba_by_name_is_an_error() -> None:
+    done = run(
+        "import sys; sys.modules['numba'] = None\n"
+        "from minibroker_pipeline.decode import prepare, decode, encode, DecodeRequest\n"
+        "import pyarrow as pa\n"
+        "data = encode(pa.RecordBatch.from_pydict({'value': [b'v']})).data\n"
+        "print(prepare(), [batch.num_rows for batch in decode(data, DecodeRequest())])\n"
+        "prepare('numba')"
+    )
+    assert done.stdout.strip() == "numpy [1]", done.stderr
+    assert "ModuleNotFoundError" in done.stderr.splitlines()[-1]
+
+
+def test_reading_heads_or_plainly_does_not_import_numba_or_spark() -> None:
+    script = (
+        "import sys; from minibroker_pipeline.decode import scan_headers, prepare; scan_headers(b''); prepare('numpy');"
+        "print([name for name in ('numba', 'pyspark', 'pandas') if name in sys.modules])"
+    )
+    done = run(script)
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_writable_and_read_only_bytes_share_one_compiled_version() -> None:
+    kernel: Any = pytest.importorskip("minibroker_pipeline.decode.kernel")
+    data = bytes(build_batch([NewRecord(b"k", b"v", 1)]))
+    for buffer in (data, bytearray(data), memoryview(data), np.frombuffer(bytearray(data), np.uint8)):
+        assert len(list(decode(buffer, DecodeRequest(engine="numba")))) == 1  # type: ignore[arg-type]  # an array is a buffer
+    for function in (kernel.chase, kernel.walk, kernel.gather, kernel.measure, kernel.find_headers):
+        assert len(function.signatures) == 1
+
+
+def test_without_a_folder_to_keep_machine_code_in_auto_is_numpy(tmp_path: Path) -> None:
+    pytest.importorskip("numba")
+    package = tmp_path / "minibroker_pipeline"
+    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    (package / "decode" / "__pycache__").write_bytes(b"a file where the folder would be")
+    home = tmp_path / "home"
+    home.write_bytes(b"another")
+    done = run(
+        "from minibroker_pipeline.decode import prepare; print(prepare()); prepare('numba')",
+        FIRST=str(tmp_path),
+        HOME=str(home),
+        NUMBA_CPU_NAME="generic",
+    )
+    assert done.stdout.strip() == "numpy", done.stderr
+    assert "no folder to keep machine code in" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"columns": ()}, "columns: none"),
+        ({"columns": ("key", "key")}, "named once"),
+        ({"columns": ("Key",)}, "no 'Key'"),
+        ({"engine": "cython"}, "engine: 'cython'"),
+        ({"mode": "dropmalformed"}, "mode: 'dropmalformed'"),
+        ({"isolation": "serializable"}, "isolation: 'serializable'"),
+        ({"chunk_bytes": 0}, "chunk bytes: 0"),
+    ],
+)
+def test_a_request_that_cannot_be_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        DecodeRequest(**options)

@@ -1,0 +1,79 @@
+"""The engines against `minibroker_protocol`, record by record, over logs that nobody thought of."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from minibroker_pipeline.decode import DamagedLogError
+from minibroker_pipeline.decode import lanes
+from tests.pipeline.decode.logs import FAST_ENGINES, logs, read_and_report
+
+few = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+
+limits = st.fixed_dictionaries(
+    {},
+    optional={
+        "first_offset": st.integers(0, 60),
+        "end_offset": st.integers(0, 80),
+        "include_control": st.booleans(),
+        "isolation": st.sampled_from(["read_uncommitted", "read_committed"]),
+        "aborted": st.lists(
+            st.tuples(st.integers(0, 2), st.integers(0, 30), st.integers(0, 30)).map(
+                lambda drawn: (drawn[0], min(drawn[1:]), max(drawn[1:]))
+            ),
+            max_size=2,
+            unique_by=lambda drawn: drawn[0],
+        ).map(tuple),
+        "chunk_bytes": st.sampled_from([1, 100, 1000]),
+    },
+)
+
+
+@pytest.fixture(params=[0, 24], ids=["lanes only", "few lanes alone"], autouse=True)
+def _few_lanes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lanes, "_FEW_LANES", request.param)
+
+
+def outcome(data: bytes, engine: str, **options: Any) -> tuple[Any, ...]:
+    """Rows and report, or the error."""
+    try:
+        table, report = read_and_report(data, engine, **options)
+    except DamagedLogError as error:
+        return "damaged", str(error)
+    return table.combine_chunks(), report
+
+
+def compare(data: bytes, **options: Any) -> None:
+    expected = outcome(data, "plain", **options)
+    for engine in FAST_ENGINES:
+        found = outcome(data, engine, **options)
+        if isinstance(expected[0], pa.Table) and isinstance(found[0], pa.Table):
+            for name in expected[0].column_names:
+                assert found[0][name].to_pylist() == expected[0][name].to_pylist(), (engine, name)
+        assert found == expected, engine
+
+
+@few
+@given(logs(odd=True), limits)
+def test_engines_give_the_rows_that_the_record_formats_own_reader_gives(data: bytes, options: dict[str, Any]) -> None:
+    compare(data, **options)
+
+
+@few
+@given(logs(most=4), st.data(), st.sampled_from(["failfast", "permissive"]), st.booleans())
+def test_engines_agree_about_damaged_bytes(data: bytes, drawn: st.DataObject, mode: str, verify_crc: bool) -> None:  # noqa: FBT001 - drawn
+    damaged = bytearray(data)
+    for _ in range(drawn.draw(st.integers(1, 3)) if data else 0):
+        at = drawn.draw(st.integers(0, len(data) - 1))
+        damaged[at] = drawn.draw(st.sampled_from([0, 1, 2, 0x7F, 0x80, 0xFF]) | st.integers(0, 255))
+    cut = drawn.draw(st.integers(0, len(damaged)) | st.just(len(damaged)))
+    compare(bytes(damaged[:cut]), mode=mode, verify_crc=verify_crc)
+
+
+@few
+@given(st.binary(max_size=300), st.sampled_from(["failfast", "permissive"]))
+def test_engines_agree_about_bytes_that_never_were_a_log(data: bytes, mode: str) -> None:
+    compare(data, mode=mode)
