@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -14,8 +15,17 @@ import pytest
 import minibroker
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ["minibroker", "minibroker_protocol", "minibroker_storage"]
+ROOMS = {
+    Path(package).name: (ROOT / package).parent
+    for package in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"][
+        "packages"
+    ]
+}
+"""Each package of the wheel, and the folder that it is in."""
 CORE_DEPENDENCIES = ["crc32c", "lz4", "python-snappy", "zstandard"]
+
+OF_THE_CORE = ["minibroker", "minibroker_protocol", "minibroker_storage"]
+"""The others need the extra `spark`."""
 
 # Loaded by pytest, which is there by then.
 NEEDS_AN_EXTRA = ["minibroker.pytest_plugin"]
@@ -97,19 +107,17 @@ def canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def test_the_wheel_is_pure_python_and_its_top_level_names_are_the_three_packages(wheel: Path, unpacked: Path) -> None:
+def test_the_wheel_is_pure_python_and_its_top_level_names_are_the_packages(wheel: Path, unpacked: Path) -> None:
     assert wheel.name == f"minibroker-{minibroker.__version__}-py3-none-any.whl"
     names = sorted(entry.name for entry in unpacked.iterdir())
-    assert names == sorted([*PACKAGES, f"minibroker-{minibroker.__version__}.dist-info"])
+    assert names == sorted([*ROOMS, f"minibroker-{minibroker.__version__}.dist-info"])
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.parametrize("package", ROOMS)
 def test_each_package_says_that_it_is_typed_and_has_all_of_its_modules(package: str, unpacked: Path) -> None:
     assert (unpacked / package / "__init__.py").is_file()
     assert (unpacked / package / "py.typed").is_file()
-    room = {"minibroker": ROOT, "minibroker_protocol": ROOT / "protocol", "minibroker_storage": ROOT / "storage"}[
-        package
-    ]
+    room = ROOMS[package]
     sources = {path.relative_to(room) for path in (room / package).rglob("*.py")}
     assert {path.relative_to(unpacked) for path in (unpacked / package).rglob("*.py")} == sources
     assert sources
@@ -144,7 +152,7 @@ def test_every_module_imports_with_nothing_but_the_core_dependencies(unpacked: P
         if pinned.issuperset(map(canonical, distributions))
     ]
     assert set(core) >= {"crc32c", "lz4", "snappy", "zstandard"}
-    arguments = json.dumps([PACKAGES, [*PACKAGES, *core], NEEDS_AN_EXTRA])
+    arguments = json.dumps([OF_THE_CORE, [*OF_THE_CORE, *core], NEEDS_AN_EXTRA])
     imported = json.loads(run_unpacked(unpacked, "-c", IMPORT_EVERYTHING, arguments))
     assert "minibroker.cli" in imported
 
