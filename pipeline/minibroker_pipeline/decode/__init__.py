@@ -25,6 +25,7 @@ from minibroker_pipeline.decode.request import (
     DamagedLogError,
     DecodeReport,
     DecodeRequest,
+    Engine,
 )
 from minibroker_pipeline.decode.schema import BATCH_COLUMNS, HEADERS_COLUMN, RECORD_COLUMNS, schema_of
 
@@ -42,6 +43,7 @@ __all__ = [
     "DecodeRequest",
     "EncodeError",
     "EncodedBatches",
+    "Engine",
     "coalesce",
     "decode",
     "encode",

@@ -75,26 +75,27 @@ class ColumnBuilder:
         )
 
     def _column(self, name: str, table: RecordTable, around: "_Around") -> pa.Array:
-        rows = table.rows
-        match name:
-            case "key":
-                return self._engine.binary(table.data, table.key_at, table.key_size, rows)
-            case "value":
-                return self._engine.binary(table.data, table.value_at, table.value_size, rows)
-            case "offset":
-                return _numbers(table.offsets[:rows], pa.int64())
-            case "timestamp":
-                return microseconds(table.timestamps[:rows])
-            case "topic":
-                return self._topic.take(rows)
-            case "partition":
-                return self._partition.take(rows)
-            case "headers":
-                return self._headers(table)
-            case _:
-                return around.column(name)
+        make = _OWN.get(name)
+        return around.column(name) if make is None else make(self, table)
 
-    def _headers(self, table: RecordTable) -> pa.Array:
+    def key(self, table: RecordTable) -> pa.Array:
+        """The column of that name."""
+        return self._engine.binary(table.data, table.key_at, table.key_size, table.rows)
+
+    def value(self, table: RecordTable) -> pa.Array:
+        """The column of that name."""
+        return self._engine.binary(table.data, table.value_at, table.value_size, table.rows)
+
+    def topic(self, table: RecordTable) -> pa.Array:
+        """The column of that name."""
+        return self._topic.take(table.rows)
+
+    def partition(self, table: RecordTable) -> pa.Array:
+        """The column of that name."""
+        return self._partition.take(table.rows)
+
+    def headers(self, table: RecordTable) -> pa.Array:
+        """The column of that name."""
         rows = table.rows
         if not table.header_count[:rows].any():
             return pa.nulls(rows, HEADERS_TYPE)
@@ -119,7 +120,7 @@ class _Around:
         self._builder = builder
         self._table = table
         self._counts = blocks[:, ROWS]
-        self._base_offsets = blocks[:, BASE_OFFSET]
+        self.base_offsets = blocks[:, BASE_OFFSET]
         self._headers = headers[blocks[:, ENTRY]]
 
     def column(self, name: str) -> pa.Array:
@@ -151,12 +152,24 @@ class _Around:
         if (sequences < 0).all():
             return self._builder.uniform(name, -1, pa.int32(), self._table.rows)
         first = np.repeat(sequences.astype(np.int64), self._counts)
-        index = self._table.offsets[: self._table.rows] - np.repeat(self._base_offsets, self._counts)
+        index = self._table.offsets[: self._table.rows] - np.repeat(self.base_offsets, self._counts)
         return pa.array(np.where(first < 0, -1, (first + index) & _INT32_MAX), pa.int32())
 
     def flag(self, bit: int) -> NDArray[np.bool_]:
-        return self.header("attributes") & bit != 0
+        is_set: NDArray[np.bool_] = self.header("attributes") & bit != 0
+        return is_set
 
+
+_OWN: Final[dict[str, Callable[[ColumnBuilder, RecordTable], pa.Array]]] = {
+    "key": ColumnBuilder.key,
+    "value": ColumnBuilder.value,
+    "topic": ColumnBuilder.topic,
+    "partition": ColumnBuilder.partition,
+    "offset": lambda _, table: _numbers(table.offsets[: table.rows], pa.int64()),
+    "timestamp": lambda _, table: microseconds(table.timestamps[: table.rows]),
+    "headers": ColumnBuilder.headers,
+}
+"""The columns that come from the records."""
 
 _AROUND: Final[dict[str, Callable[[_Around, str], pa.Array]]] = {
     "timestampType": _Around.timestamp_type,
@@ -168,6 +181,6 @@ _AROUND: Final[dict[str, Callable[[_Around, str], pa.Array]]] = {
     "isTransactional": lambda around, name: around.spread(name, around.flag(0x10)),
     "isControl": lambda around, name: around.spread(name, around.flag(0x20)),
     "leaderEpoch": lambda around, name: around.spread(name, around.header("leader_epoch")),
-    "batchBaseOffset": lambda around, name: around.spread(name, around._base_offsets),
+    "batchBaseOffset": lambda around, name: around.spread(name, around.base_offsets),
     "batchSize": lambda around, name: around.spread(name, around.header("size")),
 }

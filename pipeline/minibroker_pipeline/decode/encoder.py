@@ -1,5 +1,7 @@
 """Rows to v2 batches (KIP-98), the way back from `decode`."""
 
+from collections.abc import Callable
+from importlib import import_module
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
@@ -10,6 +12,7 @@ from numpy.typing import NDArray
 
 from minibroker_pipeline.decode.columns import CODEC_NAMES
 from minibroker_pipeline.decode.headers import scan_headers
+from minibroker_pipeline.decode.request import Engine
 from minibroker_protocol.errors import EncodeError
 from minibroker_protocol.records import (
     LOG_OVERHEAD,
@@ -17,13 +20,11 @@ from minibroker_protocol.records import (
     NO_TIMESTAMP,
     RECORD_BATCH_OVERHEAD,
     CompressionCodec,
-    NewRecord,
-    build_batch,
     compress,
     compute_crc,
 )
 from minibroker_protocol.records.header import CRC_AT, CRC_COVERS_FROM, LENGTH_AT
-from minibroker_protocol.records.varint import INT32_MAX, INT64_MAX
+from minibroker_protocol.records.varint import INT64_MAX
 
 __all__ = ["EncodeError", "EncodedBatches", "encode"]
 
@@ -61,7 +62,7 @@ class Rows(NamedTuple):
     header_values: Binary
 
 
-def encode(
+def encode(  # noqa: PLR0913 - each a choice of its own, by name
     batch: pa.RecordBatch,
     *,
     base_offset: int = 0,
@@ -71,14 +72,14 @@ def encode(
     default_timestamp: int = NO_TIMESTAMP,
     keep_offsets: bool = False,
     leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
-    engine: str = "auto",
+    engine: Engine = "auto",
 ) -> EncodedBatches:
     """The rows of `batch` (its columns key, value, timestamp and headers; any may be missing) as v2 batches.
 
     A batch is full before its records exceed `batch_bytes` uncompressed, and has one at least. Offsets follow each
     other from `base_offset` on, or with `keep_offsets` are those of the column offset, which must rise. Null timestamps
     become `default_timestamp`, in milliseconds; a column of integers is milliseconds too. Text is taken as UTF-8.
-    `EncodeError` for what cannot be written.
+    The engine is "numba" or "plain"; "auto" takes the first that works. `EncodeError` for what cannot be written.
     """
     if codec not in CODEC_NAMES:
         raise EncodeError(f"codec: {codec!r} is none of {', '.join(CODEC_NAMES)}")
@@ -111,7 +112,7 @@ def _compressed(plain: Any, codec: CompressionCodec, level: int | None) -> bytea
     return out
 
 
-def _column(batch: pa.RecordBatch, name: str) -> pa.Array | None:
+def _column(batch: pa.RecordBatch, name: str) -> Any:
     index = batch.schema.get_field_index(name)
     return None if index < 0 else batch.column(index)
 
@@ -146,7 +147,7 @@ def _offsets(batch: pa.RecordBatch, base_offset: int | None) -> NDArray[np.int64
     return np.ascontiguousarray(offsets)
 
 
-def _timestamps(column: pa.Array | None, count: int, default: int) -> NDArray[np.int64]:
+def _timestamps(column: Any, count: int, default: int) -> NDArray[np.int64]:
     if column is None:
         return np.full(count, default, np.int64)
     if pa.types.is_timestamp(column.type):
@@ -158,7 +159,7 @@ def _timestamps(column: pa.Array | None, count: int, default: int) -> NDArray[np
     return np.ascontiguousarray(filled.to_numpy())
 
 
-def binary_of(column: pa.Array | None, count: int, name: str) -> Binary:
+def binary_of(column: Any, count: int, name: str) -> Binary:
     """A column's bytes and where its values are in them; all null without a column. `EncodeError` for another type."""
     if column is None:
         return Binary(np.empty(0, np.uint8), np.zeros(count, np.int32), np.full(count, -1, np.int32))
@@ -200,16 +201,17 @@ def _headers(column: pa.Array) -> tuple[NDArray[np.int32], NDArray[np.int32], Bi
     return np.ascontiguousarray(bounds[:-1]), count, keys, values
 
 
-def _write(rows: Rows, batch_bytes: int, leader_epoch: int, engine: str) -> Any:
+def _write(rows: Rows, batch_bytes: int, leader_epoch: int, engine: Engine) -> bytearray:
     """All batches, uncompressed and without checksums."""
     if engine in {"auto", "numba"}:
         try:
-            from minibroker_pipeline.decode.numba_encoder import write
+            return _encoder("numba_encoder")(rows, batch_bytes, leader_epoch)
         except ImportError:
             if engine == "numba":
                 raise
-        else:
-            return write(rows, batch_bytes, leader_epoch)
-    from minibroker_pipeline.decode.plain_encoder import write as write_plainly
+    return _encoder("plain_encoder")(rows, batch_bytes, leader_epoch)
 
-    return write_plainly(rows, batch_bytes, leader_epoch)
+
+def _encoder(module: str) -> Callable[[Rows, int, int], bytearray]:
+    write: Callable[[Rows, int, int], bytearray] = import_module(f"minibroker_pipeline.decode.{module}").write
+    return write

@@ -14,6 +14,7 @@ from minibroker_pipeline.decode.columns import ColumnBuilder
 from minibroker_pipeline.decode.damage import DamageHandler, fault_of
 from minibroker_pipeline.decode.headers import as_bytes, find_positions, read_headers
 from minibroker_pipeline.decode.inflate import inflate
+from minibroker_pipeline.decode.plain import decode_plainly
 from minibroker_pipeline.decode.request import CHUNK_BYTES, DecodeReport, DecodeRequest, Engine
 from minibroker_pipeline.decode.selection import Selection
 from minibroker_pipeline.decode.table import RecordEngine
@@ -41,8 +42,6 @@ def decode(
     report = DecodeReport() if report is None else report
     view = memoryview(data).cast("B").toreadonly()
     if request.engine == "plain":
-        from minibroker_pipeline.decode.plain import decode_plainly
-
         return decode_plainly(view, request, report)
     return _Decoding(view, request, report).batches()
 
@@ -111,9 +110,11 @@ class _Decoding:
             if len(positions):
                 headers = read_headers(self._data, positions)
                 position = behind
+                damaged = len(self._report.damage)
                 for batch in self._rows(headers):
                     self._report.consumed = before + position
                     yield batch
+                self._report.damage[damaged:] = sorted(self._report.damage[damaged:])  # as found: checksums first
             else:
                 found = self._damage.go_on_behind(position)
                 if found is None:
@@ -132,12 +133,12 @@ class _Decoding:
 
     def _rows(self, headers: NDArray[Any]) -> Iterator[pa.RecordBatch]:
         lines = self._selection.lines(headers)
-        wrong = wrong_crcs(self._view, headers[lines]) if self._request.verify_crc else ()
+        wrong = wrong_crcs(self._view, headers[lines]) if self._request.verify_crc else []
         first_wrong = lines[wrong[0]] if wrong else None
         if first_wrong is not None and self._request.mode == "failfast":
             lines = lines[: wrong[0]]  # what comes before it may be damaged too, and is then what to report
         elif wrong:
-            for line in lines[list(wrong)].tolist():
+            for line in lines[wrong].tolist():
                 self._refuse(headers[line])
             lines = np.delete(lines, wrong)
         if len(lines):
@@ -196,7 +197,9 @@ class _Decoding:
         data.flags.writeable = False
         return data, np.ascontiguousarray(blocks)
 
-    def _walk(self, data: NDArray[np.uint8], blocks: NDArray[np.int64], headers: NDArray[Any]) -> Iterator[pa.RecordBatch]:
+    def _walk(
+        self, data: NDArray[np.uint8], blocks: NDArray[np.int64], headers: NDArray[Any]
+    ) -> Iterator[pa.RecordBatch]:
         if not len(blocks):
             return
         table = self._engine.walk(data, blocks, self._request.first_offset, self._request.end_offset)

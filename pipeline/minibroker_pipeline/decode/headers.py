@@ -1,4 +1,4 @@
-"""The heads of log entries as one array: what planning, statistics and checks look at, and what `decode` starts from."""
+"""The heads of log entries as one array: what planning, statistics and checks look at, and where `decode` begins."""
 
 from collections.abc import Callable
 from struct import Struct
@@ -109,10 +109,10 @@ def chase_entries(
 ) -> tuple[int, int]:
     """Write where whole entries begin, from `position` on, into `positions`, of which `count` are there.
 
-    Ends at `until`, when the array is full, before an entry that is cut short, or whose size or magic no entry can have.
+    Ends at `until`, when the array is full, and before an entry that is cut short or has a size or magic that none has.
     Returns how many there are by then and where the next one would begin. What `kernel.chase` does, without numba.
     """
-    view = memoryview(data)
+    view = data.data
     unpack = _LENGTH.unpack_from
     capacity = len(positions)
     last = len(data) - LOG_OVERHEAD
@@ -172,7 +172,8 @@ def scan_headers(data: bytes | bytearray | memoryview, *, position: int = 0) -> 
 def _fields(data: NDArray[np.uint8], positions: NDArray[np.int64], layout: np.dtype[Any]) -> NDArray[Any]:
     """The bytes of `layout` at each position, as its fields."""
     heads = data[positions[:, None] + np.arange(layout.itemsize)]
-    return heads.view(layout)[:, 0]
+    fields: NDArray[Any] = heads.view(layout)[:, 0]
+    return fields
 
 
 def _read_v2(data: NDArray[np.uint8], positions: NDArray[np.int64], headers: NDArray[Any]) -> None:

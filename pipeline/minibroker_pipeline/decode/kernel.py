@@ -58,9 +58,7 @@ def compiled(*signatures: Any) -> Callable[[Any], Any]:
     return compile_it
 
 
-@intrinsic
-def copy(typing_context: Any, target: Any, target_at: Any, source: Any, source_at: Any, size: Any) -> Any:
-    """memcpy between two arrays of bytes. numba's own slice assignment costs several times as much for 100 bytes."""
+def _memcpy(typing_context: Any, target: Any, target_at: Any, source: Any, source_at: Any, size: Any) -> Any:
     del typing_context, target_at, source_at, size
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -78,9 +76,18 @@ def copy(typing_context: Any, target: Any, target_at: Any, source: Any, source_a
     return types.void(target, _LONG, source, _LONG, _LONG), generate
 
 
+copy: Final[Any] = intrinsic(_memcpy)
+"""`copy(target, target_at, source, source_at, size)` between arrays of bytes, by the C library.
+
+numba's own slice assignment costs several times as much for 100 bytes.
+"""
+
+
 @compiled(_LONG(BYTES, _LONG))
 def _int32(data, at):
-    value = np.int64(data[at]) << 24 | np.int64(data[at + 1]) << 16 | np.int64(data[at + 2]) << 8 | np.int64(data[at + 3])
+    value = (
+        np.int64(data[at]) << 24 | np.int64(data[at + 1]) << 16 | np.int64(data[at + 2]) << 8 | np.int64(data[at + 3])
+    )
     return value - ((value & 0x80000000) << 1)
 
 
@@ -167,12 +174,27 @@ _OUTPUTS: Final = (_I64, _I64, _I32, _I32, _I32, _I32, _I32, _I32)
 """Offset, timestamp, key position, key size, value position, value size, headers position, header count."""
 
 
-@compiled(
-    _LONG(BYTES, _LONG, _LONG, _LONG, _LONG, _LONG, _LONG, _LONG, _LONG, _LONG, _LONG, *_OUTPUTS)
-)
-def _walk_v2(  # noqa: PLR0911
-    data, at, end, count, base_offset, base_timestamp, is_fixed, max_timestamp, first, limit, row,
-    offsets, timestamps, key_at, key_size, value_at, value_size, headers_at, header_count,
+@compiled(_LONG(BYTES, _LONG, _LONG, _LONG, _LONG, _LONG, _LONG, _LONG, _LONG, _LONG, _LONG, *_OUTPUTS))
+def _walk_v2(
+    data,
+    at,
+    end,
+    count,
+    base_offset,
+    base_timestamp,
+    is_fixed,
+    max_timestamp,
+    first,
+    limit,
+    row,
+    offsets,
+    timestamps,
+    key_at,
+    key_size,
+    value_at,
+    value_size,
+    headers_at,
+    header_count,
 ):
     """The rows of one v2 batch, from `row` on. Returns the row after the last, or `_BAD`."""
     if count < 0 or count * _MIN_RECORD > end - at:
@@ -241,12 +263,21 @@ def _key_and_value(data, at, end, row, key_at, key_size, value_at, value_size):
     return np.int64(0)
 
 
-@compiled(
-    _LONG(BYTES, _TABLE, _LONG, _LONG, _LONG, _LONG, *_OUTPUTS)
-)
+@compiled(_LONG(BYTES, _TABLE, _LONG, _LONG, _LONG, _LONG, *_OUTPUTS[:-2], _I32))
 def _walk_wrapper(
-    data, blocks, block, first, limit, row,
-    offsets, timestamps, key_at, key_size, value_at, value_size, headers_at, header_count,
+    data,
+    blocks,
+    block,
+    first,
+    limit,
+    row,
+    offsets,
+    timestamps,
+    key_at,
+    key_size,
+    value_at,
+    value_size,
+    header_count,
 ):
     """The rows of one opened wrapper, whose inner message set is the block. Sets its base offset."""
     at = blocks[block, START]
@@ -300,8 +331,18 @@ def _walk_wrapper(
 
 @compiled(_LONG(BYTES, _TABLE, _LONG, _LONG, *_OUTPUTS))
 def walk(
-    data, blocks, first, limit,
-    offsets, timestamps, key_at, key_size, value_at, value_size, headers_at, header_count,
+    data,
+    blocks,
+    first,
+    limit,
+    offsets,
+    timestamps,
+    key_at,
+    key_size,
+    value_at,
+    value_size,
+    headers_at,
+    header_count,
 ):
     """The rows of all blocks whose offsets are in [first, limit). Returns their number.
 
@@ -314,10 +355,25 @@ def walk(
         end = blocks[block, END]
         if kind == V2:
             after = _walk_v2(
-                data, start, end, blocks[block, COUNT], blocks[block, BASE_OFFSET],
-                blocks[block, BASE_TIMESTAMP], blocks[block, FIXED_TIMESTAMP], blocks[block, MAX_TIMESTAMP],
-                first, limit, row,
-                offsets, timestamps, key_at, key_size, value_at, value_size, headers_at, header_count,
+                data,
+                start,
+                end,
+                blocks[block, COUNT],
+                blocks[block, BASE_OFFSET],
+                blocks[block, BASE_TIMESTAMP],
+                blocks[block, FIXED_TIMESTAMP],
+                blocks[block, MAX_TIMESTAMP],
+                first,
+                limit,
+                row,
+                offsets,
+                timestamps,
+                key_at,
+                key_size,
+                value_at,
+                value_size,
+                headers_at,
+                header_count,
             )
         elif kind == PLAIN_V0 or kind == PLAIN_V1:
             offset = blocks[block, BASE_OFFSET]
@@ -330,8 +386,19 @@ def walk(
                 after = row + (1 if first <= offset < limit else 0)
         else:
             after = _walk_wrapper(
-                data, blocks, block, first, limit, row,
-                offsets, timestamps, key_at, key_size, value_at, value_size, headers_at, header_count,
+                data,
+                blocks,
+                block,
+                first,
+                limit,
+                row,
+                offsets,
+                timestamps,
+                key_at,
+                key_size,
+                value_at,
+                value_size,
+                header_count,
             )
         if after < 0:
             blocks[block, IS_BAD] = 1

@@ -155,7 +155,7 @@ def _finish_alone(
     data: _Bytes, blocks: _Ints, lines: _Ints, lanes: Lanes, first_rows: _Ints, step: int, columns: _Columns
 ) -> None:
     """The rest of a few batches, one after the other, from record `step` on."""
-    view = memoryview(data)
+    view = data.data
     for lane, (line, first_row) in enumerate(zip(lines.tolist(), first_rows.tolist(), strict=True)):
         if lanes.bad[lane]:
             continue
@@ -242,9 +242,7 @@ class LanesEngine:
         if wanted.all():
             return RecordTable(data, len(wanted), columns.offsets, columns.timestamps, *columns.numbers)
         numbers = columns.numbers[:, wanted]
-        return RecordTable(
-            data, numbers.shape[1], columns.offsets[wanted], columns.timestamps[wanted], *numbers
-        )
+        return RecordTable(data, numbers.shape[1], columns.offsets[wanted], columns.timestamps[wanted], *numbers)
 
     def binary(self, data: _Bytes, at: NDArray[np.int32], size: NDArray[np.int32], rows: int) -> pa.BinaryArray:
         """See `RecordEngine`. Values, which ascend, and gaps between them make an array over the bytes as they are."""
@@ -254,9 +252,7 @@ class LanesEngine:
         bounds = np.empty(2 * rows, np.int32)
         bounds[0::2] = starts
         bounds[1::2] = starts + np.maximum(sizes, 0)
-        both = pa.BinaryArray.from_buffers(
-            pa.binary(), 2 * rows - 1, [None, pa.py_buffer(bounds), pa.py_buffer(data)]
-        )
+        both = pa.BinaryArray.from_buffers(pa.binary(), 2 * rows - 1, [None, pa.py_buffer(bounds), pa.py_buffer(data)])
         nulls = sizes < 0
         values = pa.array(np.arange(0, 2 * rows, 2, dtype=np.int64), mask=nulls if nulls.any() else None)
         return both.take(values)
@@ -266,7 +262,9 @@ class LanesEngine:
         count = table.header_count[: table.rows]
         lines = np.flatnonzero(count > 0)
         end = np.full(len(lines), len(table.data))
-        found, _ = find_headers(table.data, table.headers_at[lines].astype(np.int64), count[lines].astype(np.int64), end)
+        found, _ = find_headers(
+            table.data, table.headers_at[lines].astype(np.int64), count[lines].astype(np.int64), end
+        )
         validity = pa.array(count > 0).buffers()[1]
         lists = np.zeros(table.rows + 1, np.int32)
         np.cumsum(count, out=lists[1:])

@@ -44,7 +44,7 @@ class Messages(NamedTuple):
     at: _Ints
     end: _Ints
     block: _Ints
-    index: _Ints
+    place: _Ints
     counts: _Ints
 
 
@@ -92,8 +92,8 @@ def expand_messages(data: _Bytes, blocks: _Ints) -> Messages:
     counts = np.where((kinds == PLAIN_V0) | (kinds == PLAIN_V1), 1, 0)
     plain = np.flatnonzero(counts)
     at, end, block = [blocks[plain, START]], [blocks[plain, END]], [plain]
-    index = [np.zeros(len(plain), np.int64)]
-    view = memoryview(data)
+    place = [np.zeros(len(plain), np.int64)]
+    view = data.data
     for wrapper in np.flatnonzero((kinds == WRAPPER_V0) | (kinds == WRAPPER_V1)).tolist():
         magic = int(kinds[wrapper] == WRAPPER_V1)
         starts, ends = _inner_bounds(view, int(blocks[wrapper, START]), int(blocks[wrapper, END]), magic)
@@ -102,14 +102,14 @@ def expand_messages(data: _Bytes, blocks: _Ints) -> Messages:
         at.append(np.array(starts, np.int64))
         end.append(np.array(ends, np.int64))
         block.append(np.full(len(starts), wrapper))
-        index.append(np.arange(len(starts)))
-    return Messages(np.concatenate(at), np.concatenate(end), np.concatenate(block), np.concatenate(index), counts)
+        place.append(np.arange(len(starts)))
+    return Messages(np.concatenate(at), np.concatenate(end), np.concatenate(block), np.concatenate(place), counts)
 
 
 def read_messages(data: _Bytes, blocks: _Ints, messages: Messages, first_rows: _Ints, columns: _Columns) -> None:
     """Fill in the messages' rows. Sets IS_BAD, and the first offset of each wrapper as its BASE_OFFSET."""
     at, end, block = messages.at, messages.end, messages.block
-    rows = first_rows[block] + messages.index
+    rows = first_rows[block] + messages.place
     kinds = blocks[block, KIND]
     bad = np.zeros(len(at), np.bool_)
 
@@ -122,7 +122,7 @@ def read_messages(data: _Bytes, blocks: _Ints, messages: Messages, first_rows: _
     if len(inner):
         offsets[inner], bad[inner] = _absolute_offsets(data, blocks, messages, inner)
         bad[inner] |= data[at[inner] + _ATTRIBUTES_AT] & CODEC_MASK != 0
-        firsts = inner[messages.index[inner] == 0]
+        firsts = inner[messages.place[inner] == 0]
         blocks[block[firsts], BASE_OFFSET] = offsets[firsts]
     columns.offsets[rows] = offsets
 
@@ -145,7 +145,7 @@ def _absolute_offsets(data: _Bytes, blocks: _Ints, messages: Messages, inner: _I
     """The offsets of these messages out of wrappers, and which cannot be (see `minibroker_protocol.records.legacy`)."""
     block = messages.block[inner]
     relative = _integers(data, messages.at[inner], _TIMESTAMP_SIZE)
-    is_last = messages.index[inner] == messages.counts[block] - 1
+    is_last = messages.place[inner] == messages.counts[block] - 1
     last = np.zeros(len(blocks), np.int64)
     last[block[is_last]] = relative[is_last]
     wrapper = blocks[block, BASE_OFFSET]
@@ -156,5 +156,3 @@ def _absolute_offsets(data: _Bytes, blocks: _Ints, messages: Messages, inner: _I
     bad = ~is_same & ((base < 0) | ((relative >= 0) & (offsets < 0)))
     bad |= counts_from_0 & (wrapper < last[block])
     return np.where(is_same, wrapper, offsets), bad
-
-

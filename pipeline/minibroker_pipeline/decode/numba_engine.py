@@ -33,7 +33,7 @@ _scratch: Final = _Scratch()
 
 
 def owned(size: int) -> tuple[pa.Buffer, NDArray[np.uint8]]:
-    """Memory from Arrow's pool, which keeps what is given back; numpy would ask the system for fresh pages each time."""
+    """Memory from Arrow's pool, which keeps what is given back; numpy's would be fresh pages each time."""
     buffer = pa.allocate_buffer(size)
     return buffer, np.frombuffer(buffer, np.uint8)
 

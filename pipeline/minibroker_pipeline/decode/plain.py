@@ -84,9 +84,7 @@ def _rows(batch: Batch, request: DecodeRequest) -> list[_Row]:
     is_wrapper = batch.header.record_count < 0
     base_offset = records[0].offset if is_wrapper else batch.header.base_offset
     return [
-        (record, batch, base_offset)
-        for record in records
-        if request.first_offset <= record.offset < request.end_offset
+        (record, batch, base_offset) for record in records if request.first_offset <= record.offset < request.end_offset
     ]
 
 
@@ -110,9 +108,7 @@ def _timestamp(record: Record, _batch: Batch, _base: int) -> int | None:
 def _headers(record: Record, _batch: Batch, _base: int) -> list[tuple[str, bytes | None]] | None:
     if not record.headers:
         return None
-    return [
-        (key.encode("utf-8", "surrogateescape").decode("utf-8", "replace"), value) for key, value in record.headers
-    ]
+    return [(key.encode("utf-8", "surrogateescape").decode("utf-8", "replace"), value) for key, value in record.headers]
 
 
 def _sequence(record: Record, batch: Batch, base: int) -> int:

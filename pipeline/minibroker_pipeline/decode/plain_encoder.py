@@ -1,4 +1,4 @@
-"""Batches by `minibroker_protocol`, one Python object per record: where numba is not, and what the kernel must equal."""
+"""Batches by `minibroker_protocol`, one Python object per record: where numba is not; what the kernel must equal."""
 
 from typing import TYPE_CHECKING
 
@@ -64,6 +64,9 @@ def _value(column: "Binary", row: int) -> bytes | None:
 def _headers(rows: "Rows", row: int) -> tuple[tuple[str, bytes | None], ...]:
     first = int(rows.headers_first[row])
     return tuple(
-        ((_value(rows.header_keys, header) or b"").decode("utf-8", "surrogateescape"), _value(rows.header_values, header))
+        (
+            (_value(rows.header_keys, header) or b"").decode("utf-8", "surrogateescape"),
+            _value(rows.header_values, header),
+        )
         for header in range(first, first + int(rows.headers_count[row]))
     )

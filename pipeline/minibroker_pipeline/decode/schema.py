@@ -53,7 +53,7 @@ BATCH_COLUMNS: Final = (
 
 
 def schema_of(columns: Iterable[str]) -> pa.Schema:
-    """The Arrow schema of these columns, in their order. `ValueError` for a name that is none, or for no name at all."""
+    """The Arrow schema of these columns, in their order. `ValueError` for names that are none, or for none."""
     names = tuple(columns)
     unknown = [name for name in names if name not in _TYPES]
     if unknown:

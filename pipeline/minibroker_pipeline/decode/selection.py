@@ -26,8 +26,8 @@ class Selection:
         """The lines of these headers that are wanted, ascending."""
         attributes = headers["attributes"]
         wanted = headers["last_offset"] >= self._first
-        starts = np.where(headers["record_count"] < 0, self._first, headers["base_offset"])  # a wrapper's is unknown
-        wanted &= starts < self._end
+        is_wrapper = headers["record_count"] < 0  # where it begins, its header does not say
+        wanted &= is_wrapper | (headers["base_offset"] < self._end)
         is_control = attributes & _CONTROL_FLAG != 0
         if not self._include_control:
             wanted &= ~is_control

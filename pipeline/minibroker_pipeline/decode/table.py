@@ -1,4 +1,4 @@
-"""What an engine makes of blocks: where in the bytes each record's fields are. And the bytes of one column, gathered."""
+"""What an engine makes of blocks: where in the bytes the fields of each record are, and columns gathered from there."""
 
 from typing import NamedTuple, Protocol
 

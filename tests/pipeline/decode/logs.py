@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from minibroker_pipeline.decode import BATCH_COLUMNS, RECORD_COLUMNS, DecodeReport, DecodeRequest, decode
+from minibroker_pipeline.decode import BATCH_COLUMNS, RECORD_COLUMNS, DecodeReport, DecodeRequest, Engine, decode
 from minibroker_protocol.records import (
     HEADER,
     RECORD_BATCH_OVERHEAD,
@@ -19,8 +19,8 @@ from minibroker_protocol.records import (
 from minibroker_protocol.records.header import CRC_AT, read_header
 
 ALL_COLUMNS = (*RECORD_COLUMNS, "headers", *BATCH_COLUMNS)
-FAST_ENGINES = ("numba", "numpy")
-ENGINES = ("plain", *FAST_ENGINES)
+FAST_ENGINES: tuple[Engine, ...] = ("numba", "numpy")
+ENGINES: tuple[Engine, ...] = ("plain", *FAST_ENGINES)
 
 _bytes = st.none() | st.binary(max_size=40) | st.builds(bytes, st.integers(60, 300))
 _header_key = st.text(max_size=5) | st.sampled_from(["", "ü", "a-key", "鍵", "\udcff", "\udce4b"])
@@ -69,15 +69,19 @@ def _v2(draw: st.DrawFn, offset: int, odd: bool) -> tuple[bytes, int]:  # noqa: 
         producer |= {"is_transactional": kind != "idempotent", "is_control": kind == "control"}
     if kind == "control":
         chosen = [NewRecord(b"\0\0\0" + draw(st.sampled_from([b"\0", b"\1"])), b"\0" * 6, 7)]
-    batch = build_batch(
-        chosen,
-        base_offset=offset,
-        codec=draw(st.sampled_from(list(CompressionCodec)[1:])) if draw(st.booleans()) else CompressionCodec.NONE,
-        timestamp_type=draw(st.sampled_from([TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME])),
-        partition_leader_epoch=draw(st.integers(-1, 3)),
-        delete_horizon_ms=draw(st.none() | st.just(1000)),
-        **producer,
-    ) if kind != "never" else bytearray()
+    batch = (
+        build_batch(
+            chosen,
+            base_offset=offset,
+            codec=draw(st.sampled_from(list(CompressionCodec)[1:])) if draw(st.booleans()) else CompressionCodec.NONE,
+            timestamp_type=draw(st.sampled_from([TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME])),
+            partition_leader_epoch=draw(st.integers(-1, 3)),
+            delete_horizon_ms=draw(st.none() | st.just(1000)),
+            **producer,
+        )
+        if kind != "never"
+        else bytearray()
+    )
     gap = draw(st.integers(0, 3))
     if gap:
         return stamped(batch, last_offset_delta=len(chosen) - 1 + gap), offset + len(chosen) + gap
@@ -112,15 +116,15 @@ def logs(draw: st.DrawFn, *, most: int = 6, odd: bool = False) -> bytes:
     return b"".join(entries)
 
 
-def read(data: Any, engine: str, columns: tuple[str, ...] = ALL_COLUMNS, **options: Any) -> pa.Table:
+def read(data: Any, engine: Engine, columns: tuple[str, ...] = ALL_COLUMNS, **options: Any) -> pa.Table:
     """All rows, checked to be sound Arrow."""
     return read_and_report(data, engine, columns, **options)[0]
 
 
 def read_and_report(
-    data: Any, engine: str, columns: tuple[str, ...] = ALL_COLUMNS, **options: Any
+    data: Any, engine: Engine, columns: tuple[str, ...] = ALL_COLUMNS, **options: Any
 ) -> tuple[pa.Table, DecodeReport]:
-    request = DecodeRequest(topic="orders", partition=3, columns=columns, engine=engine, **options)  # type: ignore[arg-type]  # a test may name any
+    request = DecodeRequest(topic="orders", partition=3, columns=columns, engine=engine, **options)
     report = DecodeReport()
     batches = list(decode(data, request, report))
     schema = batches[0].schema if batches else pa.schema([])

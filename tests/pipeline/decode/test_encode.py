@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minibroker_pipeline.decode import RECORD_COLUMNS, EncodedBatches, EncodeError, encode
+from minibroker_pipeline.decode import RECORD_COLUMNS, EncodedBatches, EncodeError, Engine, encode
 from minibroker_protocol.records import CompressionCodec, NewRecord, RecordBatch, build_batch, iter_batches
 from tests.pipeline.decode.logs import read, records
 
@@ -54,7 +54,7 @@ def test_rows_come_back_as_they_were_from_both_engines(
 
 
 @each_engine
-def test_a_batch_is_byte_for_byte_what_a_producer_would_send(engine: str) -> None:
+def test_a_batch_is_byte_for_byte_what_a_producer_would_send(engine: Engine) -> None:
     chosen = [NewRecord(b"k", b"v" * 200, 5, (("h", None),)), NewRecord(None, b"", 2**41), NewRecord(b"", None, 0)]
     for codec in CompressionCodec:
         expected = build_batch(chosen, base_offset=7, codec=codec, partition_leader_epoch=4)
@@ -63,7 +63,7 @@ def test_a_batch_is_byte_for_byte_what_a_producer_would_send(engine: str) -> Non
 
 
 @each_engine
-def test_batches_are_full_before_they_exceed_their_size_and_never_empty(engine: str) -> None:
+def test_batches_are_full_before_they_exceed_their_size_and_never_empty(engine: Engine) -> None:
     rows = simple(value=[bytes(90)] * 10 + [bytes(5000)] + [bytes(90)])
     encoded = encode(rows, batch_bytes=1000, engine=engine)
     batches = list(iter_batches(encoded.data))
@@ -76,9 +76,12 @@ def test_batches_are_full_before_they_exceed_their_size_and_never_empty(engine: 
 
 
 @each_engine
-def test_columns_may_be_missing_null_or_text(engine: str) -> None:
+def test_columns_may_be_missing_null_or_text(engine: Engine) -> None:
     rows = rows_of(encode(simple(value=["ü", None]), default_timestamp=77, engine=engine)).to_pylist()
-    assert [(row["key"], row["value"], row["headers"]) for row in rows] == [(None, "ü".encode(), None), (None, None, None)]
+    assert [(row["key"], row["value"], row["headers"]) for row in rows] == [
+        (None, "ü".encode(), None),
+        (None, None, None),
+    ]
     assert {row["timestamp"] for row in rows} == {datetime(1970, 1, 1, 0, 0, 0, 77_000, tzinfo=UTC)}
     empty = encode(simple(key=pa.array([], pa.binary())), engine=engine)
     assert (len(empty.data), len(empty.headers)) == (0, 0)
@@ -86,15 +89,17 @@ def test_columns_may_be_missing_null_or_text(engine: str) -> None:
 
 @each_engine
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
-def test_timestamps_of_any_unit_become_milliseconds(engine: str, unit: str) -> None:
-    times = pa.array([datetime(2024, 1, 2, 3, 4, 5), None]).cast(pa.timestamp(unit))
+def test_timestamps_of_any_unit_become_milliseconds(engine: Engine, unit: str) -> None:
+    times = pa.array([datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC), None]).cast(pa.timestamp(unit, tz="UTC"))
     encoded = encode(simple(timestamp=times, value=[b"", b""]), default_timestamp=9, engine=engine)
     assert rows_of(encoded)["timestamp"].cast(pa.int64()).to_pylist() == [1_704_164_645_000_000, 9_000]
-    assert rows_of(encode(simple(timestamp=[123]), engine=engine))["timestamp"].cast(pa.int64()).to_pylist() == [123_000]
+    assert rows_of(encode(simple(timestamp=[123]), engine=engine))["timestamp"].cast(pa.int64()).to_pylist() == [
+        123_000
+    ]
 
 
 @each_engine
-def test_offsets_can_be_kept_with_their_gaps(engine: str) -> None:
+def test_offsets_can_be_kept_with_their_gaps(engine: Engine) -> None:
     offsets = [3, 4, 9, 2**31 + 20, 2**40]
     encoded = encode(simple(offset=offsets, value=[b"v"] * 5), keep_offsets=True, engine=engine)
     assert rows_of(encoded)["offset"].to_pylist() == offsets
@@ -104,7 +109,7 @@ def test_offsets_can_be_kept_with_their_gaps(engine: str) -> None:
 
 @each_engine
 @pytest.mark.parametrize("codec", CODECS)
-def test_every_codec_and_level_is_read_again(engine: str, codec: str) -> None:
+def test_every_codec_and_level_is_read_again(engine: Engine, codec: str) -> None:
     rows = simple(value=[b"some text " * 50] * 300)
     encoded = encode(rows, codec=codec, batch_bytes=20_000, level=1 if codec != "none" else None, engine=engine)
     assert rows_of(encoded, ("value", "codec")).to_pylist() == [{"value": b"some text " * 50, "codec": codec}] * 300
@@ -134,13 +139,13 @@ def headers_with(null: str) -> pa.Array:
         (simple(offset=[-1]), {"keep_offsets": True}, "offset: the column must rise"),
     ],
 )
-def test_what_cannot_be_written_is_refused(engine: str, rows: Any, options: dict[str, Any], message: str) -> None:
+def test_what_cannot_be_written_is_refused(engine: Engine, rows: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(EncodeError, match=message):
         encode(rows, engine=engine, **options)
 
 
 @each_engine
-def test_headers_of_null_rows_and_of_slices_are_the_right_ones(engine: str) -> None:
+def test_headers_of_null_rows_and_of_slices_are_the_right_ones(engine: Engine) -> None:
     kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     lists = pa.array([[("a", b"1")], None, [], [("b", None), ("c", b"")], [("d", b"4")]], kind)
     encoded = encode(simple(headers=lists).slice(1, 3), engine=engine)

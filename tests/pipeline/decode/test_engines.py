@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import minibroker_pipeline
-from minibroker_pipeline.decode import DecodeRequest, decode, engine, prepare
+from minibroker_pipeline.decode import DecodeRequest, decode, prepare
 from minibroker_protocol.records import NewRecord, build_batch
 
 PACKAGE = Path(minibroker_pipeline.__file__).parent

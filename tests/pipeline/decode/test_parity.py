@@ -7,8 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from minibroker_pipeline.decode import DamagedLogError
-from minibroker_pipeline.decode import lanes
+from minibroker_pipeline.decode import DamagedLogError, Engine, lanes
 from tests.pipeline.decode.logs import FAST_ENGINES, logs, read_and_report
 
 few = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
@@ -37,7 +36,7 @@ def _few_lanes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(lanes, "_FEW_LANES", request.param)
 
 
-def outcome(data: bytes, engine: str, **options: Any) -> tuple[Any, ...]:
+def outcome(data: bytes, engine: Engine, **options: Any) -> tuple[Any, ...]:
     """Rows and report, or the error."""
     try:
         table, report = read_and_report(data, engine, **options)
@@ -52,7 +51,7 @@ def compare(data: bytes, **options: Any) -> None:
         found = outcome(data, engine, **options)
         if isinstance(expected[0], pa.Table) and isinstance(found[0], pa.Table):
             for name in expected[0].column_names:
-                assert found[0][name].to_pylist() == expected[0][name].to_pylist(), (engine, name)
+                assert found[0][name].equals(expected[0][name]), (engine, name)
         assert found == expected, engine
 
 
