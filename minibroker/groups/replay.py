@@ -94,9 +94,14 @@ class Replay:
                 yield
         for producer_id, pending in self._pending.items():
             for key, written in pending.items():
-                if written.value is not None:
+                if written.value is not None and not self._is_deleted_since(key, written):
                     self._decode(key, written, producer_id)
             yield
+
+    def _is_deleted_since(self, key: bytes, pending: _Written) -> bool:
+        """Has a tombstone come behind it? Then it is gone, whatever becomes of its transaction."""
+        known = self._latest.get(key)
+        return known is not None and known.value is None and known.log_offset > pending.log_offset
 
     def _decode(self, raw_key: bytes, written: _Written, producer_id: int | None) -> None:
         value = written.value or b""

@@ -156,6 +156,16 @@ def test_a_transaction_that_is_open_is_pending(partition: Partition) -> None:
     assert found.offset == 2
 
 
+def test_what_was_deleted_is_not_pending_unless_it_came_again(partition: Partition) -> None:
+    partition.add(key(), value(2), producer_id=5)
+    partition.add(key("u"), value(3), producer_id=5)
+    partition.add(key(), None)
+    partition.add(key("u"), None)
+    partition.add(key("u"), value(4), producer_id=5)
+    _, offsets = partition.replayed().groups["g"]
+    assert [(place, each.offset) for place, each in offsets.pending[5].items()] == [(("u", 0), 4)]
+
+
 def test_a_marker_without_a_record_is_passed_over(partition: Partition) -> None:
     partition.add(key(), value(2), producer_id=5)
     partition.mark(7, COMMIT)

@@ -18,6 +18,7 @@ from minibroker_storage.errors import LogWriteError
 from minibroker_storage.log import Log
 from tests.broker.groups.offset_requests import (
     MEMBER,
+    NOTHING,
     commit,
     delete,
     fetch,
@@ -219,6 +220,21 @@ def test_a_deleted_topic_takes_its_offsets_out_of_open_transactions(
     producer.commit()
     assert offsets_of(harness) == {T0: 8}
     again(harness)
+    assert offsets_of(harness) == {T0: 8}
+
+
+def test_a_new_start_does_not_bring_deleted_offsets_back_into_open_transactions(
+    harness: Harness, again: Callable[[Harness], None]
+) -> None:
+    harness.create("u")
+    producer = Producer(harness)
+    producer.add_offsets("g")
+    producer.commit_offset("g", 7, topic="u")
+    producer.commit_offset("g", 8)
+    delete_topics(harness, "u")
+    again(harness)
+    assert fetch(harness, U0, stable=True) == {U0: NOTHING}
+    producer.commit()
     assert offsets_of(harness) == {T0: 8}
 
 
