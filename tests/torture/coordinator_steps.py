@@ -21,7 +21,7 @@ from tests.broker.harness import Harness, Pending, bytes_in
 from tests.broker.transactions.producer import READ_COMMITTED, TIMEOUT_MS, Producer, committed_values
 from tests.torture.copies import walk
 from tests.torture.in_process import NONE, Torture
-from tests.torture.steps import Guillotine, Killed
+from tests.torture.steps import Guillotine, Killed, unforced
 from tests.torture.transaction_reading import entry_of
 
 TURNS: Final = 6
@@ -328,6 +328,7 @@ def _succeed(code: int) -> None:
     assert code == NONE, code
 
 
+@unforced()
 def steps_of(directory: Path, seed: int) -> Guillotine:
     """A whole life without a kill, for its number of steps."""
     guillotine = Guillotine(None)
@@ -338,6 +339,7 @@ def steps_of(directory: Path, seed: int) -> Guillotine:
     return guillotine
 
 
+@unforced()
 def kill_at(directory: Path, seed: int, step: int, *, torn: bool) -> None:
     """A life that ends at one step, and what comes after it. `AssertionError`."""
     life = CoordinatorLife(directory, seed)
