@@ -5,7 +5,7 @@ import socket
 import struct
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from benchmarks import wire
@@ -23,29 +23,53 @@ _TIMEOUT = 60.0
 
 
 def first_assignment(address: Address, pid: int, topic: str, *, client: str, count: int) -> dict[str, float]:
-    """Milliseconds from the making of a consumer, of a group that is new, to its first assignment; median and p90."""
+    """Milliseconds from the making of a consumer, of a group that is new, to its first assignment; medians.
+
+    `p50` until it is told of an assignment, `with_partitions` until of one that is not empty.
+    """
     servers = f"{address[0]}:{address[1]}"
     join = {"librdkafka": _join_librdkafka, "kafka-python": _join_kafka_python}[client]
     join(servers, topic, "warm-up")
     watch = Stopwatch(pid)
-    times = sorted(join(servers, topic, f"group-{uuid.uuid4().hex}") for _ in range(count))
-    return {**watch.read(), "p50": percentile(times, 0.5), "p90": percentile(times, 0.9)}
+    times = [join(servers, topic, f"group-{uuid.uuid4().hex}") for _ in range(count)]
+    told, given = (sorted(each) for each in zip(*times, strict=True))
+    return {**watch.read(), "p50": percentile(told, 0.5), "with_partitions": percentile(given, 0.5)}
 
 
-def _join_librdkafka(servers: str, topic: str, group: str) -> float:
+class _Assignments:
+    """When the first assignment came, and when the first with partitions."""
+
+    def __init__(self) -> None:
+        self._begin = time.perf_counter()
+        self._told = self._given = 0.0
+
+    def add(self, partitions: Collection[object]) -> None:
+        now = (time.perf_counter() - self._begin) * 1000
+        self._told = self._told or now
+        if partitions:
+            self._given = self._given or now
+
+    def wait(self, poll: Callable[[], object]) -> tuple[float, float]:
+        while not self._given:
+            poll()
+            if time.perf_counter() - self._begin > _TIMEOUT:
+                raise wire.WireError(f"no assignment within {_TIMEOUT:.0f} s")
+        return self._told, self._given
+
+
+def _join_librdkafka(servers: str, topic: str, group: str) -> tuple[float, float]:
     from confluent_kafka import Consumer  # noqa: PLC0415 - only for the client that is measured
 
-    assigned: list[float] = []
-    begin = time.perf_counter()
+    assignments = _Assignments()
     consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "auto.offset.reset": "earliest"})
     try:
-        consumer.subscribe([topic], on_assign=lambda *_: assigned.append(time.perf_counter()))
-        return _wait(lambda: consumer.poll(0.1), assigned, begin)
+        consumer.subscribe([topic], on_assign=lambda _, partitions: assignments.add(partitions))
+        return assignments.wait(lambda: consumer.poll(0.1))
     finally:
         consumer.close()
 
 
-def _join_kafka_python(servers: str, topic: str, group: str) -> float:
+def _join_kafka_python(servers: str, topic: str, group: str) -> tuple[float, float]:
     from kafka import KafkaConsumer  # type: ignore[import-untyped]  # it has no types  # noqa: PLC0415 - as above
     from kafka.consumer.subscription_state import (  # type: ignore[import-untyped]  # as above  # noqa: PLC0415
         ConsumerRebalanceListener,
@@ -55,25 +79,16 @@ def _join_kafka_python(servers: str, topic: str, group: str) -> float:
         def on_partitions_revoked(self, revoked: object) -> None:
             pass
 
-        def on_partitions_assigned(self, _: object) -> None:
-            assigned.append(time.perf_counter())
+        def on_partitions_assigned(self, assigned: Collection[object]) -> None:
+            assignments.add(assigned)
 
-    assigned: list[float] = []
-    begin = time.perf_counter()
+    assignments = _Assignments()
     consumer = KafkaConsumer(bootstrap_servers=servers, group_id=group, auto_offset_reset="earliest")
     try:
         consumer.subscribe([topic], listener=Listener())
-        return _wait(lambda: consumer.poll(100), assigned, begin)
+        return assignments.wait(lambda: consumer.poll(500))
     finally:
         consumer.close()
-
-
-def _wait(poll: Callable[[], object], assigned: list[float], begin: float) -> float:
-    while not assigned:
-        poll()
-        if time.perf_counter() - begin > _TIMEOUT:
-            raise wire.WireError(f"no assignment within {_TIMEOUT:.0f} s")
-    return (assigned[0] - begin) * 1000
 
 
 # Members that only live

@@ -1,8 +1,9 @@
 """Consumer groups: how soon a consumer has its partitions, what members cost that are only alive, committed offsets.
 
-`assignment`: from the making of a consumer, alone in a group that is new, until it is told its partitions. Kafka with
-`group.initial.rebalance.delay.ms=0`, as minibroker has it by default; with Kafka's own default of 3 s it takes that
-much longer.
+`assignment`: from the making of a consumer, alone in a group that is new, until it is told its assignment, and until
+that is not empty: kafka-python 3 joins before it asks for its topic's metadata, which it does a tenth of a second after
+it has connected. Kafka with `group.initial.rebalance.delay.ms=0`, as minibroker has it by default; with Kafka's own
+default of 3 s it takes that much longer.
 
 `heartbeats`: 1,000 groups of two members each, 2,000 connections, a heartbeat of each member every 3 s.
 
@@ -23,6 +24,7 @@ def _assignment(bench: Bench) -> Numbers:
     for client in ("librdkafka", "kafka-python"):
         got = bench.client("groups.first_assignment", topic=topic, client=client, count=bench.scale.joins)
         numbers[f"assignment.{client}"] = got["p50"]
+        numbers[f"assignment.{client}-partitions"] = got["with_partitions"]
     bench.busy = 0.0
     return numbers
 
@@ -57,6 +59,8 @@ MEASURES = (
             Figure(
                 "assignment.kafka-python", "first assignment in a new group, kafka-python", "ms", value=50, decimals=0
             ),
+            Figure("assignment.librdkafka-partitions", "the first with partitions, librdkafka", "ms", decimals=0),
+            Figure("assignment.kafka-python-partitions", "the first with partitions, kafka-python", "ms", decimals=0),
         ),
         run=_assignment,
         when="round",
