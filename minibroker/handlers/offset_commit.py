@@ -5,12 +5,13 @@ partition that does not exist is UNKNOWN_TOPIC_OR_PARTITION, metadata beyond `of
 OFFSET_METADATA_TOO_LARGE. Over the rest the group decides: a member is held against its generation
 (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION), and told REBALANCE_IN_PROGRESS while assignments are made;
 someone without a generation may commit while the group has no members. A commit counts as a heartbeat. The retention
-that versions 2-4 may ask for is kept to; version 1 may set the time of the commit.
+that versions 2-4 may ask for is kept to, up to the last moment that there is; version 1 may set the time of the commit.
 """
 
 from collections.abc import Mapping
 
 from minibroker.call import Call
+from minibroker.config.keys import LONG_MAX
 from minibroker.groups.commits import Commit, RefusedCommitError, commit
 from minibroker.groups.group import Group
 from minibroker.groups.offsets import NO_TIMESTAMP, CommittedOffset, TopicPartition
@@ -46,7 +47,7 @@ def handle(request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse:
         return store.commit(group, offsets)
 
     retention_ms = request.retention_time_ms
-    expire_timestamp = NO_TIMESTAMP if retention_ms == -1 else state.clock.now_ms() + retention_ms
+    expire_timestamp = NO_TIMESTAMP if retention_ms == -1 else min(state.clock.now_ms() + retention_ms, LONG_MAX)
     outcomes = commit(state, request.topics, Commit(admit, write), expire_timestamp=expire_timestamp)
     return OffsetCommitResponse(
         topics=[

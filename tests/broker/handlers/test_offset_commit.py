@@ -160,6 +160,11 @@ def test_a_retention_of_its_own_is_in_the_record(harness: Harness, version: int)
     assert (written, value.expire_timestamp) == (1, harness.clock.now_ms() + 5000)
 
 
+def test_the_longest_retention_ends_at_the_last_moment_there_is(harness: Harness) -> None:
+    assert commit(harness, {T0: 7}, version=3, retention_time_ms=2**63 - 1) == {T0: 0}
+    assert last_record(harness)[2].expire_timestamp == 2**63 - 1
+
+
 def test_the_time_of_a_commit_may_be_told_in_version_1(harness: Harness) -> None:
     commit(harness, {T0: 7}, version=1, each_commit_timestamp=123)
     assert last_record(harness)[2].commit_timestamp == 123
