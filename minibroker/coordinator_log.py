@@ -4,7 +4,7 @@ What belongs to a group or a transactional id is all in one partition, which Jav
 chooses (Kafka's `GroupMetadataManager.partitionFor`, `TransactionStateManager.partitionFor`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from minibroker.error_mapping import MAPPED, error_code_of
@@ -29,6 +29,12 @@ REPLAYED_AT_ONCE: Final = 4 << 20
 """A partition with fewer bytes than this is replayed while the request that needs it waits; a larger one in steps."""
 _REPLAY_BYTES: Final = 1 << 20
 _INT32_MASK: Final = 0x7FFF_FFFF
+_TOMBSTONES: Final = 1000
+"""So many are written together at most, and so many bytes of them: that takes no longer than a request."""
+_TOMBSTONE_BYTES: Final = 1 << 19
+_TOMBSTONE_OVERHEAD: Final = 32
+"""More than a tombstone takes beside its key."""
+_BATCH_OVERHEAD: Final = 61
 
 
 class CoordinatorLogError(Exception):
@@ -72,6 +78,7 @@ class CoordinatorLog:
         self._partitions = partitions
         self._configs = configs
         self._codec = codec
+        self._counted: tuple[Topic, int] | None = None
 
     @property
     def topic(self) -> Topic | None:
@@ -80,9 +87,17 @@ class CoordinatorLog:
 
     @property
     def partition_count(self) -> int:
-        """How many partitions there are, or would be."""
+        """How many partitions there are, or would be.
+
+        A topic that grows goes by the count that it had until the next start, as in Kafka: whatever is open has to end
+        where it began.
+        """
         topic = self.topic
-        return self._partitions if topic is None else len(topic.partitions)
+        if topic is None:
+            return self._partitions
+        if self._counted is None or self._counted[0] is not topic:
+            self._counted = topic, len(topic.partitions)
+        return self._counted[1]
 
     def partition_of(self, key: str) -> int:
         """Where `key`, a group or a transactional id, belongs (Kafka's `Utils.abs`)."""
@@ -138,6 +153,21 @@ class CoordinatorLog:
         except MAPPED as error:
             raise CoordinatorLogError(error_code_of(error), str(error)) from error
         return offset
+
+    def tombstone_batches(self, keys: Iterable[bytes]) -> Iterator[list[bytes]]:
+        """`keys`, as many at a time as may have their tombstones in one batch."""
+        topic = self.topic
+        limit = _TOMBSTONE_BYTES if topic is None else min(_TOMBSTONE_BYTES, topic.max_message_bytes)
+        batch: list[bytes] = []
+        size = _BATCH_OVERHEAD
+        for key in keys:
+            size += len(key) + _TOMBSTONE_OVERHEAD
+            if batch and (size > limit or len(batch) == _TOMBSTONES):
+                yield batch
+                batch, size = [], _BATCH_OVERHEAD + len(key) + _TOMBSTONE_OVERHEAD
+            batch.append(key)
+        if batch:
+            yield batch
 
     def _writable(self) -> Topic:
         try:

@@ -22,12 +22,7 @@ _GROUP_VERSION: Final = 3
 
 def group_record(group_id: str, value: GroupMetadataValue, now_ms: int) -> NewRecord:
     """What says how a group is."""
-    return NewRecord(_group_key(group_id), encode_versioned(value, _GROUP_VERSION), now_ms)
-
-
-def group_tombstone(group_id: str, now_ms: int) -> NewRecord:
-    """What says that a group is gone."""
-    return NewRecord(_group_key(group_id), None, now_ms)
+    return NewRecord(group_key(group_id), encode_versioned(value, _GROUP_VERSION), now_ms)
 
 
 def offset_record(group_id: str, key: TopicPartition, offset: CommittedOffset, now_ms: int) -> NewRecord:
@@ -43,18 +38,15 @@ def offset_record(group_id: str, key: TopicPartition, offset: CommittedOffset, n
         commit_timestamp=offset.commit_timestamp,
         expire_timestamp=offset.expire_timestamp,
     )
-    return NewRecord(_offset_key(group_id, key), encode_versioned(value, version), now_ms)
+    return NewRecord(offset_key(group_id, key), encode_versioned(value, version), now_ms)
 
 
-def offset_tombstone(group_id: str, key: TopicPartition, now_ms: int) -> NewRecord:
-    """What says that an offset is committed no more."""
-    return NewRecord(_offset_key(group_id, key), None, now_ms)
-
-
-def _group_key(group_id: str) -> bytes:
+def group_key(group_id: str) -> bytes:
+    """The key of what says how a group is; with a tombstone the group is gone."""
     return encode_versioned(GroupMetadataKey(group=group_id), _GROUP_KEY_VERSION)
 
 
-def _offset_key(group_id: str, key: TopicPartition) -> bytes:
+def offset_key(group_id: str, key: TopicPartition) -> bytes:
+    """The key of a committed offset; with a tombstone nothing is committed any more."""
     topic, partition = key
     return encode_versioned(OffsetCommitKey(group=group_id, topic=topic, partition=partition), _OFFSET_KEY_VERSION)

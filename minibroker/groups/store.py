@@ -13,7 +13,7 @@ from minibroker.coordinator_log import REPLAYED_AT_ONCE, CoordinatorLog, Coordin
 from minibroker.error_mapping import MAPPED
 from minibroker.groups.expiry import expired_offsets
 from minibroker.groups.group import Group, GroupState
-from minibroker.groups.group_records import group_record, group_tombstone, offset_record, offset_tombstone
+from minibroker.groups.group_records import group_key, group_record, offset_key, offset_record
 from minibroker.groups.offsets import CommittedOffset, TopicPartition
 from minibroker.groups.replay import Replay
 from minibroker.state import BrokerState
@@ -21,8 +21,6 @@ from minibroker.topics import CONSUMER_OFFSETS, Topic
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, CompressionCodec, NewRecord
 
-_CHUNK_BYTES: Final = 1 << 19
-"""Tombstones are written together up to so many bytes of keys, well below what a batch may have."""
 _MINUTE_MS: Final = 60_000
 _SEQUENCE_OF_COMMITS: Final = 0
 """What Kafka gives every batch of offsets; nobody looks at it."""
@@ -365,20 +363,13 @@ class GroupStore:
         """
         now_ms = self._state.clock.now_ms()
         group_id = group.group_id
+        left = not wholly and (group.state is not GroupState.EMPTY or group.offsets.has_more_than(removed))
+        keys = [offset_key(group_id, each) for each in removed]
+        if not left and group.generation > 0:
+            keys.append(group_key(group_id))
         try:
-            chunk: list[NewRecord] = []
-            size = 0
-            for key in removed:
-                chunk.append(offset_tombstone(group_id, key, now_ms))
-                size += len(chunk[-1].key or b"")
-                if size > _CHUNK_BYTES:
-                    self._append(group_id, chunk)
-                    chunk, size = [], 0
-            left = not wholly and (group.state is not GroupState.EMPTY or group.offsets.has_more_than(removed))
-            if not left and group.generation > 0:
-                chunk.append(group_tombstone(group_id, now_ms))
-            if chunk:
-                self._append(group_id, chunk)
+            for batch in self.log.tombstone_batches(keys):
+                self._append(group_id, [NewRecord(key, None, now_ms) for key in batch])
         except CoordinatorLogError as error:
             _logger.error("What is gone of group %s cannot be noted: %s", group_id, error)  # noqa: TRY400 - it says all
             return commit_error(error.code)

@@ -25,16 +25,13 @@ def handle(request: DeleteGroupsRequest, call: Call) -> DeleteGroupsResponse:
 
 
 def _delete(group_id: str, call: Call) -> ErrorCode:
-    coordinator = call.state.groups
-    code = coordinator.store.readiness(group_id)
+    store = call.state.groups.store
+    code = store.readiness(group_id)
     if code:
         return code
-    group = coordinator.store.get(group_id)
+    group = store.get(group_id)
     if group is None:
         return ErrorCode.GROUP_ID_NOT_FOUND
     if not group.is_in(GroupState.EMPTY):
         return ErrorCode.NON_EMPTY_GROUP
-    code = coordinator.store.remove(group)
-    if not code:
-        coordinator.rebalances.forget(group)
-    return code
+    return store.remove(group)

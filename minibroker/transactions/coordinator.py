@@ -274,7 +274,7 @@ class TransactionCoordinator:
         now_ms = self._state.clock.now_ms()
         yield from self.store.remove(
             [
-                known.transactional_id
+                known
                 for known in self.store.all()
                 if known.state.may_expire and known.updated_ms <= now_ms - self._expiration_ms
             ]

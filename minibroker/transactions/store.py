@@ -23,11 +23,7 @@ _RETRY_MS: Final = 5_000
 """A partition that could not be read is not tried again before so long."""
 _STEP: Final = 1000
 """Records that are decoded in one piece of work."""
-_TOMBSTONES: Final = 1000
-"""Records of one batch of tombstones, unless `max.message.bytes` asks for fewer."""
 _COMPLAINTS: Final = 100
-_RECORD_OVERHEAD: Final = 32
-"""More than a record takes beside its key."""
 _APPEND_ERRORS: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
@@ -110,37 +106,30 @@ class TransactionStore:
         partition = self.log.partition_of(transaction.transactional_id)
         self._loaded.setdefault(partition, {})[transaction.transactional_id] = transaction
 
-    def remove(self, transactional_ids: Iterable[str]) -> Iterator[None]:
-        """Forget transactional ids, with tombstones in the log; one step for each batch. A refused batch is logged."""
-        wanted: dict[int, list[str]] = {}
-        for transactional_id in transactional_ids:
-            wanted.setdefault(self.log.partition_of(transactional_id), []).append(transactional_id)
-        for partition, ids in wanted.items():
-            for some in self._batches(ids):
+    def remove(self, transactions: Iterable[Transaction]) -> Iterator[None]:
+        """Forget transactional ids, with tombstones in the log; one step for each batch. A refused batch is logged.
+
+        A transactional id that has taken another step when its turn comes stays.
+        """
+        wanted: dict[int, dict[bytes, Transaction]] = {}
+        for each in transactions:
+            partition = self.log.partition_of(each.transactional_id)
+            wanted.setdefault(partition, {})[encode_key(each.transactional_id)] = each
+        for partition, by_key in wanted.items():
+            for batch in self.log.tombstone_batches(by_key):
+                self._look_at_topic()
+                keys = [key for key in batch if self.get(by_key[key].transactional_id) is by_key[key]]
+                if not keys:
+                    continue
                 now_ms = self._state.clock.now_ms()
                 try:
-                    self.log.append(partition, [NewRecord(encode_key(each), None, now_ms) for each in some])
+                    self.log.append(partition, [NewRecord(key, None, now_ms) for key in keys])
                 except CoordinatorLogError as error:
                     _logger.error("expired transactional ids: %s", error)  # noqa: TRY400 - the disk's fault
                     return
-                known = self._loaded.get(partition, {})
-                for each in some:
-                    known.pop(each, None)
+                for key in keys:
+                    del self._loaded[partition][by_key[key].transactional_id]
                 yield
-
-    def _batches(self, transactional_ids: list[str]) -> Iterator[list[str]]:
-        topic = self.log.topic
-        limit = topic.max_message_bytes if topic is not None else 0
-        batch: list[str] = []
-        size = 0
-        for each in transactional_ids:
-            size += len(each.encode()) + _RECORD_OVERHEAD
-            if batch and (size > limit or len(batch) == _TOMBSTONES):
-                yield batch
-                batch, size = [], len(each.encode()) + _RECORD_OVERHEAD
-            batch.append(each)
-        if batch:
-            yield batch
 
     # Loading
 

@@ -17,6 +17,8 @@ TopicPartition = tuple[str, int]
 NO_TIMESTAMP: Final = -1
 _LAST_EPOCH: Final = 32_766
 """The last epoch that a producer gets; the one above it is left for fencing."""
+_EPOCH_OF_FENCING: Final = _LAST_EPOCH + 1
+"""The largest number that an epoch may be. Who writes in it was never given it, and is fenced in it, too."""
 _KEY_VERSION: Final = 0
 _VALUE_VERSION: Final = 0
 """Kafka 3.9 writes the first version as long as `transaction.version` is 0, which is its default."""
@@ -134,7 +136,7 @@ class Transaction(NamedTuple):
         """Nobody goes on with the open transaction: it is the coordinator's, in an epoch that no producer gets."""
         return self._replace(
             last_producer_id=self.producer_id,
-            producer_epoch=self.producer_epoch + 1,
+            producer_epoch=min(self.producer_epoch + 1, _EPOCH_OF_FENCING),
             last_producer_epoch=NO_PRODUCER_EPOCH,
         )
 

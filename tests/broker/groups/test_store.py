@@ -11,6 +11,7 @@ from minibroker.groups import store as store_module
 from minibroker.groups.group import GroupState
 from minibroker.topics import TRANSACTION_STATE
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from minibroker_protocol.records import NewRecord, build_batch
@@ -309,6 +310,35 @@ def test_a_group_of_very_many_partitions_is_removed(configured: Make) -> None:
     assert offsets_of(harness) == {}
 
 
+def test_a_group_is_removed_in_as_many_batches_as_the_topic_asks_for(configured: Make) -> None:
+    harness = configured({"message.max.bytes": "1000"})
+    harness.create("u", 200)
+    for partition in range(200):
+        assert commit(harness, {("u", partition): 1}) == {("u", partition): 0}
+    store = harness.state.groups.store
+    group = store.get("g")
+    assert group is not None
+    assert store.remove(group) == 0
+    harness.restart()
+    assert offsets_of(harness) == {}
+
+
+def test_a_topic_that_grows_goes_by_its_old_count_until_the_next_start(harness: Harness) -> None:
+    commit(harness, {T0: 1})
+    home = harness.state.groups.store.partition_of("g")
+    producer = Producer(harness)
+    producer.write(b"x")
+    producer.add_offsets("g")
+    assert producer.commit_offset("g", 2) == 0
+    grown = [CreatePartitionsTopic(name=name, count=77) for name in (OFFSETS, TRANSACTION_STATE)]
+    for result in harness.ask(CreatePartitionsRequest(topics=grown, timeout_ms=1000), 3).results:
+        assert result.error_code == 0
+    assert harness.state.groups.store.partition_of("g") == home
+    assert producer.commit() == 0
+    assert offsets_of(harness) == {T0: 2}
+    assert log_of(harness).last_stable_offset == log_of(harness).log_end_offset
+
+
 def test_clients_may_not_write_to_the_topic_but_the_admin_client_may(harness: Harness) -> None:
     commit(harness, {T0: 1})
     records = build_batch([NewRecord(b"k", b"v", 0)])
@@ -332,7 +362,8 @@ def test_a_small_partition_is_not_waited_for_while_all_are_loaded(
     monkeypatch.setattr("minibroker.chores._SLICE_S", -1.0)
     store = harness.state.groups.store
     store.load_all()
-    assert store.is_loading
+    has_begun = store.is_loading
+    assert has_begun
     assert [store.readiness(name) for name in reversed(names)] == [0] * 20
     harness.run_soon()
     assert not store.is_loading

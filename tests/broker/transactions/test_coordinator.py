@@ -135,6 +135,21 @@ def test_fencing_the_last_epoch_leads_to_another_id(harness: Harness) -> None:
     assert read_committed(harness) == [b"y"]
 
 
+def test_who_writes_in_the_epoch_of_the_coordinator_is_fenced_in_it(harness: Harness) -> None:
+    thief = Producer(harness)
+    store = harness.state.transactions.store
+    known = store.get("mine")
+    assert known is not None
+    assert store.save(known._replace(producer_epoch=32_767, state=TransactionState.COMPLETE_ABORT)) == 0
+    thief.epoch = 32_767
+    thief.write(b"x")
+    other = Producer(harness, init=False)
+    assert other.init() == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert other.init() == 0
+    assert (other.id, other.epoch) == (thief.id + 1, 0)
+    assert read_committed(harness) == []
+
+
 # Time
 
 
@@ -234,6 +249,33 @@ def test_very_many_transactional_ids_expire_in_batches(configured: Make) -> None
     harness.restart()
     harness.run_soon()
     assert harness.state.transactions.store.all() == []
+
+
+def test_a_transactional_id_that_is_used_while_others_expire_stays(configured: Make) -> None:
+    harness = configured({**EXPIRING, "message.max.bytes": "260"})
+    producers = [Producer(harness, each) for each in ("a", "b" * 80, "c" * 80)]
+    store = harness.state.transactions.store
+    steps = store.remove(store.all())
+    next(steps)
+    producers[2].write(b"x")
+    for _ in steps:
+        pass
+    assert [each.transactional_id for each in store.all()] == ["c" * 80]
+    assert producers[2].commit() == 0
+    assert read_committed(harness) == [b"x"]
+
+
+def test_a_topic_that_is_deleted_while_ids_expire_is_not_made_again(configured: Make) -> None:
+    harness = configured({**EXPIRING, "message.max.bytes": "260"})
+    for each in ("a" * 80, "b" * 80):
+        init_producer_id(harness, each)
+    store = harness.state.transactions.store
+    steps = store.remove(store.all())
+    next(steps)
+    harness.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="__transaction_state")], timeout_ms=1000), 6)
+    for _ in steps:
+        pass
+    assert harness.state.topics.get("__transaction_state") is None
 
 
 def test_the_longest_timeout_is_configured(configured: Make) -> None:
