@@ -14,6 +14,7 @@ chunk side by side, where numba is missing or has no folder to keep its machine 
 `encode(batch, codec=...)` is the way back, to v2 batches.
 """
 
+from minibroker_pipeline.decode.checksums import wrong_crcs
 from minibroker_pipeline.decode.encoder import EncodedBatches, EncodeError, encode
 from minibroker_pipeline.decode.engine import coalesce, decode, prepare
 from minibroker_pipeline.decode.headers import HEADER_DTYPE, scan_headers
@@ -50,4 +51,5 @@ __all__ = [
     "prepare",
     "scan_headers",
     "schema_of",
+    "wrong_crcs",
 ]

@@ -9,6 +9,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from minibroker_pipeline.decode.headers import chosen
+
 START: Final = 0
 """First byte in the buffer that the table belongs to; of a plain message, of its entry."""
 END: Final = 1
@@ -44,19 +46,19 @@ def blocks_of(headers: NDArray[Any], lines: NDArray[np.int64]) -> NDArray[np.int
 
     A compressed entry's START and END are for the caller to set, once it has been decompressed.
     """
-    chosen = headers[lines]
+    entries = chosen(headers, lines)
     table = np.zeros((len(lines), WIDTH), np.int64)
-    magic = chosen["magic"]
+    magic = entries["magic"]
     is_v2 = magic == 2  # noqa: PLR2004 - the format
-    table[:, START] = chosen["position"] + np.where(is_v2, _RECORD_BATCH_OVERHEAD, 0)
-    table[:, END] = chosen["position"] + chosen["size"]
-    kinds = np.where(chosen["codec"] != 0, WRAPPER_V0, PLAIN_V0) + magic
+    table[:, START] = entries["position"] + np.where(is_v2, _RECORD_BATCH_OVERHEAD, 0)
+    table[:, END] = entries["position"] + entries["size"]
+    kinds = np.where(entries["codec"] != 0, WRAPPER_V0, PLAIN_V0) + magic
     table[:, KIND] = np.where(is_v2, V2, kinds)
-    table[:, COUNT] = chosen["record_count"]
-    table[:, BASE_OFFSET] = chosen["base_offset"]
-    table[:, BASE_TIMESTAMP] = chosen["base_timestamp"]
-    table[:, FIXED_TIMESTAMP] = (chosen["attributes"] & _TIMESTAMP_TYPE_FLAG != 0) | (magic == 0)
-    table[:, MAX_TIMESTAMP] = chosen["max_timestamp"]
+    table[:, COUNT] = entries["record_count"]
+    table[:, BASE_OFFSET] = entries["base_offset"]
+    table[:, BASE_TIMESTAMP] = entries["base_timestamp"]
+    table[:, FIXED_TIMESTAMP] = (entries["attributes"] & _TIMESTAMP_TYPE_FLAG != 0) | (magic == 0)
+    table[:, MAX_TIMESTAMP] = entries["max_timestamp"]
     table[:, ENTRY] = lines
     return table
 

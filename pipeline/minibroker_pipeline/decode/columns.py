@@ -1,5 +1,6 @@
 """Arrow columns from what an engine found."""
 
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -8,6 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from minibroker_pipeline.decode.blocks import BASE_OFFSET, ENTRY, ROWS
+from minibroker_pipeline.decode.headers import chosen
 from minibroker_pipeline.decode.schema import HEADERS_TYPE, schema_of
 from minibroker_pipeline.decode.table import RecordEngine, RecordTable
 
@@ -33,13 +35,28 @@ def _numbers(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
 
 
+def text_of(key: bytes) -> str:
+    """A header's key as Kafka's Java clients give it. Bytes that are no UTF-8 become the replacement character.
+
+    Java takes all bytes of an encoded surrogate for one fault, Python each for one.
+    """
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        return _SURROGATE.sub(_REPLACEMENT, key).decode("utf-8", "replace")
+
+
+_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+_REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}".encode()
+
+
 def header_keys(keys: pa.BinaryArray) -> pa.StringArray:
-    """Header keys as text. Bytes that are no UTF-8 become the replacement character, as in Kafka's Java clients."""
+    """Header keys as text, by `text_of` where it must be."""
     text = pa.StringArray.from_buffers(len(keys), keys.buffers()[1], keys.buffers()[2])
     try:
         text.validate(full=True)
     except pa.ArrowInvalid:
-        return pa.array([key.decode("utf-8", "replace") for key in keys.to_pylist()], pa.string())
+        return pa.array([text_of(key) for key in keys.to_pylist()], pa.string())
     return text
 
 
@@ -121,7 +138,8 @@ class _Around:
         self._table = table
         self._counts = blocks[:, ROWS]
         self.base_offsets = blocks[:, BASE_OFFSET]
-        self._headers = headers[blocks[:, ENTRY]]
+        self._headers = headers
+        self._entries = blocks[:, ENTRY]
 
     def column(self, name: str) -> pa.Array:
         return _AROUND[name](self, name)
@@ -134,7 +152,8 @@ class _Around:
         return pa.array(np.repeat(values, self._counts), kind)
 
     def header(self, name: str) -> NDArray[Any]:
-        values: NDArray[Any] = self._headers[name]
+        """What the blocks' headers say."""
+        values: NDArray[Any] = chosen(self._headers[name], self._entries)
         return values
 
     def timestamp_type(self, name: str) -> pa.Array:

@@ -1,6 +1,5 @@
 """Bytes of a log to Arrow batches: chunk by chunk, with whichever engine."""
 
-from binascii import crc32
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 from typing import Any, Final, cast
@@ -12,15 +11,13 @@ from numpy.typing import NDArray
 from minibroker_pipeline.decode.blocks import END, ENTRY, IS_BAD, START, blocks_of
 from minibroker_pipeline.decode.columns import ColumnBuilder
 from minibroker_pipeline.decode.damage import DamageHandler, fault_of
-from minibroker_pipeline.decode.headers import as_bytes, find_positions, read_headers
+from minibroker_pipeline.decode.headers import as_bytes, chosen, find_positions, read_headers
 from minibroker_pipeline.decode.inflate import inflate
 from minibroker_pipeline.decode.plain import decode_plainly
 from minibroker_pipeline.decode.request import CHUNK_BYTES, DecodeReport, DecodeRequest, Engine
 from minibroker_pipeline.decode.selection import Selection
 from minibroker_pipeline.decode.table import RecordEngine
 from minibroker_protocol.errors import DecodeError
-from minibroker_protocol.records.checksum import crc32c
-from minibroker_protocol.records.header import CRC_COVERS_FROM, MAGIC_AT, MAGIC_V2
 from minibroker_protocol.records.varint import INT32_MAX
 
 _MODULES: Final = {"numba": "numba_engine", "numpy": "lanes"}
@@ -77,14 +74,17 @@ def coalesce(batches: Iterable[pa.RecordBatch], *, target_bytes: int = CHUNK_BYT
         waiting.append(batch)
         size += batch.nbytes
         if size >= target_bytes:
-            yield _joined(waiting)
+            yield from _joined(waiting)
             waiting, size = [], 0
     if waiting:
-        yield _joined(waiting)
+        yield from _joined(waiting)
 
 
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    if len(batches) == 1:
+        return batches
+    joined: list[pa.RecordBatch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return joined
 
 
 class _Decoding:
@@ -133,7 +133,7 @@ class _Decoding:
 
     def _rows(self, headers: NDArray[Any]) -> Iterator[pa.RecordBatch]:
         lines = self._selection.lines(headers)
-        wrong = wrong_crcs(self._view, headers[lines]) if self._request.verify_crc else []
+        wrong = self._engine.wrong_crcs(self._view, chosen(headers, lines)) if self._request.verify_crc else []
         first_wrong = lines[wrong[0]] if wrong else None
         if first_wrong is not None and self._request.mode == "failfast":
             lines = lines[: wrong[0]]  # what comes before it may be damaged too, and is then what to report
@@ -215,17 +215,3 @@ class _Decoding:
         position, size = int(header["position"]), int(header["size"])
         message = fault_of(self._view, position, size, self._request)
         self._damage.entry(position, int(header["base_offset"]), size, message)
-
-
-def wrong_crcs(view: memoryview, headers: NDArray[Any]) -> list[int]:
-    """The lines of entries whose checksum is not that of their bytes in `view`."""
-    wrong: list[int] = []
-    names = ("position", "size", "crc")
-    for line, (position, size, crc, magic) in enumerate(
-        zip(*(headers[name].tolist() for name in (*names, "magic")), strict=True)
-    ):
-        entry = view[position : position + size]
-        computed = crc32c(entry[CRC_COVERS_FROM:]) if magic == MAGIC_V2 else crc32(entry[MAGIC_AT:])
-        if computed != crc:
-            wrong.append(line)
-    return wrong

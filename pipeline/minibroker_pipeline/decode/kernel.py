@@ -152,6 +152,52 @@ def chase(data, position, until, count, positions):
     return np.int64(count), np.int64(position)
 
 
+@compiled(_LONG(BYTES, _LONG, _LONG, _TABLE, _LONG))
+def _crc(data, at, end, tables, first):
+    """A reflected CRC, eight bytes at a time, by the eight tables from line `first` on."""
+    crc = np.int64(0xFFFFFFFF)
+    while end - at >= 8:
+        crc ^= (
+            np.int64(data[at])
+            | np.int64(data[at + 1]) << 8
+            | np.int64(data[at + 2]) << 16
+            | np.int64(data[at + 3]) << 24
+        )
+        crc = (
+            tables[first + 7, crc & 0xFF]
+            ^ tables[first + 6, crc >> 8 & 0xFF]
+            ^ tables[first + 5, crc >> 16 & 0xFF]
+            ^ tables[first + 4, crc >> 24]
+            ^ tables[first + 3, np.int64(data[at + 4])]
+            ^ tables[first + 2, np.int64(data[at + 5])]
+            ^ tables[first + 1, np.int64(data[at + 6])]
+            ^ tables[first, np.int64(data[at + 7])]
+        )
+        at += 8
+    while at < end:
+        crc = crc >> 8 ^ tables[first, (crc ^ np.int64(data[at])) & 0xFF]
+        at += 1
+    return crc ^ 0xFFFFFFFF
+
+
+@compiled(_LONG(BYTES, _TABLE, _TABLE, _OUT))
+def check_crcs(data, fields, tables, is_wrong):
+    """Mark entries with a wrong checksum; `fields` has the lines position, size, stored checksum and magic.
+
+    Returns how many there are.
+    """
+    count = np.int64(0)
+    for entry in range(fields.shape[1]):
+        start = fields[0, entry]
+        end = start + fields[1, entry]
+        is_v2 = fields[3, entry] == 2
+        computed = _crc(data, start + 21, end, tables, 8) if is_v2 else _crc(data, start + 16, end, tables, 0)
+        if computed != fields[2, entry]:
+            is_wrong[entry] = 1
+            count += 1
+    return count
+
+
 @compiled(_LONG(BYTES, _LONG, _LONG))
 def _skip_headers(data, at, end):
     """The position after the headers whose count is at `at`, or `_BAD`."""

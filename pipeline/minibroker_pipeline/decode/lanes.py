@@ -26,6 +26,7 @@ from minibroker_pipeline.decode.blocks import (
     START,
     V2,
 )
+from minibroker_pipeline.decode.checksums import wrong_crcs
 from minibroker_pipeline.decode.headers import chase_entries
 from minibroker_pipeline.decode.messages import expand_messages, read_messages
 from minibroker_pipeline.decode.table import RecordTable
@@ -204,6 +205,7 @@ class LanesEngine:
 
     chunks_at_once = 8
     chase = staticmethod(chase_entries)
+    wrong_crcs = staticmethod(wrong_crcs)
 
     def walk(self, data: _Bytes, blocks: _Ints, first: int, limit: int) -> RecordTable:
         """See `RecordEngine`."""

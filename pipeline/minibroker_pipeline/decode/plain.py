@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from minibroker_pipeline.decode.columns import CODEC_NAMES
+from minibroker_pipeline.decode.columns import CODEC_NAMES, text_of
 from minibroker_pipeline.decode.damage import DamageHandler
 from minibroker_pipeline.decode.request import DecodeReport, DecodeRequest
 from minibroker_pipeline.decode.schema import schema_of
@@ -108,7 +108,7 @@ def _timestamp(record: Record, _batch: Batch, _base: int) -> int | None:
 def _headers(record: Record, _batch: Batch, _base: int) -> list[tuple[str, bytes | None]] | None:
     if not record.headers:
         return None
-    return [(key.encode("utf-8", "surrogateescape").decode("utf-8", "replace"), value) for key, value in record.headers]
+    return [(text_of(key.encode("utf-8", "surrogateescape")), value) for key, value in record.headers]
 
 
 def _sequence(record: Record, batch: Batch, base: int) -> int:

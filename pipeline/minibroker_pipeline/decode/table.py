@@ -1,6 +1,6 @@
 """What an engine makes of blocks: where in the bytes the fields of each record are, and columns gathered from there."""
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +35,10 @@ class RecordEngine(Protocol):
         self, data: NDArray[np.uint8], position: int, until: int, count: int, positions: NDArray[np.int64]
     ) -> tuple[int, int]:
         """As `headers.chase_entries`."""
+        ...
+
+    def wrong_crcs(self, view: memoryview, headers: NDArray[Any]) -> list[int]:
+        """As `checksums.wrong_crcs`."""
         ...
 
     def walk(self, data: NDArray[np.uint8], blocks: NDArray[np.int64], first: int, limit: int) -> RecordTable:

@@ -198,10 +198,27 @@ def test_a_timestamp_that_spark_cannot_express_is_null(engine: Engine) -> None:
     assert table["timestamp"].cast(pa.int64()).to_pylist() == [0, most * 1000, None, None, None]
 
 
-def test_header_keys_that_are_not_utf8_have_replacement_characters(engine: Engine) -> None:
-    data = bytes(build_batch([NewRecord(b"", b"", 0, (("a\udcff", b"1"), ("fine", b"2")))]))
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("61ff", "a\ufffd"),
+        ("c080", "\ufffd\ufffd"),
+        ("e48b", "\ufffd"),
+        ("eda080", "\ufffd"),
+        ("edbd", "\ufffd"),
+        ("edbdf0bfc2ef", "\ufffd" * 4),
+        ("edbde49fbf41", "\ufffd\u47ffA"),
+        ("c2bdeda0ff", "\u00bd\ufffd\ufffd"),
+        ("f4eda0", "\ufffd\ufffd"),
+        ("f09f98", "\ufffd"),
+    ],
+)
+def test_header_keys_that_are_not_utf8_become_what_java_makes_of_them(engine: Engine, key: str, text: str) -> None:
+    """The texts are what `new String(bytes, UTF_8)` gives in Java 17."""
+    name = bytes.fromhex(key).decode("utf-8", "surrogateescape")
+    data = bytes(build_batch([NewRecord(b"", b"", 0, ((name, b"1"), ("fine", b"2")))]))
     (headers,) = read(data, engine)["headers"].to_pylist()
-    assert headers == [{"key": "a\ufffd", "value": b"1"}, {"key": "fine", "value": b"2"}]
+    assert headers == [{"key": text, "value": b"1"}, {"key": "fine", "value": b"2"}]
 
 
 def test_many_headers_and_long_fields_take_longer_integers(engine: Engine) -> None:

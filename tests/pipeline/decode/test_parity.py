@@ -1,5 +1,6 @@
 """The engines against `minibroker_protocol`, record by record, over logs that nobody thought of."""
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -8,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from minibroker_pipeline.decode import DamagedLogError, Engine, lanes
+from minibroker_protocol.records import NewRecord, build_batch, build_message_set
 from tests.pipeline.decode.logs import FAST_ENGINES, logs, read_and_report
 
 few = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
@@ -76,3 +78,31 @@ def test_engines_agree_about_damaged_bytes(data: bytes, drawn: st.DataObject, mo
 @given(st.binary(max_size=300), st.sampled_from(["failfast", "permissive"]))
 def test_engines_agree_about_bytes_that_never_were_a_log(data: bytes, mode: str) -> None:
     compare(data, mode=mode)
+
+
+def test_engines_agree_about_what_kafka_itself_wrote() -> None:
+    directory = Path(__file__).parents[2] / "storage" / "data" / "kafka-3.9.1" / "orders-0"
+    segments = sorted(directory.glob("*.log"))
+    assert segments
+    for segment in segments:
+        options: dict[str, Any]
+        for options in ({}, {"include_control": True}, {"first_offset": 100, "end_offset": 217}):
+            compare(segment.read_bytes(), **options)
+
+
+def test_engines_agree_about_more_entries_than_any_chunk_holds() -> None:
+    """Small entries, whose checksums the kernel computes itself, and large ones, whose it does not."""
+    entries: list[bytes] = []
+    for index in range(400):
+        records = [NewRecord(b"k%d" % index, bytes(index * 5), index)]
+        if index % 3:
+            entries.append(bytes(build_batch(records, base_offset=index)))
+        else:
+            entries.append(bytes(build_message_set(records, magic=index % 2, base_offset=index)))
+    damaged = bytearray(b"".join(entries))
+    for index in (7, 150, 399):
+        damaged[sum(map(len, entries[:index])) + 30] ^= 1
+    compare(b"".join(entries), chunk_bytes=20_000)
+    compare(bytes(damaged), mode="permissive", chunk_bytes=20_000)
+    _, report = read_and_report(bytes(damaged), "numba", mode="permissive")
+    assert [damage.offset for damage in report.damage] == [7, 150, 399]
