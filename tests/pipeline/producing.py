@@ -1,0 +1,65 @@
+"""Records for the tests of pipelines, written with confluent-kafka."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+TIMEOUT = 30.0
+
+
+class Message(NamedTuple):
+    """A record to be written."""
+
+    value: bytes | None
+    key: bytes | None = None
+    partition: int = 0
+    timestamp: int = 0
+    headers: Sequence[tuple[str, bytes | None]] = ()
+
+
+def create(bootstrap: str, topic: str, partitions: int = 1) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # must outlive its futures
+    for future in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
+        future.result(TIMEOUT)
+
+
+def produce(bootstrap: str, topic: str, messages: Iterable[Message]) -> None:
+    """Write them and wait until they are acknowledged."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    _send(producer, topic, messages)
+    assert producer.flush(TIMEOUT) == 0
+
+
+def produce_in_transaction(
+    bootstrap: str, topic: str, messages: Iterable[Message], *, commit: bool, name: str = "transactor"
+) -> None:
+    producer = begin(bootstrap, topic, messages, name=name)
+    if commit:
+        producer.commit_transaction(TIMEOUT)
+    else:
+        producer.abort_transaction(TIMEOUT)
+
+
+def begin(bootstrap: str, topic: str, messages: Iterable[Message], *, name: str = "transactor") -> Producer:
+    """Leave a transaction open that holds them."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"{topic}-{name}"})
+    producer.init_transactions(TIMEOUT)
+    producer.begin_transaction()
+    _send(producer, topic, messages)
+    assert producer.flush(TIMEOUT) == 0
+    return producer
+
+
+def _send(producer: Producer, topic: str, messages: Iterable[Message]) -> None:
+    for message in messages:
+        producer.produce(
+            topic,
+            message.value,
+            message.key,
+            message.partition,
+            timestamp=message.timestamp,
+            headers=list(message.headers),
+        )
