@@ -1,6 +1,6 @@
 """What a consumer group is: its state, its generation, its members (Kafka's `GroupMetadata`).
 
-Only what is known is kept here. What happens when, and who is told, is in `rebalances` and `joins`.
+Only what is known is kept here. What happens when, and who is told, is in `rebalances` and `answers`.
 """
 
 from collections import Counter

@@ -95,7 +95,7 @@ class GroupStore:
         self._groups: dict[str, Group] = {}
         self._loaded: set[int] = set()
         self._loading: dict[int, _Loading] = {}
-        self._failed: dict[int, int] = {}
+        self._failed: dict[int, float] = {}  # when to try again, on the clock that nobody sets
         self._owed: dict[int, set[str]] = {}  # topics that were deleted before a partition was loaded
         self._open_groups: dict[int, set[str]] = {}  # by the producers of open transactions
         self._is_loading_all = False
@@ -152,7 +152,8 @@ class GroupStore:
 
     def _load_each(self, topic: Topic) -> Iterator[None]:
         for partition in range(len(topic.partitions)):
-            if self._topic is topic and partition not in (self._loaded | self._loading.keys() | self._failed.keys()):
+            known = partition in self._loaded or partition in self._loading or self._has_failed(partition)
+            if self._topic is topic and not known:
                 loading = self._loading[partition] = _Loading(self.log, partition)
                 yield from loading.steps
                 self._on_replayed(partition, loading)
@@ -182,8 +183,7 @@ class GroupStore:
     def _load(self, partition: int) -> ErrorCode:
         loading = self._loading.get(partition)
         if loading is None:
-            now = self._state.clock.now_ms()
-            if self._failed.get(partition, now) > now:
+            if self._has_failed(partition):
                 return ErrorCode.COORDINATOR_NOT_AVAILABLE
             loading = self._loading[partition] = _Loading(self.log, partition)
             if not loading.is_small:
@@ -196,12 +196,17 @@ class GroupStore:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return ErrorCode.NONE if partition in self._loaded else ErrorCode.COORDINATOR_NOT_AVAILABLE
 
+    def _has_failed(self, partition: int) -> bool:
+        """Could it not be read, so shortly before that it is not worth another try?"""
+        now_ms = self._state.clock.monotonic_ms()
+        return self._failed.get(partition, now_ms) > now_ms
+
     def _on_replayed(self, partition: int, loading: _Loading) -> None:
         if self._closed or self._loading.get(partition) is not loading:
             return  # it is through already, or the topic is gone
         del self._loading[partition]
         if loading.error is not None:
-            self._failed[partition] = self._state.clock.now_ms() + _RETRY_MS
+            self._failed[partition] = self._state.clock.monotonic_ms() + _RETRY_MS
             _logger.error("%s-%d cannot be read: %s", CONSUMER_OFFSETS, partition, loading.error)
             return
         self._loaded.add(partition)

@@ -59,7 +59,7 @@ class TransactionStore:
         self._topic: Topic | None = self.log.topic
         self._loaded: dict[int, dict[str, Transaction]] = {}
         self._loading: dict[int, _Loading] = {}
-        self._failed: dict[int, int] = {}
+        self._failed: dict[int, float] = {}  # when to try again, on the clock that nobody sets
         self._unread: list[int] = []
         self._closed = False
 
@@ -151,6 +151,11 @@ class TransactionStore:
             self._unread = [index for index in range(len(self._topic.partitions)) if index not in self._loaded]
             self._state.chores.run(self._load_in_turn(self._unread), self._unread.clear)
 
+    def load_failed(self) -> None:
+        """Try again to load what could not be read; nothing happens when there is no such partition."""
+        if self._failed:
+            self.load_all()
+
     def _load_in_turn(self, unread: list[int]) -> Iterator[None]:
         while unread and unread is self._unread and not self._closed:
             index = unread.pop(0)
@@ -177,7 +182,7 @@ class TransactionStore:
             self._unread = []
 
     def _load(self, index: int) -> ErrorCode:
-        now_ms = self._state.clock.now_ms()
+        now_ms = self._state.clock.monotonic_ms()
         if self._failed.get(index, now_ms) > now_ms:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         try:
@@ -224,7 +229,7 @@ class TransactionStore:
     def _fail(self, index: int, error: Exception) -> None:
         if index not in self._failed:
             _logger.error("%s-%d cannot be read: %s", TRANSACTION_STATE, index, error)
-        self._failed[index] = self._state.clock.now_ms() + _RETRY_MS
+        self._failed[index] = self._state.clock.monotonic_ms() + _RETRY_MS
 
 
 class _Loading:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.coordinator_log import java_hash
+from minibroker.coordinator_log import CoordinatorLog, java_hash
 from minibroker.dispatch import Answer, accept
 from minibroker.groups import store as store_module
 from minibroker.groups.group import GroupState
@@ -13,9 +13,10 @@ from minibroker.topics import TRANSACTION_STATE
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from minibroker_protocol.messages.list_groups import ListGroupsRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from minibroker_protocol.records import NewRecord, build_batch
-from minibroker_storage.errors import LogWriteError
+from minibroker_storage.errors import LogWriteError, StorageError
 from minibroker_storage.log import Log
 from tests.broker.groups.offset_requests import (
     MEMBER,
@@ -424,6 +425,23 @@ class TestLoading:
 def readiness(harness: Harness) -> int:
     """What a request would be told now, without what the event loop does after it."""
     return int(harness.state.groups.store.readiness("g"))
+
+
+def test_groups_of_a_partition_that_could_be_read_only_later_are_listed(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit(harness, {T0: 7})
+
+    def broken(*_: object) -> None:
+        raise StorageError("no good")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(CoordinatorLog, "replay", broken)
+        harness.restart()
+        harness.run_soon()
+        assert harness.ask(ListGroupsRequest(), 5).groups == []
+    harness.clock.advance(5000)
+    assert [each.group_id for each in harness.ask(ListGroupsRequest(), 5).groups] == ["g"]
 
 
 def test_a_partition_that_cannot_be_read_is_tried_again_after_a_while(

@@ -254,6 +254,23 @@ def test_a_partition_that_cannot_be_read_is_told_once_and_tried_again_later(
     assert init_producer_id(small, "mine").producer_epoch == 1
 
 
+def test_a_transaction_that_could_not_be_read_at_the_start_times_out_all_the_same(
+    small: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Producer(small).write(b"x")
+
+    def broken(*_: object) -> None:
+        raise StorageError("no good")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(CoordinatorLog, "replay", broken)
+        small.restart()
+        small.run_soon()
+    small.clock.advance(100_000)
+    small.run_soon()
+    assert log_of(small).last_stable_offset == log_of(small).log_end_offset == 2
+
+
 def test_a_small_partition_is_read_at_once_for_a_request_that_needs_it(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
