@@ -1,0 +1,106 @@
+"""How far streams are, a line for each micro-batch."""
+
+import json
+import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TextIO
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import (
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+    StreamingQueryProgress,
+)
+
+_CLEAR = "\r\x1b[K"
+
+
+class ProgressLine(StreamingQueryListener):
+    """Writes lines such as `orders: batch 3, 1,200 rows (4,000 rows/s), 120,000 behind, 300 ms`.
+
+    On a terminal micro-batches share one line; starts and ends have their own. `last` has each query's last line.
+    """
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._is_terminal = self._stream.isatty()
+        self._has_open_line = False
+        self._names: dict[str, str] = {}
+        self._lock = threading.Lock()  # queries report on threads of their own
+        self.last: dict[str, str] = {}
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark calls it so
+        """Remember its name, which later events do not all tell."""
+        self._names[str(event.id)] = event.name or f"query {str(event.id)[:8]}"
+        self._say(str(event.id), "started")
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark calls it so
+        """Describe the micro-batch."""
+        self._say(str(event.progress.id), describe(event.progress), stays=False)
+
+    def onQueryIdle(self, event: object) -> None:  # noqa: N802 - Spark calls it so
+        """There is nothing new, which is no news."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark calls it so
+        """Say how it ended."""
+        reason = (event.exception or "").strip().splitlines()
+        self._say(str(event.id), f"failed: {reason[0]}" if reason else "ended")
+        self._names.pop(str(event.id), None)
+
+    def _say(self, query: str, what: str, *, stays: bool = True) -> None:
+        with self._lock:
+            line = f"{self._names.get(query, f'query {query[:8]}')}: {what}"
+            self.last[query] = line
+            if self._is_terminal:
+                begin = _CLEAR if self._has_open_line else ""
+                self._has_open_line = not stays
+                self._stream.write(begin + line + ("\n" if stays else ""))
+            else:
+                self._stream.write(line + "\n")
+            self._stream.flush()
+
+
+def describe(progress: StreamingQueryProgress) -> str:
+    """One micro-batch: its number, rows and rate, how many records it has left unread, and how long it took."""
+    parts = [f"batch {progress.batchId}", f"{progress.numInputRows:,} rows"]
+    if progress.numInputRows:
+        parts[-1] += f" ({progress.processedRowsPerSecond:,.0f} rows/s)"
+    behind = _behind(progress)
+    if behind is not None:
+        parts.append(f"{behind:,} behind")
+    parts.append(f"{progress.batchDuration:,} ms")
+    return ", ".join(parts)
+
+
+def _behind(progress: StreamingQueryProgress) -> int | None:
+    """Records between what was read and what there is, of sources that tell: Kafka's, and ours."""
+    total = None
+    for source in progress.sources:
+        read, there = _offsets(source.endOffset), _offsets(source.latestOffset)
+        for partition, end in there.items():
+            total = (total or 0) + max(0, end - read.get(partition, 0))
+    return total
+
+
+@contextmanager
+def show_progress(spark: SparkSession, stream: TextIO | None = None) -> Generator[ProgressLine]:
+    """Write progress of all streams of the session, to stderr or elsewhere, until the block ends."""
+    line = ProgressLine(stream)
+    spark.streams.addListener(line)
+    try:
+        yield line
+    finally:
+        spark.streams.removeListener(line)
+
+
+def _offsets(text: object) -> dict[tuple[str, str], int]:
+    """Offsets as sources report them, {"topic": {"0": 5}}; nothing of others."""
+    try:
+        found = json.loads(str(text))
+        return {(topic, number): int(at) for topic, each in found.items() for number, at in each.items()}
+    except (ValueError, AttributeError, TypeError):
+        return {}

@@ -1,0 +1,243 @@
+"""Streams through Spark's connector: each record once in Parquet, whatever is interrupted."""
+
+import io
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from minibroker import Broker
+from minibroker_pipeline.connector import (
+    Position,
+    TopicSource,
+    read_topics,
+    stream_to_parquet,
+    stream_to_topic,
+    stream_topics,
+    to_topic,
+)
+from minibroker_pipeline.messages import Payload, compose, parse
+from minibroker_pipeline.progress import show_progress
+from minibroker_pipeline.sink_log import committed_files
+from tests.clients.broker_process import BrokerProcess
+from tests.pipeline.producing import Message, begin, create, produce
+
+TIMEOUT = 120
+
+
+def finish(query: StreamingQuery) -> None:
+    """Wait until it has read what there is."""
+    try:
+        assert query.awaitTermination(TIMEOUT), query.status
+    finally:
+        query.stop()
+
+
+def numbers(first: int, end: int) -> Iterable[Message]:
+    return [Message(b"%d" % number, partition=number % 2) for number in range(first, end)]
+
+
+def values_in(folder: Path) -> Counter[bytes]:
+    """How often each value is in the files that count."""
+    found: Counter[bytes] = Counter()
+    for file in committed_files(str(folder)):
+        found.update(pq.ParquetFile(file).read(["value"]).column("value").to_pylist())
+    return found
+
+
+def once(first: int, end: int) -> Counter[bytes]:
+    return Counter(b"%d" % number for number in range(first, end))
+
+
+def test_each_run_of_a_stream_goes_on_where_the_last_one_ended(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    create(broker.bootstrap_servers, topic, 2)
+    source = TopicSource(bootstrap=broker.bootstrap_servers, topics=topic, max_offsets_per_trigger=4)
+
+    def run() -> None:
+        frame = stream_topics(spark, source)
+        finish(stream_to_parquet(frame, str(tmp_path / "out"), str(tmp_path / "checkpoint"), name="orders"))
+
+    said = io.StringIO()
+    with show_progress(spark, said) as progress:
+        produce(broker.bootstrap_servers, topic, numbers(0, 10))
+        run()
+        assert values_in(tmp_path / "out") == once(0, 10)
+        produce(broker.bootstrap_servers, topic, numbers(10, 13))
+        run()
+        run()  # nothing is new
+    assert values_in(tmp_path / "out") == once(0, 13)
+    rows = spark.read.parquet(str(tmp_path / "out"))
+    assert Counter(bytes(row.value) for row in rows.collect()) == once(0, 13)
+    assert rows.columns == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
+    # Spark says what happened on threads of its own, so that the last words may still be missing.
+    assert said.getvalue().startswith("orders: started\norders: batch 0, 4 rows (")
+    assert " 6 behind" in said.getvalue().splitlines()[1]
+    assert len(progress.last) == 1
+
+
+def test_a_micro_batch_that_was_written_but_not_noted_is_not_written_twice(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    """What a kill between the sink's commit and the checkpoint's leaves."""
+    out, checkpoint = tmp_path / "out", tmp_path / "checkpoint"
+    create(broker.bootstrap_servers, topic, 2)
+    source = TopicSource(bootstrap=broker.bootstrap_servers, topics=topic)
+    for first in (0, 5):
+        produce(broker.bootstrap_servers, topic, numbers(first, first + 5))
+        finish(stream_to_parquet(stream_topics(spark, source), str(out), str(checkpoint)))
+    for name in ("1", ".1.crc"):
+        (checkpoint / "commits" / name).unlink()
+    produce(broker.bootstrap_servers, topic, numbers(10, 15))
+    finish(stream_to_parquet(stream_topics(spark, source), str(out), str(checkpoint)))
+    assert values_in(out) == once(0, 15)
+    assert Counter(bytes(row.value) for row in spark.read.parquet(str(out)).collect()) == once(0, 15)
+
+
+def test_files_that_were_written_but_not_committed_do_not_count(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    """What a kill before the sink's commit leaves."""
+    out, checkpoint = tmp_path / "out", tmp_path / "checkpoint"
+    create(broker.bootstrap_servers, topic, 2)
+    produce(broker.bootstrap_servers, topic, numbers(0, 6))
+    source = TopicSource(bootstrap=broker.bootstrap_servers, topics=topic)
+    finish(stream_to_parquet(stream_topics(spark, source), str(out), str(checkpoint)))
+    for folder in (checkpoint / "commits", out / "_spark_metadata"):
+        for name in ("0", ".0.crc"):
+            (folder / name).unlink()
+    assert values_in(out) == Counter()
+    finish(stream_to_parquet(stream_topics(spark, source), str(out), str(checkpoint)))
+    assert values_in(out) == once(0, 6)
+    assert len(list(out.glob("part-*.parquet"))) > len(committed_files(str(out)))
+    assert spark.read.parquet(str(out)).count() == 6
+
+
+def test_a_log_of_many_micro_batches_is_compacted_and_says_the_same(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "a folder"
+    create(broker.bootstrap_servers, topic, 2)
+    produce(broker.bootstrap_servers, topic, numbers(0, 12))
+    source = TopicSource(bootstrap=broker.bootstrap_servers, topics=topic, max_offsets_per_trigger=2)
+    spark.conf.set("spark.sql.streaming.fileSink.log.compactInterval", "2")
+    try:
+        frame = stream_topics(spark, source)
+        finish(stream_to_parquet(frame, str(out), str(tmp_path / "checkpoint"), partition_by=["partition"]))
+    finally:
+        spark.conf.unset("spark.sql.streaming.fileSink.log.compactInterval")
+    assert list((out / "_spark_metadata").glob("*.compact"))
+    assert values_in(out) == once(0, 12)
+    assert {Path(file).parent.name for file in committed_files(str(out))} == {"partition=0", "partition=1"}
+
+
+def test_a_stream_begins_at_offsets_or_at_an_instant(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    noon = datetime(2024, 5, 17, 12, tzinfo=UTC)
+    create(broker.bootstrap_servers, topic, 1)
+    messages = [Message(b"%d" % at, timestamp=int(noon.timestamp() + at) * 1000) for at in range(5)]
+    produce(broker.bootstrap_servers, topic, messages)
+    positions: list[Position] = [{topic: {0: 3}}, noon + timedelta(seconds=3)]
+    for place, starting in enumerate(positions):
+        source = TopicSource(bootstrap=broker.bootstrap_servers, topics=topic, starting=starting)
+        out = tmp_path / f"out-{place}"
+        finish(stream_to_parquet(stream_topics(spark, source), str(out), str(tmp_path / f"checkpoint-{place}")))
+        assert values_in(out) == once(3, 5)
+
+
+def test_records_of_an_open_transaction_wait_until_it_is_committed(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    create(broker.bootstrap_servers, topic, 2)
+    source = TopicSource(bootstrap=broker.bootstrap_servers, topics=topic)
+
+    def values() -> Counter[bytes]:
+        frame = stream_topics(spark, source)
+        finish(stream_to_parquet(frame, str(tmp_path / "out"), str(tmp_path / "checkpoint")))
+        return values_in(tmp_path / "out")
+
+    begin(broker.bootstrap_servers, topic, [Message(b"no")], name="aborted").abort_transaction()
+    transaction = begin(broker.bootstrap_servers, topic, numbers(0, 4))
+    produce(broker.bootstrap_servers, topic, numbers(4, 5))
+    assert values() == Counter()
+    transaction.commit_transaction()
+    assert values() == once(0, 5)
+
+
+def test_a_running_stream_goes_on_when_the_broker_is_killed_and_started_again(
+    spark: SparkSession, broker_process: Callable[..., BrokerProcess], topic: str, tmp_path: Path
+) -> None:
+    broker, out = broker_process("--topic", f"{topic}:2"), tmp_path / "out"
+    frame = stream_topics(spark, TopicSource(bootstrap=broker.bootstrap, topics=topic))
+    produce(broker.bootstrap, topic, numbers(0, 10))
+    query = stream_to_parquet(frame, str(out), str(tmp_path / "checkpoint"), every=0)
+    try:
+        query.processAllAvailable()
+        assert values_in(out) == once(0, 10)
+        broker.kill()
+        broker.start()
+        produce(broker.bootstrap, topic, numbers(10, 20))
+        query.processAllAvailable()
+        broker.kill()
+        broker.start()
+        produce(broker.bootstrap, topic, numbers(20, 30))
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    assert values_in(out) == once(0, 30)
+
+
+def test_a_stream_that_has_failed_goes_on_from_its_checkpoint(
+    spark: SparkSession, broker_process: Callable[..., BrokerProcess], topic: str, tmp_path: Path
+) -> None:
+    broker, out = broker_process("--topic", f"{topic}:2"), tmp_path / "out"
+    impatient = {
+        "kafka.default.api.timeout.ms": "500",
+        "kafka.request.timeout.ms": "400",
+        "fetchOffset.numRetries": "1",
+    }
+    produce(broker.bootstrap, topic, numbers(0, 10))
+
+    def query(options: Mapping[str, str]) -> StreamingQuery:
+        frame = stream_topics(spark, TopicSource(bootstrap=broker.bootstrap, topics=topic, options=options))
+        return stream_to_parquet(frame, str(out), str(tmp_path / "checkpoint"))
+
+    finish(query({}))
+    produce(broker.bootstrap, topic, numbers(10, 15))
+    broker.kill()
+    with pytest.raises(StreamingQueryException):
+        finish(query(impatient))
+    broker.start()
+    finish(query({}))
+    assert values_in(out) == once(0, 15)
+
+
+def test_a_stream_of_parsed_records_goes_back_to_a_topic(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    """A folder that one stream fills is another one's source."""
+    bootstrap, again, payload = broker.bootstrap_servers, f"{topic}-again", Payload("json", "id BIGINT")
+    for name in (topic, again):
+        create(bootstrap, name, 2)
+    to_topic(compose(spark.range(20).toDF("id"), payload), bootstrap, topic)
+    orders = parse(stream_topics(spark, TopicSource(bootstrap=bootstrap, topics=topic)), payload)
+    finish(stream_to_parquet(orders, str(tmp_path / "out"), str(tmp_path / "checkpoint")))
+
+    files = spark.read.parquet(str(tmp_path / "out"))
+    stream = compose(spark.readStream.schema(files.schema).parquet(str(tmp_path / "out")), payload)
+    finish(stream_to_topic(stream, bootstrap, str(tmp_path / "back"), again))
+    finish(stream_to_topic(stream, bootstrap, str(tmp_path / "back"), again))
+    rows = [
+        read_topics(spark, TopicSource(bootstrap=bootstrap, topics=name)).select("partition", "value").collect()
+        for name in (topic, again)
+    ]
+    assert sorted(rows[0]) == sorted(rows[1])
+    assert len(rows[1]) == 20
