@@ -182,7 +182,8 @@ def scan_headers(data: bytes | bytearray | memoryview, *, position: int = 0) -> 
 
 def _fields(data: NDArray[np.uint8], positions: NDArray[np.int64], layout: np.dtype[Any]) -> NDArray[Any]:
     """The bytes of `layout` at each position, as its fields."""
-    windows = np.lib.stride_tricks.sliding_window_view(data, layout.itemsize)
+    size = layout.itemsize
+    windows = np.ndarray((len(data) - size + 1, size), np.uint8, data, strides=(1, 1))
     fields: NDArray[Any] = windows[positions].view(layout)[:, 0]
     return fields
 

@@ -216,33 +216,24 @@ def _skip_headers(data, at, end):
     return at
 
 
-_OUTPUTS: Final = (_I64, _I64, _I32, _I32, _I32, _I32, _I32, _I32)
-"""Offset, timestamp, key position, key size, value position, value size, headers position, header count."""
+_LONGS: Final = types.UniTuple(_I64, 2)
+"""Offsets and timestamps."""
+_PLACES: Final = types.UniTuple(_I32, 6)
+"""Key position and size, value position and size, headers position and count."""
 
 
-@compiled(_LONG(BYTES, _LONG, _LONG, _LONG, _LONG, _LONG, _LONG, _LONG, _LONG, _LONG, _LONG, *_OUTPUTS))
-def _walk_v2(
-    data,
-    at,
-    end,
-    count,
-    base_offset,
-    base_timestamp,
-    is_fixed,
-    max_timestamp,
-    first,
-    limit,
-    row,
-    offsets,
-    timestamps,
-    key_at,
-    key_size,
-    value_at,
-    value_size,
-    headers_at,
-    header_count,
-):
+@compiled(_LONG(BYTES, _TABLE, _LONG, _LONG, _LONG, _LONG, _LONGS, _PLACES))
+def _walk_v2(data, blocks, block, first, limit, row, longs, places):
     """The rows of one v2 batch, from `row` on. Returns the row after the last, or `_BAD`."""
+    offsets, timestamps = longs
+    key_at, key_size, value_at, value_size, headers_at, header_count = places
+    at = blocks[block, START]
+    end = blocks[block, END]
+    count = blocks[block, COUNT]
+    base_offset = blocks[block, BASE_OFFSET]
+    base_timestamp = blocks[block, BASE_TIMESTAMP]
+    is_fixed = blocks[block, FIXED_TIMESTAMP]
+    max_timestamp = blocks[block, MAX_TIMESTAMP]
     if count < 0 or count * _MIN_RECORD > end - at:
         return np.int64(_BAD)
     for _ in range(count):
@@ -289,9 +280,11 @@ def _walk_v2(
     return np.int64(row)
 
 
-@compiled(_LONG(BYTES, _LONG, _LONG, _LONG, _I32, _I32, _I32, _I32))
-def _key_and_value(data, at, end, row, key_at, key_size, value_at, value_size):
+@compiled(_LONG(BYTES, _LONG, _LONG, _LONG, _PLACES))
+def _key_and_value(data, at, end, row, places):
     """Key and value of the message of v0 or v1 whose key length is at `at`. 0, or `_BAD`."""
+    key_at, key_size, value_at, value_size, _, header_count = places
+    header_count[row] = 0
     length = _int32(data, at)
     at += 4
     if length > end - at - 4:
@@ -309,23 +302,10 @@ def _key_and_value(data, at, end, row, key_at, key_size, value_at, value_size):
     return np.int64(0)
 
 
-@compiled(_LONG(BYTES, _TABLE, _LONG, _LONG, _LONG, _LONG, *_OUTPUTS[:-2], _I32))
-def _walk_wrapper(
-    data,
-    blocks,
-    block,
-    first,
-    limit,
-    row,
-    offsets,
-    timestamps,
-    key_at,
-    key_size,
-    value_at,
-    value_size,
-    header_count,
-):
+@compiled(_LONG(BYTES, _TABLE, _LONG, _LONG, _LONG, _LONG, _LONGS, _PLACES))
+def _walk_wrapper(data, blocks, block, first, limit, row, longs, places):
     """The rows of one opened wrapper, whose inner message set is the block. Sets its base offset."""
+    offsets, timestamps = longs
     at = blocks[block, START]
     end = blocks[block, END]
     magic = np.int64(1) if blocks[block, KIND] == WRAPPER_V1 else np.int64(0)
@@ -367,29 +347,15 @@ def _walk_wrapper(
             blocks[block, BASE_OFFSET] = offset
         offsets[row] = offset
         timestamps[row] = blocks[block, MAX_TIMESTAMP] if is_fixed else _int64(data, at + 18)
-        if _key_and_value(data, at + head - 4, message_end, row, key_at, key_size, value_at, value_size) < 0:
+        if _key_and_value(data, at + head - 4, message_end, row, places) < 0:
             return np.int64(_BAD)
-        header_count[row] = 0
         at = message_end
         row += 1 if first <= offset < limit else 0
     return np.int64(row)
 
 
-@compiled(_LONG(BYTES, _TABLE, _LONG, _LONG, *_OUTPUTS))
-def walk(
-    data,
-    blocks,
-    first,
-    limit,
-    offsets,
-    timestamps,
-    key_at,
-    key_size,
-    value_at,
-    value_size,
-    headers_at,
-    header_count,
-):
+@compiled(_LONG(BYTES, _TABLE, _LONG, _LONG, _LONGS, _PLACES))
+def walk(data, blocks, first, limit, longs, places):
     """The rows of all blocks whose offsets are in [first, limit). Returns their number.
 
     Fills ROWS of each block, and IS_BAD for those that are no records: these have no rows.
@@ -397,55 +363,18 @@ def walk(
     row = np.int64(0)
     for block in range(blocks.shape[0]):
         kind = blocks[block, KIND]
-        start = blocks[block, START]
-        end = blocks[block, END]
         if kind == V2:
-            after = _walk_v2(
-                data,
-                start,
-                end,
-                blocks[block, COUNT],
-                blocks[block, BASE_OFFSET],
-                blocks[block, BASE_TIMESTAMP],
-                blocks[block, FIXED_TIMESTAMP],
-                blocks[block, MAX_TIMESTAMP],
-                first,
-                limit,
-                row,
-                offsets,
-                timestamps,
-                key_at,
-                key_size,
-                value_at,
-                value_size,
-                headers_at,
-                header_count,
-            )
+            after = _walk_v2(data, blocks, block, first, limit, row, longs, places)
         elif kind == PLAIN_V0 or kind == PLAIN_V1:
             offset = blocks[block, BASE_OFFSET]
-            offsets[row] = offset
-            timestamps[row] = blocks[block, MAX_TIMESTAMP]
-            header_count[row] = 0
-            head = np.int64(18 if kind == PLAIN_V0 else 26)
-            after = _key_and_value(data, start + head, end, row, key_at, key_size, value_at, value_size)
+            longs[0][row] = offset
+            longs[1][row] = blocks[block, MAX_TIMESTAMP]
+            key_length_at = blocks[block, START] + (18 if kind == PLAIN_V0 else 26)
+            after = _key_and_value(data, key_length_at, blocks[block, END], row, places)
             if after == 0:
                 after = row + (1 if first <= offset < limit else 0)
         else:
-            after = _walk_wrapper(
-                data,
-                blocks,
-                block,
-                first,
-                limit,
-                row,
-                offsets,
-                timestamps,
-                key_at,
-                key_size,
-                value_at,
-                value_size,
-                header_count,
-            )
+            after = _walk_wrapper(data, blocks, block, first, limit, row, longs, places)
         if after < 0:
             blocks[block, IS_BAD] = 1
             blocks[block, ROWS] = 0

@@ -70,7 +70,7 @@ class NumbaEngine:
         where = _scratch.take(capacity)
         numbers = np.frombuffer(pa.allocate_buffer(2 * 8 * capacity), np.int64)
         offsets, timestamps = numbers[:capacity], numbers[capacity:]
-        rows = kernel.walk(data, blocks, first, limit, offsets, timestamps, *where)
+        rows = kernel.walk(data, blocks, first, limit, (offsets, timestamps), tuple(where))
         return RecordTable(data, rows, offsets, timestamps, *where)
 
     def binary(

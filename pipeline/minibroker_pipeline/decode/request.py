@@ -13,7 +13,7 @@ Mode = Literal["failfast", "permissive"]
 ENGINES: Final[tuple[Engine, ...]] = ("auto", "numba", "numpy", "plain")
 END_OF_OFFSETS: Final = 2**63 - 1
 CHUNK_BYTES: Final = 4 * 1024 * 1024
-"""Bytes of records that become one Arrow batch: much more and the bytes no longer come out of the processor's cache."""
+"""Bytes of records that become one Arrow batch. With a quarter of it decoding is a tenth slower, more gains nothing."""
 _DAMAGE_KEPT: Final = 1000
 
 

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import pytest
 
 import minibroker_pipeline
 from minibroker_pipeline.decode import DecodeRequest, decode, prepare
-from minibroker_protocol.records import NewRecord, build_batch
+from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch
+from tests.pipeline.decode.logs import ENGINES
 
 PACKAGE = Path(minibroker_pipeline.__file__).parent
 
@@ -84,6 +86,22 @@ def test_without_a_folder_to_keep_machine_code_in_auto_is_numpy(tmp_path: Path) 
     )
     assert done.stdout.strip() == "numpy", done.stderr
     assert "no folder to keep machine code in" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_threads_can_decode_at_the_same_time(name: Engine) -> None:
+    def log(thread: int) -> bytes:
+        codec = CompressionCodec(thread % 5)
+        records = [NewRecord(b"%d" % thread, bytes([thread]) * 90, index) for index in range(100 + thread)]
+        return b"".join(bytes(build_batch(records, base_offset=500 * index, codec=codec)) for index in range(20))
+
+    def values(data: bytes) -> set[bytes]:
+        request = DecodeRequest(columns=("key", "value"), engine=name, chunk_bytes=5000)
+        return {row for batch in decode(data, request) for row in batch["key"].to_pylist() + batch["value"].to_pylist()}
+
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(values, [log(thread) for thread in range(12)]))
+    assert found == [{b"%d" % thread, bytes([thread]) * 90} for thread in range(12)]
 
 
 @pytest.mark.parametrize(
