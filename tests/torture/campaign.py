@@ -22,6 +22,7 @@ from tests.torture.workload import SETTINGS, TOPICS, Mint, Topic
 
 TORN: Final = 0.2
 """How many of the logs that have unanswered batches get a torn one at their end after a kill."""
+CLEANING_S: Final = 10.0
 DISK_EVERY: Final = 3
 """The files are looked at before every so manieth start."""
 
@@ -76,6 +77,7 @@ class Campaign:
                     self._on_round(f"seed {self.seed}, round {number}, {self.kills} kills: {what}")
             self._start()
             self._verify()
+            self._await_cleaning()
             self._stop()
             self._look_at_files()
         except Exception as error:
@@ -208,6 +210,16 @@ class Campaign:
             if not producer.is_idempotent:
                 producer.settle()
         self._torn.clear()
+
+    def _await_cleaning(self) -> None:
+        """See one cleaning at least. On a busy machine it may take longer than any of the rounds."""
+        compacted = [ledger for ledger in self._ledgers if ledger.topic.is_compacted]
+        deadline = time.monotonic() + CLEANING_S
+        while compacted and not any(ledger.counts["offsets compacted away"] for ledger in compacted):
+            if time.monotonic() > deadline:
+                return
+            time.sleep(0.1)
+            self._verify()
 
     def _look_at_files(self) -> None:
         for ledger in self._ledgers:

@@ -97,7 +97,7 @@ TOPICS: Final = (
     Topic(
         "retained",
         2,
-        {"retention.bytes": "60000", "segment.bytes": "20000", "segment.index.bytes": "120", **_DENSE},
+        {"retention.bytes": "30000", "segment.bytes": "10000", "segment.index.bytes": "120", **_DENSE},
     ),
     Topic("trimmed", 1, {"segment.bytes": "20000", "segment.index.bytes": "600", **_DENSE}, is_trimmed=True),
     Topic("flushed", 1, {"flush.messages": "1", "segment.bytes": "40000", "segment.index.bytes": "600", **_DENSE}),
