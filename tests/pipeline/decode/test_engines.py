@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import minibroker_pipeline
-from minibroker_pipeline.decode import DecodeRequest, decode, prepare
+from minibroker_pipeline.decode import DecodeRequest, Engine, decode, prepare
 from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch
 from tests.pipeline.decode.logs import ENGINES
 
