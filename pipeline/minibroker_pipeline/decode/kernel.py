@@ -52,7 +52,7 @@ def compiled(*signatures: Any) -> Callable[[Any], Any]:
     def compile_it(function: Any) -> Any:
         try:
             return numba.njit(list(signatures), cache=True, nogil=True)(function)
-        except RuntimeError as error:  # numba's "no locator available"
+        except (RuntimeError, OSError) as error:  # numba knows of no folder, or cannot write to the one it chose
             raise ImportError(f"numba has no folder to keep machine code in: {error}") from None
 
     return compile_it
