@@ -271,7 +271,9 @@ class GroupStore:
         producer_id: int,
         producer_epoch: int,
     ) -> ErrorCode:
-        """Write offsets that count once the producer's transaction is committed."""
+        """Write offsets that count once the producer's transaction is committed; at once if there is no producer."""
+        if producer_id < 0:  # it gets so far only where transactions are not verified
+            return self.commit(group, offsets)
         try:
             written = self._write_offsets(group, offsets, producer_id, producer_epoch)
         except CoordinatorLogError as error:

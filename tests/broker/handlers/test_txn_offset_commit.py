@@ -1,5 +1,7 @@
 """TxnOffsetCommit: offsets that go with a transaction; codes compared with Kafka 3.9.1."""
 
+from collections.abc import Callable
+
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
@@ -8,10 +10,11 @@ from minibroker_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from tests.broker.groups.offset_requests import commit, offsets_of, with_members
+from tests.broker.groups.offset_requests import commit, fetch, offsets_of, with_members
 from tests.broker.harness import Harness
 from tests.broker.transactions.producer import Producer
 
+Make = Callable[[dict[str, str]], Harness]
 VERSIONS = range(5)
 T0 = ("t", 0)
 
@@ -95,6 +98,14 @@ def test_nobody_needs_to_say_who_he_is(harness: Harness, producer: Producer) -> 
     with_members(harness)
     assert send(producer, 2) == 0
     assert send(producer) == 0
+
+
+def test_a_producer_that_is_none_commits_at_once_where_nothing_is_verified(configured: Make) -> None:
+    harness = configured({"transaction.partition.verification.enable": "false"})
+    assert send(Producer(harness, init=False)) == 0
+    assert offsets_of(harness) == {T0: 7}
+    harness.restart()
+    assert fetch(harness, T0, stable=True)[T0] == (7, -1, "", 0)
 
 
 def test_a_group_needs_a_name(producer: Producer) -> None:
