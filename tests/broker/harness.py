@@ -137,6 +137,8 @@ class Harness:
             if coordinator in self.state.__dict__:  # they write nothing when they close, but they have timers
                 getattr(self.state, coordinator).close()
         self._soon.clear()
+        for handle in tuple(self.state.files._open):  # the kernel closes what a process has open
+            handle.close()
         self.state._data_dir.release()
         self.state = self._open()
 
