@@ -98,15 +98,21 @@ def read_partition_metadata(path: str) -> bytes:
 
 
 def read_offset_checkpoint(path: str) -> dict[tuple[str, int], int]:
-    """An offset for each (topic, partition) in the file (Kafka's `OffsetCheckpointFile`).
-
-    Bytes: text lines: version 0, the number of entries, then "topic partition offset" per entry. An empty file, or
-    none, holds no entries. `CorruptCheckpointError`, or `OSError` when it cannot be read.
-    """
+    """What `parse_offset_checkpoint` finds in the file; none holds no entries. `OSError` when it cannot be read."""
     try:
-        lines = read_file(path).decode().splitlines()
+        return parse_offset_checkpoint(read_file(path), path)
     except FileNotFoundError:
         return {}
+
+
+def parse_offset_checkpoint(data: bytes, path: str) -> dict[tuple[str, int], int]:
+    """An offset for each (topic, partition) in the file's bytes (Kafka's `OffsetCheckpointFile`).
+
+    Bytes: text lines: version 0, the number of entries, then "topic partition offset" per entry. An empty file holds
+    no entries. `CorruptCheckpointError`, which names `path`.
+    """
+    try:
+        lines = data.decode().splitlines()
     except UnicodeDecodeError as error:
         raise CorruptCheckpointError(f"{path}: not an offset checkpoint") from error
     if not lines:

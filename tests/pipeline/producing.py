@@ -1,6 +1,6 @@
 """Records for the tests of pipelines, written with confluent-kafka."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from confluent_kafka import Producer
@@ -20,9 +20,9 @@ class Message(NamedTuple):
     headers: Sequence[tuple[str, bytes | None]] = ()
 
 
-def create(bootstrap: str, topic: str, partitions: int = 1) -> None:
+def create(bootstrap: str, topic: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})  # must outlive its futures
-    for future in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
+    for future in admin.create_topics([NewTopic(topic, partitions, 1, config=dict(config or {}))]).values():
         future.result(TIMEOUT)
 
 
@@ -60,6 +60,11 @@ def _send(producer: Producer, topic: str, messages: Iterable[Message]) -> None:
             message.value,
             message.key,
             message.partition,
+            on_delivery=_delivered,
             timestamp=message.timestamp,
             headers=list(message.headers),
         )
+
+
+def _delivered(error: object, message: object) -> None:
+    assert error is None, error
