@@ -1,0 +1,236 @@
+"""Following logs: what a micro-batch ends at, and what happens when files come and go in between. No JVM is needed."""
+
+import json
+import pickle
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+from minibroker_pipeline.options import OptionError, parse_options
+from minibroker_pipeline.places import LocalPlace
+from minibroker_pipeline.reading import DataLossError, output_schema
+from minibroker_pipeline.stream import JsonOffsets, LogStreamReader
+from minibroker_storage.layout import LOG_SUFFIX, file_name
+from tests.pipeline.source.directories import ROOMY, add, option_names, orders
+from tests.storage.helpers import Home, a_batch, marker, sequenced
+
+ALL = ReadAllAvailable()
+
+
+def stream(data_dir: Path, **options: Any) -> LogStreamReader:
+    """As Spark makes one; it begins with the first offsets unless told otherwise."""
+    given = {"path": data_dir, "startingOffsets": "earliest", **options}
+    return LogStreamReader(
+        parse_options(option_names(given)), from_arrow_schema(output_schema(("partition", "offset")))
+    )
+
+
+def rows(reader: LogStreamReader, start: JsonOffsets, end: JsonOffsets) -> list[int]:
+    """The offsets of a micro-batch, read by what workers get."""
+    worker = pickle.loads(pickle.dumps(reader))
+    return [
+        row["offset"] for task in reader.partitions(start, end) for one in worker.read(task) for row in one.to_pylist()
+    ]
+
+
+def at(offset: int) -> JsonOffsets:
+    return {"orders": {"0": offset}}
+
+
+def test_a_stream_goes_from_offset_to_offset(tmp_path: Path) -> None:
+    home = orders(tmp_path, 20)
+    reader = stream(tmp_path)
+    assert reader.initialOffset() == at(0)
+    assert reader.latestOffset(at(0), ALL) == at(60)
+    assert rows(reader, at(0), at(60)) == list(range(60))
+    assert reader.latestOffset(at(60), ALL) == at(60)
+    add(home, 20)
+    assert reader.latestOffset(at(60), ALL) == at(120)
+    assert rows(reader, at(60), at(120)) == list(range(60, 120))
+    assert reader.reportLatestOffset() == at(120)
+    assert rows(stream(tmp_path), at(60), at(120)) == list(range(60, 120))  # once more, after a restart
+
+
+def test_a_new_stream_begins_at_the_end_unless_told_otherwise(tmp_path: Path) -> None:
+    orders(tmp_path, 2)
+    assert stream(tmp_path, startingOffsets="latest").initialOffset() == at(6)
+    assert stream(tmp_path, startingOffsets=json.dumps(at(4))).initialOffset() == at(4)
+    options = parse_options({"path": str(tmp_path)})
+    assert LogStreamReader(options, from_arrow_schema(output_schema(options.columns))).initialOffset() == at(6)
+    with pytest.raises(OptionError, match="a stream has no end"):
+        stream(tmp_path, endingOffsets="latest")
+
+
+def test_a_limit_is_shared_out_by_what_partitions_have(tmp_path: Path) -> None:
+    orders(tmp_path, 90)
+    orders(tmp_path, 10, name="orders-1")
+    reader = stream(tmp_path, maxOffsetsPerTrigger=100)
+    limit = reader.getDefaultReadLimit()
+    assert limit == ReadMaxRows(100)
+    start = reader.initialOffset()
+    batches: list[int] = []
+    while (end := reader.latestOffset(start, limit)) != start:
+        batches.append(len(rows(reader, start, end)))
+        start = end
+    assert start == {"orders": {"0": 270, "1": 30}}
+    assert sum(batches) == 300
+    assert batches[:2] == [100, 100]
+
+
+def test_a_gap_is_passed_at_once(tmp_path: Path) -> None:
+    home = orders(tmp_path, 2)
+    home.log.close()
+    for base in (100_000, 2_000_000):
+        home.file(file_name(base, LOG_SUFFIX)).write_bytes(a_batch(50, base_offset=base).view)
+    reader = stream(tmp_path)
+    ends, start, sizes = [], at(0), []
+    while (end := reader.latestOffset(start, ReadMaxRows(40))) != start:
+        sizes.append(len(rows(reader, start, end)))
+        ends.append(end["orders"]["0"])
+        start = end
+    assert sum(sizes) == 106
+    assert all(sizes)
+    assert ends[-1] == 2_000_050
+    assert len(ends) <= 6
+
+
+def test_aborted_records_and_markers_make_no_micro_batch_of_their_own(tmp_path: Path) -> None:
+    home = orders(tmp_path, 1)
+    for number in range(20):
+        home.append(sequenced(number * 10, 10, is_transactional=True))
+    home.append(marker(commit=False), a_batch(4))
+    reader = stream(tmp_path, isolation="read_committed")
+    assert reader.latestOffset(at(0), ReadMaxRows(3)) == at(3)
+    end = reader.latestOffset(at(3), ReadMaxRows(3))
+    assert rows(reader, at(3), end) == [204, 205, 206]
+
+
+def test_a_stream_of_committed_records_waits_for_decisions(tmp_path: Path) -> None:
+    home = orders(tmp_path, 1)
+    home.append(sequenced(0, 2, is_transactional=True), a_batch(1))
+    reader = stream(tmp_path, isolation="read_committed")
+    assert reader.latestOffset(at(0), ALL) == at(3)
+    home.append(marker(commit=False))
+    assert reader.latestOffset(at(3), ALL) == at(7)
+    assert rows(reader, at(3), at(7)) == [5]
+
+
+def test_a_torn_tail_is_read_when_it_is_whole(tmp_path: Path) -> None:
+    home = orders(tmp_path, 4, config=ROOMY)
+    path = home.file(file_name(0, LOG_SUFFIX))
+    data = path.read_bytes()
+    path.write_bytes(data[:-10])
+    reader = stream(tmp_path)
+    assert reader.latestOffset(at(0), ALL) == at(9)
+    with path.open("ab") as file:
+        file.write(data[-10:])
+    assert reader.latestOffset(at(9), ALL) == at(12)
+    assert rows(reader, at(9), at(12)) == [9, 10, 11]
+
+
+def test_following_a_log_reads_what_it_has_grown_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = orders(tmp_path, 500, config=ROOMY)
+    reader = stream(tmp_path, isolation="read_committed")
+    assert reader.latestOffset(at(0), ALL) == at(1500)
+    add(home, 1)
+    read: list[int] = []
+    file = type(LocalPlace().open(str(home.file(file_name(0, LOG_SUFFIX)))))
+    read_at = file.read_at
+
+    def noted(self: Any, position: int, size: int) -> bytes:
+        read.append(size)
+        return read_at(self, position, size)
+
+    monkeypatch.setattr(file, "read_at", noted)
+    assert reader.latestOffset(at(1500), ALL) == at(1503)
+    assert sum(read) < 200
+
+
+def test_available_now_stops_where_logs_ended_at_its_start(tmp_path: Path) -> None:
+    home = orders(tmp_path, 10)
+    reader = stream(tmp_path)
+    reader.prepareForTriggerAvailableNow()
+    add(home, 10)
+    orders(tmp_path, 1, name="orders-1")
+    assert reader.latestOffset(at(0), ReadMaxRows(20)) == {"orders": {"0": 20, "1": 0}}
+    assert reader.latestOffset(at(20), ReadMaxRows(20)) == {"orders": {"0": 30, "1": 0}}
+    assert reader.latestOffset(at(30), ReadMaxRows(20)) == {"orders": {"0": 30, "1": 0}}
+
+
+def test_new_partitions_are_read_from_their_beginning(tmp_path: Path) -> None:
+    orders(tmp_path, 2)
+    reader = stream(tmp_path)
+    reader.latestOffset(at(0), ALL)
+    orders(tmp_path, 1, name="orders-1")
+    assert reader.latestOffset(at(6), ALL) == {"orders": {"0": 6, "1": 3}}
+    assert rows(reader, at(6), {"orders": {"0": 6, "1": 3}}) == [0, 1, 2]
+
+
+def without_first_segment(home: Home) -> int:
+    """As retention leaves it; the offset that the log begins at then."""
+    for suffix in (".log", ".index", ".timeindex"):
+        home.file(file_name(0, suffix)).unlink()
+    return home.log.segments[1].base_offset
+
+
+def test_records_that_retention_took_are_missed_or_passed_over(tmp_path: Path) -> None:
+    home = orders(tmp_path)
+    start = without_first_segment(home)
+    reader = stream(tmp_path)
+    message = rf"orders-0: offsets 3 to {start - 1} were deleted by retention .*failOnDataLoss=false"
+    with pytest.raises(DataLossError, match=message):
+        reader.latestOffset(at(3), ALL)
+    with pytest.raises(DataLossError, match=message):
+        reader.partitions(at(3), at(180))
+    lenient = stream(tmp_path, failOnDataLoss="false")
+    assert lenient.latestOffset(at(3), ALL) == at(180)
+    assert rows(lenient, at(3), at(180)) == list(range(start, 180))
+    limited = lenient.latestOffset(at(3), ReadMaxRows(9))
+    assert rows(lenient, at(3), limited) == list(range(start, start + 9))
+
+
+def test_a_file_that_is_set_aside_after_planning_is_read_nevertheless(tmp_path: Path) -> None:
+    home = orders(tmp_path)
+    reader = stream(tmp_path)
+    tasks = reader.partitions(at(0), at(180))
+    log = home.file(file_name(0, LOG_SUFFIX))
+    log.rename(f"{log}.deleted")
+    log.write_bytes(a_batch(1, base_offset=2).view)  # what compaction has put in its place
+    assert [row["offset"] for task in tasks for one in reader.read(task) for row in one.to_pylist()] == list(range(180))
+
+
+def test_a_file_that_is_deleted_after_planning_is_missed_or_passed_over(tmp_path: Path) -> None:
+    home = orders(tmp_path)
+    readers = stream(tmp_path), stream(tmp_path, failOnDataLoss="false")
+    tasks = [reader.partitions(at(0), at(180)) for reader in readers]
+    start = without_first_segment(home)
+    with pytest.raises(DataLossError, match=rf"was deleted before it was read: offsets 0 to {start - 1} of orders-0"):
+        list(readers[0].read(tasks[0][0]))
+    found = [row["offset"] for one in readers[1].read(tasks[1][0]) for row in one.to_pylist()]
+    assert found == list(range(start, 180))
+
+
+def test_a_topic_that_was_made_anew_is_told_from_one_that_has_grown(tmp_path: Path) -> None:
+    orders(tmp_path, 1)
+    with pytest.raises(DataLossError, match="orders-0 ends at offset 3, but the query has read to 100"):
+        stream(tmp_path).latestOffset(at(100), ALL)
+    lenient = stream(tmp_path, failOnDataLoss="false")
+    assert lenient.latestOffset(at(100), ALL) == at(3)
+    assert rows(lenient, at(100), at(3)) == [0, 1, 2]
+
+
+def test_a_topic_that_was_deleted_is_missed_or_forgotten(tmp_path: Path) -> None:
+    orders(tmp_path, 1)
+    orders(tmp_path, 1, name="others-0")
+    start = {**at(3), "others": {"0": 3}}
+    readers = stream(tmp_path), stream(tmp_path, failOnDataLoss="false")
+    for reader in readers:
+        assert reader.latestOffset(start, ALL) == start
+    shutil.rmtree(tmp_path / "others-0")
+    with pytest.raises(DataLossError, match="others-0 has been deleted; the query was at 3"):
+        readers[0].latestOffset(start, ALL)
+    assert readers[1].latestOffset(start, ALL) == at(3)
