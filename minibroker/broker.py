@@ -2,13 +2,15 @@
 
 import asyncio
 import threading
+import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, cast
 
 from minibroker.clock import Clock
 from minibroker.config import BrokerConfig
+from minibroker.config.keys import refused
 from minibroker.server import Server
 from minibroker.state import BrokerState
 from minibroker.topic_admin import TopicError, TopicPlan, create_topics, plan_topic
@@ -16,6 +18,10 @@ from minibroker.topic_spec import TopicSpec
 
 _REACHABLE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with
 """Where a program on this machine finds a broker that listens on all interfaces."""
+
+
+Setting = str | int | float | bool | Sequence[str]
+"""A value of the configuration, as Python programs write it."""
 
 
 class Broker:
@@ -30,9 +36,11 @@ class Broker:
         listen: HOST:PORT; port 0 picks a free one.
         data_dir: where the logs are; None for a temporary directory that goes when the broker stops.
         advertise: HOST:PORT at which clients are told to find it; None for where they have found it.
-        config: broker configuration under Kafka's own names. ConfigError for a value that is not allowed. Where to
-            listen and where the logs are is not taken from it, but from the arguments above.
+        config: broker configuration under Kafka's own names; texts, numbers, True and False, lists of texts.
+            ConfigError for a value that is not allowed, a warning for a name that is not known. Where to listen and
+            where the logs are is not taken from it, but from the arguments above.
         topics: created at the start unless they exist: "orders", "orders:4" or "orders:4:retention.ms=60000,...".
+            TypeError for a single string, ValueError for one that is not of this form.
     """
 
     def __init__(
@@ -41,11 +49,15 @@ class Broker:
         listen: str = "127.0.0.1:0",
         data_dir: str | None = None,
         advertise: str | None = None,
-        config: Mapping[str, str] | None = None,
+        config: Mapping[str, Setting] | None = None,
         topics: Iterable[str] = (),
         clock: Clock | None = None,
     ) -> None:
-        self._config = BrokerConfig.from_properties(dict(config or {}))
+        self._config = BrokerConfig.from_properties({name: _text(name, each) for name, each in (config or {}).items()})
+        if isinstance(topics, str):
+            raise TypeError(f"topics: {topics!r} is one string where a list of topics belongs, such as [{topics!r}]")
+        for remark in self._config.remarks():
+            warnings.warn(remark, stacklevel=2)
         self._listen = parse_address(listen, "listen")
         self._advertise = _advertised(advertise) if advertise is not None else None
         self._topics = [TopicSpec.parse(text) for text in topics]
@@ -155,6 +167,21 @@ class Broker:
             started.set()
         await self._stop.wait()
         await self.stop()
+
+
+def _text(name: str, value: object) -> str:
+    """A value of the configuration as a properties file has it. ConfigError for what none can have."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, list | tuple):
+        items = cast("Sequence[object]", value)
+        if all(isinstance(item, str) for item in items):
+            return ",".join(map(str, items))
+    raise refused(name, repr(value), "Expected a text, a number, True, False or a list of texts")
 
 
 def _plan(state: BrokerState, spec: TopicSpec) -> TopicPlan:

@@ -6,11 +6,12 @@ import contextlib
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from minibroker import __version__
-from minibroker.config import TOPIC_KEYS, BrokerConfig, parse_properties
+from minibroker.config import parse_properties
 from minibroker.dump_command import add_parser as add_dump_parser
 
 _DEFAULT_LISTEN: Final = "127.0.0.1:9092"
@@ -65,13 +66,17 @@ async def _serve(options: argparse.Namespace) -> int:
     listen, advertise = _addresses(options, properties)
     if options.data_dir == "":
         raise ValueError("--data-dir is empty")
-    broker = Broker(
-        listen=listen,
-        data_dir=options.data_dir or _first(properties, "log.dirs") or _first(properties, "log.dir"),
-        advertise=advertise,
-        config=properties,
-        topics=options.topic,
-    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        broker = Broker(
+            listen=listen,
+            data_dir=options.data_dir or _first(properties, "log.dirs") or _first(properties, "log.dir"),
+            advertise=advertise,
+            config=properties,
+            topics=options.topic,
+        )
+    for each in caught:
+        _warn(str(each.message))
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -98,7 +103,7 @@ def _remove(path: str) -> None:
 
 
 def _properties(options: argparse.Namespace) -> dict[str, str]:
-    """The broker's configuration from the file and the command line; says which names it does not know."""
+    """The broker's configuration from the file and the command line."""
     properties: dict[str, str] = {}
     if options.config:
         with open(options.config, encoding="utf-8") as file:
@@ -111,15 +116,7 @@ def _properties(options: argparse.Namespace) -> dict[str, str]:
         if not equals or not key.strip():
             raise ValueError(f"--set {setting!r} is not KEY=VALUE")
         properties[key.strip()] = value.strip()
-    for name in BrokerConfig.from_properties(properties).unknown:
-        _warn(f"{name} is not known and has no effect" + _broker_keys_for(name))
     return properties
-
-
-def _broker_keys_for(name: str) -> str:
-    """A hint for who gives a topic's key to the broker."""
-    key = TOPIC_KEYS.get(name)
-    return f"; it is a topic's key, the broker's is {key.synonyms[0][0]}" if key is not None and key.synonyms else ""
 
 
 def _first(properties: Mapping[str, str], name: str) -> str | None:

@@ -4,6 +4,7 @@ What belongs to a group or a transactional id is all in one partition, which Jav
 chooses (Kafka's `GroupMetadataManager.partitionFor`, `TransactionStateManager.partitionFor`).
 """
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -35,6 +36,7 @@ _TOMBSTONE_BYTES: Final = 1 << 19
 _TOMBSTONE_OVERHEAD: Final = 32
 """More than a tombstone takes beside its key."""
 _BATCH_OVERHEAD: Final = 61
+_logger = logging.getLogger(__name__)
 
 
 class CoordinatorLogError(Exception):
@@ -78,6 +80,7 @@ class CoordinatorLog:
         self._partitions = partitions
         self._configs = configs
         self._codec = codec
+        self._is_refused = False
         self._counted: tuple[Topic, int] | None = None
 
     @property
@@ -104,11 +107,18 @@ class CoordinatorLog:
         return (java_hash(key) & _INT32_MASK) % self.partition_count
 
     def ensure(self) -> Topic:
-        """The topic, made if need be. TopicError when the disk refuses."""
+        """The topic, made if need be. TopicError when the disk refuses, or a configuration that cannot be."""
         topic = self.topic
         if topic is None:
-            plan = plan_topic(self._state, self.name, self._partitions, configs=self._configs)
-            (topic,) = create_topics(self._state, [plan])
+            try:
+                plan = plan_topic(self._state, self.name, self._partitions, configs=self._configs)
+                (topic,) = create_topics(self._state, [plan])
+            except TopicError as error:
+                if not self._is_refused:  # said once, not to each client that tries
+                    self._is_refused = True
+                    _logger.error("%s cannot be made: %s", self.name, error)  # noqa: TRY400 - it says all
+                raise
+            self._is_refused = False
         return topic
 
     def append(

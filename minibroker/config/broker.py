@@ -120,6 +120,15 @@ class BrokerConfig(ConfigValues):
                 given.setdefault(name, given[other])
         return cls(given, unknown)
 
+    def remarks(self) -> list[str]:
+        """What the user should know of what was given: names without a meaning, wishes that are not served."""
+        found = [f"{name} is not known and has no effect{_hint(name)}" for name in self.unknown]
+        wanted = self.items("group.coordinator.rebalance.protocols")
+        others = [protocol for protocol in wanted if protocol != "classic"]
+        if others:
+            found.append(f"group.coordinator.rebalance.protocols: {', '.join(others)} is not served; only classic is")
+        return found
+
     def value_synonyms(self, name: str) -> list[ConfigEntry]:
         """List the settings that the value could have come from, as `ConfigHelper.configSynonyms` does.
 
@@ -142,6 +151,12 @@ class BrokerConfig(ConfigValues):
 
     def _shown(self, name: str, text: str) -> str | None:
         return None if self.keys[name].type is ConfigType.PASSWORD else text
+
+
+def _hint(name: str) -> str:
+    """For who gives a topic's key to the broker."""
+    key = TOPIC_KEYS.get(name)
+    return f"; it is a topic's key, the broker's is {key.synonyms[0][0]}" if key is not None and key.synonyms else ""
 
 
 def timestamp_limits(values: Mapping[str, ConfigValue]) -> dict[str, ConfigValue]:

@@ -44,7 +44,7 @@ def handle(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorRespon
 
 
 def _find(key: str, key_type: int, call: Call) -> Coordinator:
-    code = _prepare(key_type, call)
+    code, reason = _prepare(key_type, call)
     host, port = ("", _NO_PORT) if code else call.advertised
     return Coordinator(
         key=key,
@@ -52,20 +52,20 @@ def _find(key: str, key_type: int, call: Call) -> Coordinator:
         host=host,
         port=port,
         error_code=code,
-        error_message=code.meaning if code else "",
+        error_message=reason,
     )
 
 
-def _prepare(key_type: int, call: Call) -> ErrorCode:
-    """Make the coordinator's topic."""
+def _prepare(key_type: int, call: Call) -> tuple[ErrorCode, str]:
+    """Make the coordinator's topic; what is wrong if there can be none."""
     if key_type == _SHARE and call.api_version >= _FIRST_WITH_SHARE:
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_NOT_AVAILABLE.meaning
     if key_type not in {_GROUP, _TRANSACTION}:
-        return ErrorCode.INVALID_REQUEST
+        return ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.meaning
     state = call.state
     log = (state.groups if key_type == _GROUP else state.transactions).store.log
     try:
         log.ensure()
-    except TopicError:
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    return ErrorCode.NONE
+    except TopicError as error:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{log.name}: {error}"
+    return ErrorCode.NONE, ""

@@ -198,3 +198,39 @@ def test_the_package_names_what_is_public() -> None:
     assert minibroker.__all__ == ["Broker", "__version__"]
     with pytest.raises(AttributeError, match="no attribute 'Producer'"):
         minibroker.Producer  # noqa: B018 - that is the point
+
+
+def test_the_configuration_may_be_written_as_python_writes_it() -> None:
+    config: dict[str, str | int | float | bool | list[str]] = {
+        "group.initial.rebalance.delay.ms": 150,
+        "auto.create.topics.enable": False,
+        "log.cleaner.min.cleanable.ratio": 0.25,
+        "log.cleanup.policy": ["compact", "delete"],
+        "num.partitions": "3",
+    }
+    with Broker(config=config, topics=["t"]) as broker:
+        assert topics_of(broker) == {"t": 3}
+
+
+@pytest.mark.parametrize("value", [None, {}, [1, 2], b"5"])
+def test_a_setting_that_no_file_could_hold_is_refused_by_name_and_value(value: Any) -> None:
+    with pytest.raises(ConfigError, match=r"for configuration num\.partitions: Expected a text, a number"):
+        Broker(config={"num.partitions": value})
+
+
+def test_one_string_in_place_of_a_list_of_topics_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"topics: 'orders' is one string .* such as \['orders'\]"):
+        Broker(topics="orders")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("num.partition", "1", "num.partition is not known and has no effect"),
+        ("retention.ms", "1", "it is a topic's key, the broker's is log.retention.ms"),
+        ("group.coordinator.rebalance.protocols", "classic,consumer", "consumer is not served; only classic is"),
+    ],
+)
+def test_a_setting_without_effect_is_a_warning(name: str, value: str, words: str) -> None:
+    with pytest.warns(UserWarning, match=words):
+        Broker(config={name: value})

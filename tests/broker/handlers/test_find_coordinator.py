@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import pytest
 
 from minibroker.topic_admin import TopicError
@@ -60,3 +62,16 @@ def test_the_topic_of_the_coordinator_is_internal_and_compacted(harness: Harness
     harness.ask(FindCoordinatorRequest(key="g"), 3)
     (topic,) = [each for each in harness.ask(MetadataRequest(topics=None), 12).topics if each.is_internal]
     assert (topic.name, len(topic.partitions)) == ("__consumer_offsets", 50)
+
+
+def test_a_topic_that_cannot_be_made_is_told_with_its_reason_and_logged_once(
+    configured: Callable[[dict[str, str]], Harness], errors: Callable[[], list[str]]
+) -> None:
+    harness = configured({"offsets.topic.segment.bytes": "10"})
+    for _ in range(2):
+        (found,) = harness.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4).coordinators
+        assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert "__consumer_offsets: " in found.error_message
+        assert "segment.bytes" in found.error_message
+    (logged,) = errors()
+    assert logged.startswith("__consumer_offsets cannot be made: ")
