@@ -39,7 +39,7 @@ test: $(VENV)/.dev ## Run lint, then every test (ARGS: options of pytest)
 	echo "== pytest"; $(VENV)/bin/pytest $(ARGS) || exit; \
 	[ $$lint = 0 ] || { echo "The tests passed, but lint failed: see above." >&2; exit 1; }
 
-torture: $(VENV)/.dev ## Kill brokers and clients 700 times and look what is left (ARGS=--help lists what can be chosen)
+torture: $(VENV)/.dev ## Kill brokers, clients and streams 750 times and look what is left (ARGS=--help lists what can be chosen)
 	@$(VENV)/bin/python -m tests.torture $(ARGS)
 
 lint: $(VENV)/.dev ## Run ruff, mypy, pyright and import-linter; report all that fail

@@ -3,7 +3,7 @@
 import json
 import sys
 import threading
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from typing import TextIO
 
@@ -17,12 +17,14 @@ from pyspark.sql.streaming.listener import (
 )
 
 _CLEAR = "\r\x1b[K"
+_LAST_WORDS_S = 5.0
+"""Spark reports on threads of its own, some time after a query has ended."""
 
 
 class ProgressLine(StreamingQueryListener):
     """Writes lines such as `orders: batch 3, 1,200 rows (4,000 rows/s), 120,000 behind, 300 ms`.
 
-    On a terminal micro-batches share one line; starts and ends have their own. `last` has each query's last line.
+    On a terminal micro-batches share one line; starts and ends have their own. `last` has the last line of each run.
     """
 
     def __init__(self, stream: TextIO | None = None) -> None:
@@ -30,17 +32,17 @@ class ProgressLine(StreamingQueryListener):
         self._is_terminal = self._stream.isatty()
         self._has_open_line = False
         self._names: dict[str, str] = {}
-        self._lock = threading.Lock()  # queries report on threads of their own
+        self._changed = threading.Condition()  # reports come on threads of Spark's
         self.last: dict[str, str] = {}
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark calls it so
         """Remember its name, which later events do not all tell."""
-        self._names[str(event.id)] = event.name or f"query {str(event.id)[:8]}"
-        self._say(str(event.id), "started")
+        self._names[str(event.runId)] = event.name or f"query {str(event.runId)[:8]}"
+        self._say(str(event.runId), "started")
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark calls it so
         """Describe the micro-batch."""
-        self._say(str(event.progress.id), describe(event.progress), stays=False)
+        self._say(str(event.progress.runId), describe(event.progress), stays=False)
 
     def onQueryIdle(self, event: object) -> None:  # noqa: N802 - Spark calls it so
         """There is nothing new, which is no news."""
@@ -48,11 +50,18 @@ class ProgressLine(StreamingQueryListener):
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark calls it so
         """Say how it ended."""
         reason = (event.exception or "").strip().splitlines()
-        self._say(str(event.id), f"failed: {reason[0]}" if reason else "ended")
-        self._names.pop(str(event.id), None)
+        self._say(str(event.runId), f"failed: {reason[0]}" if reason else "ended")
+        with self._changed:
+            self._names.pop(str(event.runId), None)
+            self._changed.notify_all()
+
+    def await_ends(self, active: Collection[str]) -> None:
+        """Wait a little until the end of every run is told but for those with these ids."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._names.keys() <= set(active), _LAST_WORDS_S)
 
     def _say(self, query: str, what: str, *, stays: bool = True) -> None:
-        with self._lock:
+        with self._changed:
             line = f"{self._names.get(query, f'query {query[:8]}')}: {what}"
             self.last[query] = line
             if self._is_terminal:
@@ -93,6 +102,7 @@ def show_progress(spark: SparkSession, stream: TextIO | None = None) -> Generato
     spark.streams.addListener(line)
     try:
         yield line
+        line.await_ends([str(query.runId) for query in spark.streams.active])
     finally:
         spark.streams.removeListener(line)
 

@@ -89,5 +89,5 @@ class BrokerProcess:
 
 def environment() -> dict[str, str]:
     """The environment in which a child process finds the packages of this checkout, installed or not."""
-    path = os.pathsep.join(str(ROOT / room) for room in (".", "protocol", "storage"))
+    path = os.pathsep.join(str(ROOT / room) for room in (".", "protocol", "storage", "pipeline"))
     return {**os.environ, "PYTHONPATH": path}

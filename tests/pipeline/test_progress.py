@@ -16,7 +16,7 @@ class Terminal(io.StringIO):
 
 def micro_batch(number: int, rows: int, read: str, there: str | None) -> Any:
     return SimpleNamespace(
-        id="id",
+        runId="run",
         batchId=number,
         numInputRows=rows,
         processedRowsPerSecond=1234.6,
@@ -34,7 +34,7 @@ def report(line: ProgressLine, *, failure: str | None) -> None:
 
 
 def _event(**fields: Any) -> Any:
-    return SimpleNamespace(id="id", **fields)
+    return SimpleNamespace(runId="run", **fields)
 
 
 def test_a_micro_batch_is_described_with_what_it_has_left_unread() -> None:
@@ -59,7 +59,7 @@ def test_in_a_file_each_micro_batch_has_a_line() -> None:
         "orders: batch 1, 1,000 rows (1,235 rows/s), 2 behind, 1,500 ms",
         "orders: failed: no broker",
     ]
-    assert line.last == {"id": "orders: failed: no broker"}
+    assert line.last == {"run": "orders: failed: no broker"}
 
 
 def test_on_a_terminal_micro_batches_share_a_line() -> None:

@@ -1,26 +1,36 @@
 """`make torture`: kill brokers again and again, and see that nothing is lost; `--help` tells what can be chosen.
 
-First under producers and consumers of all formats, then under copies that have to be exactly once.
+First under producers and consumers of all formats, then under copies that have to be exactly once, then under a stream
+of Spark's to Parquet.
 """
 
 import argparse
+import os
 import shutil
 import sys
 import tempfile
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from minibroker_pipeline import jars
 from tests.torture import coordinator_steps, steps
 from tests.torture.campaign import Campaign
 from tests.torture.copier_process import PROGRAMS, CopierProgram
 from tests.torture.copy_campaign import CopyCampaign
+from tests.torture.stream_campaign import StreamCampaign
+from tests.torture.stream_runs import StreamProcess
 from tests.torture.workload import TOPICS
 
 KILLS_IN_A_ROW = 20
 """Then a new data directory is begun: all of it is read after every kill."""
+
+
+ALONE = "--kills 0 --copies 0"
+"""What leaves the streams."""
 
 
 def main() -> int:
@@ -34,6 +44,8 @@ def main() -> int:
         kill_at_random(root, seed, options)
     for name in options.clients.split(",") if options.copies else ():
         kill_copies(root, seed, PROGRAMS[name], options)
+    if options.streams and not options.bootstrap:
+        kill_streams(root, seed, options)
     return 0
 
 
@@ -75,12 +87,41 @@ def kill_copies(root: Path, seed: int, program: CopierProgram, options: argparse
         try:
             total += campaign.run(min(KILLS_IN_A_ROW, options.copies - total["kills"]))
         except BaseException:
-            again = f"--kills 0 --clients {program.name} --seed {seed} --verbose"
+            again = f"--kills 0 --streams 0 --clients {program.name} --seed {seed} --verbose"
             say(f"Failed after {total['kills'] + campaign.kills} kills. Again: {again}")
             say(f"{directory} is kept: `data` as it is now, `crashed` as the last kill left it, logs of all processes.")
             raise
         shutil.rmtree(directory)
         say(f"{program.name}, seed {seed}: {total['kills']} kills in {time.monotonic() - began:.0f} s, exactly once")
+        seed += 1
+    for name, count in total.most_common():
+        say(f"{count:12,} {name}")
+
+
+def kill_streams(root: Path, seed: int, options: argparse.Namespace) -> None:
+    try:
+        jars.java()
+        jars.find()
+    except jars.NoJarsError as reason:
+        if os.environ.get("CI"):
+            raise
+        say(f"streams are skipped: {reason}")
+        return
+    total: Counter[str] = Counter()
+    began = time.monotonic()
+    while total["rounds"] < options.streams:
+        directory = root / f"stream-{seed}"
+        log = directory / "spark.log"
+        on_round = say if options.verbose else None
+        campaign = StreamCampaign(directory, seed, partial(StreamProcess, log=log), on_round=on_round)
+        try:
+            total += campaign.run(min(KILLS_IN_A_ROW, options.streams - total["rounds"]))
+        except BaseException:
+            say(f"Failed after {total['rounds'] + campaign.rounds} rounds. Again: {ALONE} --seed {seed} --verbose")
+            say(f"{directory} is kept: `data`, `parquet`, `checkpoint`, `stderr` of the broker, `spark.log`.")
+            raise
+        shutil.rmtree(directory)
+        say(f"streams, seed {seed}: {total['rounds']} rounds in {time.monotonic() - began:.0f} s, exactly once")
         seed += 1
     for name, count in total.most_common():
         say(f"{count:12,} {name}")
@@ -107,6 +148,13 @@ def arguments() -> argparse.Namespace:
         default=100,
         metavar="N",
         help="how often under copies of each client (default: %(default)s)",
+    )
+    option(
+        "--streams",
+        type=int,
+        default=50,
+        metavar="N",
+        help="how often under a stream of Spark's (default: %(default)s)",
     )
     option("--clients", default=",".join(PROGRAMS), metavar="NAME,...", help="who copies (default: %(default)s)")
     option("--bootstrap", metavar="HOST:PORT", help="of another broker, such as Kafka: only copiers are killed")

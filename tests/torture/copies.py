@@ -181,7 +181,7 @@ def walk(entries: Iterable[Entry]) -> Walked:
     for entry in entries:
         if entry.offset < behind:
             raise TortureError(f"offset {entry.offset} follows offset {behind - 1}")
-        behind = entry.offset + 1
+        behind = (entry.records[-1].offset if entry.records else entry.offset) + 1
         if not entry.is_transactional:
             committed += entry.records or ()
             continue

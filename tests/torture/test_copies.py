@@ -171,6 +171,11 @@ def test_a_walk_finds_what_readers_of_committed_records_get_in_order_of_offsets(
     assert (walked.open, walked.ended, walked.idle_markers) == ({}, 3, 1)
 
 
+def test_a_walk_goes_to_the_end_of_the_last_batch() -> None:
+    records = [Read(4, b"a"), Read(5, b"b")]
+    assert walk([Entry(4, -1, -1, is_transactional=False, records=records)]).committed == records
+
+
 def test_an_open_transaction_hides_what_lies_behind_its_start() -> None:
     walked = walk(
         [data(0, b"a"), marker(1, commit=True), data(2, b"b", producer_id=2), data(3, b"c"), marker(4, commit=True)]

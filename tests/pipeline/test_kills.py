@@ -1,0 +1,21 @@
+"""A sample of `make torture`: a stream to Parquet, whose broker is killed and which is restarted itself."""
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from tests.torture.stream_campaign import StreamCampaign
+from tests.torture.stream_runs import StreamInSession
+
+ROUNDS = 2
+SEED = 1
+
+
+def test_parquet_holds_each_record_once_whoever_is_restarted(spark: SparkSession, tmp_path: Path) -> None:
+    campaign = StreamCampaign(tmp_path, SEED, lambda errand: StreamInSession(spark, errand))
+    counts = campaign.run(ROUNDS)
+    assert counts["rounds"] == ROUNDS
+    # A torture that breaks nothing open shows nothing.
+    for sign in ("kills of brokers", "stops of the stream", "rows", "transactions aborted"):
+        assert counts[sign] > 0, f"{sign}: {counts}"
+    assert spark.read.parquet(str(tmp_path / "parquet")).distinct().count() == counts["rows"]
