@@ -1,4 +1,7 @@
-"""The one mapping of exceptions from the layers below, which know no wire codes, to Kafka's error codes."""
+"""The one mapping of exceptions from the layers below, which know no wire codes, to Kafka's error codes.
+
+And of a code that came late to the one that old producers know.
+"""
 
 from typing import Final
 
@@ -42,7 +45,17 @@ _CODES: Final[tuple[tuple[type[Exception], ErrorCode], ...]] = (
 MAPPED: Final[tuple[type[Exception], ...]] = tuple(cls for cls, _ in _CODES)
 """What a handler may catch to answer one partition with an error."""
 
+_FENCED_SINCE: Final = 2
+"""The first version with PRODUCER_FENCED of all requests about transactions but InitProducerId."""
+
 
 def error_code_of(error: Exception) -> ErrorCode:
     """The code for an exception of `MAPPED`; UNKNOWN_SERVER_ERROR for any other."""
     return next((code for cls, code in _CODES if isinstance(error, cls)), ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def as_producers_know_it(error: ErrorCode, api_version: int, *, fenced_since: int = _FENCED_SINCE) -> ErrorCode:
+    """PRODUCER_FENCED is INVALID_PRODUCER_EPOCH before version `fenced_since` of a request (KIP-588)."""
+    if error is ErrorCode.PRODUCER_FENCED and api_version < fenced_since:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return error

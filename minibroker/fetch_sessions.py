@@ -15,6 +15,7 @@ from minibroker_protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     # Names for the type checkers: a start loads no message that nobody has sent yet.
+    from minibroker.topics import TopicPartition
     from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, PartitionData
 
 NO_SESSION: Final = 0
@@ -23,8 +24,6 @@ _FINAL_EPOCH: Final = -1
 _MAX_EPOCH: Final = 0x7FFFFFFF
 _EVICTION_MS: Final = 120_000
 _UNKNOWN: Final = -1
-
-PartitionKey = tuple[str, int]
 
 
 class CachedPartition:
@@ -67,7 +66,7 @@ class FetchSession:
         self.epoch = 1
         self.created_ms = now_ms
         self.last_used_ms = now_ms
-        self.partitions: dict[PartitionKey, CachedPartition] = {}
+        self.partitions: dict[TopicPartition, CachedPartition] = {}
 
     def update(self, request: FetchRequest) -> None:
         """Add, change and forget what the request names."""
@@ -97,7 +96,7 @@ class FetchContext:
 
     def __init__(
         self,
-        partitions: dict[PartitionKey, FetchPartition],
+        partitions: dict[TopicPartition, FetchPartition],
         session: FetchSession | None = None,
         *,
         incremental: bool = False,
@@ -107,12 +106,12 @@ class FetchContext:
         self.session_id = session.id if session else NO_SESSION
         self.incremental = incremental
 
-    def select(self, results: dict[PartitionKey, PartitionData]) -> dict[PartitionKey, PartitionData]:
+    def select(self, results: dict[TopicPartition, PartitionData]) -> dict[TopicPartition, PartitionData]:
         """What the answer holds, in order; the session notes what its consumer now knows."""
         if self.session is None:
             return results
         cached = self.session.partitions
-        told: dict[PartitionKey, PartitionData] = {}
+        told: dict[TopicPartition, PartitionData] = {}
         for key, data in results.items():
             entry = cached.get(key)
             if entry is None:

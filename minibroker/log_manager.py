@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from minibroker.data_dir import DataDir
     from minibroker.flusher import Background, Flusher
     from minibroker.log_cleaner import LogCleaner, RunCleaning
-    from minibroker.topics import Partition, Topics
+    from minibroker.topics import Partition, TopicPartition, Topics
     from minibroker_storage.config import LogConfig
     from minibroker_storage.files import FilePool
 
@@ -280,7 +280,7 @@ class LogManager:
                     break
                 yield partition
 
-    def _partition(self, key: tuple[str, int]) -> Partition | None:
+    def _partition(self, key: TopicPartition) -> Partition | None:
         topic = self._topics.get(key[0])
         return topic.partition(key[1]) if topic is not None else None
 
@@ -405,9 +405,9 @@ class LogManager:
 
     def _note_offsets(self) -> None:
         """Tell the checkpoints where the logs are; a log that was not opened is where it was."""
-        recovery_points: dict[tuple[str, int], int] = {}
-        start_offsets: dict[tuple[str, int], int] = {}
-        high_watermarks: dict[tuple[str, int], int] = {}
+        recovery_points: dict[TopicPartition, int] = {}
+        start_offsets: dict[TopicPartition, int] = {}
+        high_watermarks: dict[TopicPartition, int] = {}
         noted = (
             (recovery_points, self._recovery_points),
             (start_offsets, self._start_offsets),

@@ -65,6 +65,9 @@ TRANSACTION_STATE: Final = "__transaction_state"
 """What the transaction coordinator keeps: transactional ids and their transactions."""
 _INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
 
+TopicPartition = tuple[str, int]
+"""A partition by its topic's name and its number."""
+
 
 def topic_name_error(name: str) -> str | None:
     """Why `name` cannot be a topic's name (Kafka's `Topic.validate`), or None."""
@@ -122,8 +125,8 @@ class Partition:
         self._log: Log | None = None
 
     @property
-    def key(self) -> tuple[str, int]:
-        """(topic, partition), as checkpoints name it."""
+    def key(self) -> TopicPartition:
+        """As checkpoints name it."""
         return self.topic.name, self.index
 
     @property

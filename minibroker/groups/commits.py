@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from minibroker.groups.group import Group
-from minibroker.groups.offsets import CommittedOffset, TopicPartition
+from minibroker.groups.offsets import CommittedOffset
 from minibroker.state import BrokerState
+from minibroker.topics import TopicPartition
 from minibroker_protocol.error_codes import ErrorCode
 
 _BYTES_PER_CHARACTER: Final = 2

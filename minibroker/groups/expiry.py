@@ -1,7 +1,8 @@
 """Which committed offsets are too old (Kafka's `GroupMetadata.removeExpiredOffsets`, KIP-211)."""
 
 from minibroker.groups.group import CONSUMER, Group, GroupState
-from minibroker.groups.offsets import NO_TIMESTAMP, CommittedOffset, TopicPartition
+from minibroker.groups.offsets import NO_TIMESTAMP, CommittedOffset
+from minibroker.topics import TopicPartition
 
 
 def expired_offsets(group: Group, now_ms: int, retention_ms: int) -> list[TopicPartition]:

@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from minibroker.groups.offsets import NO_TIMESTAMP, CommittedOffset, TopicPartition
+from minibroker.groups.offsets import NO_TIMESTAMP, CommittedOffset
+from minibroker.topics import TopicPartition
 from minibroker_protocol.coordinator_records import (
     GroupMetadataKey,
     GroupMetadataValue,

@@ -9,7 +9,8 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from minibroker.groups.offsets import CommittedOffset, GroupOffsets, TopicPartition
+from minibroker.groups.offsets import CommittedOffset, GroupOffsets
+from minibroker.topics import TopicPartition
 from minibroker_protocol.coordinator_records import (
     GroupMetadataKey,
     GroupMetadataValue,

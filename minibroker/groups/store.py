@@ -14,10 +14,10 @@ from minibroker.error_mapping import MAPPED
 from minibroker.groups.expiry import expired_offsets
 from minibroker.groups.group import Group, GroupState
 from minibroker.groups.group_records import group_key, group_record, offset_key, offset_record
-from minibroker.groups.offsets import CommittedOffset, TopicPartition
+from minibroker.groups.offsets import CommittedOffset
 from minibroker.groups.replay import Replay
 from minibroker.state import BrokerState
-from minibroker.topics import CONSUMER_OFFSETS, Topic
+from minibroker.topics import CONSUMER_OFFSETS, Topic, TopicPartition
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, CompressionCodec, NewRecord
 

@@ -4,14 +4,10 @@ Versions 0-4. The group's partition of `__consumer_offsets` joins the transactio
 it. PRODUCER_FENCED is INVALID_PRODUCER_EPOCH before version 2.
 """
 
-from typing import Final
-
 from minibroker.call import Call
+from minibroker.error_mapping import as_producers_know_it
 from minibroker.topics import CONSUMER_OFFSETS
-from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-
-_FIRST_WITH_PRODUCER_FENCED: Final = 2
 
 
 def handle(request: AddOffsetsToTxnRequest, call: Call) -> AddOffsetsToTxnResponse:
@@ -23,6 +19,4 @@ def handle(request: AddOffsetsToTxnRequest, call: Call) -> AddOffsetsToTxnRespon
         request.producer_epoch,
         [(CONSUMER_OFFSETS, state.groups.store.partition_of(request.group_id))],
     )
-    if error is ErrorCode.PRODUCER_FENCED and call.api_version < _FIRST_WITH_PRODUCER_FENCED:
-        error = ErrorCode.INVALID_PRODUCER_EPOCH
-    return AddOffsetsToTxnResponse(error_code=error)
+    return AddOffsetsToTxnResponse(error_code=as_producers_know_it(error, call.api_version))

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from minibroker.call import Call
+from minibroker.error_mapping import as_producers_know_it
+from minibroker.topics import TopicPartition
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -22,10 +24,7 @@ from minibroker_protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 
-_FIRST_WITH_PRODUCER_FENCED: Final = 2
 _FIRST_OF_BROKERS: Final = 4
-
-_Partition = tuple[str, int]
 
 
 def handle(request: AddPartitionsToTxnRequest, call: Call) -> AddPartitionsToTxnResponse:
@@ -48,7 +47,7 @@ def handle(request: AddPartitionsToTxnRequest, call: Call) -> AddPartitionsToTxn
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_topics(_outcomes(wanted, call)))
 
 
-def _outcomes(wanted: AddPartitionsToTxnTransaction, call: Call) -> Iterable[tuple[_Partition, ErrorCode]]:
+def _outcomes(wanted: AddPartitionsToTxnTransaction, call: Call) -> Iterable[tuple[TopicPartition, ErrorCode]]:
     partitions = list(_partitions(wanted.topics))
     refused = {each: error for each in partitions if (error := _existence_error(each, call))}
     if refused:
@@ -57,17 +56,15 @@ def _outcomes(wanted: AddPartitionsToTxnTransaction, call: Call) -> Iterable[tup
     producer = wanted.transactional_id, wanted.producer_id, wanted.producer_epoch
     if wanted.verify_only:
         return {each: coordinator.verify(*producer, *each) for each in partitions}.items()
-    error = coordinator.add_partitions(*producer, partitions)
-    if error is ErrorCode.PRODUCER_FENCED and call.api_version < _FIRST_WITH_PRODUCER_FENCED:
-        error = ErrorCode.INVALID_PRODUCER_EPOCH
+    error = as_producers_know_it(coordinator.add_partitions(*producer, partitions), call.api_version)
     return [(each, error) for each in partitions]  # also of one that is named twice
 
 
-def _partitions(topics: Iterable[AddPartitionsToTxnTopic]) -> Iterable[_Partition]:
+def _partitions(topics: Iterable[AddPartitionsToTxnTopic]) -> Iterable[TopicPartition]:
     return ((topic.name, partition) for topic in topics for partition in topic.partitions)
 
 
-def _existence_error(partition: _Partition, call: Call) -> ErrorCode:
+def _existence_error(partition: TopicPartition, call: Call) -> ErrorCode:
     name, index = partition
     topic = call.state.topics.get(name)
     if call.api_version < _FIRST_OF_BROKERS and topic is not None and topic.is_internal:
@@ -77,7 +74,7 @@ def _existence_error(partition: _Partition, call: Call) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _topics(outcomes: Iterable[tuple[_Partition, ErrorCode]]) -> list[AddPartitionsToTxnTopicResult]:
+def _topics(outcomes: Iterable[tuple[TopicPartition, ErrorCode]]) -> list[AddPartitionsToTxnTopicResult]:
     topics: dict[str, AddPartitionsToTxnTopicResult] = {}
     for (name, index), error in outcomes:
         if name not in topics:

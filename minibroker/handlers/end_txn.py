@@ -5,13 +5,9 @@ them then. INVALID_TXN_STATE when there is no transaction, or it has ended the o
 error. PRODUCER_FENCED is INVALID_PRODUCER_EPOCH before version 2.
 """
 
-from typing import Final
-
 from minibroker.call import Call
-from minibroker_protocol.error_codes import ErrorCode
+from minibroker.error_mapping import as_producers_know_it
 from minibroker_protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-
-_FIRST_WITH_PRODUCER_FENCED: Final = 2
 
 
 def handle(request: EndTxnRequest, call: Call) -> EndTxnResponse:
@@ -19,6 +15,4 @@ def handle(request: EndTxnRequest, call: Call) -> EndTxnResponse:
     error = call.state.transactions.end(
         request.transactional_id, request.producer_id, request.producer_epoch, commit=request.committed
     )
-    if error is ErrorCode.PRODUCER_FENCED and call.api_version < _FIRST_WITH_PRODUCER_FENCED:
-        error = ErrorCode.INVALID_PRODUCER_EPOCH
-    return EndTxnResponse(error_code=error)
+    return EndTxnResponse(error_code=as_producers_know_it(error, call.api_version))

@@ -20,8 +20,8 @@ from typing import Final
 from minibroker.call import Call, Parked
 from minibroker.clock import Timer
 from minibroker.error_mapping import MAPPED, error_code_of
-from minibroker.fetch_sessions import NO_SESSION, FetchContext, FetchSessionError, PartitionKey
-from minibroker.topics import leader_epoch_error
+from minibroker.fetch_sessions import NO_SESSION, FetchContext, FetchSessionError
+from minibroker.topics import TopicPartition, leader_epoch_error
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.fetch import (
     AbortedTransaction,
@@ -86,13 +86,13 @@ class _Reader:
         self.size = 0
         self.logs: list[Log] = []
 
-    def read(self) -> dict[PartitionKey, PartitionData]:
+    def read(self) -> dict[TopicPartition, PartitionData]:
         """Read every partition; afterwards the attributes tell what came of it."""
         self.size = 0
         self.failed = False
         self.logs.clear()
         left = min(self._request.max_bytes, self._call.state.fetch_max_bytes)
-        results: dict[PartitionKey, PartitionData] = {}
+        results: dict[TopicPartition, PartitionData] = {}
         for key, wanted in self._context.partitions.items():
             data = self._read_partition(key[0], wanted, left)
             results[key] = data
@@ -104,7 +104,7 @@ class _Reader:
                 self.failed = True
         return results
 
-    def response(self, results: dict[PartitionKey, PartitionData]) -> FetchResponse:
+    def response(self, results: dict[TopicPartition, PartitionData]) -> FetchResponse:
         """The response of what was read, as the session's consumer needs it told."""
         topics: dict[str, FetchableTopicResponse] = {}
         for key, data in self._context.select(results).items():
@@ -118,7 +118,7 @@ class _Reader:
                 known.partitions.append(data)
         return FetchResponse(session_id=self._context.session_id, responses=list(topics.values()))
 
-    def _converted(self, key: PartitionKey, data: PartitionData, found: LogSlice) -> PartitionData:
+    def _converted(self, key: TopicPartition, data: PartitionData, found: LogSlice) -> PartitionData:
         """The data of one partition for a client that reads no v2 (only what is sent is converted)."""
         from minibroker.down_conversion import converted  # noqa: PLC0415 - most brokers never need it
 
@@ -253,10 +253,10 @@ class _ParkedFetch(Parked):
         if self._timer is not None:
             self._answer(self._read())
 
-    def _read(self) -> dict[PartitionKey, PartitionData]:
+    def _read(self) -> dict[TopicPartition, PartitionData]:
         self._call.state.writes.commit()  # as before any request but Produce: what is staged can be read
         return self._reader.read()
 
-    def _answer(self, results: dict[PartitionKey, PartitionData]) -> None:
+    def _answer(self, results: dict[TopicPartition, PartitionData]) -> None:
         self.cancel()
         self.deliver(self._reader.response(results))

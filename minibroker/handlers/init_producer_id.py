@@ -11,11 +11,12 @@ without an epoch, or an epoch without an id, is INVALID_REQUEST; a timeout that 
 from typing import Final
 
 from minibroker.call import Call
+from minibroker.error_mapping import as_producers_know_it
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
-_FIRST_WITH_PRODUCER_FENCED: Final = 4
+_FENCED_SINCE: Final = 4
 
 
 def handle(request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse:
@@ -41,8 +42,7 @@ def _init_transactional_id(request: InitProducerIdRequest, call: Call) -> InitPr
     code, producer_id, producer_epoch = call.state.transactions.init_producer_id(
         request.transactional_id or "", request.transaction_timeout_ms, expected
     )
-    if code is ErrorCode.PRODUCER_FENCED and call.api_version < _FIRST_WITH_PRODUCER_FENCED:
-        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    code = as_producers_know_it(code, call.api_version, fenced_since=_FENCED_SINCE)
     return InitProducerIdResponse(error_code=code, producer_id=producer_id, producer_epoch=producer_epoch)
 
 

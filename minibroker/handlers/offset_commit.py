@@ -14,7 +14,8 @@ from minibroker.call import Call
 from minibroker.config.keys import LONG_MAX
 from minibroker.groups.commits import Commit, RefusedCommitError, commit
 from minibroker.groups.group import Group
-from minibroker.groups.offsets import NO_TIMESTAMP, CommittedOffset, TopicPartition
+from minibroker.groups.offsets import NO_TIMESTAMP, CommittedOffset
+from minibroker.topics import TopicPartition
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.offset_commit import (
     OffsetCommitRequest,

@@ -8,7 +8,7 @@ Partitions that do not exist are UNKNOWN_TOPIC_OR_PARTITION.
 from minibroker.call import Call
 from minibroker.groups.commits import by_topic
 from minibroker.groups.group import CONSUMER, Group, GroupState
-from minibroker.groups.offsets import TopicPartition
+from minibroker.topics import TopicPartition
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.offset_delete import (
     OffsetDeleteRequest,

@@ -7,8 +7,8 @@ With `require_stable` (version 7, KIP-447) a partition that an open transaction 
 error of a whole group, such as COORDINATOR_LOAD_IN_PROGRESS, stands at each of its partitions before version 2.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple, TypeVar
 
 from minibroker.call import Call
 from minibroker.groups.offsets import GroupOffsets
@@ -41,6 +41,7 @@ class _Found(NamedTuple):
 
 _Topics = Iterable[tuple[str, Sequence[int]]]
 _Answer = tuple[ErrorCode, list[tuple[str, list[_Found]]]]
+_Topic = TypeVar("_Topic")
 
 
 def handle(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
@@ -51,11 +52,14 @@ def handle(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
         for wanted in request.groups:
             topics = None if wanted.topics is None else [(each.name, each.partition_indexes) for each in wanted.topics]
             code, found = _fetch(call, wanted.group_id, topics, stable=stable)
-            groups.append(OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=code, topics=_late(found)))
+            told = _told(found, OffsetFetchResponseTopics, OffsetFetchResponsePartitions)
+            groups.append(OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=code, topics=told))
         return OffsetFetchResponse(groups=groups)
     topics = None if request.topics is None else [(each.name, each.partition_indexes) for each in request.topics]
     code, found = _fetch(call, request.group_id, topics, stable=stable)
-    return OffsetFetchResponse(error_code=code, topics=_early(found))
+    return OffsetFetchResponse(
+        error_code=code, topics=_told(found, OffsetFetchResponseTopic, OffsetFetchResponsePartition)
+    )
 
 
 def _fetch(call: Call, group_id: str, topics: _Topics | None, *, stable: bool) -> _Answer:
@@ -92,31 +96,15 @@ def _none(partition: int, code: ErrorCode) -> _Found:
     return _Found(partition, _NO_OFFSET, _NO_EPOCH, "", code)
 
 
-def _early(found: list[tuple[str, list[_Found]]]) -> list[OffsetFetchResponseTopic]:
+def _told(
+    found: list[tuple[str, list[_Found]]], topic: Callable[..., _Topic], partition: Callable[..., object]
+) -> list[_Topic]:
+    """The answer, in the classes that the version has for topics and partitions."""
     return [
-        OffsetFetchResponseTopic(
+        topic(
             name=name,
             partitions=[
-                OffsetFetchResponsePartition(
-                    partition_index=each.partition,
-                    committed_offset=each.offset,
-                    committed_leader_epoch=each.leader_epoch,
-                    metadata=each.metadata,
-                    error_code=each.error_code,
-                )
-                for each in partitions
-            ],
-        )
-        for name, partitions in found
-    ]
-
-
-def _late(found: list[tuple[str, list[_Found]]]) -> list[OffsetFetchResponseTopics]:
-    return [
-        OffsetFetchResponseTopics(
-            name=name,
-            partitions=[
-                OffsetFetchResponsePartitions(
+                partition(
                     partition_index=each.partition,
                     committed_offset=each.offset,
                     committed_leader_epoch=each.leader_epoch,

@@ -13,8 +13,8 @@ from typing import Final
 from minibroker.call import Call
 from minibroker.groups.commits import Commit, RefusedCommitError, commit
 from minibroker.groups.group import Group
-from minibroker.groups.offsets import CommittedOffset, TopicPartition
-from minibroker.topics import CONSUMER_OFFSETS
+from minibroker.groups.offsets import CommittedOffset
+from minibroker.topics import CONSUMER_OFFSETS, TopicPartition
 from minibroker.transactions.verification import as_writers_know_it
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.txn_offset_commit import (

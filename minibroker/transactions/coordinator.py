@@ -12,9 +12,10 @@ from typing import Final, NamedTuple
 from minibroker.chores import Steps
 from minibroker.clock import Timer
 from minibroker.state import BrokerState
+from minibroker.topics import TopicPartition
 from minibroker.transactions.markers import write_marker
 from minibroker.transactions.store import TransactionStore
-from minibroker.transactions.transaction import TopicPartition, Transaction, TransactionState, is_exhausted
+from minibroker.transactions.transaction import Transaction, TransactionState, is_exhausted
 from minibroker.transactions.verification import WriteVerifier
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
