@@ -1,0 +1,140 @@
+"""Files that were cut, flipped, lost and misnamed: an error that names the place, or the rest with a count."""
+
+import random
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minibroker_pipeline.decode import DamagedLogError
+from minibroker_pipeline.logs import LogNameError
+from minibroker_pipeline.reading import DataLossError
+from minibroker_storage.errors import CorruptCheckpointError, CorruptIndexError
+from minibroker_storage.layout import LOG_SUFFIX
+from tests.pipeline.source.directories import offsets, orders, read
+from tests.storage.helpers import Home, a_batch, marker, sequenced
+
+CLEAR = (DamagedLogError, LogNameError, DataLossError, CorruptIndexError, CorruptCheckpointError)
+
+
+def closed(tmp_path: Path) -> Home:
+    home = orders(tmp_path)
+    home.append(sequenced(0, 2, is_transactional=True), marker(commit=False), a_batch(3))
+    home.log.close()
+    return home
+
+
+def logs(home: Home) -> list[Path]:
+    return [home.file(name) for name in home.names(LOG_SUFFIX)]
+
+
+def flip(path: Path, at: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 0x10
+    path.write_bytes(data)
+
+
+def test_a_flipped_bit_is_named_by_file_byte_and_offset(tmp_path: Path) -> None:
+    home = orders(tmp_path, 3)
+    home.log.roll(0)
+    home.append(a_batch(1))
+    path = logs(home)[0]
+    size = path.stat().st_size // 3
+    flip(path, size + 70)
+    with pytest.raises(DamagedLogError, match=rf"{path}: byte {size}, offset 3: .*read with mode=permissive"):
+        offsets(tmp_path)
+
+
+def test_permissive_reading_gives_the_rest_and_tells_what_is_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    home = orders(tmp_path, 3)
+    home.log.roll(0)
+    home.append(a_batch(1))
+    path = logs(home)[0]
+    size = path.stat().st_size // 3
+    flip(path, size + 70)
+    rows = read(tmp_path, ("partition", "offset", "damage"), mode="permissive")
+    assert [row["offset"] for row in rows] == [0, 1, 2, 6, 7, 8, None, 9]
+    (damage,) = [row for row in rows if row["damage"]]
+    assert damage["partition"] == 0
+    assert re.fullmatch(rf"{path}: byte {size}: crc: .* \({size} bytes left out\)", damage["damage"])
+    assert f"{path}: 1 damaged pieces, {size} bytes, left out; the first at byte {size}: crc: " in caplog.text
+    assert offsets(tmp_path, mode="permissive") == [0, 1, 2, 6, 7, 8, 9]
+
+
+def test_a_segment_that_ends_within_an_entry_is_damaged_when_another_follows(tmp_path: Path) -> None:
+    home = closed(tmp_path)
+    path = logs(home)[1]
+    whole = offsets(tmp_path)
+    path.write_bytes(path.read_bytes()[:-7])
+    with pytest.raises(DamagedLogError, match=rf"{path}: byte \d+: the entry is cut short"):
+        offsets(tmp_path)
+    left = offsets(tmp_path, mode="permissive")
+    assert len(left) == len(whole) - 3
+    assert set(left) < set(whole)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_damage_anywhere_is_a_clear_error_or_passed_over(tmp_path: Path, seed: int) -> None:
+    rolls = random.Random(seed)
+    home = closed(tmp_path)
+    whole = read(tmp_path)
+    for _ in range(rolls.randint(1, 3)):
+        path = rolls.choice(sorted(one for one in home.path.iterdir() if one.stat().st_size))
+        match rolls.choice(["flip", "cut", "remove", "zero"]):
+            case "flip":
+                flip(path, rolls.randrange(path.stat().st_size))
+            case "cut":
+                path.write_bytes(path.read_bytes()[: rolls.randrange(path.stat().st_size)])
+            case "remove":
+                path.unlink()
+            case _:
+                at = rolls.randrange(path.stat().st_size)
+                data = bytearray(path.read_bytes())
+                data[at : at + 50] = bytes(len(data[at : at + 50]))
+                path.write_bytes(data)
+    for isolation in ("read_committed", "read_uncommitted"):
+        for mode in ("failfast", "permissive"):
+            error, found = outcome(tmp_path, isolation=isolation, mode=mode)
+            assert str(home.path) in error
+            assert all(row in whole for row in found)
+            if mode == "permissive":  # of which only those who want committed records have to know all transactions
+                assert error == str(home.path) or ".txnindex" in error
+
+
+def outcome(data_dir: Path, **options: str) -> tuple[str, list[dict[str, Any]]]:
+    """What is said, and the rows; without an error the directory is."""
+    try:
+        return str(data_dir / "orders-0"), read(data_dir, **options)
+    except CLEAR as error:
+        return str(error), []
+
+
+def test_a_directory_that_is_none_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        read(tmp_path / "nowhere")
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError, match="file"):
+        read(tmp_path / "file")
+    assert read(tmp_path) == []
+
+
+def test_an_offset_checkpoint_that_is_none_is_named(tmp_path: Path) -> None:
+    orders(tmp_path, 1)
+    (tmp_path / "replication-offset-checkpoint").write_text("0\n1\norders zero")
+    with pytest.raises(CorruptCheckpointError, match=f"{tmp_path}/replication-offset-checkpoint"):
+        read(tmp_path)
+
+
+def test_an_interrupted_compaction_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = closed(tmp_path)
+    monkeypatch.setattr("minibroker_pipeline.logs._SWAP_WAITS", (0, 0))
+    path = logs(home)[1]
+    shutil.copy(path, f"{path}.swap")
+    assert offsets(tmp_path)  # nothing has been replaced yet
+    path.unlink()
+    with pytest.raises(LogNameError, match=r"a compaction was interrupted there; a broker .* completes it"):
+        offsets(tmp_path)
