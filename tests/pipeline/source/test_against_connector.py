@@ -66,7 +66,7 @@ def test_rows_of_every_format_and_codec_are_those_of_the_connector(
         found = from_files(spark, broker, f"{topic}.*", engine=engine, splitBytes=300_000)
         assert found.schema == expected.schema
         assert rows_of(found) == rows
-    assert len(rows) == 600 * 13
+    assert len(rows) == 400 * 13
 
 
 def test_rows_of_the_files_of_apache_kafka_are_those_of_the_connector(
@@ -78,11 +78,9 @@ def test_rows_of_the_files_of_apache_kafka_are_those_of_the_connector(
             produce(real_kafka.bootstrap, f"{topic}-{codec}", messages(200, headers=True, part=part))
     expected = from_broker(spark, real_kafka, f"{topic}.*")
     found = from_files(spark, real_kafka, f"{topic}.*", highWatermark="logEnd", splitBytes=50_000)
-    assert rows_of(found) == rows_of(expected)
-    assert found.count() == 600 * len(CODECS)
-    real_kafka.stop()  # which leaves no doubt about the high watermark
-    assert rows_of(from_files(spark, real_kafka, f"{topic}.*")) == rows_of(found)
-    real_kafka.start()
+    rows = rows_of(found)
+    assert rows == rows_of(expected)
+    assert len(rows) == 600 * len(CODECS)
 
 
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
