@@ -54,12 +54,10 @@ def test_rows_of_every_format_and_codec_are_those_of_the_connector(
             name = f"{topic}-{version}-{codec}"
             config = {"message.format.version": version, "compression.type": codec}
             create(broker.bootstrap_servers, name, 1, FOREVER | config)
-            for part in range(3):
-                produce(
-                    broker.bootstrap_servers,
-                    name,
-                    messages(200, headers=version == FORMATS[-1], part=part, partitions=1),
-                )
+            has_headers = version == FORMATS[-1]
+            for part in range(4):
+                records = messages(100, headers=has_headers, part=part, partitions=1)
+                produce(broker.bootstrap_servers, name, records)
     expected = from_broker(spark, broker, f"{topic}.*")
     rows = rows_of(expected)
     for engine in ("numba", "numpy"):
