@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from minibroker_pipeline import jars, session
 
@@ -54,6 +55,7 @@ def test_without_java_nothing_is_brought_and_nothing_is_left_behind(
     with pytest.raises(jars.NoJarsError, match="no java that works"):
         jars.find()
     assert os.listdir(empty_cache / "minibroker") == [".lock-spark"]
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)  # that of other tests
     with pytest.raises(jars.NoJarsError, match="no java that works"):
         session.spark_session(master="local[1]", packages=())
     monkeypatch.undo()
