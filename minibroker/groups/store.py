@@ -6,26 +6,24 @@ ones at once, larger ones in steps while clients are told COORDINATOR_LOAD_IN_PR
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
 from typing import Final
 
-from minibroker.coordinator_log import REPLAYED_AT_ONCE, CoordinatorLog, CoordinatorLogError
+from minibroker.coordinator_log import CoordinatorLog, CoordinatorLogError
 from minibroker.error_mapping import MAPPED
 from minibroker.groups.expiry import expired_offsets
 from minibroker.groups.group import Group, GroupState
 from minibroker.groups.group_records import group_key, group_record, offset_key, offset_record
 from minibroker.groups.offsets import CommittedOffset
 from minibroker.groups.replay import Replay
+from minibroker.partition_loader import PartitionLoader
 from minibroker.state import BrokerState
-from minibroker.topics import CONSUMER_OFFSETS, Topic, TopicPartition
+from minibroker.topics import CONSUMER_OFFSETS, TopicPartition
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, CompressionCodec, NewRecord
 
 _MINUTE_MS: Final = 60_000
 _SEQUENCE_OF_COMMITS: Final = 0
 """What Kafka gives every batch of offsets; nobody looks at it."""
-_RETRY_MS: Final = 5_000
-"""A partition that could not be read is not tried again before so long."""
 _TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 _logger = logging.getLogger(__name__)
 
@@ -34,30 +32,12 @@ def _nothing(_: Group) -> None:
     pass
 
 
-class _Loading:
-    """A partition that is being replayed, and what happened to it meanwhile."""
+class _Loading(Replay):
+    """The replay of a partition, and what happened to it meanwhile."""
 
-    def __init__(self, log: CoordinatorLog, partition: int) -> None:
-        self.replay = Replay(f"{log.name}-{partition}")
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
         self.ended: list[tuple[int, bool]] = []  # transactions: producer id, whether it was committed
-        self.error: Exception | None = None
-        self.is_small = True
-        self.steps = self._read(log, partition)
-        try:
-            self.is_small = log.size(partition) < REPLAYED_AT_ONCE
-        except MAPPED as error:
-            self.error = error
-
-    def _read(self, log: CoordinatorLog, partition: int) -> Iterator[None]:
-        if self.error is not None:
-            return
-        try:
-            for batches in log.replay(partition):
-                self.replay.read(batches)
-                yield
-            yield from self.replay.finish()
-        except MAPPED as error:
-            self.error = error
 
 
 class GroupStore:
@@ -91,15 +71,10 @@ class GroupStore:
             },
             codec=CompressionCodec(state.config.integer("offsets.topic.compression.codec")),
         )
-        self._topic: Topic | None = self.log.topic
+        self._loader = PartitionLoader(state, self.log, _Loading, self._on_replayed)
         self._groups: dict[str, Group] = {}
-        self._loaded: set[int] = set()
-        self._loading: dict[int, _Loading] = {}
-        self._failed: dict[int, float] = {}  # when to try again, on the clock that nobody sets
         self._owed: dict[int, set[str]] = {}  # topics that were deleted before a partition was loaded
         self._open_groups: dict[int, set[str]] = {}  # by the producers of open transactions
-        self._is_loading_all = False
-        self._closed = False
         self._retention_ms = state.config.integer("offsets.retention.minutes") * _MINUTE_MS
         interval_ms = state.config.integer("offsets.retention.check.interval.ms")
         state.chores.every("expire-offsets", interval_ms, self._expire)
@@ -128,7 +103,7 @@ class GroupStore:
     @property
     def is_loading(self) -> bool:
         """Whether there are groups that `groups` does not tell yet."""
-        return self._is_loading_all or bool(self._loading)
+        return self._loader.is_loading
 
     # Loading
 
@@ -138,79 +113,27 @@ class GroupStore:
         COORDINATOR_LOAD_IN_PROGRESS while that takes its time, COORDINATOR_NOT_AVAILABLE when it cannot be read.
         """
         self._look_at_topic()
-        if self._topic is None or group_id in self._groups:  # groups are known when their partition is
+        if group_id in self._groups:  # groups are known when their partition is
             return ErrorCode.NONE
-        partition = self.log.partition_of(group_id)
-        return ErrorCode.NONE if partition in self._loaded else self._load(partition)
+        return self._loader.load(self.log.partition_of(group_id))
 
     def load_all(self) -> None:
         """Load all partitions, one after the other, beside the requests."""
         self._look_at_topic()
-        if self._topic is not None:
-            self._is_loading_all = True
-            self._state.chores.run(self._load_each(self._topic), self._all_loaded)
-
-    def _load_each(self, topic: Topic) -> Iterator[None]:
-        for partition in range(len(topic.partitions)):
-            known = partition in self._loaded or partition in self._loading or self._has_failed(partition)
-            if self._topic is topic and not known:
-                loading = self._loading[partition] = _Loading(self.log, partition)
-                yield from loading.steps
-                self._on_replayed(partition, loading)
-                yield
-
-    def _all_loaded(self) -> None:
-        self._is_loading_all = False
+        self._loader.load_all()
 
     def _look_at_topic(self) -> None:
         """Notice that `__consumer_offsets` was made, or was deleted."""
-        topic = self.log.topic
-        if topic is self._topic:
+        if not self._loader.is_topic_lost():
             return
-        known, self._topic = self._topic, topic
-        if known is None:  # it has just been made, and there is nothing in it
-            self._loaded.update(range(self.log.partition_count))
-            return
-        self._loaded.clear()
-        self._loading.clear()
-        self._failed.clear()
         self._owed.clear()
         self._open_groups.clear()
         groups, self._groups = self._groups, {}
         for group in groups.values():
             self._on_forgotten(group)
 
-    def _load(self, partition: int) -> ErrorCode:
-        loading = self._loading.get(partition)
-        if loading is None:
-            if self._has_failed(partition):
-                return ErrorCode.COORDINATOR_NOT_AVAILABLE
-            loading = self._loading[partition] = _Loading(self.log, partition)
-            if not loading.is_small:
-                self._state.chores.run(loading.steps, partial(self._on_replayed, partition, loading))
-        if loading.is_small:
-            for _ in loading.steps:  # also where `load_all` has begun with them
-                pass
-            self._on_replayed(partition, loading)
-        if partition in self._loading:
-            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        return ErrorCode.NONE if partition in self._loaded else ErrorCode.COORDINATOR_NOT_AVAILABLE
-
-    def _has_failed(self, partition: int) -> bool:
-        """Could it not be read, so shortly before that it is not worth another try?"""
-        now_ms = self._state.clock.monotonic_ms()
-        return self._failed.get(partition, now_ms) > now_ms
-
     def _on_replayed(self, partition: int, loading: _Loading) -> None:
-        if self._closed or self._loading.get(partition) is not loading:
-            return  # it is through already, or the topic is gone
-        del self._loading[partition]
-        if loading.error is not None:
-            self._failed[partition] = self._state.clock.monotonic_ms() + _RETRY_MS
-            _logger.error("%s-%d cannot be read: %s", CONSUMER_OFFSETS, partition, loading.error)
-            return
-        self._loaded.add(partition)
-        for group_id, (value, offsets) in loading.replay.groups.items():
+        for group_id, (value, offsets) in loading.groups.items():
             if group_id in self._groups:
                 continue
             group = self.get_or_create(group_id)
@@ -296,7 +219,7 @@ class GroupStore:
 
     def has_ongoing_transaction(self, group_id: str, producer_id: int) -> bool:
         """Whether the producer's transaction has written to the group's partition."""
-        topic = self._topic
+        topic = self.log.topic
         place = None if topic is None else topic.partition(self.log.partition_of(group_id))
         if place is None:
             return False
@@ -308,7 +231,7 @@ class GroupStore:
 
     def complete_transaction(self, partition: int, producer_id: int, *, commit: bool) -> None:
         """A marker for the producer is in this partition of `__consumer_offsets`: its offsets count, or never will."""
-        loading = self._loading.get(partition)
+        loading = self._loader.replay_of(partition)
         if loading is not None:
             loading.ended.append((producer_id, commit))
             return
@@ -338,11 +261,11 @@ class GroupStore:
     def topics_deleted(self, names: Iterable[str]) -> None:
         """Topics are gone, and what was committed for them with them; or `__consumer_offsets` is, and all groups."""
         self._look_at_topic()
-        if self._topic is None:
+        if self.log.topic is None:
             return
         deleted = set(names)
         for partition in range(self.log.partition_count):
-            if partition not in self._loaded:
+            if not self._loader.is_loaded(partition):
                 self._owed.setdefault(partition, set()).update(deleted)
         self._forget_topics(deleted)
 
@@ -392,8 +315,8 @@ class GroupStore:
         return ErrorCode.NONE
 
     def close(self) -> None:
-        """Nothing is loaded or expired any more."""
-        self._closed = True
+        """Nothing is loaded any more."""
+        self._loader.close()
 
 
 def commit_error(code: ErrorCode) -> ErrorCode:

@@ -6,21 +6,18 @@ one in steps, while clients are told COORDINATOR_LOAD_IN_PROGRESS.
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from typing import Final
 
-from minibroker.coordinator_log import REPLAYED_AT_ONCE, CoordinatorLog, CoordinatorLogError
-from minibroker.error_mapping import MAPPED
+from minibroker.coordinator_log import CoordinatorLog, CoordinatorLogError
+from minibroker.partition_loader import PartitionLoader
 from minibroker.state import BrokerState
-from minibroker.topics import TRANSACTION_STATE, Topic
+from minibroker.topics import TRANSACTION_STATE
 from minibroker.transactions.transaction import Transaction, encode_key, encode_value, transaction_of
 from minibroker_protocol.coordinator_records import TransactionLogKey, TransactionLogValue, decode_versioned
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError, EncodeError
 from minibroker_protocol.records import Batch, NewRecord
 
-_RETRY_MS: Final = 5_000
-"""A partition that could not be read is not tried again before so long."""
 _STEP: Final = 1000
 """Records that are decoded in one piece of work."""
 _COMPLAINTS: Final = 100
@@ -56,33 +53,29 @@ class TransactionStore:
                 "unclean.leader.election.enable": "false",
             },
         )
-        self._topic: Topic | None = self.log.topic
-        self._loaded: dict[int, dict[str, Transaction]] = {}
-        self._loading: dict[int, _Loading] = {}
-        self._failed: dict[int, float] = {}  # when to try again, on the clock that nobody sets
-        self._unread: list[int] = []
-        self._closed = False
+        self._loader = PartitionLoader(state, self.log, _Loading, self._on_replayed)
+        self._known: dict[int, dict[str, Transaction]] = {}
 
     # The transactional ids
 
     def get(self, transactional_id: str) -> Transaction | None:
         """What is known of a transactional id, if anything is. Ask for `readiness` before."""
-        return self._loaded.get(self.log.partition_of(transactional_id), {}).get(transactional_id)
+        return self._known.get(self.log.partition_of(transactional_id), {}).get(transactional_id)
 
     def in_partition(self, index: int) -> list[Transaction]:
         """The transactional ids of one partition of the topic."""
-        return list(self._loaded.get(index, {}).values())
+        return list(self._known.get(index, {}).values())
 
     def all(self) -> list[Transaction]:
         """The transactional ids of all partitions that are loaded."""
         self._look_at_topic()
-        return [transaction for known in self._loaded.values() for transaction in known.values()]
+        return [transaction for known in self._known.values() for transaction in known.values()]
 
     @property
     def is_loading(self) -> bool:
         """Whether there are transactional ids that `all` does not tell yet."""
         self._look_at_topic()
-        return bool(self._loading or self._unread)
+        return self._loader.is_loading
 
     def save(self, transaction: Transaction) -> ErrorCode:
         """Write a step down; it counts once that is done. Ask for `readiness` before."""
@@ -98,13 +91,13 @@ class TransactionStore:
             _logger.error("transactional id %s: %s", transaction.transactional_id, error)  # noqa: TRY400 - not our fault
             return _APPEND_ERRORS.get(error.code, error.code)
         self._look_at_topic()
-        self._loaded.setdefault(partition, {})[transaction.transactional_id] = transaction
+        self._known.setdefault(partition, {})[transaction.transactional_id] = transaction
         return ErrorCode.NONE
 
     def keep(self, transaction: Transaction) -> None:
         """Remember a step that need not be in the log."""
         partition = self.log.partition_of(transaction.transactional_id)
-        self._loaded.setdefault(partition, {})[transaction.transactional_id] = transaction
+        self._known.setdefault(partition, {})[transaction.transactional_id] = transaction
 
     def remove(self, transactions: Iterable[Transaction]) -> Iterator[None]:
         """Forget transactional ids, with tombstones in the log; one step for each batch. A refused batch is logged.
@@ -128,7 +121,7 @@ class TransactionStore:
                     _logger.error("expired transactional ids: %s", error)  # noqa: TRY400 - the disk's fault
                     return
                 for key in keys:
-                    del self._loaded[partition][by_key[key].transactional_id]
+                    del self._known[partition][by_key[key].transactional_id]
                 yield
 
     # Loading
@@ -139,97 +132,30 @@ class TransactionStore:
         COORDINATOR_LOAD_IN_PROGRESS while that takes its time, COORDINATOR_NOT_AVAILABLE when it cannot be read.
         """
         self._look_at_topic()
-        if self._topic is None:
-            return ErrorCode.NONE
-        partition = self.log.partition_of(transactional_id)
-        return ErrorCode.NONE if partition in self._loaded else self._load(partition)
+        return self._loader.load(self.log.partition_of(transactional_id))
 
     def load_all(self) -> None:
         """Load every partition, one after the other; `is_loading` until that is done."""
         self._look_at_topic()
-        if self._topic is not None and not self._unread:
-            self._unread = [index for index in range(len(self._topic.partitions)) if index not in self._loaded]
-            self._state.chores.run(self._load_in_turn(self._unread), self._unread.clear)
+        self._loader.load_all()
 
     def load_failed(self) -> None:
         """Try again to load what could not be read; nothing happens when there is no such partition."""
-        if self._failed:
-            self.load_all()
-
-    def _load_in_turn(self, unread: list[int]) -> Iterator[None]:
-        while unread and unread is self._unread and not self._closed:
-            index = unread.pop(0)
-            if index not in self._loaded and index not in self._loading:
-                loading = self._loading[index] = _Loading(f"{TRANSACTION_STATE}-{index}")
-                yield from self._replay(index, loading)
-                self._on_replayed(index, loading)
-            yield
+        self._look_at_topic()
+        self._loader.load_failed()
 
     def close(self) -> None:
         """Read no further."""
-        self._closed = True
+        self._loader.close()
 
     def _look_at_topic(self) -> None:
         """Notice that `__transaction_state` was made, or was deleted."""
-        topic = self.log.topic
-        if topic is self._topic:
-            return
-        known, self._topic = self._topic, topic
-        if known is not None:
-            self._loaded.clear()
-            self._loading.clear()
-            self._failed.clear()
-            self._unread = []
-
-    def _load(self, index: int) -> ErrorCode:
-        now_ms = self._state.clock.monotonic_ms()
-        if self._failed.get(index, now_ms) > now_ms:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        try:
-            is_small = self.log.size(index) < REPLAYED_AT_ONCE
-        except MAPPED as error:
-            self._fail(index, error)
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        if not is_small and index in self._loading:
-            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        loading = self._loading[index] = _Loading(f"{TRANSACTION_STATE}-{index}")  # and not the one in steps, if any
-        steps = self._replay(index, loading)
-        if is_small:
-            for _ in steps:
-                pass
-            self._on_replayed(index, loading)
-        else:
-            self._state.chores.run(steps, partial(self._on_replayed, index, loading))
-        if index in self._loaded:
-            return ErrorCode.NONE
-        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if index in self._loading else ErrorCode.COORDINATOR_NOT_AVAILABLE
-
-    def _replay(self, index: int, loading: "_Loading") -> Iterator[None]:
-        try:
-            for batches in self.log.replay(index):
-                if self._closed or self._loading.get(index) is not loading:
-                    return
-                loading.read(batches)
-                yield
-            yield from loading.finish()
-        except MAPPED as error:
-            loading.error = error
+        if self._loader.is_topic_lost():
+            self._known.clear()
 
     def _on_replayed(self, index: int, loading: "_Loading") -> None:
-        if self._closed or self._loading.get(index) is not loading:
-            return
-        del self._loading[index]
-        if loading.error is not None:
-            self._fail(index, loading.error)
-            return
-        self._failed.pop(index, None)
-        self._loaded[index] = loading.transactions
+        self._known[index] = loading.transactions
         self._on_loaded(index)
-
-    def _fail(self, index: int, error: Exception) -> None:
-        if index not in self._failed:
-            _logger.error("%s-%d cannot be read: %s", TRANSACTION_STATE, index, error)
-        self._failed[index] = self._state.clock.monotonic_ms() + _RETRY_MS
 
 
 class _Loading:
@@ -244,7 +170,6 @@ class _Loading:
         self._latest: dict[bytes, bytes] = {}
         self._complaints: set[str] = set()
         self.transactions: dict[str, Transaction] = {}
-        self.error: Exception | None = None
 
     def read(self, batches: Iterable[Batch]) -> None:
         """Take in batches, in the order of the log."""

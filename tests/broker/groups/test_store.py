@@ -7,7 +7,6 @@ import pytest
 
 from minibroker.coordinator_log import CoordinatorLog, java_hash
 from minibroker.dispatch import Answer, accept
-from minibroker.groups import store as store_module
 from minibroker.groups.group import GroupState
 from minibroker.topics import TRANSACTION_STATE
 from minibroker_protocol.error_codes import ErrorCode
@@ -386,7 +385,7 @@ class TestLoading:
         producer.commit_offset("g", 7)
         self.producer = producer
         harness.restart()
-        monkeypatch.setattr(store_module, "REPLAYED_AT_ONCE", 1)
+        monkeypatch.setattr("minibroker.partition_loader.REPLAYED_AT_ONCE", 1)
         monkeypatch.setattr("minibroker.chores._SLICE_S", -1.0)
         return harness
 
