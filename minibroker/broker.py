@@ -177,11 +177,12 @@ def _text(name: str, value: object) -> str:
         return str(value).lower()
     if isinstance(value, int | float):
         return str(value)
+    shown = repr(value)
     if isinstance(value, list | tuple):
         items = cast("Sequence[object]", value)
         if all(isinstance(item, str) for item in items):
             return ",".join(map(str, items))
-    raise refused(name, repr(value), "Expected a text, a number, True, False or a list of texts")
+    raise refused(name, shown, "Expected a text, a number, True, False or a list of texts")
 
 
 def _plan(state: BrokerState, spec: TopicSpec) -> TopicPlan:

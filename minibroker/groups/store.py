@@ -273,7 +273,7 @@ class GroupStore:
         for group in self.groups():
             if partition is None or self.log.partition_of(group.group_id) == partition:
                 removed = group.offsets.of_topics(names)
-                if removed:
+                if removed or not group.offsets:  # an empty group without offsets goes now, as in Kafka
                     self._forget(group, removed)
 
     def _expire(self) -> Iterator[None]:

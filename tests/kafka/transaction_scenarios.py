@@ -35,7 +35,7 @@ def init_errors(stage: Stage) -> Answers:
     """InitProducerId that has to be refused, or is at a limit."""
     answers: Answers = []
     for version in INIT_VERSIONS:
-        for fields in (
+        mistakes: list[dict[str, Any]] = [
             {"transactional_id": ""},
             {"transactional_id": "", "timeout_ms": 0},
             {"timeout_ms": 0},
@@ -44,7 +44,8 @@ def init_errors(stage: Stage) -> Answers:
             {"timeout_ms": 900_000},
             {"transactional_id": None, "timeout_ms": 0},
             *([{"producer_id": 5}, {"producer_epoch": 5}, {"producer_id": 5, "producer_epoch": 5}] * (version >= 3)),
-        ):
+        ]
+        for fields in mistakes:
             asked: dict[str, Any] = {"transactional_id": stage.named(), **fields}
             answer = init_producer_id(stage.broker, **asked, version=version)
             answers.append((version, fields, answer.error_code, answer.producer_id >= 0, answer.producer_epoch))

@@ -12,6 +12,8 @@ from minibroker.topics import TRANSACTION_STATE
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from minibroker_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from minibroker_protocol.messages.leave_group import LeaveGroupRequest
 from minibroker_protocol.messages.list_groups import ListGroupsRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from minibroker_protocol.records import NewRecord, build_batch
@@ -207,6 +209,24 @@ def test_deleted_topics_take_their_offsets_with_them(harness: Harness, again: Ca
     again(harness)
     assert offsets_of(harness) == {T0: 1}
     assert harness.state.groups.store.get("other") is None
+
+
+def test_an_empty_group_without_offsets_goes_with_the_next_topic_that_is_deleted(harness: Harness) -> None:
+    harness.create("u")
+    commit(harness, {T0: 1})
+    join = JoinGroupRequest(
+        group_id="left",
+        session_timeout_ms=10_000,
+        member_id="",
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+    )
+    member = harness.ask(join, 3)
+    harness.ask(LeaveGroupRequest(group_id="left", member_id=member.member_id), 1)
+    assert harness.state.groups.store.get("left") is not None
+    delete_topics(harness, "u")
+    assert harness.state.groups.store.get("left") is None
+    assert offsets_of(harness) == {T0: 1}
 
 
 def test_a_deleted_topic_takes_its_offsets_out_of_open_transactions(
