@@ -1,0 +1,361 @@
+"""Two directories of logs, record by record: have they the same content?"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from minibroker_pipeline.decode import HEADERS_COLUMN, schema_of
+from minibroker_pipeline.decode.request import Isolation, Mode
+from minibroker_pipeline.followed import FollowedLogs
+from minibroker_pipeline.jobs.running import Progress, run_tasks
+from minibroker_pipeline.jobs.text_table import text_table
+from minibroker_pipeline.logs import find_partitions, select
+from minibroker_pipeline.options import parse_options
+from minibroker_pipeline.planning import SPLIT_BYTES, LogRange, WantedOffsets
+from minibroker_pipeline.reading import ReadSettings, read_ranges
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from pyspark.sql import SparkSession
+
+COLUMNS: Final = ("key", "value", HEADERS_COLUMN, "timestamp")
+"""What producers choose, and any copy should keep."""
+MOST_EXAMPLES: Final = 20
+"""That are told of each partition, or topic."""
+_PLACE: Final = ("partition", "offset")
+_DIGEST_BYTES: Final = 16
+
+_Ranges = tuple[LogRange, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DiffSettings:
+    """What is compared.
+
+    Attributes:
+        topics: only these; without any, all but the internal ones.
+        by_content: whether records may be in any partition and at any offset of their topic. Otherwise those at the
+            same partition and offset are compared.
+        columns: what has to be equal; names of the data source's columns.
+        isolation: "read_committed" leaves out aborted records, and those of open transactions.
+        mode: "failfast" ends with damage; "permissive" leaves out damaged batches.
+    """
+
+    topics: tuple[str, ...] = ()
+    by_content: bool = False
+    columns: tuple[str, ...] = COLUMNS
+    isolation: Isolation = "read_uncommitted"
+    mode: Mode = "failfast"
+
+
+class Difference(NamedTuple):
+    """One record that is different: where it is, and what is different of it."""
+
+    topic: str
+    partition: int
+    offset: int
+    what: str
+
+
+@dataclass(slots=True)
+class DiffLine:
+    """A partition, or by content a topic, whose `partition` is None. Numbers are of records."""
+
+    topic: str
+    partition: int | None
+    left: int = 0
+    right: int = 0
+    equal: int = 0
+    different: int = 0
+    only_left: int = 0
+    only_right: int = 0
+    #: The first ones.
+    examples: list[Difference] = field(default_factory=list[Difference])
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether nothing is different."""
+        return not (self.different or self.only_left or self.only_right)
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "left": self.left,
+            "right": self.right,
+            "equal": self.equal,
+            "different": self.different,
+            "onlyLeft": self.only_left,
+            "onlyRight": self.only_right,
+            "examples": [example._asdict() for example in self.examples],
+        }
+
+
+@dataclass(slots=True)
+class DiffReport:
+    """What `diff` has found, in the order of topics and partitions."""
+
+    lines: list[DiffLine] = field(default_factory=list[DiffLine])
+    #: Partitions that are on one side only, as Kafka writes them.
+    only_left: list[str] = field(default_factory=list[str])
+    only_right: list[str] = field(default_factory=list[str])
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether both directories have the same."""
+        return all(line.is_equal for line in self.lines) and not (self.only_left or self.only_right)
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "equal": self.is_equal,
+            "partitionsOnlyLeft": self.only_left,
+            "partitionsOnlyRight": self.only_right,
+            "lines": [line.as_json() for line in self.lines],
+        }
+
+    def as_text(self) -> str:
+        """A table, and the first differences."""
+        titles = ("topic", "partition", "left", "right", "equal", "different", "only left", "only right")
+        rows = [
+            [
+                line.topic,
+                "all" if line.partition is None else str(line.partition),
+                *(f"{count:,}" for count in (line.left, line.right, line.equal, line.different)),
+                f"{line.only_left:,}",
+                f"{line.only_right:,}",
+            ]
+            for line in self.lines
+        ]
+        text = text_table(titles, rows, left=(0,)) if rows else ""
+        for side, names in (("left", self.only_left), ("right", self.only_right)):
+            text += f"partitions on the {side} only: {', '.join(names)}\n" if names else ""
+        for line in self.lines:
+            text += "".join(
+                f"{example.topic}-{example.partition} offset {example.offset}: {example.what}\n"
+                for example in line.examples
+            )
+        return text + ("equal\n" if self.is_equal else "different\n")
+
+
+class _Pair(NamedTuple):
+    """What a task compares."""
+
+    topic: str
+    partition: int | None
+    left: _Ranges
+    right: _Ranges
+    settings: DiffSettings
+
+
+def diff(
+    left: str,
+    right: str,
+    settings: DiffSettings | None = None,
+    *,
+    spark: "SparkSession | None" = None,
+    processes: int | None = None,
+) -> DiffReport:
+    """Compare what readers see of two data directories, or directories of single partitions.
+
+    Args:
+        left: a directory of this machine, or an address that fsspec knows.
+        right: another one.
+        settings: see there.
+        spark: runs the tasks. Without a session they run here, in `processes`.
+        processes: how many at most. None: as many as there are processors, where there is enough to read.
+
+    Raises:
+        ValueError: a column, or a topic, that there is not.
+        decode.DamagedLogError: a log is damaged, under failfast.
+        OSError: a directory or a file cannot be read.
+    """
+    settings = settings or DiffSettings()
+    schema_of(settings.columns)
+    sides = [_ranges_of(path, settings) for path in (left, right)]
+    missing = set(settings.topics) - {topic for side in sides for topic, _ in side}
+    if missing:
+        raise ValueError(f"topics: there is no {min(missing)!r} in {left} or in {right}")
+    report = DiffReport()
+    if not settings.by_content:
+        report.only_left = _names(sides[0].keys() - sides[1].keys())
+        report.only_right = _names(sides[1].keys() - sides[0].keys())
+    pairs = list(_pairs(sides[0], sides[1], settings))
+    sizes = [sum(one.end_position - one.position for one in (*pair.left, *pair.right)) for pair in pairs]
+    progress = Progress("diff", len(pairs), "topics" if settings.by_content else "partitions")
+    for lines in run_tasks(_compare_all, pairs, sizes, spark=spark, processes=processes, progress=progress):
+        report.lines += lines
+    report.lines.sort(key=lambda line: (line.topic, line.partition or 0))
+    return report
+
+
+def _names(keys: set[tuple[str, int]]) -> list[str]:
+    return [f"{topic}-{partition}" for topic, partition in sorted(keys)]
+
+
+def _ranges_of(path: str, settings: DiffSettings) -> dict[tuple[str, int], _Ranges]:
+    """What to read of each partition: all that is there."""
+    there = select(find_partitions([path]))
+    wanted = [topic for topic in settings.topics if any(one.topic == topic for one in there)]
+    if settings.topics and not wanted:
+        return {}
+    # All that is there: a copy of a running broker's directory has an old high watermark.
+    options = {"path": path, "isolation": settings.isolation, "mode": settings.mode, "highWatermark": "logEnd"}
+    if wanted:
+        options["topics"] = ",".join(wanted)
+    found: dict[tuple[str, int], _Ranges] = {}
+    for key, log in FollowedLogs(parse_options(options)).update().items():
+        if settings.mode == "failfast":
+            log.check()
+        everything = WantedOffsets(log.start_offset, log.end_offset)
+        found[key] = tuple(log.ranges(everything, SPLIT_BYTES))
+    return found
+
+
+def _pairs(
+    left: dict[tuple[str, int], _Ranges], right: dict[tuple[str, int], _Ranges], settings: DiffSettings
+) -> Iterator[_Pair]:
+    keys = sorted(left.keys() | right.keys())
+    if not settings.by_content:
+        for key in keys:
+            yield _Pair(*key, left.get(key, ()), right.get(key, ()), settings)
+        return
+    for topic in sorted({topic for topic, _ in keys}):
+        of_left, of_right = (
+            tuple(one for key in keys if key[0] == topic for one in side.get(key, ())) for side in (left, right)
+        )
+        yield _Pair(topic, None, of_left, of_right, settings)
+
+
+def _compare_all(pairs: Sequence[_Pair]) -> list[DiffLine]:
+    """The task."""
+    return [_by_content(pair) if pair.settings.by_content else _by_offset(pair) for pair in pairs]
+
+
+def _read(ranges: _Ranges, settings: DiffSettings) -> Iterator[pa.RecordBatch]:
+    columns = (*_PLACE, *(column for column in settings.columns if column not in _PLACE))
+    return read_ranges(ranges, ReadSettings(columns=columns, isolation=settings.isolation, mode=settings.mode))
+
+
+class _Rows:
+    """One side's rows, in the order of their offsets, as many at a time as are wanted."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self._rows: pa.RecordBatch | None = None
+        self._offsets: NDArray[np.int64] = np.empty(0, np.int64)
+
+    def last_offset(self) -> int | None:
+        """Of the rows at hand; None at the end."""
+        while self._rows is None or not self._rows.num_rows:
+            self._rows = next(self._batches, None)
+            if self._rows is None:
+                return None
+            self._offsets = self._rows.column("offset").to_numpy()
+        return int(self._offsets[-1])
+
+    def take_through(self, offset: int) -> pa.RecordBatch | None:
+        """The rows at hand up to and with this offset."""
+        if self._rows is None:
+            return None
+        count = int(np.searchsorted(self._offsets, offset, side="right"))
+        taken = self._rows.slice(0, count)
+        self._rows, self._offsets = self._rows.slice(count), self._offsets[count:]
+        return taken
+
+
+def _by_offset(pair: _Pair) -> DiffLine:
+    line = DiffLine(pair.topic, pair.partition)
+    left, right = (_Rows(_read(ranges, pair.settings)) for ranges in (pair.left, pair.right))
+    while True:
+        ends = [end for end in (left.last_offset(), right.last_offset()) if end is not None]
+        if not ends:
+            return line
+        taken = [side.take_through(min(ends)) for side in (left, right)]
+        _compare(taken[0], taken[1], line, pair.settings)
+
+
+def _compare(left: pa.RecordBatch | None, right: pa.RecordBatch | None, line: DiffLine, settings: DiffSettings) -> None:
+    """Rows of the same range of offsets."""
+    counts = [0 if side is None else int(side.num_rows) for side in (left, right)]
+    line.left += counts[0]
+    line.right += counts[1]
+    if left is not None and right is not None and left.equals(right):
+        line.equal += counts[0]
+        return
+    ours, theirs = _offsets(left), _offsets(right)
+    _, left_lines, right_lines = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
+    only_left, only_right = np.setdiff1d(ours, theirs), np.setdiff1d(theirs, ours)
+    line.only_left += len(only_left)
+    line.only_right += len(only_right)
+    for only, where in ((only_left, "left"), (only_right, "right")):
+        for offset in only[:MOST_EXAMPLES].tolist():
+            _note(line, Difference(line.topic, line.partition or 0, offset, f"only on the {where}"))
+    if left is None or right is None:
+        return
+    ours_shared, theirs_shared = left.take(pa.array(left_lines)), right.take(pa.array(right_lines))
+    columns = [(name, ours_shared.column(name), theirs_shared.column(name)) for name in settings.columns]
+    pairs = [(name, one.to_pylist(), other.to_pylist()) for name, one, other in columns if not one.equals(other)]
+    for row, offset in enumerate(ours_shared.column("offset").to_pylist()):
+        differs = [name for name, one, other in pairs if one[row] != other[row]]
+        if differs:
+            line.different += 1
+            _note(line, Difference(line.topic, line.partition or 0, offset, f"another {', '.join(differs)}"))
+        else:
+            line.equal += 1
+
+
+def _offsets(rows: pa.RecordBatch | None) -> "NDArray[np.int64]":
+    return np.empty(0, np.int64) if rows is None else np.asarray(rows.column("offset").to_numpy(), np.int64)
+
+
+def _note(line: DiffLine, difference: Difference) -> None:
+    if len(line.examples) < MOST_EXAMPLES:
+        line.examples.append(difference)
+
+
+def _by_content(pair: _Pair) -> DiffLine:
+    """Equal records cancel each other out, so that memory holds what has no partner yet, 16 bytes of digest each."""
+    line = DiffLine(pair.topic, None)
+    #: How many more there are on the left, and where the last of them was.
+    surplus: dict[bytes, tuple[int, int, int]] = {}
+    sides = [(_read(pair.left, pair.settings), 1), (_read(pair.right, pair.settings), -1)]
+    while sides:
+        for side in list(sides):
+            batch = next(side[0], None)
+            if batch is None:
+                sides.remove(side)
+                continue
+            line.left += batch.num_rows * (side[1] > 0)
+            line.right += batch.num_rows * (side[1] < 0)
+            _cancel(batch, side[1], pair.settings.columns, surplus)
+    for count, partition, offset in surplus.values():
+        if count > 0:
+            line.only_left += count
+        else:
+            line.only_right -= count
+        where = "left" if count > 0 else "right"
+        more = f", {abs(count)} times" if abs(count) > 1 else ""
+        _note(line, Difference(line.topic, partition, offset, f"only on the {where}{more}"))
+    line.equal = line.left - line.only_left
+    line.examples.sort()
+    return line
+
+
+def _cancel(
+    batch: pa.RecordBatch, sign: int, columns: Sequence[str], surplus: dict[bytes, tuple[int, int, int]]
+) -> None:
+    rows = zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
+    places = zip(*(batch.column(name).to_pylist() for name in _PLACE), strict=True)
+    for row, (partition, offset) in zip(rows, places, strict=True):
+        digest = blake2b(repr(row).encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).digest()
+        count = surplus.get(digest, (0, 0, 0))[0] + sign
+        if count:
+            surplus[digest] = (count, partition, offset)
+        else:
+            del surplus[digest]

@@ -1,0 +1,227 @@
+"""What records take in each message format, without reading them: from where their fields begin and end."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minibroker_pipeline.decode.blocks import END, ENTRY, IS_BAD, KIND, PLAIN_V0, PLAIN_V1, ROWS, START, V2
+from minibroker_pipeline.decode.table import RecordEngine
+from minibroker_pipeline.jobs.walking import Entries, Walked
+from minibroker_protocol.errors import EncodeError
+from minibroker_protocol.records import (
+    LOG_OVERHEAD,
+    RECORD_BATCH_OVERHEAD,
+    CompressionCodec,
+    NewRecord,
+    TimestampType,
+    build_batch,
+    build_message_set,
+    iter_batches,
+)
+from minibroker_protocol.records.header import CONTROL_FLAG, MIN_MESSAGE_LENGTH, MIN_MESSAGE_LENGTH_V1
+
+_Ints = NDArray[np.int64]
+
+ENTRY_OVERHEADS: Final = (LOG_OVERHEAD + MIN_MESSAGE_LENGTH, LOG_OVERHEAD + MIN_MESSAGE_LENGTH_V1)
+"""What v0 and v1 add to each record's key and value: 26 and 34 bytes."""
+BATCH_BYTES: Final = 16384
+"""`batch.size` of producers, unless they are told otherwise: what single messages of v0 and v1 are joined to."""
+_VARINT_LIMITS: Final = tuple(np.uint64(1) << np.uint64(7 * size) for size in range(1, 10))
+
+
+class Group(NamedTuple):
+    """Records that share a format version and a codec (its id)."""
+
+    magic: int
+    codec: int
+
+
+@dataclass(slots=True)
+class Counts:
+    """What is counted of a group; each is a sum, so that counts of parts can be added."""
+
+    #: Entries: v2 batches, wrappers and single messages. Transaction markers are counted apart.
+    batches: int = 0
+    control_batches: int = 0
+    #: Records with data.
+    records: int = 0
+    #: Bytes in the log file, of markers too.
+    stored_bytes: int = 0
+    #: The same with compressed entries unpacked.
+    plain_bytes: int = 0
+    key_bytes: int = 0
+    value_bytes: int = 0
+    #: Names and values of headers.
+    header_bytes: int = 0
+    #: What the records would take as v0, v1 and v2 without compression.
+    plain_v0: int = 0
+    plain_v1: int = 0
+    plain_v2: int = 0
+    #: Of some batches, taken apart and built anew under the group's codec: bytes before and after compression.
+    sampled_plain_v0: int = 0
+    sampled_stored_v0: int = 0
+    sampled_plain_v1: int = 0
+    sampled_stored_v1: int = 0
+    sampled_plain_v2: int = 0
+    sampled_stored_v2: int = 0
+    #: Entries that cannot be read. Their bytes count as stored, and nothing else of them counts.
+    unreadable: int = 0
+
+    def add(self, other: "Counts") -> None:
+        """Add the other's."""
+        for field in fields(self):
+            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
+
+    @property
+    def payload_bytes(self) -> int:
+        """What users have written: keys, values and headers."""
+        return self.key_bytes + self.value_bytes + self.header_bytes
+
+
+def count_entries(entries: Entries) -> dict[Group, Counts]:
+    """What the heads alone tell."""
+    headers = entries.headers
+    kinds = headers["magic"].astype(np.int64) << 3 | headers["codec"]
+    found: dict[Group, Counts] = {}
+    for kind in np.unique(kinds).tolist():
+        chosen = headers[kinds == kind]
+        control = int(np.count_nonzero((chosen["attributes"] & CONTROL_FLAG) != 0))
+        found[Group(kind >> 3, kind & 7)] = Counts(
+            batches=len(chosen) - control, control_batches=control, stored_bytes=int(chosen["size"].sum(dtype=np.int64))
+        )
+    return found
+
+
+def measure_records(entries: Entries, walked: Walked, engine: RecordEngine) -> dict[Group, Counts]:
+    """What their records tell, by group."""
+    blocks = walked.blocks[walked.blocks[:, IS_BAD] == 0]
+    if not len(blocks):
+        return {}
+    measures = _Measures(entries, blocks, walked, engine)
+    return dict(measures.of_groups())
+
+
+class _Measures:
+    def __init__(self, entries: Entries, blocks: _Ints, walked: Walked, engine: RecordEngine) -> None:
+        table = walked.table
+        rows = table.rows
+        self._table = table
+        self._blocks = blocks
+        self._headers = entries.headers[blocks[:, ENTRY]]
+        self._block_of = np.repeat(np.arange(len(blocks)), blocks[:, ROWS])
+        self._keys = np.maximum(table.key_size[:rows], 0).astype(np.int64)
+        self._values = np.maximum(table.value_size[:rows], 0).astype(np.int64)
+        self._extras = _header_bytes(walked, engine) if table.header_count[:rows].any() else None
+        self._is_control = self._headers["attributes"] & CONTROL_FLAG != 0
+
+    def of_groups(self) -> Iterator[tuple[Group, Counts]]:
+        kinds = self._headers["magic"].astype(np.int64) << 3 | self._headers["codec"]
+        for kind in np.unique(kinds).tolist():
+            yield Group(kind >> 3, kind & 7), self._of(np.flatnonzero(kinds == kind))
+
+    def _of(self, lines: _Ints) -> Counts:
+        """The sums over these blocks."""
+        blocks = self._blocks[lines]
+        counts = Counts()
+        inner = int((blocks[:, END] - blocks[:, START]).sum())
+        kind = int(blocks[0, KIND])
+        counts.plain_bytes = inner + (RECORD_BATCH_OVERHEAD * len(lines) if kind == V2 else 0)
+        data = lines[~self._is_control[lines]]
+        is_all = len(data) == len(self._blocks)
+        chosen: Any = slice(None) if is_all else np.isin(self._block_of, data)
+        keys, values = self._keys[chosen], self._values[chosen]
+        counts.records = len(keys)
+        counts.key_bytes, counts.value_bytes = int(keys.sum()), int(values.sum())
+        if self._extras is not None:
+            counts.header_bytes = int(self._extras[chosen].sum())
+        contents = counts.key_bytes + counts.value_bytes
+        counts.plain_v0, counts.plain_v1 = (contents + overhead * counts.records for overhead in ENTRY_OVERHEADS)
+        if kind == V2:
+            counts.plain_v2 = counts.plain_bytes
+        else:
+            counts.plain_v2 = self._as_v2(chosen, keys, values, is_single=kind in {PLAIN_V0, PLAIN_V1})
+        return counts
+
+    def _as_v2(self, chosen: Any, keys: _Ints, values: _Ints, *, is_single: bool) -> int:
+        """Messages of v0 and v1 in v2 batches: one for each wrapper; single messages joined to `BATCH_BYTES` each."""
+        rows = self._table.rows
+        offsets, timestamps = self._table.offsets[:rows][chosen], self._table.timestamps[:rows][chosen]
+        contents = keys + values
+        if is_single:
+            before = np.cumsum(contents + _LEAST_RECORD) - contents
+            batch = before // BATCH_BYTES
+        else:
+            batch = self._block_of[chosen]
+        is_first = np.ones(len(batch), np.bool_)
+        is_first[1:] = batch[1:] != batch[:-1]
+        first = np.flatnonzero(is_first)[np.cumsum(is_first) - 1]
+        table = self._table
+        body = 1 + varint_sizes(timestamps - timestamps[first]) + varint_sizes(offsets - offsets[first])
+        body += varint_sizes(table.key_size[:rows][chosen].astype(np.int64))
+        body += varint_sizes(table.value_size[:rows][chosen].astype(np.int64))
+        body += 1 + contents  # no headers
+        return int((body + varint_sizes(body)).sum()) + RECORD_BATCH_OVERHEAD * int(np.count_nonzero(is_first))
+
+
+_LEAST_RECORD: Final = 7
+
+
+def varint_sizes(values: _Ints) -> _Ints:
+    """Bytes that each takes as a zig-zag varint."""
+    raw = ((values << 1) ^ (values >> 63)).view(np.uint64)
+    sizes = np.ones(len(values), np.int64)
+    largest = raw.max(initial=np.uint64(0))
+    for limit in _VARINT_LIMITS:
+        if largest < limit:
+            break
+        sizes += raw >= limit
+    return sizes
+
+
+def _header_bytes(walked: Walked, engine: RecordEngine) -> _Ints:
+    """Bytes of names and values of each record's headers."""
+    rows = walked.table.rows
+    _, lists, keys, values = engine.headers(walked.table)
+    bounds = np.frombuffer(lists, np.int32)[: rows + 1]
+    total = np.zeros(rows, np.int64)
+    for array in (keys, values):
+        ends = np.frombuffer(array.buffers()[1], np.int32)[: len(array) + 1].astype(np.int64)
+        ends = ends if len(ends) else np.zeros(1, np.int64)
+        total += ends[bounds[1:]] - ends[bounds[:-1]]
+    return total
+
+
+def sample(entries: Entries, line: int, group: Group) -> Counts:
+    """One compressed entry taken apart and built anew in each format under its own codec, as far as formats have it."""
+    header = entries.headers[line]
+    position = int(header["position"])
+    data = entries.data[position : position + int(header["size"])]
+    records = [
+        NewRecord(record.key, record.value, max(record.timestamp, -1), record.headers)
+        for batch in iter_batches(data)
+        for record in batch
+    ]
+    counts = Counts()
+    if not records:
+        return counts
+    codec = CompressionCodec(group.codec)
+    bare = [record._replace(headers=()) for record in records]
+    for magic in (0, 1):
+        try:
+            stored = len(build_message_set(bare, magic=magic, base_offset=0, codec=codec))
+        except EncodeError:
+            continue  # zstd came with v2
+        plain = sum(len(one.key or b"") + len(one.value or b"") + ENTRY_OVERHEADS[magic] for one in bare)
+        _note(counts, magic, plain, stored)
+    none = CompressionCodec.NONE
+    built = [build_batch(records, codec=one, timestamp_type=TimestampType.CREATE_TIME) for one in (none, codec)]
+    _note(counts, 2, len(built[0]), len(built[1]))
+    return counts
+
+
+def _note(counts: Counts, magic: int, plain: int, stored: int) -> None:
+    setattr(counts, f"sampled_plain_v{magic}", plain)
+    setattr(counts, f"sampled_stored_v{magic}", stored)

@@ -1,0 +1,293 @@
+"""What topics take on disk: by partition, message format and codec, and what they would take in another format."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from minibroker_pipeline.decode.columns import CODEC_NAMES
+from minibroker_pipeline.jobs.running import Progress, run_tasks
+from minibroker_pipeline.jobs.sizes import Counts, Group, count_entries, measure_records, sample
+from minibroker_pipeline.jobs.walking import NoEntries, read_entries, record_engine, walk_records
+from minibroker_pipeline.logs import find_partitions, open_partition, select
+from minibroker_pipeline.places import Place
+from minibroker_protocol.errors import DecodeError, EncodeError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from minibroker_pipeline.decode import Damage
+    from minibroker_pipeline.decode.table import RecordEngine
+    from minibroker_pipeline.jobs.walking import Entries
+
+_SAMPLES: Final = 4
+"""Compressed entries of each group that are built anew, of each segment."""
+_KEPT: Final = 1000
+FORMATS: Final = (0, 1, 2)
+
+_Key = tuple[str, int, Group]
+
+
+class Segment(NamedTuple):
+    """A log file to be measured."""
+
+    place: Place
+    path: str
+    topic: str
+    partition: int
+    size: int
+
+
+class Unreadable(NamedTuple):
+    """Bytes that were passed over."""
+
+    path: str
+    position: int
+    size: int
+    reason: str
+
+
+class Size(NamedTuple):
+    """Bytes in another format; estimated where batches would have to be formed or compressed anew."""
+
+    bytes: int
+    is_exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The figures of one topic, partition, format and codec, or of several together.
+
+    What holds for more than one value says so with None. Sizes are by format version, None where the format cannot
+    hold it: zstd came with v2.
+    """
+
+    topic: str | None
+    partition: int | None
+    magic: int | None
+    codec: str | None
+    counts: Counts
+    #: Under the same codec.
+    sizes: tuple[Size | None, ...]
+    #: Without compression.
+    plain_sizes: tuple[Size, ...]
+
+    @property
+    def overhead_per_record(self) -> float | None:
+        """Bytes that the format adds to key, value and headers of a record, before compression."""
+        counts = self.counts
+        return (counts.plain_bytes - counts.payload_bytes) / counts.records if counts.records else None
+
+    @property
+    def compression_ratio(self) -> float | None:
+        """Bytes in the log by bytes without compression: 0.25 is a quarter."""
+        return self.counts.stored_bytes / self.counts.plain_bytes if self.counts.plain_bytes else None
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs."""
+        counts = self.counts
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "format": None if self.magic is None else f"v{self.magic}",
+            "codec": self.codec,
+            "records": counts.records,
+            "batches": counts.batches,
+            "controlBatches": counts.control_batches,
+            "bytes": counts.stored_bytes,
+            "uncompressedBytes": counts.plain_bytes,
+            "keyBytes": counts.key_bytes,
+            "valueBytes": counts.value_bytes,
+            "headerBytes": counts.header_bytes,
+            "overheadPerRecord": self.overhead_per_record,
+            "compressionRatio": self.compression_ratio,
+            "bytesAs": {f"v{magic}": _size_json(size) for magic, size in zip(FORMATS, self.sizes, strict=True)},
+            "uncompressedBytesAs": {
+                f"v{magic}": _size_json(size) for magic, size in zip(FORMATS, self.plain_sizes, strict=True)
+            },
+            "unreadableBatches": counts.unreadable,
+        }
+
+
+def _size_json(size: Size | None) -> dict[str, Any] | None:
+    return None if size is None else {"bytes": size.bytes, "exact": size.is_exact}
+
+
+@dataclass(slots=True)
+class StatsReport:
+    """What `stats` has found."""
+
+    paths: tuple[str, ...]
+    segments: int = 0
+    groups: dict[_Key, Counts] = field(default_factory=dict[_Key, Counts])
+    #: The first thousand pieces of files that are no log entries; `verify` says what to do about them.
+    unreadable: list[Unreadable] = field(default_factory=list[Unreadable])
+
+    def lines(self, by: str = "partition") -> list[Line]:
+        """A line for each topic, partition, format and codec; `by` "topic" without partitions."""
+        lines = [_line(key, counts) for key, counts in sorted(self.groups.items())]
+        if by == "partition":
+            return lines
+        lines.sort(key=lambda line: (line.topic or "", line.magic or 0, line.codec or ""))
+        return [
+            _together(list(some), topic=topic, magic=magic, codec=codec)
+            for (topic, magic, codec), some in groupby(lines, lambda line: (line.topic, line.magic, line.codec))
+        ]
+
+    def topics(self) -> list[Line]:
+        """A line for each topic."""
+        return [_together(list(some), topic=topic) for topic, some in groupby(self.lines(), lambda line: line.topic)]
+
+    def total(self) -> Line:
+        """Everything in one line."""
+        return _together(self.lines())
+
+    def as_json(self, by: str = "partition") -> dict[str, Any]:
+        """For programs."""
+        return {
+            "paths": list(self.paths),
+            "segments": self.segments,
+            "groups": [line.as_json() for line in self.lines(by)],
+            "total": self.total().as_json(),
+            "unreadable": [piece._asdict() for piece in self.unreadable],
+        }
+
+
+class _Found(NamedTuple):
+    """What a task has counted."""
+
+    groups: dict[_Key, Counts]
+    unreadable: list[Unreadable]
+
+
+def stats(
+    paths: Sequence[str],
+    *,
+    topics: Sequence[str] = (),
+    spark: "SparkSession | None" = None,
+    processes: int | None = None,
+) -> StatsReport:
+    """Measure the logs in data directories, or in directories of single partitions.
+
+    Args:
+        paths: directories of this machine, or addresses that fsspec knows.
+        topics: only these; without any, all but the internal ones.
+        spark: runs the tasks. Without a session they run here, in `processes`.
+        processes: how many at most. None: as many as there are processors, where there is enough to read.
+
+    Returns:
+        Counts that are exact, but for what other formats would take where `Size` says that it is estimated. Damaged
+        entries are passed over and counted. Checksums are not looked at.
+
+    Raises:
+        logs.LogNameError: a topic is not there, or a partition is in two directories.
+        OSError: a directory or a file cannot be read.
+    """
+    segments = [segment for path in paths for segment in _segments_at(path, topics)]
+    report = StatsReport(tuple(paths), len(segments))
+    progress = Progress("stats", len(segments), "segments")
+    sizes = [segment.size for segment in segments]
+    for found in run_tasks(_count, segments, sizes, spark=spark, processes=processes, progress=progress):
+        for key, counts in found.groups.items():
+            report.groups.setdefault(key, Counts()).add(counts)
+        report.unreadable += found.unreadable[: _KEPT - len(report.unreadable)]
+    report.unreadable.sort()
+    return report
+
+
+def _segments_at(path: str, topics: Sequence[str]) -> Iterable[Segment]:
+    for found in select(find_partitions([path]), topics=topics):
+        log = open_partition(found)
+        for segment in log.segments:
+            yield Segment(log.place, log.path(segment), log.topic, log.partition, segment.size)
+
+
+def _count(segments: Sequence[Segment]) -> _Found:
+    """The task."""
+    engine = record_engine()
+    found = _Found({}, [])
+    for segment in segments:
+        for group, counts in _count_segment(segment, engine, found.unreadable).items():
+            found.groups.setdefault((segment.topic, segment.partition, group), Counts()).add(counts)
+    return found
+
+
+def _count_segment(segment: Segment, engine: "RecordEngine", unreadable: list[Unreadable]) -> dict[Group, Counts]:
+    groups: dict[Group, Counts] = {}
+    samples: dict[Group, int] = {}
+    with segment.place.open(segment.path) as file:
+        for piece in read_entries(file, segment.size, engine):
+            if isinstance(piece, NoEntries):
+                if len(unreadable) < _KEPT:
+                    unreadable.append(Unreadable(segment.path, piece.position, piece.size, piece.reason))
+                continue
+            for group, counts in count_entries(piece).items():
+                groups.setdefault(group, Counts()).add(counts)
+            damage: list[Damage] = []
+            for walked in walk_records(piece, np.arange(len(piece.headers)), engine, damage):
+                for group, counts in measure_records(piece, walked, engine).items():
+                    groups[group].add(counts)
+            for one in damage:
+                header = piece.headers[np.searchsorted(piece.headers["position"], one.position - piece.position)]
+                groups[Group(int(header["magic"]), int(header["codec"]))].unreadable += 1
+                unreadable.append(Unreadable(segment.path, one.position, one.size, one.message))
+            for group, counts in groups.items():
+                _take_samples(piece, group, counts, samples)
+    return groups
+
+
+def _take_samples(piece: "Entries", group: Group, counts: Counts, samples: dict[Group, int]) -> None:
+    headers = piece.headers
+    if not 0 < group.codec < len(CODEC_NAMES) or samples.get(group, 0) >= _SAMPLES:
+        return
+    lines = np.flatnonzero((headers["magic"] == group.magic) & (headers["codec"] == group.codec))
+    for line in lines[:: max(len(lines) // _SAMPLES, 1)][: _SAMPLES - samples.get(group, 0)].tolist():
+        try:
+            counts.add(sample(piece, line, group))
+        except (DecodeError, EncodeError):
+            continue  # it was counted as damaged
+        samples[group] = samples.get(group, 0) + 1
+
+
+def _line(key: _Key, counts: Counts) -> Line:
+    topic, partition, group = key
+    codec = CODEC_NAMES[group.codec] if group.codec < len(CODEC_NAMES) else f"unknown ({group.codec})"
+    sizes = tuple(_size_as(magic, group, counts) for magic in FORMATS)
+    is_v2 = group.magic == FORMATS[-1]
+    plain = (Size(counts.plain_v0, True), Size(counts.plain_v1, True), Size(counts.plain_v2, is_v2))
+    return Line(topic, partition, group.magic, codec, counts, sizes, plain)
+
+
+def _size_as(magic: int, group: Group, counts: Counts) -> Size | None:
+    if magic == group.magic:
+        return Size(counts.stored_bytes, True)
+    plain = int(getattr(counts, f"plain_v{magic}"))
+    if not group.codec:
+        return Size(plain, magic != FORMATS[-1])
+    sampled = int(getattr(counts, f"sampled_plain_v{magic}"))
+    if not sampled:
+        return None if plain else Size(0, True)
+    return Size(round(plain * int(getattr(counts, f"sampled_stored_v{magic}")) / sampled), False)
+
+
+def _together(
+    lines: Sequence[Line], *, topic: str | None = None, magic: int | None = None, codec: str | None = None
+) -> Line:
+    counts = Counts()
+    for line in lines:
+        counts.add(line.counts)
+    sizes = tuple(_sum(sizes) for sizes in zip(*(line.sizes for line in lines), strict=True)) or (Size(0, True),) * 3
+    plain = tuple(_sum(some) or Size(0, True) for some in zip(*(line.plain_sizes for line in lines), strict=True))
+    return Line(topic, None, magic, codec, counts, sizes, plain or (Size(0, True),) * 3)
+
+
+def _sum(sizes: Iterable[Size | None]) -> Size | None:
+    total, is_exact = 0, True
+    for size in sizes:
+        if size is None:
+            return None
+        total += size.bytes
+        is_exact &= size.is_exact
+    return Size(total, is_exact)

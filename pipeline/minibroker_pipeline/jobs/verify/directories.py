@@ -1,0 +1,265 @@
+"""What is in data directories and in those of partitions, right or wrong: names, and the small files."""
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from minibroker_pipeline.jobs.verify.findings import REBUILD, RENAME, Findings, What
+from minibroker_pipeline.places import Entry, Place, place_of
+from minibroker_storage.checkpoints import CHECKPOINT_VERSION, EpochEntry, parse_offset_checkpoint, parse_uuid
+from minibroker_storage.errors import CorruptCheckpointError, CorruptSnapshotError
+from minibroker_storage.layout import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_SUFFIX,
+    PARTITION_METADATA,
+    SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    offset_of,
+)
+from minibroker_storage.producer_snapshot import decode_snapshot
+
+LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
+CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
+RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
+HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+_CHECKPOINTS: Final = (LOG_START_OFFSETS, CLEANER_OFFSETS, RECOVERY_POINTS, HIGH_WATERMARKS)
+
+_PARTITION: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>0|[1-9]\d{0,9})")
+_ON_ITS_WAY: Final = re.compile(r".+\.[0-9a-f]{32}-(delete|future|stray)")
+_OWN_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, SNAPSHOT_SUFFIX)
+_LEFTOVERS: Final = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)
+_OTHER_NAMES: Final = re.compile(r"(quorum-state|\d{20}-\d{10}\.checkpoint(\.deleted)?|remote_log_snapshot)(\.tmp)?")
+_RESTORE_ID: Final = "restore it: it has the topic's id; minibroker gives the topic a new one if the file is not there"
+_EVERY: Final = ("",)
+"""All names end so: the sizes of all files are wanted."""
+
+TopicPartition = tuple[str, int]
+
+
+class SegmentNames(NamedTuple):
+    """A segment's files: the log's size and identity, and which indexes are there."""
+
+    base_offset: int
+    size: int
+    identity: int
+    indexes: frozenset[str]
+
+
+@dataclass(slots=True)
+class DataDirectory:
+    """A data directory's small files; of a checkpoint that cannot be read, nothing."""
+
+    path: str
+    place: Place
+    #: What the place's paths begin with in addresses.
+    scheme: str
+    checkpoints: dict[str, dict[TopicPartition, int]] = field(default_factory=dict[str, dict[TopicPartition, int]])
+    is_clean: bool = False
+
+    def read_cleaner_offsets(self) -> None:
+        """Read that checkpoint again, which is written behind what it tells of; `find` says what is wrong with it."""
+        content = _read(self.place, f"{self.path}/{CLEANER_OFFSETS}")
+        with contextlib.suppress(CorruptCheckpointError):
+            self.checkpoints[CLEANER_OFFSETS] = parse_offset_checkpoint(content or b"", CLEANER_OFFSETS)
+
+    def offset_in(self, checkpoint: str, topic: str, partition: int) -> int | None:
+        """What a checkpoint says of a partition."""
+        return self.checkpoints.get(checkpoint, {}).get((topic, partition))
+
+
+@dataclass(slots=True)
+class Partition:
+    """A partition's directory."""
+
+    topic: str
+    partition: int
+    directory: str
+    data: DataDirectory
+    segments: list[SegmentNames] = field(default_factory=list[SegmentNames])
+    snapshots: list[int] = field(default_factory=list[int])
+    #: What the leader epoch checkpoint says.
+    epochs: tuple[EpochEntry, ...] = ()
+
+    def state(self) -> tuple[SegmentNames, ...]:
+        """What changes when segments come or go, but not when the last one grows."""
+        return (*self.segments[:-1], *(last._replace(size=0) for last in self.segments[-1:]))
+
+
+def find(path: str, findings: list[Findings]) -> list[Partition]:
+    """The partitions at `path`, a data directory or a single partition's; what is wrong around them is added.
+
+    `OSError`.
+    """
+    place, directory = place_of(path)
+    scheme = path.partition("://")[0] + "://" if "://" in path and not path.startswith("file:") else ""
+    entries = place.entries(directory, _EVERY)
+    parent, _, name = directory.rpartition("/")
+    own = _PARTITION.fullmatch(name)
+    if own and any(entry.name.endswith(LOG_SUFFIX) for entry in entries):
+        data = _data_directory(place, parent, scheme, findings)
+        return [Partition(own["topic"], int(own["partition"]), directory, data)]
+    data = _data_directory(place, directory, scheme, findings)
+    return sorted(_partitions_in(data, entries, findings), key=lambda one: (one.topic, one.partition))
+
+
+def _partitions_in(data: DataDirectory, entries: list[Entry], findings: list[Findings]) -> Iterator[Partition]:
+    there: set[TopicPartition] = set()
+    for entry in entries:
+        path = f"{data.path}/{entry.name}"
+        found = Findings(data.scheme + path)
+        findings.append(found)
+        if not entry.is_directory:
+            if offset_of(entry.name) is not None:
+                found.add(What.NAME, None, "a file of a log, outside a partition's directory", RENAME)
+            continue
+        match = _PARTITION.fullmatch(entry.name)
+        if match:
+            there.add((match["topic"], int(match["partition"])))
+            yield Partition(match["topic"], int(match["partition"]), path, data)
+        elif _ON_ITS_WAY.fullmatch(entry.name) is None and any(
+            inner.name.endswith(LOG_SUFFIX) for inner in data.place.entries(path)
+        ):
+            message = "holds logs, but its name is not that of a topic, a dash and a partition: brokers do not see it"
+            found.add(What.NAME, None, message, RENAME)
+    if data.is_clean:
+        for topic, partition in sorted(set(data.checkpoints.get(RECOVERY_POINTS, {})) - there):
+            found = Findings(f"{data.scheme}{data.path}/{topic}-{partition}")
+            found.add(What.MISSING, None, f"{RECOVERY_POINTS} names it, but it is not there", "restore the directory")
+            findings.append(found)
+
+
+def _data_directory(place: Place, path: str, scheme: str, findings: list[Findings]) -> DataDirectory:
+    data = DataDirectory(path, place, scheme)
+    for name in _CHECKPOINTS:
+        content = _read(place, f"{path}/{name}")
+        if content is None:
+            continue
+        try:
+            data.checkpoints[name] = parse_offset_checkpoint(content, name)
+        except CorruptCheckpointError as error:
+            found = Findings(f"{scheme}{path}/{name}")
+            remedy = "with the broker stopped, delete it; the broker goes on with what the logs say"
+            found.add(What.SMALL_FILE, None, str(error), remedy)
+            findings.append(found)
+    data.is_clean = _read(place, f"{path}/{CLEAN_SHUTDOWN}") is not None
+    return data
+
+
+def _read(place: Place, path: str) -> bytes | None:
+    try:
+        return place.read(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def look_into(partition: Partition) -> list[Findings]:
+    """List the directory anew: sets segments, snapshots and epochs, and says what is wrong with names and small files.
+
+    `FileNotFoundError` when the directory has gone.
+    """
+    listing = _Listing(partition)
+    listing.take(partition.data.place.entries(partition.directory, _EVERY))
+    return listing.findings
+
+
+class _Listing:
+    def __init__(self, partition: Partition) -> None:
+        self._partition = partition
+        self._prefix = f"{partition.data.scheme}{partition.directory}"
+        self._logs: dict[int, Entry] = {}
+        self._indexes: dict[int, set[str]] = {}
+        self.findings: list[Findings] = []
+
+    def take(self, entries: list[Entry]) -> None:
+        partition = self._partition
+        partition.snapshots, partition.epochs = [], ()
+        for entry in sorted(entries):
+            self._take(entry)
+        partition.snapshots.sort()
+        nothing = frozenset[str]()
+        partition.segments = [
+            SegmentNames(base, entry.size, entry.identity, frozenset(self._indexes.get(base, nothing)))
+            for base, entry in sorted(self._logs.items())
+        ]
+        for base, suffixes in sorted(self._indexes.items()):
+            if base not in self._logs:
+                for suffix in sorted(suffixes):
+                    message = "there is no log file for this index"
+                    self._note(f"{base:020d}{suffix}", What.MISSING, message, f"restore {base:020d}{LOG_SUFFIX}")
+        if not self._logs:
+            self._note(
+                "", What.MISSING, "there is no log file in this directory", "restore it, or remove the directory"
+            )
+
+    def _take(self, entry: Entry) -> None:
+        name = entry.name
+        stem, dot, ending = name.rpartition(".")
+        suffix, offset = dot + ending, offset_of(name)
+        if entry.is_directory:
+            self._note(name, What.NAME, "a directory, where brokers put none", "move it elsewhere", is_damage=False)
+        elif suffix in _OWN_SUFFIXES and offset is not None and "." not in stem:
+            self._take_own(entry, offset, suffix)
+        elif name == LEADER_EPOCH_CHECKPOINT:
+            self._check(name, self._read_epochs)
+        elif name == PARTITION_METADATA:
+            self._check(name, self._read_metadata)
+        elif suffix in _LEFTOVERS and offset is not None:
+            if suffix != DELETED_SUFFIX:
+                message = "left by a compaction that is going on, or was interrupted"
+                self._note(name, What.NAME, message, "nothing: a broker completes it", is_damage=False)
+        elif _OTHER_NAMES.fullmatch(name) is None and suffix != ".tmp":
+            if any(part in name for part in _OWN_SUFFIXES):
+                message = f"no name of a log's file, which is 20 digits and {', '.join(_OWN_SUFFIXES)}: nobody reads it"
+                self._note(name, What.NAME, message, RENAME)
+            else:
+                self._note(name, What.NAME, "not a file of a broker", "move it elsewhere", is_damage=False)
+
+    def _take_own(self, entry: Entry, offset: int, suffix: str) -> None:
+        if suffix == LOG_SUFFIX:
+            self._logs[offset] = entry
+        elif suffix == SNAPSHOT_SUFFIX:
+            self._partition.snapshots.append(offset)
+            self._check(entry.name, self._read_snapshot)
+        else:
+            self._indexes.setdefault(offset, set()).add(suffix)
+
+    def _check(self, name: str, read: Callable[[bytes], None]) -> None:
+        content = _read(self._partition.data.place, f"{self._partition.directory}/{name}")
+        if content is None:
+            return  # deleted meanwhile
+        try:
+            read(content)
+        except (CorruptSnapshotError, ValueError, KeyError, TypeError, IndexError) as error:
+            remedy = _RESTORE_ID if name == PARTITION_METADATA else REBUILD
+            self._note(name, What.SMALL_FILE, f"cannot be read: {error}", remedy)
+
+    def _read_epochs(self, content: bytes) -> None:
+        lines = content.decode().splitlines()
+        if not lines:
+            return
+        entries = [EpochEntry(*map(int, line.split())) for line in lines[2:]]
+        if int(lines[0]) != CHECKPOINT_VERSION or int(lines[1]) != len(entries) or entries != sorted(set(entries)):
+            raise ValueError(f"version {lines[0]}, {lines[1]} of {len(entries)} entries, or they do not rise")
+        self._partition.epochs = tuple(entries)
+
+    @staticmethod
+    def _read_snapshot(content: bytes) -> None:
+        decode_snapshot(content)
+
+    @staticmethod
+    def _read_metadata(content: bytes) -> None:
+        fields = dict(line.split(": ", 1) for line in content.decode().splitlines())
+        parse_uuid(fields["topic_id"].strip())
+
+    def _note(self, name: str, what: What, message: str, remedy: str, *, is_damage: bool = True) -> None:
+        found = Findings(f"{self._prefix}/{name}".rstrip("/"))
+        found.add(what, None, message, remedy, is_damage=is_damage)
+        self.findings.append(found)

@@ -1,0 +1,226 @@
+"""The job: all directories, all segments, and what they say together."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from minibroker_pipeline.jobs.running import Progress, run_tasks
+from minibroker_pipeline.jobs.text_table import bytes_text, text_table
+from minibroker_pipeline.jobs.verify.directories import Partition, find, look_into
+from minibroker_pipeline.jobs.verify.findings import Finding, Findings, What
+from minibroker_pipeline.jobs.verify.partitions import check_partition, compacted_below
+from minibroker_pipeline.jobs.verify.segments import SegmentFacts, SegmentTask, check_segments
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_ATTEMPTS: Final = 3
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VerifySettings:
+    """What files do not tell by themselves.
+
+    Attributes:
+        topics: only these; without any, all.
+        compacted: patterns of names (`*` and `?`) of topics whose logs may have gaps. The internal ones may, and
+            others below the offset that cleaner-offset-checkpoint has for them.
+        index_interval_bytes: `index.interval.bytes` of all that is looked at. With it offset indexes that end too early
+            are seen at once, without it where they lack more than is usual.
+    """
+
+    topics: tuple[str, ...] = ()
+    compacted: tuple[str, ...] = ()
+    index_interval_bytes: int | None = None
+
+
+@dataclass(slots=True)
+class VerifyReport:
+    """What `verify` has looked at and found."""
+
+    findings: list[Finding] = field(default_factory=list[Finding])
+    partitions: int = 0
+    segments: int = 0
+    batches: int = 0
+    records: int = 0
+    bytes: int = 0
+
+    @property
+    def damage(self) -> list[Finding]:
+        """What does not mend itself."""
+        return [finding for finding in self.findings if finding.is_damage]
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether there is no damage."""
+        return not self.damage
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs."""
+        counts = {name: getattr(self, name) for name in ("partitions", "segments", "batches", "records", "bytes")}
+        return {"sound": self.is_sound, **counts, "findings": [_finding_json(finding) for finding in self.findings]}
+
+    def as_text(self) -> str:
+        """A table of what was found, and a line that sums up."""
+        rows = [
+            [
+                "damage" if finding.is_damage else "note",
+                finding.path,
+                "" if finding.position is None else f"{finding.position}",
+                finding.what.value,
+                f"{finding.message}; {finding.remedy}",
+            ]
+            for finding in self.findings
+        ]
+        table = text_table(("", "file", "byte", "what", "what is found; what to do"), rows, left=(0, 1, 3, 4))
+        damage = len(self.damage)
+        return (
+            (table + "\n" if rows else "")
+            + f"{self.partitions:,} partitions, {self.segments:,} segments, {self.batches:,} batches,"
+            f" {self.records:,} records, {bytes_text(self.bytes)}: "
+            + (f"{damage:,} cases of damage\n" if damage else "no damage\n")
+        )
+
+
+def _finding_json(finding: Finding) -> dict[str, Any]:
+    return {
+        "file": finding.path,
+        "position": finding.position,
+        "what": finding.what.value,
+        "message": finding.message,
+        "remedy": finding.remedy,
+        "damage": finding.is_damage,
+    }
+
+
+def verify(
+    paths: Sequence[str],
+    settings: VerifySettings | None = None,
+    *,
+    spark: "SparkSession | None" = None,
+    processes: int | None = None,
+) -> VerifyReport:
+    """Look for damage in data directories, or in directories of single partitions. Nothing is changed.
+
+    A broker may be writing them: the end of its newest segment may be torn, and indexes there have room behind their
+    entries. Where `.kafka_cleanshutdown` says that the logs were closed, they may not.
+
+    Args:
+        paths: directories of this machine, or addresses that fsspec knows.
+        settings: see there.
+        spark: runs the tasks. Without a session they run here, in `processes`.
+        processes: how many at most. None: as many as there are processors, where there is enough to read.
+
+    Raises:
+        ValueError: a topic that was named is in none of the directories.
+        OSError: a directory or a file cannot be read.
+    """
+    settings = settings or VerifySettings()
+    report = VerifyReport()
+    around: list[Findings] = []
+    partitions = [partition for path in paths for partition in find(path, around)]
+    missing = set(settings.topics) - {partition.topic for partition in partitions}
+    if missing:
+        raise ValueError(f"there is no topic {min(missing)!r} in {', '.join(paths)}")
+    if settings.topics:
+        partitions = [partition for partition in partitions if partition.topic in settings.topics]
+    else:
+        report.findings = [finding for findings in around for finding in findings]
+    for attempt in range(_ATTEMPTS):
+        checks = [_PartitionCheck(partition) for partition in partitions]
+        _check_all([check for check in checks if check.is_there], settings, spark, processes)
+        partitions = []
+        for check in checks:
+            if not check.is_there:
+                continue
+            if attempt + 1 < _ATTEMPTS and check.is_worth_another(is_first=not attempt):
+                partitions.append(check.partition)
+            else:
+                check.add_to(report)
+        if not partitions:
+            break
+    report.findings.sort(key=lambda one: (not one.is_damage, one.path, -1 if one.position is None else one.position))
+    return report
+
+
+class _PartitionCheck:
+    """One partition, looked at once."""
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.found: list[Finding] = []
+        self.facts: list[SegmentFacts] = []
+        self.is_there = True
+        try:
+            self.found += [finding for findings in look_into(partition) for finding in findings]
+        except FileNotFoundError:
+            self.is_there = False
+        self._state = partition.state()
+
+    def tasks(self, settings: VerifySettings) -> list[SegmentTask]:
+        partition = self.partition
+        below = compacted_below(partition, settings.compacted)
+        nexts = [*(segment.base_offset for segment in partition.segments[1:]), None][: len(partition.segments)]
+        return [
+            SegmentTask(
+                partition.data.place,
+                stem := f"{partition.directory}/{segment.base_offset:020d}",
+                partition.data.scheme + stem,
+                segment.base_offset,
+                segment.size,
+                next_base,
+                segment.indexes,
+                next_base is None and not partition.data.is_clean,
+                segment.base_offset >= below,
+                settings.index_interval_bytes,
+            )
+            for segment, next_base in zip(partition.segments, nexts, strict=True)
+        ]
+
+    def is_worth_another(self, *, is_first: bool) -> bool:
+        """Whether what looks like damage may be two states of a log that compaction or retention have changed.
+
+        A log is replaced by its compacted self before the checkpoint tells of it.
+        """
+        damage = [finding for finding in self.found if finding.is_damage]
+        is_gap = is_first and not self.partition.data.is_clean and any(one.what is What.GAP for one in damage)
+        return bool(damage) and (is_gap or self._has_changed())
+
+    def _has_changed(self) -> bool:
+        """Whether segments have come or gone since. A directory that has gone has changed, too."""
+        twin = Partition(self.partition.topic, self.partition.partition, self.partition.directory, self.partition.data)
+        try:
+            look_into(twin)
+        except FileNotFoundError:
+            return True
+        return twin.state() != self._state
+
+    def add_to(self, report: VerifyReport) -> None:
+        report.findings += self.found
+        report.partitions += 1
+        report.segments += len(self.facts)
+        for facts in self.facts:
+            report.batches += facts.batches
+            report.records += facts.records
+            report.bytes += facts.size
+
+
+def _check_all(
+    checks: Sequence[_PartitionCheck],
+    settings: VerifySettings,
+    spark: "SparkSession | None",
+    processes: int | None,
+) -> None:
+    tasks = [task for check in checks for task in check.tasks(settings)]
+    progress = Progress("verify", len(tasks), "segments")
+    by_address = {task.address: check for check in checks for task in check.tasks(settings)}
+    sizes = [task.size for task in tasks]
+    for some in run_tasks(check_segments, tasks, sizes, spark=spark, processes=processes, progress=progress):
+        for facts in some:
+            by_address[facts.task.address].facts.append(facts)
+    for data in {id(check.partition.data): check.partition.data for check in checks}.values():
+        data.read_cleaner_offsets()
+    for check in checks:
+        check.facts.sort(key=lambda facts: facts.task.base_offset)
+        check.found += [finding for facts in check.facts for finding in facts.findings]
+        check.found += check_partition(check.partition, check.facts, settings.compacted)

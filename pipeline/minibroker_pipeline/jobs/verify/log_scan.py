@@ -1,0 +1,288 @@
+"""One log file from its first byte to its last: what is wrong in it, and what its indexes have to agree with."""
+
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minibroker_pipeline.decode import Damage
+from minibroker_pipeline.decode.blocks import BASE_OFFSET, ENTRY, IS_BAD, KIND, ROWS, V2, WRAPPER_V0
+from minibroker_pipeline.decode.inflate import inflate
+from minibroker_pipeline.decode.table import RecordEngine, RecordTable
+from minibroker_pipeline.jobs.verify.findings import NOTHING, RESTORE, Findings, What
+from minibroker_pipeline.jobs.walking import CUT_SHORT, ZEROS, Entries, NoEntries, Walked, describe_entry, walk_records
+from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.records import MAGIC_V2, MAX_DECOMPRESSED_SIZE, check_inner_crcs, iter_batches
+from minibroker_protocol.records.header import CONTROL_FLAG, TIMESTAMP_TYPE_FLAG, TRANSACTIONAL_FLAG
+from minibroker_protocol.records.varint import INT32_MAX
+
+_Ints = NDArray[np.int64]
+_ENTRY: Final = np.dtype(
+    [
+        ("position", "i8"),
+        ("size", "i8"),
+        ("first", "i8"),
+        ("last", "i8"),
+        ("missing", "i8"),  # offsets between the two without a record
+        ("max_timestamp", "i8"),
+        ("magic", "i1"),
+        ("is_bad", "?"),
+        ("is_behind_damage", "?"),  # bytes before it are no entry
+    ]
+)
+_TYPE_AT: Final = 2
+_TYPE_END: Final = 4
+_ABORT: Final = 0
+
+
+class TransactionEvent(NamedTuple):
+    """The first data of a producer's transaction in a segment, or a marker. `is_abort` is None of data."""
+
+    producer_id: int
+    offset: int
+    position: int
+    is_abort: bool | None
+
+
+class EpochChange(NamedTuple):
+    """A batch whose leader epoch differs from that of the batch before it."""
+
+    epoch: int
+    offset: int
+    position: int
+
+
+class OffsetGap(NamedTuple):
+    """Offsets from `first` to before `end` that no record has, at this byte of the file."""
+
+    first: int
+    end: int
+    position: int
+
+
+@dataclass(slots=True)
+class LogScan:
+    """What a pass over the file has found. `entries` are those that are whole, also those that are bad."""
+
+    findings: Findings
+    engine: RecordEngine
+    base_offset: int
+    #: Where the next segment begins; None of the last one.
+    next_base: int | None
+    #: Whether the file may end within an entry.
+    may_be_torn: bool
+    entries: NDArray[Any] = field(default_factory=lambda: np.empty(0, _ENTRY))
+    epochs: list[EpochChange] = field(default_factory=list[EpochChange])
+    transactions: list[TransactionEvent] = field(default_factory=list[TransactionEvent])
+    records: int = 0
+    is_torn: bool = False
+    _parts: list[NDArray[Any]] = field(default_factory=list[NDArray[Any]])
+    _open: set[int] = field(default_factory=set[int])
+    _is_behind_damage: bool = False
+
+    def add(self, piece: Entries | NoEntries) -> None:
+        """Go on with the file's next piece."""
+        if isinstance(piece, NoEntries):
+            self._add_no_entries(piece)
+        else:
+            self._add_entries(piece)
+
+    def finish(self) -> None:
+        """Nothing follows."""
+        if self._parts:
+            self.entries = np.concatenate(self._parts)
+            self._parts = []
+        self._check_offsets()
+
+    @property
+    def end_offset(self) -> int:
+        """Behind the last record."""
+        good = self.entries[~self.entries["is_bad"]]
+        return int(good["last"][-1]) + 1 if len(good) else self.base_offset
+
+    @property
+    def ends_in_damage(self) -> bool:
+        """Whether the last bytes are none that an offset can be taken from."""
+        return self._is_behind_damage or bool(len(self.entries) and self.entries["is_bad"][-1])
+
+    def gaps(self) -> list[OffsetGap]:
+        """Offsets without records, but for those that lie in damage."""
+        good = self.entries[~self.entries["is_bad"]]
+        if not len(good):
+            return []
+        found = [
+            OffsetGap(first, last + 1, position)
+            for first, last, position in good[good["missing"] > 0][["first", "last", "position"]].tolist()
+        ]
+        before = np.concatenate(([self.base_offset - 1], good["last"][:-1]))
+        explained = self._explained(good)
+        found += [
+            OffsetGap(int(before[line]) + 1, int(good["first"][line]), int(good["position"][line]))
+            for line in np.flatnonzero((good["first"] > before + 1) & ~explained).tolist()
+        ]
+        return sorted(found)
+
+    def _explained(self, good: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which good entries lie behind damage."""
+        explained: NDArray[np.bool_] = good["is_behind_damage"].copy()
+        after_bad = np.zeros(len(self.entries), np.bool_)
+        after_bad[1:] = self.entries["is_bad"][:-1]
+        explained |= after_bad[~self.entries["is_bad"]]
+        return explained
+
+    def _add_no_entries(self, piece: NoEntries) -> None:
+        self._is_behind_damage = True
+        if piece.reason in {CUT_SHORT, ZEROS}:
+            self.is_torn = True
+            if self.may_be_torn:
+                message = f"{piece.size} bytes at the end are no whole entry: {piece.reason}"
+                self.findings.add(What.TORN, piece.position, message, NOTHING, is_damage=False)
+                return
+            self.findings.add(What.TORN, piece.position, f"{piece.size} bytes: {piece.reason}", RESTORE)
+            return
+        self.findings.add(What.ENTRY, piece.position, f"{piece.size} bytes are no entry: {piece.reason}", RESTORE)
+
+    def _add_entries(self, piece: Entries) -> None:
+        headers = piece.headers
+        part = np.zeros(len(headers), _ENTRY)
+        part["position"] = headers["position"] + piece.position
+        for name, source in (
+            ("size", "size"),
+            ("first", "base_offset"),
+            ("last", "last_offset"),
+            ("max_timestamp", "max_timestamp"),
+            ("magic", "magic"),
+        ):
+            part[name] = headers[source]
+        part["is_behind_damage"][0] = self._is_behind_damage
+        self._is_behind_damage = False
+        wrong = self.engine.wrong_crcs(piece.data, headers)
+        part["is_bad"][wrong] = True
+        for line in wrong:
+            damage = describe_entry(piece, headers[line])
+            message = f"offset {damage.offset}, {damage.size} bytes: {damage.message}"
+            self.findings.add(What.CHECKSUM, damage.position, message, RESTORE)
+        self._add_records(piece, part)
+        good = np.flatnonzero(~part["is_bad"] & (part["magic"] == MAGIC_V2))
+        self._note_epochs(headers[good], piece.position)
+        self._note_transactions(piece, good)
+        self._parts.append(part)
+
+    def _add_records(self, piece: Entries, part: NDArray[Any]) -> None:
+        damage: list[Damage] = []
+        for walked in walk_records(piece, np.flatnonzero(~part["is_bad"]), self.engine, damage):
+            self._check_records(piece, part, walked)
+        for one in damage:
+            part["is_bad"][np.searchsorted(part["position"], one.position)] = True
+            self.findings.add(
+                What.RECORDS, one.position, f"offset {one.offset}, {one.size} bytes: {one.message}", RESTORE
+            )
+
+    def _check_records(self, piece: Entries, part: NDArray[Any], walked: Walked) -> None:
+        blocks = walked.blocks[walked.blocks[:, IS_BAD] == 0]
+        lines, rows = blocks[:, ENTRY], blocks[:, ROWS]
+        is_wrapper = blocks[:, KIND] >= WRAPPER_V0
+        part["first"][lines[is_wrapper]] = blocks[is_wrapper, BASE_OFFSET]
+        part["missing"][lines] = part["last"][lines] - part["first"][lines] + 1 - rows
+        self.records += int(rows.sum())
+        full = np.flatnonzero(rows)
+        if len(full):
+            starts = (np.cumsum(rows) - rows)[full]
+            self._check_order(part, lines[full], starts, rows[full], walked.table)
+            self._check_times(piece.headers, part, lines[full], starts, walked.table, blocks[full, KIND] == V2)
+        for line in lines[is_wrapper].tolist():
+            self._check_inner(piece, line)
+
+    def _check_order(self, part: NDArray[Any], lines: _Ints, starts: _Ints, rows: _Ints, table: RecordTable) -> None:
+        """Offsets within entries rise, and stay within what the entry says."""
+        offsets = table.offsets[: table.rows]
+        rises = np.ones(table.rows, np.bool_)
+        rises[1:] = offsets[1:] > offsets[:-1]
+        rises[starts] = offsets[starts] >= part["first"][lines]
+        wrong = ~np.logical_and.reduceat(rises, starts)
+        wrong |= offsets[starts + rows - 1] > part["last"][lines]
+        for line in lines[wrong].tolist():
+            first, last = int(part["first"][line]), int(part["last"][line])
+            message = f"offsets {first} to {last}: those of the records do not rise, or lie elsewhere"
+            self.findings.add(What.OFFSETS, int(part["position"][line]), message, RESTORE)
+
+    def _check_times(
+        self,
+        headers: NDArray[Any],
+        part: NDArray[Any],
+        lines: _Ints,
+        starts: _Ints,
+        table: RecordTable,
+        is_v2: NDArray[np.bool_],
+    ) -> None:
+        largest = np.maximum.reduceat(table.timestamps[: table.rows], starts)
+        says = headers["max_timestamp"][lines]
+        is_created = headers["attributes"][lines] & TIMESTAMP_TYPE_FLAG == 0
+        for index in np.flatnonzero(is_v2 & is_created & (largest != says)).tolist():
+            line = int(lines[index])
+            message = (
+                f"offset {int(part['first'][line])}: the largest timestamp is {largest[index]}, the batch says"
+                f" {says[index]}"
+            )
+            self.findings.add(What.TIMESTAMP, int(part["position"][line]), message, RESTORE)
+        part["max_timestamp"][lines] = largest
+
+    def _check_inner(self, piece: Entries, line: int) -> None:
+        """The checksums of the messages in a wrapper."""
+        header = piece.headers[line]
+        position, size = int(header["position"]), int(header["size"])
+        try:
+            data = inflate(piece.data[position : position + size], header, MAX_DECOMPRESSED_SIZE)
+            check_inner_crcs(data, int(header["magic"]))
+        except DecodeError as error:
+            message = f"offset {int(header['base_offset'])}, {size} bytes: {error}"
+            self.findings.add(What.CHECKSUM, piece.position + position, message, RESTORE)
+
+    def _note_epochs(self, headers: NDArray[Any], position: int) -> None:
+        headers = headers[headers["leader_epoch"] >= 0]
+        if not len(headers):
+            return
+        epochs = headers["leader_epoch"]
+        changed = np.ones(len(epochs), np.bool_)
+        changed[1:] = epochs[1:] != epochs[:-1]
+        for header in headers[changed]:
+            change = EpochChange(
+                int(header["leader_epoch"]), int(header["base_offset"]), position + int(header["position"])
+            )
+            if not self.epochs or self.epochs[-1].epoch != change.epoch:
+                self.epochs.append(change)
+
+    def _note_transactions(self, piece: Entries, good: _Ints) -> None:
+        attributes = piece.headers["attributes"][good]
+        for header in piece.headers[good[attributes & TRANSACTIONAL_FLAG != 0]]:
+            producer, offset = int(header["producer_id"]), int(header["base_offset"])
+            at, size = int(header["position"]), int(header["size"])
+            if not header["attributes"] & CONTROL_FLAG:
+                if producer not in self._open:
+                    self._open.add(producer)
+                    self.transactions.append(TransactionEvent(producer, offset, piece.position + at, None))
+                continue
+            self._open.discard(producer)
+            for record in next(iter_batches(piece.data[at : at + size])):
+                kind = int.from_bytes((record.key or b"")[_TYPE_AT:_TYPE_END], "big")
+                event = TransactionEvent(producer, record.offset, piece.position + at, kind == _ABORT)
+                self.transactions.append(event)
+
+    def _check_offsets(self) -> None:
+        """Each entry begins behind the one before it, and all lie in the segment's range."""
+        good = self.entries[~self.entries["is_bad"]]
+        if not len(good):
+            return
+        limit = min(self.base_offset + INT32_MAX + 1, self.next_base or self.base_offset + INT32_MAX + 1)
+        outside = (good["first"] < self.base_offset) | (good["last"] >= limit)
+        outside |= good["last"] < good["first"]
+        overlaps = np.zeros(len(good), np.bool_)
+        overlaps[1:] = good["first"][1:] <= good["last"][:-1]
+        for line in np.flatnonzero(outside | overlaps).tolist():
+            first, last, position = (int(good[name][line]) for name in ("first", "last", "position"))
+            if outside[line]:
+                message = f"offsets {first} to {last}, but the segment has {self.base_offset} to {limit - 1}"
+            else:
+                message = f"offsets {first} to {last} follow offset {int(good['last'][line - 1])}"
+            self.findings.add(What.OFFSETS, position, message, RESTORE)

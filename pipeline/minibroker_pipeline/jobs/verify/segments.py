@@ -1,0 +1,145 @@
+"""One segment with its indexes: what a task of `verify` does."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from minibroker_pipeline.decode.table import RecordEngine
+from minibroker_pipeline.jobs.verify.findings import REBUILD, Finding, Findings, What
+from minibroker_pipeline.jobs.verify.indexes import check_offset_index, check_reach, check_time_index
+from minibroker_pipeline.jobs.verify.log_scan import EpochChange, LogScan, OffsetGap, TransactionEvent
+from minibroker_pipeline.jobs.walking import read_entries, record_engine
+from minibroker_pipeline.places import Place
+from minibroker_storage.errors import CorruptIndexError
+from minibroker_storage.layout import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
+from minibroker_storage.transaction_index import AbortedTxn, decode_all
+
+ABORTED_TXN_BYTES: Final = 34
+
+
+class SegmentTask(NamedTuple):
+    """A segment to look at. `stem` is the path of its files without their suffixes, `address` the same to be told."""
+
+    place: Place
+    stem: str
+    address: str
+    base_offset: int
+    #: Of the log file when the directory was listed.
+    size: int
+    next_base: int | None
+    indexes: frozenset[str]
+    #: Whether a broker may be writing it, or was when it died.
+    is_open: bool
+    #: Whether the offset index has an entry for each so many bytes: compaction makes sparser ones.
+    is_dense: bool
+    #: `index.interval.bytes`, None if unknown.
+    interval: int | None
+
+
+class SegmentFacts(NamedTuple):
+    """What the other segments and the small files have to agree with, and what is wrong within the segment."""
+
+    task: SegmentTask
+    findings: list[Finding]
+    size: int
+    batches: int
+    records: int
+    #: Behind the last record, and whether damage or a torn entry follows.
+    end_offset: int
+    ends_in_damage: bool
+    is_torn: bool
+    gaps: list[OffsetGap]
+    epochs: list[EpochChange]
+    transactions: list[TransactionEvent]
+    aborted: list[AbortedTxn]
+    #: Whether the transaction index could be read.
+    has_transaction_index: bool
+
+
+def check_segments(tasks: Sequence[SegmentTask]) -> list[SegmentFacts]:
+    """The task. A segment whose log has gone meanwhile has no facts. `OSError`."""
+    engine = record_engine()
+    return [facts for task in tasks if (facts := _check_segment(task, engine)) is not None]
+
+
+def _check_segment(task: SegmentTask, engine: RecordEngine) -> SegmentFacts | None:
+    place, stem = task.place, task.stem
+    log_findings = Findings(task.address + LOG_SUFFIX)
+    # A broker writes to the log, then to the indexes. Read in this order, each entry of an index finds its batch.
+    indexes = {suffix: _read(place, stem + suffix) for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)}
+    size = _size_now(place, stem, task.size) if task.is_open else task.size
+    scan = LogScan(log_findings, engine, task.base_offset, task.next_base, task.is_open)
+    try:
+        with place.open(stem + LOG_SUFFIX) as file:
+            for piece in read_entries(file, size, engine):
+                scan.add(piece)
+    except FileNotFoundError:
+        return None  # deleted meanwhile
+    scan.finish()
+    found = [*log_findings]
+    is_last = task.next_base is None
+    for suffix, data in indexes.items():
+        findings = Findings(task.address + suffix)
+        if data is None:
+            if size:
+                what = "offset index" if suffix == INDEX_SUFFIX else "time index"
+                findings.add(What.MISSING, None, f"the segment has no {what}", _MADE_ANEW)
+        elif suffix == INDEX_SUFFIX:
+            check_offset_index(data, scan.entries, task.base_offset, findings, has_room=is_last)
+            if task.is_dense:
+                check_reach(data, scan.entries, task.interval, findings)
+        else:
+            is_open = task.is_open
+            check_time_index(data, scan.entries, task.base_offset, findings, has_room=is_last, is_open=is_open)
+        found += findings
+    aborted, has_index = _aborted(place, stem, task, found)
+    return SegmentFacts(
+        task,
+        found,
+        size,
+        len(scan.entries),
+        scan.records,
+        scan.end_offset,
+        scan.ends_in_damage,
+        scan.is_torn,
+        scan.gaps(),
+        scan.epochs,
+        scan.transactions,
+        aborted,
+        has_index,
+    )
+
+
+_MADE_ANEW: Final = "nothing: a broker makes it anew when it opens the log"
+
+
+def _aborted(place: Place, stem: str, task: SegmentTask, found: list[Finding]) -> tuple[list[AbortedTxn], bool]:
+    data = _read(place, stem + TXN_INDEX_SUFFIX) or b""
+    findings = Findings(task.address + TXN_INDEX_SUFFIX)
+    left = len(data) % ABORTED_TXN_BYTES
+    if left and not task.is_open:
+        message = f"{left} of an entry's {ABORTED_TXN_BYTES} bytes at the end"
+        findings.add(What.TRANSACTION_INDEX, len(data) - left, message, REBUILD)
+    try:
+        entries = decode_all(data[: len(data) - left])
+    except CorruptIndexError as error:
+        findings.add(What.TRANSACTION_INDEX, None, str(error), REBUILD)
+        found += findings
+        return [], False
+    found += findings
+    return entries, True
+
+
+def _read(place: Place, path: str) -> bytes | None:
+    try:
+        return place.read(path)
+    except FileNotFoundError:
+        return None
+
+
+def _size_now(place: Place, stem: str, size: int) -> int:
+    directory, _, name = stem.rpartition("/")
+    try:
+        entries = place.entries(directory, (LOG_SUFFIX,))
+    except FileNotFoundError:
+        return size
+    return next((entry.size for entry in entries if entry.name == name + LOG_SUFFIX), size)
