@@ -272,18 +272,19 @@ class GroupStore:
     def _forget_topics(self, names: set[str], partition: int | None = None) -> None:
         for group in self.groups():
             if partition is None or self.log.partition_of(group.group_id) == partition:
-                removed = group.offsets.of_topics(names)
-                if removed or not group.offsets:  # an empty group without offsets goes now, as in Kafka
-                    self._forget(group, removed)
+                self._clean_up(group, group.offsets.of_topics(names))
 
     def _expire(self) -> Iterator[None]:
-        """Forget offsets that have been kept for long enough, and empty groups (`cleanupGroupMetadata`)."""
+        """Forget offsets that have been kept for long enough, and empty groups."""
         for group in self.groups():
             if self._groups.get(group.group_id) is group:
-                removed = expired_offsets(group, self._state.clock.now_ms(), self._retention_ms)
-                if removed or not group.offsets:
-                    self._forget(group, removed)
+                self._clean_up(group, expired_offsets(group, self._state.clock.now_ms(), self._retention_ms))
             yield
+
+    def _clean_up(self, group: Group, removed: list[TopicPartition]) -> None:
+        """Forget offsets, and with them a group that is empty and has no others (`cleanupGroupMetadata`)."""
+        if removed or not group.offsets:
+            self._forget(group, removed)
 
     def _forget(self, group: Group, removed: list[TopicPartition], *, wholly: bool = False) -> ErrorCode:
         """Write tombstones and forget; nothing is forgotten that could not be written.
