@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import Any, Final, cast
+from typing import Any, Final, Self, cast
 
 from minibroker_protocol.coordinator_records import (
     GroupMetadataKey,
@@ -58,6 +58,18 @@ class World:
         self._clients: dict[str, SocketClient] = {}
         self._ends = ExitStack()
         self._uuids: dict[str, str] = {}
+
+    @classmethod
+    def transcript_of(
+        cls, address: tuple[str, int], script: Callable[[Self], None], group_id: str
+    ) -> list[tuple[str, Any]]:
+        """What one broker answers to a script."""
+        world = cls(address, group_id)
+        try:
+            script(world)
+        finally:
+            world.close()
+        return world.transcript
 
     def close(self) -> None:
         """Close all connections."""

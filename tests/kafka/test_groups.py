@@ -11,7 +11,7 @@ from minibroker import Broker
 from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.broker.socket_client import TIMEOUT_S
 from tests.kafka import static_member_scripts
-from tests.kafka.group_scripts import SCRIPTS, Script
+from tests.kafka.group_scripts import SCRIPTS
 from tests.kafka.group_world import COMMITTED, World
 from tests.kafka.real_kafka import RealKafka
 
@@ -60,16 +60,7 @@ def ours() -> Iterator[Address]:
         yield _address(running.bootstrap_servers)
 
 
-def _transcript(address: Address, script: Script, group_id: str) -> list[tuple[str, object]]:
-    world = World(address, group_id)
-    try:
-        script(world)
-    finally:
-        world.close()
-    return world.transcript
-
-
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_kafka_and_this_broker_answer_members_of_groups_alike(name: str, kafka: Address, ours: Address) -> None:
-    theirs = _transcript(kafka, SCRIPTS[name], f"group-{name}")
-    assert _transcript(ours, SCRIPTS[name], f"group-{name}") == theirs
+    theirs = World.transcript_of(kafka, SCRIPTS[name], f"group-{name}")
+    assert World.transcript_of(ours, SCRIPTS[name], f"group-{name}") == theirs

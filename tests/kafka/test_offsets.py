@@ -9,7 +9,7 @@ from minibroker import Broker
 from tests.broker.socket_client import TIMEOUT_S
 from tests.broker.transactions.producer import init_producer_id
 from tests.kafka.group_world import World
-from tests.kafka.offset_scripts import SCRIPTS, OffsetWorld, Script
+from tests.kafka.offset_scripts import SCRIPTS, OffsetWorld
 from tests.kafka.real_kafka import RealKafka
 
 Address = tuple[str, int]
@@ -47,16 +47,7 @@ def ours() -> Iterator[Address]:
         yield _address(running.bootstrap_servers)
 
 
-def _transcript(address: Address, script: Script, group_id: str) -> list[tuple[str, object]]:
-    world = OffsetWorld(address, group_id)
-    try:
-        script(world)
-    finally:
-        world.close()
-    return world.transcript
-
-
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_kafka_and_this_broker_keep_committed_offsets_alike(name: str, kafka: Address, ours: Address) -> None:
-    theirs = _transcript(kafka, SCRIPTS[name], f"offsets-{name}")
-    assert _transcript(ours, SCRIPTS[name], f"offsets-{name}") == theirs
+    theirs = OffsetWorld.transcript_of(kafka, SCRIPTS[name], f"offsets-{name}")
+    assert OffsetWorld.transcript_of(ours, SCRIPTS[name], f"offsets-{name}") == theirs
