@@ -11,11 +11,11 @@ chunk side by side, where numba is missing or has no folder to keep its machine 
 `minibroker_protocol` record by record and what the others are tested against. "auto" takes the first that works.
 
 `scan_headers(data)` reads what stands before the records only: a numpy array of `HEADER_DTYPE`.
-`encode(batch, codec=...)` is the way back, to v2 batches.
+`encode(batch, codec=...)` is the way back, to entries of any format.
 """
 
 from minibroker_pipeline.decode.checksums import wrong_crcs
-from minibroker_pipeline.decode.encoder import EncodedBatches, EncodeError, encode
+from minibroker_pipeline.decode.encoder import EncodedBatches, EncodeError, Producer, encode
 from minibroker_pipeline.decode.engine import coalesce, decode, prepare
 from minibroker_pipeline.decode.headers import HEADER_DTYPE, scan_headers
 from minibroker_pipeline.decode.request import (
@@ -45,6 +45,7 @@ __all__ = [
     "EncodeError",
     "EncodedBatches",
     "Engine",
+    "Producer",
     "coalesce",
     "decode",
     "encode",

@@ -1,11 +1,26 @@
-"""The loops that write v2 batches, compiled by numba. See `kernel`, whose rules hold here too."""
+"""The loops that write batches and messages, compiled by numba. See `kernel`, whose rules hold here too."""
 
 from typing import Final
 
 import numpy as np
 from numba import types
 
-from minibroker_pipeline.decode.kernel import BYTES, compiled, copy
+from minibroker_pipeline.decode.kernel import BYTES, compiled, copy, crc_of
+from minibroker_pipeline.decode.rows import (
+    ATTRIBUTES,
+    BASE_SEQUENCE,
+    BATCH_BYTES,
+    END_ROW,
+    FIRST_ROW,
+    GROUP,
+    GROUP_END,
+    LATEST,
+    LEADER_EPOCH,
+    POSITION,
+    PRODUCER_EPOCH,
+    PRODUCER_ID,
+    SIZE,
+)
 
 _READ_I32: Final = types.Array(types.int32, 1, "C", readonly=True)
 _READ_I64: Final = types.Array(types.int64, 1, "C", readonly=True)
@@ -14,16 +29,11 @@ _OUT_I32: Final = types.Array(types.int32, 1, "C")
 _TABLE: Final = types.Array(types.int64, 2, "C")
 _LONG: Final = types.int64
 
-FIRST_ROW: Final = 0
-END_ROW: Final = 1
-POSITION: Final = 2
-"""Of the batch in the output."""
-SIZE: Final = 3
-"""Of the whole batch."""
-MAX_TIMESTAMP: Final = 4
-WIDTH: Final = 5
-
 _OVERHEAD: Final = 61
+_OVERHEAD_V0: Final = 26
+_OVERHEAD_V1: Final = 34
+_CODEC_MASK: Final = 0x07
+_TIMESTAMP_TYPE_FLAG: Final = 0x08
 _INT32_MAX: Final = 2**31 - 1
 
 
@@ -101,32 +111,47 @@ def _body_size(offsets, timestamps, key_size, value_size, headers_size, first, r
     )
 
 
-@compiled(_LONG(_READ_I64, _READ_I64, _READ_I32, _READ_I32, _READ_I32, _LONG, _TABLE))
-def plan(offsets, timestamps, key_size, value_size, headers_size, batch_bytes, batches):
-    """Divide the rows into batches. Returns their number."""
+@compiled(_LONG(_READ_I32, _READ_I32, _LONG, _LONG))
+def _message_size(key_size, value_size, magic, row):
+    """Bytes of one message of v0 or v1."""
+    overhead = _OVERHEAD_V1 if magic == 1 else _OVERHEAD_V0
+    return overhead + max(np.int64(key_size[row]), np.int64(0)) + max(np.int64(value_size[row]), np.int64(0))
+
+
+@compiled(_LONG(_READ_I64, _READ_I64, _READ_I32, _READ_I32, _READ_I32, _LONG, _TABLE, _TABLE))
+def plan(offsets, timestamps, key_size, value_size, headers_size, magic, groups, batches):
+    """Divide the groups' rows into batches, or into what shares a wrapper. Returns their number."""
     count = np.int64(0)
-    rows = offsets.size
     row = np.int64(0)
     position = np.int64(0)
-    while row < rows:
-        first = row
-        size = np.int64(0)
-        latest = timestamps[first]
-        while row < rows:
-            body = _body_size(offsets, timestamps, key_size, value_size, headers_size, first, row)
-            body += _size_of(body)
-            if row > first and (size + body > batch_bytes or offsets[row] - offsets[first] > _INT32_MAX):
-                break
-            size += body
-            latest = max(latest, timestamps[row])
-            row += 1
-        batches[count, FIRST_ROW] = first
-        batches[count, END_ROW] = row
-        batches[count, POSITION] = position
-        batches[count, SIZE] = _OVERHEAD + size
-        batches[count, MAX_TIMESTAMP] = latest
-        position += _OVERHEAD + size
-        count += 1
+    for group in range(groups.shape[0]):
+        end = groups[group, GROUP_END]
+        limit = groups[group, BATCH_BYTES]
+        while row < end:
+            first = row
+            size = np.int64(0)
+            latest = timestamps[first]
+            while row < end:
+                if magic == 2:
+                    body = _body_size(offsets, timestamps, key_size, value_size, headers_size, first, row)
+                    body += _size_of(body)
+                else:
+                    body = _message_size(key_size, value_size, magic, row)
+                if row > first and (size + body > limit or offsets[row] - offsets[first] > _INT32_MAX):
+                    break
+                size += body
+                latest = max(latest, timestamps[row])
+                row += 1
+            if magic == 2:
+                size += _OVERHEAD
+            batches[count, FIRST_ROW] = first
+            batches[count, END_ROW] = row
+            batches[count, POSITION] = position
+            batches[count, SIZE] = size
+            batches[count, LATEST] = latest
+            batches[count, GROUP] = group
+            position += size
+            count += 1
     return count
 
 
@@ -144,7 +169,7 @@ _BINARY: Final = (BYTES, _READ_I32, _READ_I32)
         *_BINARY,
         *_BINARY,
         _TABLE,
-        _LONG,
+        _TABLE,
         _OUT,
     )
 )
@@ -166,27 +191,36 @@ def write(
     header_values,
     header_value_at,
     header_value_size,
+    groups,
     batches,
-    leader_epoch,
     out,
 ):
-    """Write all batches, uncompressed, their checksums left 0."""
+    """Write all v2 batches, uncompressed, their checksums left 0."""
+    first_of_group = np.int64(0)
+    last_group = np.int64(0)
     for batch in range(batches.shape[0]):
         first = batches[batch, FIRST_ROW]
         end = batches[batch, END_ROW]
+        group = batches[batch, GROUP]
+        if group != last_group:
+            first_of_group = first
+            last_group = group
+        sequence = groups[group, BASE_SEQUENCE]
+        if sequence >= 0:
+            sequence = (sequence + first - first_of_group) & _INT32_MAX
         at = batches[batch, POSITION]
         at = _put_fixed(out, at, offsets[first], 8)
         at = _put_fixed(out, at, batches[batch, SIZE] - 12, 4)
-        at = _put_fixed(out, at, leader_epoch, 4)
+        at = _put_fixed(out, at, groups[group, LEADER_EPOCH], 4)
         at = _put_fixed(out, at, 2, 1)
         at = _put_fixed(out, at, 0, 4)
-        at = _put_fixed(out, at, 0, 2)
+        at = _put_fixed(out, at, groups[group, ATTRIBUTES], 2)
         at = _put_fixed(out, at, offsets[end - 1] - offsets[first], 4)
         at = _put_fixed(out, at, timestamps[first], 8)
-        at = _put_fixed(out, at, batches[batch, MAX_TIMESTAMP], 8)
-        at = _put_fixed(out, at, -1, 8)
-        at = _put_fixed(out, at, -1, 2)
-        at = _put_fixed(out, at, -1, 4)
+        at = _put_fixed(out, at, batches[batch, LATEST], 8)
+        at = _put_fixed(out, at, groups[group, PRODUCER_ID], 8)
+        at = _put_fixed(out, at, groups[group, PRODUCER_EPOCH], 2)
+        at = _put_fixed(out, at, sequence, 4)
         at = _put_fixed(out, at, end - first, 4)
         for row in range(first, end):
             body = _body_size(offsets, timestamps, key_size, value_size, headers_size, first, row)
@@ -204,3 +238,51 @@ def write(
                 at = _put_bytes(
                     out, at, header_values, np.int64(header_value_at[header]), np.int64(header_value_size[header])
                 )
+
+
+@compiled(_LONG(_OUT, _LONG, BYTES, _LONG, _LONG))
+def _put_sized(out, at, data, start, size):
+    """Write a length of four bytes, negative for null, and the bytes; the position after them."""
+    at = _put_fixed(out, at, size, 4)
+    if size > 0:
+        copy(out, at, data, start, size)
+        at += size
+    return at
+
+
+@compiled(types.void(_READ_I64, _READ_I64, *_BINARY, *_BINARY, _LONG, _TABLE, _TABLE, _TABLE, _OUT))
+def write_messages(
+    offsets,
+    timestamps,
+    keys,
+    key_at,
+    key_size,
+    values,
+    value_at,
+    value_size,
+    magic,
+    groups,
+    batches,
+    tables,
+    out,
+):
+    """Write all messages of v0 or v1. Those for wrappers of v1 count their offsets from the wrapper's first one."""
+    for batch in range(batches.shape[0]):
+        first = batches[batch, FIRST_ROW]
+        attributes = groups[batches[batch, GROUP], ATTRIBUTES]
+        base = offsets[first] if magic == 1 and attributes & _CODEC_MASK else np.int64(0)
+        at = batches[batch, POSITION]
+        for row in range(first, batches[batch, END_ROW]):
+            size = _message_size(key_size, value_size, magic, row)
+            start = at
+            at = _put_fixed(out, at, offsets[row] - base, 8)
+            at = _put_fixed(out, at, size - 12, 4)
+            at = _put_fixed(out, at + 4, magic, 1)
+            if magic == 1:
+                at = _put_fixed(out, at, attributes & _TIMESTAMP_TYPE_FLAG, 1)
+                at = _put_fixed(out, at, timestamps[row], 8)
+            else:
+                at = _put_fixed(out, at, 0, 1)
+            at = _put_sized(out, at, keys, np.int64(key_at[row]), np.int64(key_size[row]))
+            at = _put_sized(out, at, values, np.int64(value_at[row]), np.int64(value_size[row]))
+            _put_fixed(out, start + 12, crc_of(out, start + 16, at, tables, 0), 4)

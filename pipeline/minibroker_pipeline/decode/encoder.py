@@ -1,8 +1,5 @@
-"""Rows to v2 batches (KIP-98), the way back from `decode`."""
+"""Rows of Arrow columns to batches, the way back from `decode`."""
 
-from collections.abc import Callable
-from importlib import import_module
-from struct import Struct
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -10,56 +7,35 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from minibroker_pipeline.decode.assemble import EncodedBatches, encode_rows
 from minibroker_pipeline.decode.columns import CODEC_NAMES
-from minibroker_pipeline.decode.headers import scan_headers
 from minibroker_pipeline.decode.request import Engine
-from minibroker_protocol.errors import EncodeError
-from minibroker_protocol.records import (
-    LOG_OVERHEAD,
-    NO_PARTITION_LEADER_EPOCH,
-    NO_TIMESTAMP,
-    RECORD_BATCH_OVERHEAD,
-    CompressionCodec,
-    compress,
-    compute_crc,
+from minibroker_pipeline.decode.rows import (
+    ATTRIBUTES,
+    BASE_SEQUENCE,
+    LEADER_EPOCH,
+    PRODUCER_ID,
+    Binary,
+    Rows,
+    groups_table,
 )
-from minibroker_protocol.records.header import CRC_AT, CRC_COVERS_FROM, LENGTH_AT
+from minibroker_protocol.errors import EncodeError
+from minibroker_protocol.records import MAGIC_V2, NO_PARTITION_LEADER_EPOCH, NO_TIMESTAMP
+from minibroker_protocol.records.header import TIMESTAMP_TYPE_FLAG, TRANSACTIONAL_FLAG
 from minibroker_protocol.records.varint import INT64_MAX
 
-__all__ = ["EncodeError", "EncodedBatches", "encode"]
+__all__ = ["EncodeError", "EncodedBatches", "Producer", "encode"]
 
-_LENGTH: Final = Struct(">i")
-_CRC: Final = Struct(">I")
-_ATTRIBUTES: Final = Struct(">h")
 _MILLISECONDS: Final = pa.timestamp("ms", tz="UTC")
 
 
-class EncodedBatches(NamedTuple):
-    """Whole v2 batches, one behind the other, and their heads (`HEADER_DTYPE`), from which index entries are made."""
+class Producer(NamedTuple):
+    """Whose batches they are (KIP-98): the sequence is that of the first row, and `is_transactional` holds for all."""
 
-    data: memoryview
-    headers: NDArray[Any]
-
-
-class Binary(NamedTuple):
-    """A column of bytes: where each value is in `data`. A size is -1 for null."""
-
-    data: NDArray[np.uint8]
-    at: NDArray[np.int32]
-    size: NDArray[np.int32]
-
-
-class Rows(NamedTuple):
-    """Everything that is to be written. `headers_first` and `headers_count` say which headers a row has."""
-
-    offsets: NDArray[np.int64]
-    timestamps: NDArray[np.int64]
-    keys: Binary
-    values: Binary
-    headers_first: NDArray[np.int32]
-    headers_count: NDArray[np.int32]
-    header_keys: Binary
-    header_values: Binary
+    producer_id: int
+    epoch: int
+    base_sequence: int
+    is_transactional: bool = False
 
 
 def encode(  # noqa: PLR0913 - each a choice of its own, by name
@@ -72,44 +48,39 @@ def encode(  # noqa: PLR0913 - each a choice of its own, by name
     default_timestamp: int = NO_TIMESTAMP,
     keep_offsets: bool = False,
     leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
+    magic: int = MAGIC_V2,
+    log_append_time: int | None = None,
+    producer: Producer | None = None,
     engine: Engine = "auto",
 ) -> EncodedBatches:
-    """The rows of `batch` (its columns key, value, timestamp and headers; any may be missing) as v2 batches.
+    """The rows of `batch` (its columns key, value, timestamp and headers; any may be missing) as entries of a log.
 
-    A batch is full before its records exceed `batch_bytes` uncompressed, and has one at least. Offsets follow each
-    other from `base_offset` on, or with `keep_offsets` are those of the column offset, which must rise. Null timestamps
-    become `default_timestamp`, in milliseconds; a column of integers is milliseconds too. Text is taken as UTF-8.
-    The engine is "numba" or "plain"; "auto" takes the first that works. `EncodeError` for what cannot be written.
+    A v2 batch is full before its records exceed `batch_bytes` uncompressed, and has one at least. In the formats v0 and
+    v1 each row is an entry; under a codec they are in wrappers as full as batches. Offsets follow each other from
+    `base_offset` on, or with `keep_offsets` are those of the column offset, which must rise. Null timestamps become
+    `default_timestamp`, in milliseconds; a column of integers is milliseconds too; with `log_append_time` all have that
+    one, and its type. Text is taken as UTF-8. The engine is "numba" or "plain"; "auto" takes the first that works.
+    `EncodeError` for what cannot be written, such as headers, a producer or zstd in v0 and v1.
     """
     if codec not in CODEC_NAMES:
         raise EncodeError(f"codec: {codec!r} is none of {', '.join(CODEC_NAMES)}")
     if not 0 <= base_offset <= INT64_MAX - batch.num_rows:
         raise EncodeError(f"base offset: {base_offset}")
+    if not 0 <= magic <= MAGIC_V2:
+        raise EncodeError(f"magic: {magic}")
     rows = _rows(batch, base_offset if not keep_offsets else None, default_timestamp)
-    plain = _write(rows, batch_bytes, leader_epoch, engine)
-    codec_id = CompressionCodec(CODEC_NAMES.index(codec))
-    data = plain if codec_id is CompressionCodec.NONE else _compressed(plain, codec_id, level)
-    view = memoryview(data)
-    headers = scan_headers(view)
-    for index, (position, size) in enumerate(zip(headers["position"].tolist(), headers["size"].tolist(), strict=True)):
-        crc = compute_crc(view[position : position + size])
-        _CRC.pack_into(data, position + CRC_AT, crc)
-        headers["crc"][index] = crc
-    return EncodedBatches(view.toreadonly(), headers)
-
-
-def _compressed(plain: Any, codec: CompressionCodec, level: int | None) -> bytearray:
-    """The same batches with their records compressed, checksums still missing."""
-    view = memoryview(plain)
-    headers = scan_headers(view)
-    out = bytearray()
-    for position, size in zip(headers["position"].tolist(), headers["size"].tolist(), strict=True):
-        start = len(out)
-        out += view[position : position + RECORD_BATCH_OVERHEAD]
-        out += compress(codec, view[position + RECORD_BATCH_OVERHEAD : position + size], level=level)
-        _LENGTH.pack_into(out, start + LENGTH_AT, len(out) - start - LOG_OVERHEAD)
-        _ATTRIBUTES.pack_into(out, start + CRC_COVERS_FROM, codec)
-    return out
+    groups = groups_table([len(rows.offsets)] if len(rows.offsets) else [], batch_bytes)
+    groups[:, ATTRIBUTES] = CODEC_NAMES.index(codec)
+    groups[:, LEADER_EPOCH] = leader_epoch
+    if log_append_time is not None:
+        rows = rows._replace(timestamps=np.full(len(rows.offsets), log_append_time, np.int64))
+        groups[:, ATTRIBUTES] |= TIMESTAMP_TYPE_FLAG
+    if producer is not None:
+        if magic != MAGIC_V2:
+            raise EncodeError(f"producer: format v{magic} does not know any")
+        groups[:, PRODUCER_ID : BASE_SEQUENCE + 1] = producer[:3]
+        groups[:, ATTRIBUTES] |= TRANSACTIONAL_FLAG if producer.is_transactional else 0
+    return encode_rows(rows, groups, magic=magic, level=level, engine=engine)
 
 
 def _column(batch: pa.RecordBatch, name: str) -> Any:
@@ -199,19 +170,3 @@ def _headers(column: pa.Array) -> tuple[NDArray[np.int32], NDArray[np.int32], Bi
             raise EncodeError("headers: a header or its key is null")
         keys = keys._replace(size=np.maximum(keys.size, 0))
     return np.ascontiguousarray(bounds[:-1]), count, keys, values
-
-
-def _write(rows: Rows, batch_bytes: int, leader_epoch: int, engine: Engine) -> bytearray:
-    """All batches, uncompressed and without checksums."""
-    if engine in {"auto", "numba"}:
-        try:
-            return _encoder("numba_encoder")(rows, batch_bytes, leader_epoch)
-        except ImportError:
-            if engine == "numba":
-                raise
-    return _encoder("plain_encoder")(rows, batch_bytes, leader_epoch)
-
-
-def _encoder(module: str) -> Callable[[Rows, int, int], bytearray]:
-    write: Callable[[Rows, int, int], bytearray] = import_module(f"minibroker_pipeline.decode.{module}").write
-    return write

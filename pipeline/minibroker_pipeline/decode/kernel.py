@@ -153,7 +153,7 @@ def chase(data, position, until, count, positions):
 
 
 @compiled(_LONG(BYTES, _LONG, _LONG, _TABLE, _LONG))
-def _crc(data, at, end, tables, first):
+def crc_of(data, at, end, tables, first):
     """A reflected CRC, eight bytes at a time, by the eight tables from line `first` on."""
     crc = np.int64(0xFFFFFFFF)
     while end - at >= 8:
@@ -191,7 +191,7 @@ def check_crcs(data, fields, tables, is_wrong):
         start = fields[0, entry]
         end = start + fields[1, entry]
         is_v2 = fields[3, entry] == 2
-        computed = _crc(data, start + 21, end, tables, 8) if is_v2 else _crc(data, start + 16, end, tables, 0)
+        computed = crc_of(data, start + 21, end, tables, 8) if is_v2 else crc_of(data, start + 16, end, tables, 0)
         if computed != fields[2, entry]:
             is_wrong[entry] = 1
             count += 1
