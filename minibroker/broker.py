@@ -3,25 +3,13 @@
 import asyncio
 import threading
 import warnings
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Final, Self, cast
+from typing import Self
 
+from minibroker.async_broker import AsyncBroker, Setting
 from minibroker.clock import Clock
-from minibroker.config import BrokerConfig
-from minibroker.config.keys import refused
-from minibroker.server import Server
 from minibroker.state import BrokerState
-from minibroker.topic_admin import TopicError, TopicPlan, create_topics, plan_topic
-from minibroker.topic_spec import TopicSpec
-
-_REACHABLE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with
-"""Where a program on this machine finds a broker that listens on all interfaces."""
-
-
-Setting = str | int | float | bool | Sequence[str]
-"""A value of the configuration, as Python programs write it."""
 
 
 class Broker:
@@ -30,7 +18,8 @@ class Broker:
         with Broker() as broker:
             producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
 
-    `with` runs it on a thread of its own; `async with` on the caller's event loop.
+    It runs on a thread of its own, from `with` or `start` on. `async with` runs it on the caller's event loop, and
+    gives the `AsyncBroker`, whose methods are the same, to be awaited.
 
     Args:
         listen: HOST:PORT; port 0 picks a free one.
@@ -53,21 +42,11 @@ class Broker:
         topics: Iterable[str] = (),
         clock: Clock | None = None,
     ) -> None:
-        self._config = BrokerConfig.from_properties({name: _text(name, each) for name, each in (config or {}).items()})
-        if isinstance(topics, str):
-            raise TypeError(f"topics: {topics!r} is one string where a list of topics belongs, such as [{topics!r}]")
-        for remark in self._config.remarks():
+        self._twin = AsyncBroker(
+            listen=listen, data_dir=data_dir, advertise=advertise, config=config, topics=topics, clock=clock
+        )
+        for remark in self._twin.remarks():
             warnings.warn(remark, stacklevel=2)
-        self._listen = parse_address(listen, "listen")
-        self._advertise = _advertised(advertise) if advertise is not None else None
-        self._topics = [TopicSpec.parse(text) for text in topics]
-        for name, count in Counter(spec.name for spec in self._topics).items():
-            if count > 1:
-                raise ValueError(f"topic {name!r} is given {count} times")
-        self._clock = clock
-        self._temporary = data_dir is None
-        self._data_dir = data_dir
-        self._server: Server | None = None
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
@@ -75,63 +54,27 @@ class Broker:
     @property
     def bootstrap_servers(self) -> str:
         """HOST:PORT for a client's configuration."""
-        host, port = self.address
-        host = _REACHABLE.get(host, host)
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return self._twin.bootstrap_servers
 
     @property
     def address(self) -> tuple[str, int]:
         """(host, port) that the broker listens on. RuntimeError unless it runs."""
-        if self._server is None:
-            raise RuntimeError("the broker is not running")
-        return self._server.address
+        return self._twin.address
 
     @property
     def data_dir(self) -> str:
         """Where the logs are. RuntimeError before the broker has run with a temporary directory."""
-        if self._data_dir is None:
-            raise RuntimeError("the broker is not running")
-        return self._data_dir
+        return self._twin.data_dir
 
-    async def start(self) -> None:
-        """Start on the running event loop; when it returns, clients can connect and the given topics are there."""
-        if self._temporary:
-            import tempfile  # noqa: PLC0415 - it takes longer to load than a log does to open
+    @property
+    def state(self) -> BrokerState:
+        """What its handlers share, for those who look behind the door: it belongs to the broker's thread."""
+        return self._twin.state
 
-            self._data_dir = tempfile.mkdtemp(prefix="minibroker-")
-        server: Server | None = None
-        try:
-            server = Server(self._config, self.data_dir, self._listen, self._advertise, self._clock)
-            state = server.state
-            create_topics(state, [_plan(state, spec) for spec in self._topics if state.topics.get(spec.name) is None])
-            await server.start()
-        except BaseException:
-            self._server = server
-            await self.stop()
-            raise
-        self._server = server
-
-    async def stop(self) -> None:
-        """Stop; connections are closed, logs are closed, a temporary directory is removed."""
-        server, self._server = self._server, None
-        if server is not None:
-            await server.stop(keep=not self._temporary)
-        if self._temporary and self._data_dir is not None:
-            import shutil  # noqa: PLC0415 - needed at the end only
-
-            shutil.rmtree(self._data_dir, ignore_errors=True)
-            self._data_dir = None
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop()
-
-    def __enter__(self) -> Self:
+    def start(self) -> None:
+        """Start; when it returns, clients can connect and the given topics are there. RuntimeError if it runs."""
+        if self._thread is not None:
+            raise RuntimeError("the broker is running")
         started: threading.Event = threading.Event()
         failure: list[BaseException] = []
         self._thread = threading.Thread(
@@ -141,68 +84,47 @@ class Broker:
         started.wait()
         if failure:
             self._thread.join()
+            self._thread = None
             raise failure[0]
+
+    def stop(self) -> None:
+        """Stop; connections are closed, logs are closed, a temporary directory is removed. Twice does no harm."""
+        if self._thread is None:
+            return
+        assert self._loop is not None
+        assert self._stop is not None
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+        self._thread = None
+
+    def __enter__(self) -> Self:
+        self.start()
         return self
 
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._loop is not None
-        assert self._stop is not None
-        assert self._thread is not None
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join()
+        self.stop()
+
+    async def __aenter__(self) -> AsyncBroker:
+        return await self._twin.__aenter__()
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._twin.__aexit__(exc_type, exc, trace)
 
     async def _run(self, started: threading.Event, failure: list[BaseException]) -> None:
         """The life of the thread: start, wait for the end, stop."""
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         try:
-            await self.start()
+            await self._twin.start()
         except BaseException as error:  # noqa: BLE001 - handed to the thread that asked
             failure.append(error)
-            await self.stop()
+            await self._twin.stop()
             return
         finally:
             started.set()
         await self._stop.wait()
-        await self.stop()
-
-
-def _text(name: str, value: object) -> str:
-    """A value of the configuration as a properties file has it. ConfigError for what none can have."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int | float):
-        return str(value)
-    shown = repr(value)
-    if isinstance(value, list | tuple):
-        items = cast("Sequence[object]", value)
-        if all(isinstance(item, str) for item in items):
-            return ",".join(map(str, items))
-    raise refused(name, shown, "Expected a text, a number, True, False or a list of texts")
-
-
-def _plan(state: BrokerState, spec: TopicSpec) -> TopicPlan:
-    try:
-        return plan_topic(state, spec.name, spec.partitions, configs=spec.configs)
-    except TopicError as error:
-        raise TopicError(error.code, f"topic {spec.name!r}: {error}") from None
-
-
-def parse_address(text: str, source: str) -> tuple[str, int]:
-    """(host, port) of HOST:PORT or [IPV6]:PORT; an empty host means all interfaces. ValueError that names `source`."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65_535:  # noqa: PLR2004 - TCP's last port
-        raise ValueError(f"{source}: {text!r} is not HOST:PORT, with a port of 0 to 65535")
-    return host.removeprefix("[").removesuffix("]") or "0.0.0.0", int(port)  # noqa: S104 - ":9092" means all interfaces
-
-
-def _advertised(text: str) -> tuple[str, int]:
-    """(host, port) that clients can be told. ValueError for one that leads nowhere."""
-    host, port = parse_address(text, "advertise")
-    if host in _REACHABLE or port == 0:
-        raise ValueError(f"advertise: {text!r} leads clients nowhere: they need a host and a port that is not 0")
-    return host, port
+        await self._twin.stop()

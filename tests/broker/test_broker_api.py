@@ -12,7 +12,7 @@ import pytest
 
 import minibroker
 from minibroker import Broker
-from minibroker.broker import parse_address
+from minibroker.async_broker import AsyncBroker, parse_address
 from minibroker.clock import ManualClock
 from minibroker.config import ConfigError
 from minibroker.topic_admin import TopicError
@@ -31,7 +31,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def topics_of(broker: Broker) -> dict[str, int]:
+def topics_of(broker: Broker | AsyncBroker) -> dict[str, int]:
     with SocketClient(broker.address) as client:
         response = client.ask(MetadataRequest(topics=None), 12)
     return {topic.name: len(topic.partitions) for topic in response.topics}
@@ -166,7 +166,7 @@ def test_an_error_at_the_start_reaches_the_one_who_asked(tmp_path: Path, tempora
 async def test_an_error_at_the_start_reaches_the_callers_loop(tmp_path: Path, temporary: Path, what: str) -> None:
     broker, error = broken(tmp_path, what)
     with pytest.raises(error):
-        await broker.start()
+        await broker.__aenter__()
     assert os.listdir(temporary) == []
 
 

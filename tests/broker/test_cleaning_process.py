@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from minibroker import Broker
+from minibroker.async_broker import AsyncBroker
 from minibroker.cleaning_process import start_cleaning
 from minibroker_protocol.records import NewRecord, build_batch
 from minibroker_storage.cleaner import (
@@ -100,17 +101,17 @@ async def test_it_can_be_ended_before_it_has_begun(log: Log) -> None:
     assert [type(outcome) for outcome in outcomes] == [CleaningAbortedError]
 
 
-def produce(broker: Broker, client: SocketClient) -> None:
+def produce(broker: Broker | AsyncBroker, client: SocketClient) -> None:
     for number in range(ROUNDS):
         client.ask(produce_request(record(number), "c"), 9)
 
 
-def fetched(broker: Broker) -> list[tuple[int, bytes | None]]:
+def fetched(broker: Broker | AsyncBroker) -> list[tuple[int, bytes | None]]:
     with SocketClient(broker.address) as client:
         return values_in(only_partition(client.ask(fetch_request(("c", 0, 0)), 12)).records)
 
 
-def filled(broker: Broker) -> None:
+def filled(broker: Broker | AsyncBroker) -> None:
     with SocketClient(broker.address) as client:
         produce(broker, client)
 
@@ -119,8 +120,7 @@ async def test_a_broker_cleans_its_logs(tmp_path: Path) -> None:
     async with Broker(data_dir=str(tmp_path), topics=["c:1:cleanup.policy=compact,segment.bytes=200"]) as broker:
         await asyncio.to_thread(filled, broker)
         done = asyncio.Event()
-        assert broker._server is not None
-        broker._server.state.logs.compact(roll=True, then=done.set)
+        broker.state.logs.compact(roll=True, then=done.set)
         await asyncio.wait_for(done.wait(), TIMEOUT_S)
         assert await asyncio.to_thread(fetched, broker) == [(ROUNDS - 1, b"%d" % (ROUNDS - 1))]
 

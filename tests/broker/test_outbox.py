@@ -182,8 +182,7 @@ def test_a_client_that_never_reads_costs_no_memory_and_is_not_read_from(
 
 
 def test_a_client_that_goes_away_half_way_leaves_no_file_pinned(served: Broker, stored: list[bytes], whim: str) -> None:
-    assert served._server is not None  # a look behind the door: nobody else can tell that a file is pinned
-    topic = served._server.state.topics.get("t")
+    topic = served.state.topics.get("t")  # a look behind the door: nobody else can tell that a file is pinned
     assert topic is not None
     handles = [partition.log.segments[0].log for partition in topic.partitions]
     with SocketClient(served.address) as other:

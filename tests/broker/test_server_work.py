@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from minibroker import Broker
+from minibroker.async_broker import AsyncBroker
 from minibroker.log_manager import LogManager
 from minibroker.server import Server
 from tests.broker.socket_client import TIMEOUT_S
 
 
-def server_of(broker: Broker) -> Server:
+def server_of(broker: AsyncBroker) -> Server:
     assert broker._server is not None
     return broker._server
 

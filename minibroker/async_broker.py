@@ -1,0 +1,166 @@
+"""The broker on the caller's event loop; `Broker` runs one of these on a thread of its own."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Final, Self, cast
+
+from minibroker.clock import Clock
+from minibroker.config import BrokerConfig
+from minibroker.config.keys import refused
+from minibroker.server import Server
+from minibroker.state import BrokerState
+from minibroker.topic_admin import TopicError, TopicPlan, create_topics, plan_topic
+from minibroker.topic_spec import TopicSpec
+
+_REACHABLE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with
+"""Where a program on this machine finds a broker that listens on all interfaces."""
+
+
+Setting = str | int | float | bool | Sequence[str]
+"""A value of the configuration, as Python programs write it."""
+
+
+class AsyncBroker:
+    """A broker on the running event loop, for as long as an `async with` block lasts.
+
+        async with AsyncBroker() as broker:
+            producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers)
+
+    A client that blocks would wait for itself there: for such clients there is `Broker`, whose arguments these are.
+    """
+
+    def __init__(
+        self,
+        *,
+        listen: str = "127.0.0.1:0",
+        data_dir: str | None = None,
+        advertise: str | None = None,
+        config: Mapping[str, Setting] | None = None,
+        topics: Iterable[str] = (),
+        clock: Clock | None = None,
+    ) -> None:
+        self._config = BrokerConfig.from_properties({name: _text(name, each) for name, each in (config or {}).items()})
+        if isinstance(topics, str):
+            raise TypeError(f"topics: {topics!r} is one string where a list of topics belongs, such as [{topics!r}]")
+        self._listen = parse_address(listen, "listen")
+        self._advertise = _advertised(advertise) if advertise is not None else None
+        self._topics = [TopicSpec.parse(text) for text in topics]
+        for name, count in Counter(spec.name for spec in self._topics).items():
+            if count > 1:
+                raise ValueError(f"topic {name!r} is given {count} times")
+        self._clock = clock
+        self._temporary = data_dir is None
+        self._data_dir = data_dir
+        self._server: Server | None = None
+
+    def remarks(self) -> list[str]:
+        """What is worth a warning in the configuration."""
+        return self._config.remarks()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """HOST:PORT for a client's configuration."""
+        host, port = self.address
+        host = _REACHABLE.get(host, host)
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """(host, port) that the broker listens on. RuntimeError unless it runs."""
+        return self._running.address
+
+    @property
+    def data_dir(self) -> str:
+        """Where the logs are. RuntimeError before the broker has run with a temporary directory."""
+        if self._data_dir is None:
+            raise RuntimeError("the broker is not running")
+        return self._data_dir
+
+    @property
+    def state(self) -> BrokerState:
+        """What its handlers share. RuntimeError unless it runs."""
+        return self._running.state
+
+    @property
+    def _running(self) -> Server:
+        if self._server is None:
+            raise RuntimeError("the broker is not running")
+        return self._server
+
+    async def start(self) -> None:
+        """Start; when it returns, clients can connect and the given topics are there."""
+        if self._temporary:
+            import tempfile  # noqa: PLC0415 - it takes longer to load than a log does to open
+
+            self._data_dir = tempfile.mkdtemp(prefix="minibroker-")
+        server: Server | None = None
+        try:
+            server = Server(self._config, self.data_dir, self._listen, self._advertise, self._clock)
+            state = server.state
+            create_topics(state, [_plan(state, spec) for spec in self._topics if state.topics.get(spec.name) is None])
+            await server.start()
+        except BaseException:
+            self._server = server
+            await self.stop()
+            raise
+        self._server = server
+
+    async def stop(self) -> None:
+        """Stop; connections are closed, logs are closed, a temporary directory is removed."""
+        server, self._server = self._server, None
+        if server is not None:
+            await server.stop(keep=not self._temporary)
+        if self._temporary and self._data_dir is not None:
+            import shutil  # noqa: PLC0415 - needed at the end only
+
+            shutil.rmtree(self._data_dir, ignore_errors=True)
+            self._data_dir = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+
+def _text(name: str, value: object) -> str:
+    """A value of the configuration as a properties file has it. ConfigError for what none can have."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return str(value)
+    shown = repr(value)
+    if isinstance(value, list | tuple):
+        items = cast("Sequence[object]", value)
+        if all(isinstance(item, str) for item in items):
+            return ",".join(map(str, items))
+    raise refused(name, shown, "Expected a text, a number, True, False or a list of texts")
+
+
+def _plan(state: BrokerState, spec: TopicSpec) -> TopicPlan:
+    try:
+        return plan_topic(state, spec.name, spec.partitions, configs=spec.configs)
+    except TopicError as error:
+        raise TopicError(error.code, f"topic {spec.name!r}: {error}") from None
+
+
+def parse_address(text: str, source: str) -> tuple[str, int]:
+    """(host, port) of HOST:PORT or [IPV6]:PORT; an empty host means all interfaces. ValueError that names `source`."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65_535:  # noqa: PLR2004 - TCP's last port
+        raise ValueError(f"{source}: {text!r} is not HOST:PORT, with a port of 0 to 65535")
+    return host.removeprefix("[").removesuffix("]") or "0.0.0.0", int(port)  # noqa: S104 - ":9092" means all interfaces
+
+
+def _advertised(text: str) -> tuple[str, int]:
+    """(host, port) that clients can be told. ValueError for one that leads nowhere."""
+    host, port = parse_address(text, "advertise")
+    if host in _REACHABLE or port == 0:
+        raise ValueError(f"advertise: {text!r} leads clients nowhere: they need a host and a port that is not 0")
+    return host, port

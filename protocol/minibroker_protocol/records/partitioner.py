@@ -1,0 +1,33 @@
+"""Which partition a key belongs to: Kafka's own choice, so that a key lands where clients would put it."""
+
+from struct import Struct
+from typing import Final
+
+_SEED: Final = 0x9747B28C
+_M: Final = 0x5BD1E995
+_R: Final = 24
+_MASK: Final = 0xFFFF_FFFF
+_POSITIVE: Final = 0x7FFF_FFFF
+_WORD: Final = Struct("<I")
+
+
+def murmur2(data: bytes) -> int:
+    """Kafka's hash of a key (`Utils.murmur2`: MurmurHash2 of 32 bits with a seed of its own), as an unsigned number."""
+    length = len(data)
+    value = _SEED ^ length
+    whole = length & ~3
+    for (word,) in _WORD.iter_unpack(data[:whole]):
+        mixed = word * _M & _MASK
+        mixed ^= mixed >> _R
+        value = (value * _M & _MASK) ^ (mixed * _M & _MASK)
+    rest = data[whole:]
+    if rest:
+        value = (value ^ int.from_bytes(rest, "little")) * _M & _MASK
+    value ^= value >> 13
+    value = value * _M & _MASK
+    return value ^ value >> 15
+
+
+def partition_for_key(key: bytes, partitions: int) -> int:
+    """The partition of a key, of so many (`BuiltInPartitioner.partitionForKey`)."""
+    return (murmur2(key) & _POSITIVE) % partitions
