@@ -11,12 +11,14 @@ Three small files, all with Kafka's names:
 """
 
 import fcntl
+import logging
 import os
 import sys
 from typing import Final
 
 from minibroker.properties import parse_properties
 from minibroker_storage.checkpoints import fsync_directory, new_uuid, read_file, uuid_text, write_atomically
+from minibroker_storage.publication import finish
 from minibroker_storage.recovery import LastStop
 
 LOCK_FILE: Final = ".lock"
@@ -28,6 +30,7 @@ _CLEAN_SHUTDOWN_TEXT: Final = b'{"version":0,"brokerEpoch":-1}'
 _META_VERSION: Final = 1
 _UNRECOVERED: Final = "unrecovered"
 _MAX_LOCK_TEXT: Final = 256
+_logger = logging.getLogger(__name__)
 
 
 class DataDirInUseError(OSError):
@@ -41,7 +44,8 @@ class MetaPropertiesError(ValueError):
 class DataDir:
     """A data directory, made if need be, held until `release` or the end of the process.
 
-    DataDirInUseError when someone else holds it, OSError when it cannot be made or written, MetaPropertiesError.
+    DataDirInUseError when someone else holds it, OSError when it cannot be made or written, MetaPropertiesError;
+    PublicationError when what a killed writer of the pipeline has begun cannot be finished.
 
     Args:
         path: where it is.
@@ -57,6 +61,8 @@ class DataDir:
         self.path = path
         self._fd = _lock(path)
         try:
+            if finish(path):
+                _logger.info("%s: finished what a killed writer had begun", path)
             self.cluster_id, self.node_id = _identity(path, node_id)
             self.last_stop = self._read_last_stop()
         except BaseException:

@@ -84,17 +84,20 @@ def rename_if_there(directory: str, target: str) -> None:
 
 
 def purge(directory: str) -> None:
-    """Remove a directory that `Log.delete()` renamed, or a leftover one, with the files in it.
+    """Remove a directory that `Log.delete()` renamed, or a leftover one (see `publication`), with all that is in it.
 
     The slow part of a deletion; touches nothing of an open log, so that it can run in another thread. What vanishes
     meanwhile is no error; `OSError` otherwise.
     """
     try:
         with os.scandir(directory) as entries:
-            paths = [entry.path for entry in entries]
+            found = [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries]
     except FileNotFoundError:
         return
-    unlink_files(paths)
+    unlink_files(path for path, is_directory in found if not is_directory)
+    for path, is_directory in found:
+        if is_directory:
+            purge(path)
     with contextlib.suppress(FileNotFoundError):
         os.rmdir(directory)
 

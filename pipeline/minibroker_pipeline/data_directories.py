@@ -1,0 +1,254 @@
+"""Data directories that jobs make or add to, without a broker: who may, and how all of a job's work counts at once.
+
+    with DataDirectoryCommit(target) as commit:
+        directory = commit.partition_directory("orders", 0)
+        ...                                                  # `log_files`, in this process or in others
+        commit.publish({("orders", 0): PublishedLog(end_offset)})
+
+A directory that was not there appears with one rename, complete. One that is there is changed as
+`minibroker_storage.publication` describes: killed at any moment, the job has done nothing or all.
+"""
+
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Final, NamedTuple, Self
+
+from minibroker_pipeline.logs import CLEAN_SHUTDOWN, HIGH_WATERMARKS, LOCK, LOG_START_OFFSETS, TopicPartition
+from minibroker_storage import publication
+from minibroker_storage.checkpoints import fsync_directory, read_offset_checkpoint, write_offset_checkpoint
+from minibroker_storage.layout import LOG_SUFFIX
+from minibroker_storage.publication import NEW, Steps
+
+RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
+CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
+_CLEAN_SHUTDOWN_TEXT: Final = '{"version":0,"brokerEpoch":-1}'
+_STAGING_SUFFIX: Final = ".minibroker-write"
+_TASKS: Final = "tasks"
+_SCHEME: Final = "://"
+_LOCAL: Final = "file:"
+
+
+class DirectoryInUseError(OSError):
+    """A broker runs on the directory, or another job changes it."""
+
+
+class DirectoryStateError(ValueError):
+    """The directory is not as the job needs it: not closed cleanly, not empty, not local. Says what to do."""
+
+
+class PublishedLog(NamedTuple):
+    """What the checkpoints will tell of a log: its end; its start, if that is no segment's; up to where it is cleaned."""
+
+    end_offset: int
+    start_offset: int = 0
+    cleaned_offset: int | None = None
+
+
+def local_path(path: str) -> str:
+    """The absolute path of a directory on this machine, links followed. `DirectoryStateError` for another address."""
+    if path.startswith(_LOCAL):
+        path = path.removeprefix(_LOCAL).removeprefix("//")
+    if not path or _SCHEME in path:
+        raise DirectoryStateError(f"{path!r} is no directory of a local or mounted file system; logs are written there")
+    return os.path.realpath(path)
+
+
+@contextmanager
+def locked(data_dir: str) -> Iterator[None]:
+    """Hold a directory as brokers do: minibroker locks `.lock` by `flock`, Kafka by a POSIX record lock.
+
+    What a killed writer had begun is finished first. `DirectoryInUseError`, `OSError`, `PublicationError`.
+    """
+    path = f"{data_dir}/{LOCK}"
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in {errno.EAGAIN, errno.EACCES}:
+                raise DirectoryInUseError(f"{data_dir} is in use: stop the broker that runs there first") from None
+            raise
+        publication.finish(data_dir)
+        yield
+    finally:
+        os.close(fd)
+
+
+def check_closed(data_dir: str) -> None:
+    """`DirectoryStateError` unless every log in the directory was closed well, or there is none."""
+    if os.path.exists(f"{data_dir}/{CLEAN_SHUTDOWN}"):
+        return
+    with os.scandir(data_dir) as entries:
+        for entry in entries:
+            if entry.is_dir() and any(name.endswith(LOG_SUFFIX) for name in os.listdir(entry.path)):
+                raise DirectoryStateError(
+                    f"{data_dir} was not closed cleanly: start a broker on it and stop it, then write again"
+                )
+
+
+def check_writable(target: str) -> None:
+    """Raises what `publish` would, so that a job need not run first to learn it."""
+    if os.path.isdir(target):
+        with locked(target):
+            check_closed(target)
+    elif os.path.lexists(target):
+        raise DirectoryStateError(f"{target} is no directory")
+
+
+def new_staging(target: str) -> str:
+    """Make the directory in which a job makes ready what it will publish; returns its path. `OSError`.
+
+    Within the target if that is there, which may be a file system of its own, else beside it.
+    """
+    if os.path.isdir(target):
+        staging = publication.staging_name(target)
+    else:
+        parent, name = os.path.split(target)
+        os.makedirs(parent, exist_ok=True)
+        staging = f"{parent}/.{name[:200]}.{os.urandom(8).hex()}{_STAGING_SUFFIX}"
+    os.mkdir(staging)
+    os.mkdir(f"{staging}/{NEW}")
+    return staging
+
+
+def remove_staging(staging: str) -> None:
+    """Remove what a job has made ready, if it is there. What cannot be removed stays; a broker does so later."""
+    shutil.rmtree(staging, ignore_errors=True)
+
+
+def staged_partition(staging: str, topic: str, partition: int) -> str:
+    """The directory, made now if need be, whose content will be the partition's; a path."""
+    directory = f"{staging}/{NEW}/{topic}-{partition}"
+    os.makedirs(directory, exist_ok=True)
+    return directory
+
+
+def staged_task(staging: str) -> str:
+    """A new directory for what an attempt of a task writes, which goes with the staging; a path."""
+    directory = f"{staging}/{_TASKS}/{os.urandom(12).hex()}"
+    os.makedirs(directory)
+    return directory
+
+
+def publish(
+    target: str, staging: str, logs: Mapping[TopicPartition, PublishedLog], *, replaced: Collection[str] = ()
+) -> None:
+    """Put what is under `staging` in place: partitions that are not there, new files of those that are.
+
+    The partitions of topics in `replaced` go first. `logs` says what the checkpoints will tell of each partition that
+    is written. All files are on disk already. Locks the target. Raises as `locked` and `check_closed`; `OSError`.
+    """
+    if os.path.isdir(target):
+        with locked(target):
+            check_closed(target)
+            publish_locked(target, staging, logs, replaced=replaced)
+        return
+    new = f"{staging}/{NEW}"
+    _write_checkpoints(new, new, logs, ())
+    _mark_clean(new)
+    fsync_directory(new)
+    os.rename(new, target)
+    fsync_directory(os.path.dirname(target))
+    remove_staging(staging)
+
+
+def publish_locked(
+    target: str, staging: str, logs: Mapping[TopicPartition, PublishedLog], *, replaced: Collection[str] = ()
+) -> None:
+    """The same for a target that is there, is closed, and is locked by the caller."""
+    if os.path.dirname(staging) != target:  # which was not there when the job began
+        within = publication.staging_name(target)
+        os.rename(staging, within)
+        staging = within
+    new = f"{staging}/{NEW}"
+    gone = [name for name, topic in _partitions_in(target) if topic in replaced]
+    staged = [f"{topic}-{partition}" for topic, partition in logs]
+    added = [name for name in staged if name in gone or not os.path.isdir(f"{target}/{name}")]
+    files: list[str] = []
+    for name in staged:
+        if name in added:
+            continue
+        if os.stat(f"{target}/{name}").st_dev != os.stat(new).st_dev:
+            raise DirectoryStateError(f"{target}/{name} is on another file system than {target}")
+        # The log file last: it makes the other files count.
+        names = sorted(os.listdir(f"{new}/{name}"), key=lambda one: (one.endswith(LOG_SUFFIX), one))
+        files += [f"{name}/{one}" for one in names]
+    files += _write_checkpoints(target, new, logs, replaced)
+    if not os.path.exists(f"{target}/{CLEAN_SHUTDOWN}"):
+        _mark_clean(new)
+        files.append(CLEAN_SHUTDOWN)
+    for name in staged:
+        fsync_directory(f"{new}/{name}")
+    fsync_directory(new)
+    publication.publish(target, staging, Steps(set_aside=gone, directories=added, files=files))
+
+
+def _partitions_in(data_dir: str) -> list[tuple[str, str]]:
+    """Names of the partitions' directories, and their topics."""
+    found: list[tuple[str, str]] = []
+    for name in os.listdir(data_dir):
+        topic, dash, partition = name.rpartition("-")
+        if dash and partition.isdecimal() and os.path.isdir(f"{data_dir}/{name}"):
+            found.append((name, topic))
+    return sorted(found)
+
+
+def _write_checkpoints(
+    before: str, directory: str, logs: Mapping[TopicPartition, PublishedLog], replaced: Collection[str]
+) -> list[str]:
+    """Write the checkpoints as they will be, by what they are in `before`; returns their names."""
+    ends = {key: log.end_offset for key, log in logs.items()}
+    changes: dict[str, dict[TopicPartition, int]] = {
+        RECOVERY_POINTS: ends,
+        HIGH_WATERMARKS: ends,
+        LOG_START_OFFSETS: {key: log.start_offset for key, log in logs.items() if log.start_offset},
+        CLEANER_OFFSETS: {key: log.cleaned_offset for key, log in logs.items() if log.cleaned_offset is not None},
+    }
+    for name, changed in changes.items():
+        known = read_offset_checkpoint(f"{before}/{name}")
+        kept = {key: offset for key, offset in known.items() if key[0] not in replaced}
+        write_offset_checkpoint(f"{directory}/{name}", {**kept, **changed}, sync=True)
+    return list(changes)
+
+
+def _mark_clean(directory: str) -> None:
+    with open(f"{directory}/{CLEAN_SHUTDOWN}", "w", encoding="ascii") as file:
+        file.write(_CLEAN_SHUTDOWN_TEXT)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+class DataDirectoryCommit:
+    """A new data directory, for jobs that run within one block: it is complete and there, or has never been.
+
+    `DirectoryStateError` when the target holds something already. What was made ready goes with the block.
+    """
+
+    def __init__(self, target: str) -> None:
+        self.target = local_path(target)
+        if os.path.lexists(self.target) and (not os.path.isdir(self.target) or os.listdir(self.target)):
+            raise DirectoryStateError(f"{self.target} is there already and not empty: name a new directory")
+        #: Where it is made ready. Processes of the job may write below it.
+        self.staging = new_staging(self.target)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        remove_staging(self.staging)
+
+    def partition_directory(self, topic: str, partition: int) -> str:
+        """Where the files of a partition go, made now; a path. `OSError`."""
+        return staged_partition(self.staging, topic, partition)
+
+    def publish(self, logs: Mapping[TopicPartition, PublishedLog]) -> None:
+        """Let the target be what was made ready. See `publish`."""
+        publish(self.target, self.staging, logs)

@@ -1,0 +1,108 @@
+"""Many files of a data directory changed as one: whoever writes logs beside a broker, which is stopped, does it so.
+
+Everything is made ready in a directory of its own within the data directory: what is to come under `new`, by the names
+that it will have, and a list of the steps. That directory then gets the name `UNFINISHED`. With this one rename all has
+happened: from then on the steps are only carried out, by the writer or, if that was killed, by whoever takes the data
+directory next, as often as it takes. Kafka refuses to start beside a directory of such a name; this broker finishes.
+
+Until then the directory has the name of a deleted partition, so that a broker removes what a killed writer has left.
+"""
+
+import contextlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from minibroker_storage.checkpoints import fsync_directory, read_file, write_atomically
+from minibroker_storage.errors import StorageError
+from minibroker_storage.layout import delete_directory_name, purge
+
+UNFINISHED: Final = "minibroker-unfinished-write"
+STEPS: Final = "steps.json"
+NEW: Final = "new"
+_OLD: Final = "old"
+_VERSION: Final = 1
+
+
+class PublicationError(StorageError, ValueError):
+    """The steps of an unfinished write cannot be read, or something is in their way. Names the directory."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steps:
+    """What is to be done, in this order. Names are relative to the data directory.
+
+    `set_aside`: directories to take away. `directories`: new ones, none of which is there by then. `files`: new ones,
+    each of which takes the place of one of that name; what others point to last.
+    """
+
+    set_aside: Sequence[str] = ()
+    directories: Sequence[str] = ()
+    files: Sequence[str] = ()
+
+
+def staging_name(data_dir: str) -> str:
+    """A new path in the data directory, for what is being made ready."""
+    return delete_directory_name(f"{data_dir}/minibroker-write-0")
+
+
+def publish(data_dir: str, staging: str, steps: Steps) -> None:
+    """Carry out the steps with what is under `staging`/new, all of it on disk already. The caller holds the locks.
+
+    All or nothing, for whoever looks after `finish`. `staging` is gone afterwards. `OSError` before anything has
+    happened, unless `UNFINISHED` is there by then.
+    """
+    finish(data_dir)
+    data = json.dumps({"version": _VERSION, **asdict(steps)}).encode()
+    write_atomically(f"{staging}/{STEPS}", data, sync=True)
+    os.rename(staging, f"{data_dir}/{UNFINISHED}")
+    fsync_directory(data_dir)
+    finish(data_dir)
+
+
+def finish(data_dir: str) -> bool:
+    """Finish what a killed writer has begun, if there is such a thing; says so. The caller holds the locks.
+
+    `PublicationError`, `OSError`: what is not done yet is done by the next call.
+    """
+    unfinished = f"{data_dir}/{UNFINISHED}"
+    if not os.path.isdir(unfinished):
+        return False
+    steps = _read_steps(unfinished)
+    _set_aside(data_dir, unfinished, steps)
+    for name in steps.directories:
+        if os.path.exists(f"{unfinished}/{NEW}/{name}"):
+            os.rename(f"{unfinished}/{NEW}/{name}", f"{data_dir}/{name}")
+    for name in steps.files:
+        with contextlib.suppress(FileNotFoundError):
+            os.replace(f"{unfinished}/{NEW}/{name}", f"{data_dir}/{name}")
+    for directory in sorted({os.path.dirname(name) for name in steps.files} | {""}):
+        fsync_directory(f"{data_dir}/{directory}")
+    done = staging_name(data_dir)
+    os.rename(unfinished, done)
+    fsync_directory(data_dir)
+    with contextlib.suppress(OSError):  # a broker removes it, like any deleted partition
+        purge(done)
+    return True
+
+
+def _read_steps(unfinished: str) -> Steps:
+    try:
+        found = json.loads(read_file(f"{unfinished}/{STEPS}"))
+        if found.pop("version") != _VERSION:
+            raise PublicationError(f"{unfinished}: of a newer version; finish it with that one")
+        return Steps(**found)
+    except (ValueError, TypeError, KeyError, AttributeError, FileNotFoundError) as error:
+        raise PublicationError(f"{unfinished}: {STEPS} cannot be read: {error}") from None
+
+
+def _set_aside(data_dir: str, unfinished: str, steps: Steps) -> None:
+    if steps.set_aside:
+        os.makedirs(f"{unfinished}/{_OLD}", exist_ok=True)
+    for name in steps.set_aside:
+        # What is there under the name, once the old one is away, is the new one.
+        if not os.path.exists(f"{unfinished}/{_OLD}/{name}"):
+            with contextlib.suppress(FileNotFoundError):
+                os.rename(f"{data_dir}/{name}", f"{unfinished}/{_OLD}/{name}")
