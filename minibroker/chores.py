@@ -57,7 +57,7 @@ class Chores:
 
     def _rest(self, chore: _Chore, delay_ms: int) -> None:
         if self._chores.get(chore.name) is chore and not self._stopped:
-            self._timers[chore.name] = self._clock.call_later(delay_ms, partial(self._begin, chore))
+            self._timers[chore.name] = self._clock.call_later(delay_ms, partial(self._begin, chore), may_wait=True)
 
     def _begin(self, chore: _Chore) -> None:
         self.run(chore.work(), partial(self._rest, chore, chore.period_ms))

@@ -8,7 +8,7 @@ import heapq
 import itertools
 import time
 from abc import ABC, abstractmethod
-from asyncio import AbstractEventLoop
+from asyncio import AbstractEventLoop, TimerHandle
 from collections.abc import Callable
 from typing import Protocol
 
@@ -33,27 +33,101 @@ class Clock(ABC):
         """Milliseconds since some moment; unlike `now_ms` it goes on evenly when the wall clock is set."""
 
     @abstractmethod
-    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
-        """Call back on the broker's event loop after `delay_ms`."""
+    def call_later(self, delay_ms: float, callback: Callable[[], None], *, may_wait: bool = False) -> Timer:
+        """Call back on the broker's event loop after `delay_ms`.
+
+        What may wait need not be called on the way of `advance`, but may be called at its end.
+        """
+
+    @abstractmethod
+    def advance(self, delay_ms: float) -> None:
+        """Move time on, calling what falls due on the way, each at its own moment."""
+
+    def reset(self) -> None:  # noqa: B027 - a clock that only goes by hand has nothing to take back
+        """Let the wall clock show the machine's time again."""
 
 
 class SystemClock(Clock):
-    """The machine's time, and the event loop's timers."""
+    """The machine's time, and the event loop's timers; `advance` makes them run ahead."""
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
+        self._wall_ahead_ms = 0.0
+        self._ahead_ms = 0.0
+        self._timers: dict[_SystemTimer, None] = {}
 
     def now_ms(self) -> int:
-        """The system's wall clock."""
-        return time.time_ns() // 1_000_000
+        """The system's wall clock, and what it was advanced by."""
+        now_ms = time.time_ns() // 1_000_000
+        return now_ms + int(self._wall_ahead_ms) if self._wall_ahead_ms else now_ms
 
     def monotonic_ms(self) -> float:
-        """The event loop's time."""
-        return self._loop.time() * 1000
+        """The event loop's time, and what it was advanced by."""
+        return self._loop.time() * 1000 + self._ahead_ms
 
-    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
+    def call_later(self, delay_ms: float, callback: Callable[[], None], *, may_wait: bool = False) -> Timer:
         """A timer of the event loop, which keeps them in a heap."""
-        return self._loop.call_later(delay_ms / 1000, callback)
+        timer = _SystemTimer(self._timers, callback, self.monotonic_ms() + delay_ms, may_wait=may_wait)
+        timer.handle = self._loop.call_later(delay_ms / 1000, timer.fire)
+        self._timers[timer] = None
+        return timer
+
+    def advance(self, delay_ms: float) -> None:
+        """Jump ahead; timers that fall due are called in their order, what may wait when the jump is over.
+
+        Otherwise a chore of every few seconds would be done a hundred thousand times in a jump of a week.
+        """
+        left_ms = delay_ms
+        while left_ms > 0:
+            end_ms = self.monotonic_ms() + left_ms
+            timer = self._next(end_ms)
+            step_ms = left_ms if timer is None else min(left_ms, max(0.0, timer.due_ms - self.monotonic_ms()))
+            self._wall_ahead_ms += step_ms
+            self._ahead_ms += step_ms
+            left_ms -= step_ms
+            if timer is not None:
+                timer.handle.cancel()
+                timer.fire()
+        now_ms = self.monotonic_ms()
+        for timer in [timer for timer in self._timers if timer.may_wait and timer.due_ms <= now_ms]:
+            timer.handle.cancel()
+            timer.fire()
+        for timer in self._timers:
+            timer.handle.cancel()
+            timer.handle = self._loop.call_later(max(0.0, timer.due_ms - now_ms) / 1000, timer.fire)
+
+    def _next(self, end_ms: float) -> "_SystemTimer | None":
+        """The first timer that is due by then and may not wait."""
+        due = (timer for timer in self._timers if not timer.may_wait and timer.due_ms <= end_ms)
+        return min(due, key=lambda timer: timer.due_ms, default=None)
+
+    def reset(self) -> None:
+        """Let the wall clock show the machine's time again. What is measured evenly goes on evenly."""
+        self._wall_ahead_ms = 0.0
+
+
+class _SystemTimer:
+    """A timer of the event loop that knows when it is due, so that it can come earlier."""
+
+    __slots__ = ("_callback", "_timers", "due_ms", "handle", "may_wait")
+
+    handle: TimerHandle
+
+    def __init__(
+        self, timers: "dict[_SystemTimer, None]", callback: Callable[[], None], due_ms: float, *, may_wait: bool
+    ) -> None:
+        self._timers = timers
+        self._callback = callback
+        self.due_ms = due_ms
+        self.may_wait = may_wait
+
+    def fire(self) -> None:
+        self._timers.pop(self, None)
+        self._callback()
+
+    def cancel(self) -> None:
+        self._timers.pop(self, None)
+        self.handle.cancel()
 
 
 class _ManualTimer:
@@ -82,7 +156,7 @@ class ManualClock(Clock):
         """Where the clock stands."""
         return self._now_ms
 
-    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
+    def call_later(self, delay_ms: float, callback: Callable[[], None], *, may_wait: bool = False) -> Timer:  # noqa: ARG002 - here each comes at its moment
         """A timer that only `advance` can fire."""
         timer = _ManualTimer(callback)
         heapq.heappush(self._timers, (self._now_ms + delay_ms, next(self._order), timer))

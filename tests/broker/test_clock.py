@@ -87,3 +87,60 @@ async def test_the_system_clock_has_the_timers_of_the_event_loop() -> None:
     started = loop.time()
     clock.call_later(20, lambda: fired.set_result(loop.time()))
     assert await fired - started >= 0.015
+
+
+async def test_the_machines_clock_can_be_advanced() -> None:
+    clock = SystemClock(asyncio.get_running_loop())
+    fired: list[tuple[str, int]] = []
+    began = clock.now_ms()
+
+    def note(name: str) -> None:
+        fired.append((name, round((clock.now_ms() - began) / 3_600_000)))
+
+    def again() -> None:
+        note("hourly")
+        clock.call_later(3_600_000, again)
+
+    clock.call_later(3_600_000, again)
+    cancelled = clock.call_later(3_600_000, lambda: note("cancelled"))
+    clock.call_later(9_000_000, lambda: note("between"))
+    far = clock.call_later(100 * 3_600_000, lambda: note("far"))
+    cancelled.cancel()
+    clock.advance(3 * 3_600_000 + 1_000)
+    assert fired == [("hourly", 1), ("hourly", 2), ("between", 2), ("hourly", 3)]
+    assert clock.now_ms() - began >= 3 * 3_600_000
+    far.cancel()
+
+
+async def test_what_may_wait_is_called_once_at_the_end_of_a_jump() -> None:
+    clock = SystemClock(asyncio.get_running_loop())
+    called: list[int] = []
+    began = clock.now_ms()
+
+    def chore() -> None:
+        called.append(round((clock.now_ms() - began) / 1000))
+        clock.call_later(1000, chore, may_wait=True)
+
+    clock.call_later(1000, chore, may_wait=True)
+    clock.advance(500)
+    assert called == []
+    clock.advance(3_600_000)
+    assert called == [3600]
+
+
+async def test_a_timer_comes_as_much_earlier_as_the_clock_was_advanced() -> None:
+    loop = asyncio.get_running_loop()
+    clock = SystemClock(loop)
+    called = asyncio.Event()
+    clock.call_later(24 * 3_600_000, called.set)
+    clock.advance(24 * 3_600_000 - 1)
+    await asyncio.wait_for(called.wait(), 10)
+
+
+async def test_resetting_takes_back_the_wall_clock_and_nothing_else() -> None:
+    clock = SystemClock(asyncio.get_running_loop())
+    clock.advance(3_600_000)
+    evenly = clock.monotonic_ms()
+    clock.reset()
+    assert abs(clock.now_ms() - time.time() * 1000) < 60_000
+    assert clock.monotonic_ms() >= evenly
