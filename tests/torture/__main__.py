@@ -1,7 +1,7 @@
 """`make torture`: kill brokers again and again, and see that nothing is lost; `--help` tells what can be chosen.
 
 First under producers and consumers of all formats, then under copies that have to be exactly once, then under a stream
-of Spark's to Parquet.
+of Spark's to Parquet. With `--equal` rows are compared besides, and nothing is killed while they are.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from minibroker_pipeline import jars
-from tests.torture import coordinator_steps, steps
+from tests.torture import coordinator_steps, equality, steps
 from tests.torture.campaign import Campaign
 from tests.torture.copier_process import PROGRAMS, CopierProgram
 from tests.torture.copy_campaign import CopyCampaign
@@ -44,8 +44,10 @@ def main() -> int:
         kill_at_random(root, seed, options)
     for name in options.clients.split(",") if options.copies else ():
         kill_copies(root, seed, PROGRAMS[name], options)
-    if options.streams and not options.bootstrap:
+    if options.streams and not options.bootstrap and has_spark("streams"):
         kill_streams(root, seed, options)
+    if options.equal and has_spark("rows"):
+        compare_rows(root, seed, options.equal)
     return 0
 
 
@@ -98,15 +100,30 @@ def kill_copies(root: Path, seed: int, program: CopierProgram, options: argparse
         say(f"{count:12,} {name}")
 
 
-def kill_streams(root: Path, seed: int, options: argparse.Namespace) -> None:
+def has_spark(what: str) -> bool:
+    """Whether Spark can run; if not, that `what` is skipped has been said. Under CI it has to."""
     try:
         jars.java()
         jars.find()
     except jars.NoJarsError as reason:
         if os.environ.get("CI"):
             raise
-        say(f"streams are skipped: {reason}")
-        return
+        say(f"{what} are skipped: {reason}")
+        return False
+    return True
+
+
+def compare_rows(root: Path, seed: int, records: int) -> None:
+    directory = root / f"equal-{seed}"
+    try:
+        equality.run(directory, seed, records, say)
+    except BaseException:
+        say(f"Failed. Again: {ALONE} --streams 0 --equal {records} --seed {seed}; {directory} is kept")
+        raise
+    shutil.rmtree(directory)
+
+
+def kill_streams(root: Path, seed: int, options: argparse.Namespace) -> None:
     total: Counter[str] = Counter()
     began = time.monotonic()
     while total["rounds"] < options.streams:
@@ -165,6 +182,16 @@ def arguments() -> argparse.Namespace:
     option("--topics", default=names, metavar="NAME,...", help="default: %(default)s")
     option(
         "--steps", action="store_true", help="a broker without sockets, killed at every system call that changes files"
+    )
+    option(
+        "--equal",
+        type=int,
+        nargs="?",
+        const=5_000_000,
+        default=0,
+        metavar="N",
+        help="N records of 100 bytes for each codec, and a fifth as many of 1000, have to be the same rows for Spark"
+        " through the broker and from its files (default: none; N: %(const)s)",
     )
     option("--directory", type=Path, metavar="DIR", help="for the data (default: a temporary directory)")
     option("--verbose", action="store_true", help="say how each round ended")
