@@ -13,7 +13,7 @@ import errno
 import fcntl
 import os
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, NamedTuple, Self
@@ -42,7 +42,7 @@ class DirectoryStateError(ValueError):
 
 
 class PublishedLog(NamedTuple):
-    """What the checkpoints will tell of a log: its end; its start, if that is no segment's; up to where it is cleaned."""
+    """What checkpoints will tell of a log: its end, its start unless a segment begins there, how far it is cleaned."""
 
     end_offset: int
     start_offset: int = 0
@@ -59,7 +59,7 @@ def local_path(path: str) -> str:
 
 
 @contextmanager
-def locked(data_dir: str) -> Iterator[None]:
+def locked(data_dir: str) -> Generator[None]:
     """Hold a directory as brokers do: minibroker locks `.lock` by `flock`, Kafka by a POSIX record lock.
 
     What a killed writer had begun is finished first. `DirectoryInUseError`, `OSError`, `PublicationError`.

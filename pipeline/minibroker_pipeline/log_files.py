@@ -101,11 +101,14 @@ class WrittenSegment(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionSummary:
-    """What a partition's small files tell: where the log ends, who wrote to it, and which leader epochs there were."""
+    """What a partition's small files tell: where the log ends, who wrote to it, and which leader epochs there were.
+
+    `producers` None leaves it to an earlier snapshot to tell of them, and to the log behind it.
+    """
 
     log_end_offset: int
     segments: tuple[WrittenSegment, ...] = ()
-    producers: Mapping[int, ProducerStateEntry] = field(default_factory=dict[int, ProducerStateEntry])
+    producers: Mapping[int, ProducerStateEntry] | None = field(default_factory=dict[int, ProducerStateEntry])
     epochs: tuple[EpochEntry, ...] = ()
 
 
@@ -145,6 +148,7 @@ class PartitionWriter:
         #: Of the segment that has no files yet; None for whatever the next entry begins with.
         self._next_base: int | None = base_offset
         self._segments: list[WrittenSegment] = []
+        self._is_closed = False
         #: The offset behind the last entry, or that of a segment that begins behind it.
         self.log_end_offset = base_offset
         #: Modification time of the current segment's files, in ns; None for now. Back to None with each roll.
@@ -158,9 +162,6 @@ class PartitionWriter:
     ) -> None:
         if kind is None:
             self.close()
-        elif self._open is not None:
-            self._open.abandon()
-            self._open = None
 
     def append(self, data: Buffer, headers: NDArray[Any]) -> None:
         """Write the entries of `data` that `headers` (`HEADER_DTYPE`) tells of: all, or some, in the order of offsets.
@@ -275,16 +276,38 @@ class PartitionWriter:
 
     def close(self) -> tuple[WrittenSegment, ...]:
         """Complete the last segment; all is on disk on return. Closing twice does nothing. `OSError`."""
-        if self._open is None and self._next_base is not None:
-            self._open = _OpenSegment(self._directory, self._next_base, self._settings)
-        if self._open is not None:
-            self.roll()
-            # At once, since the first one brings much of what the others ask for.
-            for segment in self._segments:
-                for suffix in SEGMENT_SUFFIXES if segment.aborted else _USUAL_SUFFIXES:
-                    fsync_file(segment.stem + suffix)
-            fsync_directory(self._directory)
+        if self._is_closed:
+            return tuple(self._segments)
+        if self._open is None and (self._next_base is not None or not self._segments):
+            base = self.log_end_offset if self._next_base is None else self._next_base
+            self._open = _OpenSegment(self._directory, base, self._settings)
+        self.roll()
+        # At once, since the first one brings much of what the others ask for.
+        for segment in self._segments:
+            for suffix in SEGMENT_SUFFIXES if segment.aborted else _USUAL_SUFFIXES:
+                fsync_file(segment.stem + suffix)
+        fsync_directory(self._directory)
+        self._is_closed = True
         return tuple(self._segments)
+
+    def adopt(self, segment: WrittenSegment, by: int = 0) -> None:
+        """Take a complete segment that another writer made on this file system, and move its files here.
+
+        Its offsets are `by` higher from then on; those in the entries are already (see `shift_offsets`). What it tells
+        of producers and leader epochs stays with that writer. `LogOrderError`, `OSError`.
+        """
+        base_offset = segment.base_offset + by
+        if base_offset < self.log_end_offset:
+            raise LogOrderError(f"offset {base_offset} in a log that ends before offset {self.log_end_offset}")
+        self.roll()
+        stem = f"{self._directory}/{file_name(base_offset, '')}"
+        for suffix in SEGMENT_SUFFIXES if segment.aborted else _USUAL_SUFFIXES:
+            os.rename(segment.stem + suffix, stem + suffix)
+        last_offset = segment.last_offset + by if segment.entries else -1
+        self._segments.append(
+            segment._replace(base_offset=base_offset, path=stem + LOG_SUFFIX, last_offset=last_offset)
+        )
+        self.log_end_offset = max(base_offset, last_offset + 1)
 
     @property
     def summary(self) -> PartitionSummary:
@@ -325,7 +348,7 @@ class _OpenSegment:
         self._indexed_at = 0
         self._offset_index = bytearray()
         self._time_index = bytearray()
-        self._fd = os.open(self._stem + LOG_SUFFIX, _NEW, 0o644)
+        os.close(os.open(self._stem + LOG_SUFFIX, _NEW, 0o644))
 
     @property
     def is_full(self) -> bool:
@@ -343,7 +366,12 @@ class _OpenSegment:
         starts = positions[np.concatenate(([0], breaks))].tolist()
         lasts = np.concatenate((breaks - 1, [len(headers) - 1]))
         stops = (positions[lasts] + sizes[lasts]).tolist()
-        pwritev_all(self._fd, [view[start:stop] for start, stop in zip(starts, stops, strict=True)], self.size)
+        # Opened each time: a job may write to thousands of partitions at once.
+        fd = os.open(self._stem + LOG_SUFFIX, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            pwritev_all(fd, [view[start:stop] for start, stop in zip(starts, stops, strict=True)], self.size)
+        finally:
+            os.close(fd)
         self._note(headers, self.size + np.cumsum(sizes) - sizes)
         self.size += int(sizes.sum())
         self._entries += len(headers)
@@ -381,8 +409,7 @@ class _OpenSegment:
         self._add_time_entry(self._max_timestamp, self._offset_of_max_timestamp, self._max_time_entries)
         aborted = sorted(self.aborted, key=lambda transaction: transaction.last_offset)
         if modified_ns is not None:
-            os.utime(self._fd, ns=(modified_ns, modified_ns))
-        self.abandon()
+            os.utime(self._stem + LOG_SUFFIX, ns=(modified_ns, modified_ns))
         self._write(INDEX_SUFFIX, self._offset_index, modified_ns)
         self._write(TIME_INDEX_SUFFIX, self._time_index, modified_ns)
         if aborted:
@@ -396,12 +423,6 @@ class _OpenSegment:
             self._max_timestamp,
             tuple(aborted),
         )
-
-    def abandon(self) -> None:
-        """Close the file as it is."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
 
     def _write(self, suffix: str, data: bytes | bytearray, modified_ns: int | None) -> None:
         fd = os.open(self._stem + suffix, _NEW, 0o644)
@@ -431,7 +452,8 @@ def write_partition_files(directory: str, summary: PartitionSummary, *, topic_id
     epochs = b"".join(b"%d %d\n" % entry for entry in summary.epochs)
     files = {LEADER_EPOCH_CHECKPOINT: b"0\n%d\n%b" % (len(summary.epochs), epochs)}
     # Without a snapshot Kafka reads a cleanly closed log of new format for nothing, to find that it knows no producers.
-    files[file_name(summary.log_end_offset, SNAPSHOT_SUFFIX)] = encode_snapshot(dict(summary.producers))
+    if summary.producers is not None:
+        files[file_name(summary.log_end_offset, SNAPSHOT_SUFFIX)] = encode_snapshot(dict(summary.producers))
     if topic_id is not None:
         files[PARTITION_METADATA] = partition_metadata(topic_id)
     for name, data in files.items():

@@ -2,8 +2,8 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Final, Literal, cast
 
@@ -60,6 +60,7 @@ class SourceOptions:
     batch_fields: bool = False
     include_damage: bool = False
     filter_pushdown: bool = False
+    storage: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -75,19 +76,8 @@ class SourceOptions:
 def parse_options(options: Mapping[str, str]) -> SourceOptions:
     """The options as Spark hands them over; case does not matter. `OptionError`."""
     given = {name.lower(): value for name, value in options.items()}
-    for name in given:
-        if name not in _KNOWN:
-            close = get_close_matches(name, _KNOWN, n=1)
-            meant = f"; is {_KNOWN[close[0]]} meant?" if close else f" (known: {', '.join(sorted(_KNOWN.values()))})"
-            raise OptionError(f"there is no option {name!r}{meant}")
-    values: dict[str, Any] = {}
-    for option, (attribute, read) in _SIMPLE.items():
-        text = given.get(option.lower())
-        if text is not None:
-            try:
-                values[attribute] = read(text)
-            except ValueError as error:
-                raise OptionError(f"{option}: {text!r}: {error}") from None
+    check_names(given, _KNOWN)
+    values = read_simple(given, _SIMPLE)
     if not values.get("paths"):
         raise OptionError("path: a data directory has to be named, as in .load(directory)")
     if sum(name in values for name in ("topics", "topics_pattern", "assignment")) > 1:
@@ -97,6 +87,28 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
     if ending is not None and EARLIEST in _numbers_of(ending):
         raise OptionError("endingOffsets: earliest, or -2, is no end")
     return SourceOptions(**values)
+
+
+def check_names(given: Iterable[str], known: Mapping[str, str]) -> None:
+    """`OptionError` for a name that is none of `known`, in small letters both, which says how that is written."""
+    for name in given:
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            meant = f"; is {known[close[0]]} meant?" if close else f" (known: {', '.join(sorted(known.values()))})"
+            raise OptionError(f"there is no option {name!r}{meant}")
+
+
+def read_simple(given: Mapping[str, str], simple: Mapping[str, tuple[str, Callable[[str], Any]]]) -> dict[str, Any]:
+    """Values by attribute: what each option of `simple` is read to, where it is given. `OptionError`."""
+    values: dict[str, Any] = {}
+    for option, (attribute, read) in simple.items():
+        text = given.get(option.lower())
+        if text is not None:
+            try:
+                values[attribute] = read(text)
+            except ValueError as error:
+                raise OptionError(f"{option}: {text!r}: {error}") from None
+    return values
 
 
 def _numbers_of(position: Position) -> list[int | None]:
@@ -160,6 +172,10 @@ def _assignment(text: str) -> dict[str, list[int]]:
     return parsed
 
 
+def _storage(text: str) -> dict[str, Any]:
+    return _json_object(text, ValueError('expected JSON such as {"endpoint_url": "https://host:9000"}'))
+
+
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
@@ -176,13 +192,15 @@ def _pattern(text: str) -> str:
     return text
 
 
-def _flag(text: str) -> bool:
+def flag(text: str) -> bool:
+    """True or false, in any case. `ValueError`."""
     if text.strip().lower() not in {"true", "false"}:
         raise ValueError("expected true or false")
     return text.strip().lower() == "true"
 
 
-def _positive(text: str) -> int:
+def positive(text: str) -> int:
+    """A number above 0. `ValueError`."""
     if not text.strip().isdecimal() or int(text) < 1:
         raise ValueError("expected a number above 0")
     return int(text)
@@ -194,7 +212,9 @@ def _milliseconds(text: str) -> int:
     return int(text)
 
 
-def _one_of(*choices: str) -> Callable[[str], str]:
+def one_of(*choices: str) -> Callable[[str], str]:
+    """A reader of one of these words, in any case. `ValueError`."""
+
     def choose(text: str) -> str:
         for choice in choices:
             if text.strip().lower() == choice.lower():
@@ -213,21 +233,22 @@ _SIMPLE: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "subscribe": ("topics", _names),
     "subscribePattern": ("topics_pattern", _pattern),
     "assign": ("assignment", _assignment),
-    "startingOffsetsByTimestampStrategy": ("no_offset", _one_of("error", "latest")),
-    "isolation": ("isolation", _one_of("read_uncommitted", "read_committed")),
-    "kafka.isolation.level": ("isolation", _one_of("read_uncommitted", "read_committed")),
-    "mode": ("mode", _one_of("failfast", "permissive")),
-    "highWatermark": ("high_watermark", _one_of("auto", "checkpoint", "logEnd")),
-    "failOnDataLoss": ("fail_on_data_loss", _flag),
-    "verifyCrc": ("verify_crc", _flag),
-    "maxOffsetsPerTrigger": ("max_offsets_per_trigger", _positive),
-    "splitBytes": ("split_bytes", _positive),
-    "engine": ("engine", _one_of(*ENGINES)),
-    "includeHeaders": ("include_headers", _flag),
-    "includeControl": ("include_control", _flag),
-    "batchFields": ("batch_fields", _flag),
-    "includeDamage": ("include_damage", _flag),
-    "filterPushdown": ("filter_pushdown", _flag),
+    "startingOffsetsByTimestampStrategy": ("no_offset", one_of("error", "latest")),
+    "isolation": ("isolation", one_of("read_uncommitted", "read_committed")),
+    "kafka.isolation.level": ("isolation", one_of("read_uncommitted", "read_committed")),
+    "mode": ("mode", one_of("failfast", "permissive")),
+    "highWatermark": ("high_watermark", one_of("auto", "checkpoint", "logEnd")),
+    "failOnDataLoss": ("fail_on_data_loss", flag),
+    "verifyCrc": ("verify_crc", flag),
+    "maxOffsetsPerTrigger": ("max_offsets_per_trigger", positive),
+    "splitBytes": ("split_bytes", positive),
+    "engine": ("engine", one_of(*ENGINES)),
+    "includeHeaders": ("include_headers", flag),
+    "includeControl": ("include_control", flag),
+    "batchFields": ("batch_fields", flag),
+    "includeDamage": ("include_damage", flag),
+    "filterPushdown": ("filter_pushdown", flag),
+    "storageOptions": ("storage", _storage),
 }
 _POSITIONS: Final[dict[str, Callable[[str], Position]]] = {
     "Timestamp": lambda text: Position(timestamp=_milliseconds(text)),

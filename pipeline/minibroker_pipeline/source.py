@@ -1,4 +1,4 @@
-"""`spark.read.format("minibroker")`: the log files of minibroker and of Apache Kafka as a table, without a broker.
+"""`format("minibroker")`: the log files of minibroker and of Apache Kafka as a table, without a broker.
 
 `pyspark_minibroker` lets Spark find it by its name; `spark.dataSource.register(MinibrokerDataSource)` does the same.
 """
@@ -52,6 +52,12 @@ class MinibrokerDataSource(DataSource):
         from minibroker_pipeline.stream import LogStreamReader  # noqa: PLC0415 - which imports this module
 
         return LogStreamReader(parse_options(self.options), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> Any:  # noqa: FBT001 - Spark's signature
+        """For `df.write`. `OptionError`, `DirectoryStateError`, `DirectoryInUseError`, `OSError`."""
+        from minibroker_pipeline.writer import LogWriter  # noqa: PLC0415 - readers need none of it
+
+        return LogWriter(self.options, schema, overwrite=overwrite)
 
 
 def read_settings(options: SourceOptions, schema: StructType) -> tuple[ReadSettings, pa.Schema]:
