@@ -2,6 +2,7 @@
 
 They are resolved one by one with the Ivy that PySpark carries, without what they depend on: PySpark has nearly all of
 that already, and `spark.jars.packages` would bring it a second time. XDG_CACHE_HOME moves the cache.
+`python -m minibroker_pipeline.jars` prints them.
 """
 
 import fcntl
@@ -191,3 +192,17 @@ def _ivy_jar() -> str:
     if not jars:
         raise NoJarsError(f"{folder} has no Ivy among its jars")
     return str(jars[-1])
+
+
+def main() -> int:
+    """Print the paths, separated by commas, as `spark-submit --jars` takes them; arguments are `packages`."""
+    try:
+        sys.stdout.write(",".join(find(sys.argv[1:] or ("kafka",))) + "\n")
+    except (NoJarsError, ValueError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

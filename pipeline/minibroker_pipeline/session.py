@@ -66,7 +66,10 @@ def spark_session(
             settings = {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK} | settings
             # Else workers are whatever `python3` is on the PATH. On a cluster its machines decide.
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    return _configured(builder, _ALWAYS | settings)
+    session = _configured(builder, _ALWAYS | settings)
+    if not (session.sparkContext.master or "").startswith("local"):
+        _register_source(session)
+    return session
 
 
 def test_settings() -> dict[str, str]:
@@ -81,6 +84,16 @@ def test_settings() -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.log.level": "ERROR",
     }
+
+
+def _register_source(session: SparkSession) -> None:
+    """Make `format("minibroker")` known under the Python of the workers.
+
+    What Spark finds by itself it runs under the driver's Python on all machines, and without what `--py-files` brought.
+    """
+    from minibroker_pipeline.source import MinibrokerDataSource  # noqa: PLC0415 - most sessions need none of it here
+
+    session.dataSource.register(MinibrokerDataSource)
 
 
 def _configured(builder: SparkSession.Builder, settings: dict[str, str]) -> SparkSession:

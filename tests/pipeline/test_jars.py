@@ -106,3 +106,16 @@ with open(os.path.join(folder, f"ivy-{version}.xml"), "w") as description:
 def test_an_unknown_package_is_refused() -> None:
     with pytest.raises(ValueError, match="there is no 'delta', only kafka, avro"):
         jars.find(("delta",))
+
+
+def test_the_list_for_spark_submit_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = a_folder(tmp_path / "jars", "spark-avro_2.13-4.0.0.jar", "spark-sql-kafka-0-10_2.13-4.2.0.jar")
+    monkeypatch.setenv(jars.FOLDER_VARIABLE, str(tmp_path / "jars"))
+    monkeypatch.setattr("sys.argv", ["jars", "kafka", "avro"])
+    assert jars.main() == 0
+    assert capsys.readouterr().out == ",".join(found) + "\n"
+    monkeypatch.setattr("sys.argv", ["jars", "rabbit"])
+    assert jars.main() == 2
+    assert "there is no 'rabbit'" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
@@ -63,8 +64,9 @@ def add_reading(job: argparse.ArgumentParser, isolation: str) -> None:
 
 
 def session_for(options: argparse.Namespace, *, is_needed: bool = False) -> "SparkSession | None":
-    """The session that a job asks for: none without `--master`, unless it `is_needed`."""
-    if not (is_needed or options.master):
+    """The session that a job asks for: none without `--master` or `spark-submit`, unless it `is_needed`."""
+    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # as `session` has it, which would load PySpark
+    if not (is_needed or is_submitted or options.master):
         return None
     from minibroker_pipeline.session import spark_session  # noqa: PLC0415 - most jobs need no Spark
 

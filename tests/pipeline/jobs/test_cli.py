@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
 from minibroker_pipeline.cli import main
@@ -120,6 +121,17 @@ def test_an_export_of_a_damaged_log_says_where_and_what_to_do(
 def test_jobs_run_as_tasks_of_spark(directory: Path, capsys: pytest.CaptureFixture[str], spark: SparkSession) -> None:
     assert main(["verify", str(directory), "--master", "local[2]"]) == 0
     assert "5 records" in capsys.readouterr().out
+
+
+def test_workers_without_the_package_are_told_of(
+    directory: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise PythonException("Traceback:\n...\nModuleNotFoundError: No module named 'minibroker_pipeline'\n\n\tat x.Y")
+
+    monkeypatch.setattr("minibroker_pipeline.jobs.stats.stats", fail)
+    assert main(["stats", str(directory)]) == 2
+    assert "Spark's workers have no minibroker_pipeline: install it there" in capsys.readouterr().err
 
 
 def test_every_option_is_in_the_documentation(capsys: pytest.CaptureFixture[str]) -> None:

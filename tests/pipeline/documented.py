@@ -1,0 +1,36 @@
+"""The blocks of code on a page of the documentation."""
+
+import re
+from pathlib import Path
+from typing import Final, NamedTuple
+
+ROOT: Final = Path(__file__).parents[2]
+_FENCE: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_HEADING: Final = re.compile(r"^#+ (.+)$", re.MULTILINE)
+
+
+class Block(NamedTuple):
+    """A fenced block: the heading above it, its language, what it says, and the line that it begins at."""
+
+    heading: str
+    language: str
+    text: str
+    line: int
+
+
+def blocks(page: str, heading: str | None = None) -> list[Block]:
+    """Those of a page, such as "docs/spark.md", in their order; all, or those below one heading."""
+    text = (ROOT / page).read_text()
+    found: list[Block] = []
+    for match in _FENCE.finditer(text):
+        # Comments in blocks look like headings.
+        above = _HEADING.findall(_FENCE.sub("", text[: match.start()]))
+        found.append(Block(above[-1], match[1], match[2], text.count("\n", 0, match.start()) + 1))
+    return [block for block in found if heading in {None, block.heading}]
+
+
+def code(page: str, heading: str, language: str) -> list[str]:
+    """What the blocks of one language below a heading say. AssertionError if there are none."""
+    found = [block.text for block in blocks(page, heading) if block.language == language]
+    assert found, f"{page}: nothing in {language} below {heading!r}"
+    return found

@@ -1,0 +1,113 @@
+"""A standalone cluster of Spark: a master and a worker in processes of their own, on the loopback interface."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import pyspark
+
+_HOME: Final = os.path.dirname(pyspark.__file__)
+_TIMEOUT: Final = 60.0
+_MASTER_READY: Final = re.compile(r"Starting Spark master at (spark://\S+)")
+_WORKER_READY: Final = re.compile(r"Successfully registered with master (\S+)")
+# An optimising compiler does not pay for itself in programs that end after seconds.
+_JVM: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_DEFAULTS: Final = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "512m",
+    "spark.executor.memory": "512m",
+    "spark.executor.cores": "2",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.ui.enabled": "false",
+    "spark.driver.extraJavaOptions": _JVM,
+    "spark.executor.extraJavaOptions": _JVM,
+}
+
+
+class Cluster:
+    """A master and a worker; the environment that they and their programs run in knows nothing of this checkout."""
+
+    def __init__(self, directory: Path) -> None:
+        self.url = ""
+        self._children: list[subprocess.Popen[str]] = []
+        self._scripts = os.path.dirname(sys.executable)
+        conf = directory / "conf"
+        conf.mkdir(parents=True)
+        (conf / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in _DEFAULTS.items()))
+        ours = {"PYTHONPATH", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_LOCAL_IP"}
+        self._environment = {name: value for name, value in os.environ.items() if name not in ours} | {
+            "NUMBA_CACHE_DIR": str(directory / "numba"),
+            "PATH": f"{self._scripts}:{os.environ['PATH']}",
+            "SPARK_CONF_DIR": str(conf),
+            "SPARK_DAEMON_JAVA_OPTS": _JVM,
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_HOME": _HOME,
+            "SPARK_LOCAL_DIRS": str(directory / "local"),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_WORKER_DIR": str(directory / "work"),
+        }
+
+    def start(self) -> None:
+        """Start both. AssertionError if one does not come up in time."""
+        own = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        self.url = self._daemon(_MASTER_READY, "org.apache.spark.deploy.master.Master", *own)
+        worker = ("org.apache.spark.deploy.worker.Worker", self.url, *own, "--cores", "2", "--memory", "1g")
+        self._daemon(_WORKER_READY, *worker)
+
+    def close(self) -> None:
+        """End both, the worker first: it ends what it has started."""
+        for child in reversed(self._children):
+            child.send_signal(signal.SIGTERM)
+            try:
+                child.wait(_TIMEOUT)
+            finally:
+                child.kill()
+                child.wait()
+
+    def run(self, script: str, directory: Path, environment: Mapping[str, str]) -> "subprocess.CompletedProcess[str]":
+        """Run lines of a shell in a directory, with the commands of PySpark on the path."""
+        return subprocess.run(
+            ["bash", "-e", "-o", "pipefail", "-c", script],
+            cwd=directory,
+            env={**self._environment, **environment},
+            capture_output=True,
+            text=True,
+            timeout=2 * _TIMEOUT,
+            check=False,
+        )
+
+    def _daemon(self, ready: re.Pattern[str], *command: str) -> str:
+        """Start one of Spark's daemons; returns what the pattern finds in the line that says that it is up."""
+        child = subprocess.Popen(
+            [f"{_HOME}/bin/spark-class", *command],
+            env=self._environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._children.append(child)
+        said: list[str] = []
+        found: list[str] = []
+        known = threading.Event()
+
+        def drain() -> None:
+            assert child.stderr is not None
+            with child.stderr as lines:
+                for line in lines:
+                    said.append(line)
+                    if not found and (match := ready.search(line)):
+                        found.append(match[1])
+                        known.set()
+            known.set()
+
+        threading.Thread(target=drain, daemon=True).start()
+        known.wait(_TIMEOUT)
+        assert found, "".join(said)
+        return found[0]
