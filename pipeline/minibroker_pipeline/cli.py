@@ -11,6 +11,7 @@ from minibroker_pipeline.commands.shared import FAILED
 
 _JOBS: Final = (stats, verify, diff, export)
 _OURS: Final = re.compile(r"^minibroker_[\w.]+: (.+)$", re.MULTILINE)
+_MISSING: Final = re.compile(r"^ModuleNotFoundError: No module named '([\w.]+)'$", re.MULTILINE)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,6 +41,8 @@ def _message(error: Exception) -> str | None:
     """
     module = type(error).__module__
     if module.startswith(("pyspark.errors", "py4j.")):
+        if missing := _MISSING.search(str(error)):
+            return f"Spark's workers have no {missing[1]}: install it there, or send it along (docs/spark.md, clusters)"
         ours = _OURS.findall(str(error))
         return ours[-1] if ours else next(iter(str(error).strip().splitlines()), type(error).__name__)
     return str(error) if isinstance(error, ValueError) or module.startswith("minibroker_") else None
