@@ -12,6 +12,7 @@ from minibroker_protocol.records import (
     BatchHeader,
     CompressionCodec,
     NewRecord,
+    Record,
     TimestampType,
     compress,
     compute_crc,
@@ -185,19 +186,23 @@ class BatchFilter:
             return None
         if len(kept) == len(records):
             return KeptEntry(entry, header.base_offset, header.max_timestamp)
-        retained = [records[index] for index in kept]
-        by_broker = header.timestamp_type is TimestampType.LOG_APPEND_TIME
-        timestamp = header.max_timestamp if by_broker else max(record.timestamp for record in retained)
-        data = build_message_set(
-            [NewRecord(record.key, record.value, max(record.timestamp, NO_TIMESTAMP)) for record in retained],
-            magic=header.magic,
-            base_offset=retained[0].offset,
-            offsets=[record.offset for record in retained],
-            codec=header.codec,
-            timestamp_type=TimestampType.LOG_APPEND_TIME if by_broker else TimestampType.CREATE_TIME,
-            log_append_time=timestamp if by_broker else None,
-        )
-        return KeptEntry(data, retained[-1].offset, timestamp)
+        return rebuild_message_set(header, [records[index] for index in kept])
+
+
+def rebuild_message_set(header: BatchHeader, retained: Sequence[Record]) -> KeptEntry:
+    """A v0 or v1 wrapper with these of its records only, at least one."""
+    by_broker = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+    timestamp = header.max_timestamp if by_broker else max(record.timestamp for record in retained)
+    data = build_message_set(
+        [NewRecord(record.key, record.value, max(record.timestamp, NO_TIMESTAMP)) for record in retained],
+        magic=header.magic,
+        base_offset=retained[0].offset,
+        offsets=[record.offset for record in retained],
+        codec=header.codec,
+        timestamp_type=TimestampType.LOG_APPEND_TIME if by_broker else TimestampType.CREATE_TIME,
+        log_append_time=timestamp if by_broker else None,
+    )
+    return KeptEntry(data, retained[-1].offset, timestamp)
 
 
 def empty_batch(header: BatchHeader) -> bytearray:
