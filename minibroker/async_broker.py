@@ -8,6 +8,7 @@ from typing import Final, Self, cast
 from minibroker.clock import Clock
 from minibroker.config import BrokerConfig
 from minibroker.config.keys import refused
+from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.server import Server
 from minibroker.state import BrokerState
 from minibroker.topic_admin import TopicError, TopicPlan, create_topics, plan_topic
@@ -16,12 +17,13 @@ from minibroker.topic_spec import TopicSpec
 _REACHABLE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with
 """Where a program on this machine finds a broker that listens on all interfaces."""
 
+_LAST_PORT: Final = 65_535
 
 Setting = str | int | float | bool | Sequence[str]
 """A value of the configuration, as Python programs write it."""
 
 
-class AsyncBroker:
+class AsyncBroker(AsyncOperations):
     """A broker on the running event loop, for as long as an `async with` block lasts.
 
         async with AsyncBroker() as broker:
@@ -39,12 +41,18 @@ class AsyncBroker:
         config: Mapping[str, Setting] | None = None,
         topics: Iterable[str] = (),
         clock: Clock | None = None,
+        brokers: int = 1,
     ) -> None:
         self._config = BrokerConfig.from_properties({name: _text(name, each) for name, each in (config or {}).items()})
         if isinstance(topics, str):
             raise TypeError(f"topics: {topics!r} is one string where a list of topics belongs, such as [{topics!r}]")
-        self._listen = parse_address(listen, "listen")
-        self._advertise = _advertised(advertise) if advertise is not None else None
+        if brokers < 1:
+            raise ValueError(f"brokers: {brokers} is not at least 1")
+        self._brokers = brokers
+        self._listen = _with_room(parse_address(listen, "listen"), brokers, "listen")
+        self._advertise = None
+        if advertise is not None:
+            self._advertise = _with_room(_advertised(advertise), brokers, "advertise")
         self._topics = [TopicSpec.parse(text) for text in topics]
         for name, count in Counter(spec.name for spec in self._topics).items():
             if count > 1:
@@ -56,18 +64,16 @@ class AsyncBroker:
 
     def remarks(self) -> list[str]:
         """What is worth a warning in the configuration."""
-        return self._config.remarks()
+        return self._config.remarks() + self._config.remarks_on_replicas(self._brokers)
 
     @property
     def bootstrap_servers(self) -> str:
-        """HOST:PORT for a client's configuration."""
-        host, port = self.address
-        host = _REACHABLE.get(host, host)
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        """HOST:PORT for a client's configuration; of several brokers all of them, with commas in between."""
+        return ",".join(map(_reachable, self._running.addresses))
 
     @property
     def address(self) -> tuple[str, int]:
-        """(host, port) that the broker listens on. RuntimeError unless it runs."""
+        """(host, port) that the first broker listens on. RuntimeError unless it runs."""
         return self._running.address
 
     @property
@@ -96,7 +102,9 @@ class AsyncBroker:
             self._data_dir = tempfile.mkdtemp(prefix="minibroker-")
         server: Server | None = None
         try:
-            server = Server(self._config, self.data_dir, self._listen, self._advertise, self._clock)
+            server = Server(
+                self._config, self.data_dir, self._listen, self._advertise, self._clock, brokers=self._brokers
+            )
             state = server.state
             create_topics(state, [_plan(state, spec) for spec in self._topics if state.topics.get(spec.name) is None])
             await server.start()
@@ -127,6 +135,20 @@ class AsyncBroker:
         await self.stop()
 
 
+def _reachable(address: tuple[str, int]) -> str:
+    host, port = address
+    host = _REACHABLE.get(host, host)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _with_room(address: tuple[str, int], brokers: int, source: str) -> tuple[str, int]:
+    """The address of the first of several brokers. ValueError when there are too few ports behind it for the others."""
+    host, port = address
+    if port + brokers - 1 > _LAST_PORT:
+        raise ValueError(f"{source}: {brokers} brokers need the ports from {port} on, but the last one is {_LAST_PORT}")
+    return host, port
+
+
 def _text(name: str, value: object) -> str:
     """A value of the configuration as a properties file has it. ConfigError for what none can have."""
     if isinstance(value, str):
@@ -153,7 +175,7 @@ def _plan(state: BrokerState, spec: TopicSpec) -> TopicPlan:
 def parse_address(text: str, source: str) -> tuple[str, int]:
     """(host, port) of HOST:PORT or [IPV6]:PORT; an empty host means all interfaces. ValueError that names `source`."""
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65_535:  # noqa: PLR2004 - TCP's last port
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > _LAST_PORT:
         raise ValueError(f"{source}: {text!r} is not HOST:PORT, with a port of 0 to 65535")
     return host.removeprefix("[").removesuffix("]") or "0.0.0.0", int(port)  # noqa: S104 - ":9092" means all interfaces
 

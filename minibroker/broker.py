@@ -3,16 +3,19 @@
 import asyncio
 import threading
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
+from concurrent.futures import CancelledError
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar
 
 from minibroker.async_broker import AsyncBroker, Setting
 from minibroker.clock import Clock
-from minibroker.state import BrokerState
+from minibroker.operations.blocking import BlockingOperations
+
+T = TypeVar("T")
 
 
-class Broker:
+class Broker(BlockingOperations):
     """A broker that real clients connect to.
 
         with Broker() as broker:
@@ -30,6 +33,8 @@ class Broker:
             where the logs are is not taken from it, but from the arguments above.
         topics: created at the start unless they exist: "orders", "orders:4" or "orders:4:retention.ms=60000,...".
             TypeError for a single string, ValueError for one that is not of this form.
+        brokers: how many brokers there are, as in a Kafka cluster: each listens on a port of its own (the ports behind
+            that of `listen`, and of `advertise`, or free ones), and their node ids count up from `node.id`.
     """
 
     def __init__(
@@ -41,9 +46,16 @@ class Broker:
         config: Mapping[str, Setting] | None = None,
         topics: Iterable[str] = (),
         clock: Clock | None = None,
+        brokers: int = 1,
     ) -> None:
         self._twin = AsyncBroker(
-            listen=listen, data_dir=data_dir, advertise=advertise, config=config, topics=topics, clock=clock
+            listen=listen,
+            data_dir=data_dir,
+            advertise=advertise,
+            config=config,
+            topics=topics,
+            clock=clock,
+            brokers=brokers,
         )
         for remark in self._twin.remarks():
             warnings.warn(remark, stacklevel=2)
@@ -53,7 +65,7 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """HOST:PORT for a client's configuration."""
+        """HOST:PORT for a client's configuration; of several brokers all of them, with commas in between."""
         return self._twin.bootstrap_servers
 
     @property
@@ -67,9 +79,23 @@ class Broker:
         return self._twin.data_dir
 
     @property
-    def state(self) -> BrokerState:
-        """What its handlers share, for those who look behind the door: it belongs to the broker's thread."""
-        return self._twin.state
+    def twin(self) -> AsyncBroker:
+        """The broker on its own loop."""
+        return self._twin
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Have something done on the broker's thread, and wait for it. RuntimeError unless it runs there."""
+        if self._thread is None or self._loop is None or self._thread is threading.current_thread():
+            work.close()
+            raise RuntimeError(
+                "the broker is not running"
+                if self._thread is None
+                else "this is the broker's own thread, which cannot wait for itself"
+            )
+        try:
+            return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        except CancelledError:
+            raise RuntimeError("the broker was stopped") from None
 
     def start(self) -> None:
         """Start; when it returns, clients can connect and the given topics are there. RuntimeError if it runs."""

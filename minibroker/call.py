@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from minibroker.cluster import Node
 from minibroker.state import BrokerState
 
 
@@ -12,13 +13,19 @@ class Call(NamedTuple):
     Attributes:
         advertised: (host, port) at which this client should find the broker.
         client_host: where the client is, as Kafka writes addresses.
+        node: the one that the client has connected to.
     """
 
     state: BrokerState
     api_version: int
     client_id: str | None
     advertised: tuple[str, int]
-    client_host: str = "/127.0.0.1"
+    client_host: str
+    node: Node
+
+    def address_of(self, node: Node) -> tuple[str, int]:
+        """(host, port) at which this client should find a node."""
+        return self.advertised if node is self.node else node.address(self.advertised)
 
 
 class Parked:

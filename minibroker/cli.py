@@ -39,6 +39,13 @@ def _parser() -> argparse.ArgumentParser:
     serve = commands.add_parser("serve", help="run a broker until SIGTERM or SIGINT")
     option = serve.add_argument
     option("--listen", metavar="HOST:PORT", help=f"default {_DEFAULT_LISTEN}, or `listeners`; port 0 picks one")
+    option(
+        "--brokers",
+        type=int,
+        default=1,
+        metavar="N",
+        help="brokers of one cluster, in this process; each listens on the port behind the last one's (default 1)",
+    )
     option("--data-dir", metavar="DIR", help="default: `log.dirs`, or a temporary directory, removed at exit")
     option(
         "--advertise", metavar="HOST:PORT", help="where clients find it; default: `advertised.listeners`, or as dialled"
@@ -74,6 +81,7 @@ async def _serve(options: argparse.Namespace) -> int:
             advertise=advertise,
             config=properties,
             topics=options.topic,
+            brokers=options.brokers,
         )
     for each in caught:
         _warn(str(each.message))

@@ -12,6 +12,7 @@ import socket
 from typing import Any, Final, cast
 
 from minibroker.call import UnservedRequestError
+from minibroker.cluster import Node
 from minibroker.dispatch import Answer, Waiting, accept, encode_answers, may_delete_files
 from minibroker.outbox import Outbox
 from minibroker.produce_memo import ProduceMemo
@@ -46,7 +47,8 @@ class Connection(asyncio.BufferedProtocol):
         state: the broker that serves.
         pool: buffers, shared by all connections of the loop.
         connections: the set of open connections, which this one enters and leaves.
-        advertise: where the broker tells clients to find it; None for the address that this client has dialled.
+        node: the one whose listener has taken the connection. Where it is not advertised, this client is told the
+            address that it has dialled.
     """
 
     __slots__ = (
@@ -61,6 +63,7 @@ class Connection(asyncio.BufferedProtocol):
         "_state",
         "_stopped",
         "_transport",
+        "node",
     )
 
     _transport: asyncio.Transport
@@ -73,7 +76,7 @@ class Connection(asyncio.BufferedProtocol):
         state: BrokerState,
         pool: BufferPool,
         connections: "ConnectionSet",
-        advertise: tuple[str, int] | None,
+        node: Node,
     ) -> None:
         self._state = state
         self._connections = connections
@@ -82,8 +85,9 @@ class Connection(asyncio.BufferedProtocol):
         self._parked: Waiting | None = None
         self._ending = False  # a fault: what was answered before leaves, then the connection closes
         self._stopped = False  # reading is paused: the client has to wait, or to read
-        if advertise is not None:
-            self._advertised = advertise
+        self.node = node
+        if node.advertised is not None:
+            self._advertised = node.advertised
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client has connected."""
@@ -134,12 +138,13 @@ class Connection(asyncio.BufferedProtocol):
         answers: list[Answer] = []
         fault: Exception | None = None
         reader, state, advertised, memo = self._reader, self._state, self._advertised, self._memo
+        client_host, node = self._client_host, self.node
         try:
             while self._parked is None and (frame := reader.next_frame()) is not None:
                 if answers and may_delete_files(frame):  # of which an answer may tell
                     self._send(answers)
                     answers = []
-                outcome = accept(frame, state, advertised, memo, self._client_host)
+                outcome = accept(frame, state, advertised, memo, client_host, node)
                 if isinstance(outcome, Waiting):
                     self._parked = outcome
                     outcome.parked.deliver = self._deliver

@@ -8,10 +8,11 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from minibroker.cluster import Node
 from minibroker.error_mapping import MAPPED, error_code_of
 from minibroker.state import BrokerState
 from minibroker.topic_admin import TopicError, create_topics, plan_topic
-from minibroker.topics import LEADER_EPOCH, Topic
+from minibroker.topics import Topic
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import (
     NO_PRODUCER_EPOCH,
@@ -62,6 +63,7 @@ class CoordinatorLog:
     Args:
         name: of the topic.
         partitions: how many it gets when it is made.
+        factor: how many replicas each of them gets, if there are so many nodes.
         configs: its configuration then.
         codec: what appended batches are compressed with.
     """
@@ -73,11 +75,13 @@ class CoordinatorLog:
         *,
         partitions: int,
         configs: Mapping[str, str],
+        factor: int = 1,
         codec: CompressionCodec = CompressionCodec.NONE,
     ) -> None:
         self._state = state
         self.name = name
         self._partitions = partitions
+        self._factor = factor
         self._configs = configs
         self._codec = codec
         self._is_refused = False
@@ -106,12 +110,44 @@ class CoordinatorLog:
         """Where `key`, a group or a transactional id, belongs (Kafka's `Utils.abs`)."""
         return (java_hash(key) & _INT32_MASK) % self.partition_count
 
+    def coordinator(self, key: str) -> Node | None:
+        """The node that coordinates `key`, if any does."""
+        topic = self.topic
+        place = None if topic is None else topic.partition(self.partition_of(key))
+        return None if place is None else place.leader
+
+    def coordinator_error(self, key: str, node: Node | None) -> ErrorCode:
+        """NOT_COORDINATOR unless `node` coordinates `key`; None asks whether any node does.
+
+        A broker that is alone coordinates everything, also before there is the topic.
+        """
+        if self._state.cluster.is_single:
+            return ErrorCode.NONE
+        coordinator = self.coordinator(key)
+        if coordinator is None or (node is not None and node is not coordinator):
+            return ErrorCode.NOT_COORDINATOR
+        return ErrorCode.NONE
+
+    def is_offline(self, partition: int) -> bool:
+        """Whether nobody leads a partition; one that does not exist is not offline."""
+        topic = self.topic
+        place = topic.partition(partition) if topic is not None else None
+        return place is not None and place.leader is None
+
+    def epoch_of(self, key: str) -> int:
+        """The epoch of the coordinator of `key`."""
+        topic = self.topic
+        place = None if topic is None else topic.partition(self.partition_of(key))
+        return 0 if place is None else place.leader_epoch
+
     def ensure(self) -> Topic:
         """The topic, made if need be. TopicError when the disk refuses, or a configuration that cannot be."""
         topic = self.topic
         if topic is None:
             try:
-                plan = plan_topic(self._state, self.name, self._partitions, configs=self._configs)
+                # No more replicas than there are nodes: a test's cluster is smaller than Kafka's defaults think.
+                factor = min(self._factor, len(self._state.cluster.nodes))
+                plan = plan_topic(self._state, self.name, self._partitions, factor, self._configs)
                 (topic,) = create_topics(self._state, [plan])
             except TopicError as error:
                 if not self._is_refused:  # said once, not to each client that tries
@@ -139,6 +175,12 @@ class CoordinatorLog:
         place = topic.partition(partition)
         if place is None:
             raise CoordinatorLogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.name} has no partition {partition}")
+        if place.leader is None:
+            raise CoordinatorLogError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"nobody leads {self.name}-{partition}")
+        if place.is_under_min_isr:
+            raise CoordinatorLogError(
+                ErrorCode.NOT_ENOUGH_REPLICAS, f"too few replicas of {self.name}-{partition} are in sync"
+            )
         batch = build_batch(
             records,
             codec=self._codec,
@@ -158,7 +200,7 @@ class CoordinatorLog:
             log = place.log
             if producer_id != NO_PRODUCER_ID:
                 log.producers.check(header, from_client=False)
-            offset = log.append(view, header, LEADER_EPOCH, self._state.clock.now_ms())
+            offset = log.append(view, header, place.leader_epoch, self._state.clock.now_ms())
             log.commit()
         except MAPPED as error:
             raise CoordinatorLogError(error_code_of(error), str(error)) from error

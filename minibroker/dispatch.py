@@ -9,6 +9,7 @@ import importlib
 from typing import Any, Final, NamedTuple, Protocol
 
 from minibroker.call import Call, Parked, UnservedRequestError
+from minibroker.cluster import Node
 from minibroker.produce_memo import ProduceMemo
 from minibroker.state import BrokerState
 from minibroker_protocol.api_keys import ApiKey
@@ -124,8 +125,9 @@ def accept(
     advertised: tuple[str, int],
     memo: ProduceMemo | None = None,
     client_host: str = "/127.0.0.1",
+    node: Node | None = None,
 ) -> Answer | Waiting | None:
-    """Serve one request frame; `memo` is the connection's, for the rest see `Call`.
+    """Serve one request frame; `memo` is the connection's, for the rest see `Call`. Without `node` it is the first one.
 
     Raises DecodeError for bytes that are no such request and UnservedRequestError for one that is not in the table;
     in both cases the connection should close.
@@ -146,7 +148,7 @@ def accept(
         if version in served.flexible:
             body = skip_tagged_fields(frame, body)
         request, _ = decode(served.request, frame, version, body)  # Kafka passes over bytes after the end, too
-    call = Call(state, version, header.client_id, advertised, client_host)
+    call = Call(state, version, header.client_id, advertised, client_host, node or state.cluster.first)
     if served.route.key is not ApiKey.PRODUCE:
         state.writes.commit()
     elif memo is not None:

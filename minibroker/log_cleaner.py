@@ -14,7 +14,7 @@ from minibroker.chores import Chores, Steps
 from minibroker.clock import Clock
 from minibroker.config import BrokerConfig
 from minibroker.offset_checkpoints import OffsetCheckpoint
-from minibroker.topics import Partition
+from minibroker.partition import Partition
 from minibroker_protocol.errors import DecodeError
 from minibroker_storage.cleaner import (
     Cleanable,

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from minibroker.data_dir import DataDir
     from minibroker.flusher import Background, Flusher
     from minibroker.log_cleaner import LogCleaner, RunCleaning
-    from minibroker.topics import Partition, TopicPartition, Topics
+    from minibroker.partition import Partition
+    from minibroker.topics import TopicPartition, Topics
     from minibroker_storage.config import LogConfig
     from minibroker_storage.files import FilePool
 

@@ -126,8 +126,24 @@ class PartitionLoader(Generic[R]):
     def load_all(self) -> None:
         """Load all partitions, one after the other, beside the requests; `is_loading` until that is done."""
         if self._topic is not None and not self._unread:
-            self._unread = [index for index in range(len(self._topic.partitions)) if index not in self._loaded]
+            self._unread = [
+                index
+                for index in range(len(self._topic.partitions))
+                if index not in self._loaded and not self._log.is_offline(index)
+            ]
             self._state.chores.run(self._load_in_turn(self._unread), self._unread.clear)
+
+    def reload(self, partition: int) -> None:
+        """Another node coordinates what is in a partition: forget that it was loaded, and load it if anyone does."""
+        self._loaded.discard(partition)
+        self._loading.pop(partition, None)
+        self._failed.pop(partition, None)
+        if self._log.is_offline(partition):
+            return
+        if self._unread:
+            self._unread.append(partition)
+        else:
+            self.load_all()
 
     def load_failed(self) -> None:
         """Try again to load what could not be read; nothing happens when there is no such partition."""

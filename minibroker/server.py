@@ -1,15 +1,17 @@
-"""The listening side: a socket, the connections that come in, and an orderly end."""
+"""The brokers of one process on an event loop: they listen, share one state, and come to an orderly end."""
 
 import asyncio
 import logging
-import os
 import resource
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.clock import Clock, SystemClock
+from minibroker.cluster import Node
 from minibroker.config import BrokerConfig
 from minibroker.connection import Connection, ConnectionSet
+from minibroker.node_listener import NodeListener
 from minibroker.state import BrokerState
 from minibroker_protocol.frame import BufferPool
 
@@ -18,19 +20,18 @@ if TYPE_CHECKING:
     from minibroker_storage.cleaner import CleaningPlan, CleaningResult
 
 _logger = logging.getLogger(__name__)
-_BACKLOG: Final = 1024
 _WANTED_FILES: Final = 65_536
 _LEAST_LOG_FILES: Final = 64
-_ACCEPTING_ROUNDS: Final = 3
-"""Of the event loop: one for the task that asyncio makes of an accepted socket, one for its callback, one to spare."""
 
 
 class Server:
-    """A broker on the running event loop.
+    """Brokers on the running event loop.
 
     Args:
-        listen: (host, port); port 0 picks a free one.
-        advertise: where clients are told to find it. None: where they have found it.
+        listen: (host, port) of the first one; the others have the ports behind it. Port 0 picks a free one for each.
+        advertise: where clients are told to find the first one, and at the ports behind it the others. None: where they
+            have found it.
+        brokers: how many there are.
     """
 
     def __init__(
@@ -40,13 +41,13 @@ class Server:
         listen: tuple[str, int],
         advertise: tuple[str, int] | None = None,
         clock: Clock | None = None,
+        *,
+        brokers: int = 1,
     ) -> None:
         self._listen = listen
-        self._advertise = advertise
         self._loop = asyncio.get_running_loop()
         self._pool = BufferPool()
-        self._connections = ConnectionSet()
-        self._listener: asyncio.Server | None = None
+        self._listeners: list[NodeListener] = []
         self._work: set[asyncio.Future[Any]] = set()
         self.state = BrokerState(
             config,
@@ -56,51 +57,42 @@ class Server:
             background=self._background,
             run_cleaning=self._run_cleaning,
             max_open_files=_log_file_limit(),
+            brokers=brokers,
         )
+        for number, node in enumerate(self.state.cluster.nodes.values()):
+            if advertise is not None:
+                node.advertised = advertise[0], advertise[1] + number
 
     @property
     def address(self) -> tuple[str, int]:
-        """(host, port) that the broker listens on."""
-        assert self._listener is not None
-        host, port = self._listener.sockets[0].getsockname()[:2]
-        return host, port
+        """(host, port) that the first broker listens on."""
+        return self._listeners[0].address
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """(host, port) of each broker, also of one that is down."""
+        return [listener.address for listener in self._listeners]
 
     async def start(self) -> None:
-        """Listen. OSError when the address cannot be had."""
+        """Listen. OSError when an address cannot be had."""
         host, port = self._listen
-        try:
-            self._listener = await self._loop.create_server(
-                lambda: Connection(self.state, self._pool, self._connections, self._advertise),
-                host,
-                port,
-                backlog=_BACKLOG,
-            )
-        except OSError as error:
-            # asyncio's own words hold the address as a tuple; a name that is not found has an errno of its own kind.
-            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
-            raise OSError(error.errno, f"cannot listen on {host}:{port}: {reason}") from error
+        for number, node in enumerate(self.state.cluster.nodes.values()):
+            listener = NodeListener(partial(self._connection, node))
+            await listener.listen(host, port and port + number)
+            self._listeners.append(listener)
+            node.listener, node.port = listener, listener.address[1]
+
+    def _connection(self, node: Node, connections: ConnectionSet) -> Connection:
+        return Connection(self.state, self._pool, connections, node)
 
     async def stop(self, *, keep: bool = True) -> None:
-        """Close the listener and all connections, then the logs; see `BrokerState.close` for `keep`."""
-        if self._listener is not None:
-            await self._accept_no_more(self._listener)
-        await self._connections.abort()
+        """Close the listeners and all connections, then the logs; see `BrokerState.close` for `keep`."""
+        for listener in self._listeners:
+            await listener.end()
         self.state.logs.stop_chores()
         while self._work:
             await asyncio.wait(self._work)
         self.state.close(keep=keep)
-
-    async def _accept_no_more(self, listener: asyncio.Server) -> None:
-        """Close the listener once the connections that it has accepted have come through.
-
-        asyncio takes two rounds of the loop for that. If the listener is closed in between it loses the connection
-        (an assertion in `Server._attach`), whose socket stays open until it is collected.
-        """
-        for each in listener.sockets:
-            self._loop.remove_reader(each)
-        for _ in range(_ACCEPTING_ROUNDS):
-            await asyncio.sleep(0)
-        listener.close()
 
     def _background(self, work: Callable[[], None], then: Callable[[], None] | None = None) -> None:
         """Run `work` on a thread, then call `then`."""

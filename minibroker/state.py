@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from minibroker.chores import Chores
 from minibroker.clock import Clock
+from minibroker.cluster import Cluster
 from minibroker.config import BrokerConfig
 from minibroker.data_dir import DataDir
-from minibroker.fetch_sessions import FetchSessionCache
 from minibroker.log_manager import LogManager
+from minibroker.partition import Partition
 from minibroker.producer_ids import ProducerIds
 from minibroker.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, Topics
 from minibroker.write_group import WriteGroup
@@ -30,7 +31,8 @@ class BrokerState:
         background: runs slow work (removing files) aside from the event loop, then a callback on it.
         chores: what is done in the background, in slices.
         logs: what happens to the logs beside requests.
-        cluster_id, node_id: as the data directory says.
+        cluster_id, node_id: as the data directory says; `node_id` is that of the first node.
+        cluster: the nodes, and who leads what.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class BrokerState:
         background: "Background",
         run_cleaning: "RunCleaning",
         max_open_files: int,
+        brokers: int = 1,
     ) -> None:
         self.config = config
         self.clock = clock
@@ -51,6 +54,7 @@ class BrokerState:
         self._data_dir = DataDir(data_dir, config.integer("node.id"))
         self.cluster_id = self._data_dir.cluster_id
         self.node_id = self._data_dir.node_id
+        self.cluster = Cluster(self.node_id, brokers, config)
         self.files = FilePool(max_open_files)
         self.chores = Chores(clock, call_soon)
         try:
@@ -64,12 +68,12 @@ class BrokerState:
                 background=background,
                 run_cleaning=run_cleaning,
             )
-            self.topics = Topics(data_dir, config, self.logs)
+            self.topics = self.cluster.topics = Topics(data_dir, config, self.logs, self.cluster)
             self.logs.start(self.topics)
         except BaseException:
             self._data_dir.release()
             raise
-        self.fetch_sessions = FetchSessionCache(config.integer("max.incremental.fetch.session.cache.slots"))
+        self.cluster.on_leader_moved = self._on_leader_moved
         self.producer_ids = ProducerIds(self.topics)
         self.writes = WriteGroup()
         # What the hot paths ask for is looked up once.
@@ -86,6 +90,16 @@ class BrokerState:
             self.transactions.load_all()
         if self.topics.get(CONSUMER_OFFSETS) is not None:
             self.groups.load_all()
+
+    def _on_leader_moved(self, partition: Partition) -> None:
+        """Have those look again who wait for a partition, or have another node coordinate what is in it."""
+        if partition.opened_log is not None:
+            partition.opened_log.call_listeners()
+        # Cached properties: there once someone has asked for them.
+        if partition.topic.name == CONSUMER_OFFSETS and "groups" in self.__dict__:
+            self.groups.leader_moved(partition.index)
+        elif partition.topic.name == TRANSACTION_STATE and "transactions" in self.__dict__:
+            self.transactions.leader_moved(partition.index)
 
     @cached_property
     def groups(self) -> "GroupCoordinator":

@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from minibroker.config import ConfigError, TopicConfig
+from minibroker.cluster import Cluster
+from minibroker.config import BrokerConfig, ConfigError, TopicConfig
+from minibroker.replicas import Replicas
 from minibroker.state import BrokerState
 from minibroker.topics import CONSUMER_OFFSETS, METADATA_TOPIC, TRANSACTION_STATE, Topic, topic_name_error
 from minibroker_protocol.error_codes import ErrorCode
@@ -25,11 +27,13 @@ class TopicError(ValueError):
 
 
 class TopicPlan(NamedTuple):
-    """A topic that passed all checks and can be created."""
+    """A topic that passed all checks and can be created; `replicas` are those of each partition if a client says so."""
 
     name: str
     partitions: int
     config: TopicConfig
+    replication_factor: int = 1
+    replicas: tuple[Replicas, ...] | None = None
 
 
 def refuse_duplicate(name: str, named: Mapping[str, int]) -> None:
@@ -66,10 +70,11 @@ def plan_topic(
     partitions: int = DEFAULT,
     replication_factor: int = DEFAULT,
     configs: Mapping[str, str | None] | None = None,
+    replicas: tuple[Replicas, ...] | None = None,
 ) -> TopicPlan:
     """Check what a client wants.
 
-    Raises TopicError with Kafka's code. Any replication factor is taken for one broker.
+    Raises TopicError with Kafka's code. A broker that is alone takes any replication factor, and makes it 1.
     """
     reason = topic_name_error(name)
     if reason is not None:
@@ -91,7 +96,62 @@ def plan_topic(
     if partitions <= 0:
         raise TopicError(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
     refuse_too_many(partitions)
-    return TopicPlan(name, partitions, _topic_config(state, configs or {}))
+    factor = len(replicas[0]) if replicas else _replication_factor(state.cluster, replication_factor, state.config)
+    return TopicPlan(name, partitions, _topic_config(state, configs or {}), factor, replicas)
+
+
+def _replication_factor(cluster: Cluster, wanted: int, config: BrokerConfig) -> int:
+    """How many replicas a partition gets.
+
+    The default goes as far as there are brokers. INVALID_REPLICATION_FACTOR when a client wants more than that.
+    """
+    nodes = len(cluster.nodes)
+    if wanted == DEFAULT or nodes == 1:
+        return min(config.integer("default.replication.factor"), nodes)
+    if wanted > nodes:
+        raise TopicError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"Unable to replicate the partition {wanted} time(s): The target replication factor of {wanted} cannot be "
+            f"reached because only {nodes} broker(s) are registered.",
+        )
+    return wanted
+
+
+def check_replicas(cluster: Cluster, replicas: Sequence[Sequence[int]]) -> tuple[Replicas, ...]:
+    """Replicas as a client has placed them by hand (`ReplicationControlManager.validateManualPartitionAssignment`).
+
+    INVALID_REPLICA_ASSIGNMENT for a partition with no broker and, where there is more than one broker, for one that is
+    named twice or does not exist, and for partitions with different numbers of replicas. A broker that is alone takes
+    all of them.
+    """
+    refuse_empty_replicas(replicas)
+    if cluster.is_single:
+        return tuple((cluster.first.id,) for _ in replicas)
+    for each in replicas:
+        unknown = next((node_id for node_id in each if node_id not in cluster.nodes), None)
+        if unknown is not None:
+            raise TopicError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"The manual partition assignment includes broker {unknown}, but no such broker is registered.",
+            )
+        twice = next((node_id for node_id in each if each.count(node_id) > 1), None)
+        if twice is not None:
+            raise TopicError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"The manual partition assignment includes the broker {twice} more than once.",
+            )
+        if len(each) != len(replicas[0]):
+            raise TopicError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"The manual partition assignment includes a partition with {len(each)} replica(s), but this is not "
+                f"consistent with previous partitions, which have {len(replicas[0])} replica(s).",
+            )
+        if not any(cluster.nodes[node_id].is_up for node_id in each):
+            raise TopicError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                "All brokers specified in the manual partition assignment are fenced or in controlled shutdown.",
+            )
+    return tuple(map(tuple, replicas))
 
 
 def create_topic(state: BrokerState, name: str) -> Topic:
@@ -105,8 +165,10 @@ def create_topic(state: BrokerState, name: str) -> Topic:
 
 def create_topics(state: BrokerState, plans: list[TopicPlan]) -> list[Topic]:
     """Create planned topics together; raises TopicError when the disk refuses."""
+    cluster = state.cluster
+    placements = [plan.replicas or cluster.place(plan.partitions, plan.replication_factor) for plan in plans]
     try:
-        return state.topics.create(plans)
+        return state.topics.create([(plan.name, plan.partitions, plan.config) for plan in plans], placements)
     except OSError as error:
         raise disk_refusal(error) from error
 

@@ -8,6 +8,9 @@ in `minibroker-topics.json`, replaced atomically at every change:
      "next_producer_id": 1000,
      "topics": {"orders": {"id": "<22 characters>", "partitions": 4, "configs": {"retention.ms": "60000"}}}}
 
+Where there are several brokers, or were, a topic also has `replicas`, `leaders` and `leader_epochs`, one for each
+partition. Whoever is named there and is no broker of this run has no part in it.
+
 A log is opened when it is first used, so a start takes the same time whatever the number of partitions.
 """
 
@@ -15,16 +18,20 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, Protocol, cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, cast
 
 from minibroker.append_policy import append_policy, keeps_batches
+from minibroker.cluster import NO_NODE, Cluster
 from minibroker.config import BrokerConfig, TopicConfig
 from minibroker.config.keys import LONG_MAX
+from minibroker.partition import LogKeeper, Partition
+from minibroker.replicas import Replicas
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.metadata import MetadataResponsePartition
 from minibroker_protocol.records.append_policy import AppendPolicy
 from minibroker_storage.checkpoints import (
+    LeaderEpochCheckpoint,
     new_uuid,
     parse_uuid,
     read_partition_metadata,
@@ -34,18 +41,13 @@ from minibroker_storage.checkpoints import (
 from minibroker_storage.config import LogConfig
 from minibroker_storage.errors import CorruptCheckpointError
 from minibroker_storage.layout import (
+    LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
     create_partition_directory,
-    delete_directory_name,
     purge,
-    rename_if_there,
 )
-from minibroker_storage.log import Log
 
 TOPICS_FILE: Final = "minibroker-topics.json"
-LEADER_EPOCH: Final = 0
-"""Leadership never moves in a cluster of one broker, so every partition stays in its first epoch."""
-
 _FILE_VERSION: Final = 1
 _FIRST_PRODUCER_ID_BESIDE_OTHERS: Final = 1 << 32
 """In a directory of a Kafka, which has given out small ids: its logs may know their sequence numbers still."""
@@ -65,9 +67,6 @@ TRANSACTION_STATE: Final = "__transaction_state"
 """What the transaction coordinator keeps: transactional ids and their transactions."""
 _INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
 
-TopicPartition = tuple[str, int]
-"""A partition by its topic's name and its number."""
-
 
 def topic_name_error(name: str) -> str | None:
     """Why `name` cannot be a topic's name (Kafka's `Topic.validate`), or None."""
@@ -85,75 +84,8 @@ def topic_name_error(name: str) -> str | None:
     return None
 
 
-def leader_epoch_error(epoch: int) -> ErrorCode:
-    """What is wrong with the leader epoch that a client believes in (KIP-320); NONE also when it names none (-1)."""
-    if epoch == LEADER_EPOCH or epoch < 0:
-        return ErrorCode.NONE
-    return ErrorCode.UNKNOWN_LEADER_EPOCH if epoch > LEADER_EPOCH else ErrorCode.FENCED_LEADER_EPOCH
-
-
-class LogKeeper(Protocol):
-    """What the topics need of whoever looks after their logs."""
-
-    def open_log(self, partition: "Partition") -> Log:
-        """Open a partition's log. StorageError or OSError when that fails."""
-        ...
-
-    def reconfigure(self, log: Log, config: LogConfig) -> None:
-        """Let a log act on a new configuration."""
-        ...
-
-    def let_go(self, partition: "Partition") -> None:
-        """The partition is going to be deleted."""
-        ...
-
-    def forget(self, names: Iterable[str]) -> None:
-        """New topics take these names: what is known of older ones is not theirs. OSError."""
-        ...
-
-
-class Partition:
-    """One partition: where its log is, and the log itself once someone asks for it."""
-
-    __slots__ = ("_keeper", "_log", "directory", "index", "topic")
-
-    def __init__(self, topic: "Topic", index: int, directory: str, keeper: LogKeeper) -> None:
-        self.topic = topic
-        self.index = index
-        self.directory = directory
-        self._keeper = keeper
-        self._log: Log | None = None
-
-    @property
-    def key(self) -> TopicPartition:
-        """As checkpoints name it."""
-        return self.topic.name, self.index
-
-    @property
-    def log(self) -> Log:
-        """The partition's log, opened and recovered on first use. StorageError or OSError when that fails."""
-        if self._log is None:
-            self._log = self._keeper.open_log(self)
-        return self._log
-
-    @property
-    def opened_log(self) -> Log | None:
-        """The log if someone has used it."""
-        return self._log
-
-    def reconfigure(self) -> None:
-        """The topic has another configuration now."""
-        if self._log is not None:
-            self._keeper.reconfigure(self._log, self.topic.log_config)
-
-    def delete(self) -> str:
-        """Give the partition up; returns where its directory has gone, for `purge`. OSError when that fails."""
-        self._keeper.let_go(self)
-        if self._log is not None:
-            return self._log.delete()
-        renamed = delete_directory_name(self.directory)
-        rename_if_there(self.directory, renamed)
-        return renamed
+TopicPartition = tuple[str, int]
+"""A partition by its topic's name and its number."""
 
 
 class Topic:
@@ -172,6 +104,7 @@ class Topic:
         self.max_message_bytes = config.integer("max.message.bytes")
         #: Whether sound batches are appended as they come; for the others see `append_policy`.
         self.keeps_batches = keeps_batches(config) and not self.is_internal
+        self.min_insync_replicas = config.integer("min.insync.replicas")
         self.flushes_on_append = config.integer("flush.messages") < LONG_MAX
         self._append_policy: AppendPolicy | None = None
         self._log_config: LogConfig | None = None
@@ -206,23 +139,34 @@ class Topic:
         """The partition with this index, if it exists."""
         return self.partitions[index] if 0 <= index < len(self.partitions) else None
 
-    def describe(self, node_id: int) -> list[MetadataResponsePartition]:
+    def changed(self) -> None:
+        """Something that Metadata tells of the partitions has changed."""
+        self._described = []
+
+    def describe(self, cluster: Cluster) -> list[MetadataResponsePartition]:
         """The partitions as Metadata tells them; built once per change, since clients ask again and again."""
         if len(self._described) != len(self.partitions):
-            nodes = [node_id]
             self._described = [
                 MetadataResponsePartition(
-                    error_code=0,
-                    partition_index=index,
-                    leader_id=node_id,
-                    leader_epoch=LEADER_EPOCH,
-                    replica_nodes=nodes,
-                    isr_nodes=nodes,
-                    offline_replicas=[],
+                    error_code=ErrorCode.LEADER_NOT_AVAILABLE if each.leader is None else ErrorCode.NONE,
+                    partition_index=each.index,
+                    leader_id=NO_NODE if each.leader is None else each.leader.id,
+                    leader_epoch=each.leader_epoch,
+                    replica_nodes=list(each.replicas),
+                    isr_nodes=list(each.isr),
+                    offline_replicas=[node_id for node_id in each.replicas if not cluster.nodes[node_id].is_up],
                 )
-                for index in range(len(self.partitions))
+                for each in self.partitions
             ]
         return self._described
+
+    def placement(self) -> dict[str, list[Any]]:
+        """What the topics file keeps of who has the partitions and leads them."""
+        return {
+            "replicas": [list(each.replicas) for each in self.partitions],
+            "leaders": [None if each.leader is None else each.leader.id for each in self.partitions],
+            "leader_epochs": [each.leader_epoch for each in self.partitions],
+        }
 
 
 def _log_config(config: TopicConfig) -> LogConfig:
@@ -255,10 +199,11 @@ class Topics:
     Kafka), and takes away what a deletion left behind.
     """
 
-    def __init__(self, data_dir: str, config: BrokerConfig, keeper: LogKeeper) -> None:
+    def __init__(self, data_dir: str, config: BrokerConfig, keeper: LogKeeper, cluster: Cluster | None = None) -> None:
         self.data_dir = data_dir
         self._config = config
         self._keeper = keeper
+        self._cluster = cluster or Cluster()
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self.next_producer_id = 0
@@ -285,13 +230,20 @@ class Topics:
             return None
         return next((other for other in self._by_name if other != name and other.replace(".", "_") == folded), None)
 
-    def create(self, wanted: Iterable[tuple[str, int, TopicConfig]]) -> list[Topic]:
-        """Create topics (name, number of partitions, configuration), all or, with an OSError, none of them."""
-        wanted = list(wanted)
+    def create(
+        self,
+        wanted: Sequence[tuple[str, int, TopicConfig]],
+        placements: Sequence[Sequence[Replicas] | None] | None = None,
+    ) -> list[Topic]:
+        """Create topics (name, number of partitions, configuration), all or, with an OSError, none of them.
+
+        `placements` has the replicas of each topic's partitions; None for one each.
+        """
         self._keeper.forget(name for name, _, _ in wanted)
         created = [Topic(name, new_uuid(), config) for name, _, config in wanted]
-        for topic, (_, partitions, _) in zip(created, wanted, strict=True):
-            self._add_partitions(topic, partitions)
+        replicas = placements or [None] * len(created)
+        for topic, (_, partitions, _), placed in zip(created, wanted, replicas, strict=True):
+            self._add_partitions(topic, partitions, placed)
             self._add(topic)
         try:
             # The file first: a topic that it names gets the directories that it lacks when they are first used, but
@@ -305,10 +257,13 @@ class Topics:
             raise
         return created
 
-    def add_partitions(self, topic: Topic, total: int) -> None:
-        """Grow a topic to `total` partitions; OSError when the disk refuses, and the topic is as it was."""
+    def add_partitions(self, topic: Topic, total: int, replicas: Sequence[Replicas] | None = None) -> None:
+        """Grow a topic to `total` partitions; OSError when the disk refuses, and the topic is as it was.
+
+        `replicas` are those of the new partitions; None for one each.
+        """
         first = len(topic.partitions)
-        self._add_partitions(topic, total)
+        self._add_partitions(topic, total, replicas)
         try:
             self.save()
             _make_directories(topic.partitions[first:])
@@ -334,16 +289,20 @@ class Topics:
         state = {
             "version": _FILE_VERSION,
             "next_producer_id": self.next_producer_id,
-            "topics": {
-                topic.name: {
-                    "id": uuid_text(topic.id),
-                    "partitions": len(topic.partitions),
-                    "configs": dict(topic.config.overrides),
-                }
-                for topic in self._by_name.values()
-            },
+            "topics": {topic.name: self._entry(topic) for topic in self._by_name.values()},
         }
         write_atomically(os.path.join(self.data_dir, TOPICS_FILE), json.dumps(state, indent=1).encode())
+
+    def _entry(self, topic: Topic) -> dict[str, Any]:
+        """A topic as the file has it; of partitions that are all where they belong there is nothing to tell."""
+        entry: dict[str, Any] = {
+            "id": uuid_text(topic.id),
+            "partitions": len(topic.partitions),
+            "configs": dict(topic.config.overrides),
+        }
+        if not self._cluster.is_single or any(each.leader_epoch for each in topic.partitions):
+            entry.update(topic.placement())
+        return entry
 
     def _add(self, topic: Topic) -> None:
         self._by_name[topic.name] = topic
@@ -353,9 +312,16 @@ class Topics:
         del self._by_name[topic.name]
         del self._by_id[topic.id]
 
-    def _add_partitions(self, topic: Topic, total: int) -> None:
-        for index in range(len(topic.partitions), total):
-            topic.partitions.append(Partition(topic, index, f"{self.data_dir}/{topic.name}-{index}", self._keeper))
+    def _add_partitions(self, topic: Topic, total: int, replicas: Sequence[Replicas] | None) -> None:
+        first = len(topic.partitions)
+        for index in range(first, total):
+            partition = self._append_partition(topic, index)
+            self._cluster.settle(partition, None if replicas is None else replicas[index - first])
+
+    def _append_partition(self, topic: Topic, index: int) -> Partition:
+        partition = Partition(topic, index, f"{self.data_dir}/{topic.name}-{index}", self._keeper)
+        topic.partitions.append(partition)
+        return partition
 
     def _load(self) -> None:
         os.makedirs(self.data_dir, exist_ok=True)
@@ -365,8 +331,8 @@ class Topics:
             try:
                 self.next_producer_id = int(state["next_producer_id"])
                 for name, entry in state["topics"].items():
-                    self._restore(name, parse_uuid(entry["id"]), int(entry["partitions"]), entry["configs"])
-            except (KeyError, TypeError, AttributeError, ValueError) as error:
+                    self._restore(name, parse_uuid(entry["id"]), int(entry["partitions"]), entry["configs"], entry)
+            except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
                 raise TopicsFileError(f"{path} is damaged: {type(error).__name__}: {error}") from None
         adopted = self._adopt()
         if adopted:
@@ -374,10 +340,22 @@ class Topics:
         if adopted or state is None:
             self.save()
 
-    def _restore(self, name: str, topic_id: bytes, partitions: int, overrides: Mapping[str, str]) -> None:
+    def _restore(
+        self,
+        name: str,
+        topic_id: bytes,
+        partitions: int,
+        overrides: Mapping[str, str],
+        placement: Mapping[str, list[Any]],
+    ) -> None:
+        """Bring a topic back; `placement` is as `Topic.placement` has it, or as much of that as is known."""
         topic = Topic(name, topic_id, TopicConfig(self._config, overrides))
+        unknown: list[Any] = [None] * partitions
+        replicas, leaders = placement.get("replicas", unknown), placement.get("leaders", unknown)
+        epochs = placement.get("leader_epochs", unknown)
         for index in range(partitions):
-            topic.partitions.append(Partition(topic, index, f"{self.data_dir}/{name}-{index}", self._keeper))
+            partition = self._append_partition(topic, index)
+            self._cluster.restore(partition, replicas[index], leaders[index], int(epochs[index] or 0))
         self._add(topic)
 
     def _adopt(self) -> bool:
@@ -398,7 +376,8 @@ class Topics:
                 topic_id = _topic_id_in(f"{self.data_dir}/{name}-{partitions - 1}")
                 internal = name in _INTERNAL_TOPICS
                 configs = _CONFIGS_OF_ADOPTED_INTERNAL if internal else _CONFIGS_OF_ADOPTED
-                self._restore(name, topic_id, partitions, configs)
+                epochs = [_epoch_in(f"{self.data_dir}/{name}-{index}") for index in range(partitions)]
+                self._restore(name, topic_id, partitions, configs, {"leader_epochs": epochs})
         return bool(found)
 
 
@@ -441,3 +420,11 @@ def _topic_id_in(directory: str) -> bytes:
         return read_partition_metadata(f"{directory}/{PARTITION_METADATA}")
     except (FileNotFoundError, CorruptCheckpointError):
         return new_uuid()
+
+
+def _epoch_in(directory: str) -> int:
+    """The last leader epoch that a partition directory knows; 0 if it knows none."""
+    epochs = LeaderEpochCheckpoint(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
+    with contextlib.suppress(OSError, CorruptCheckpointError):
+        epochs.load()
+    return max(epochs.latest_epoch, 0)

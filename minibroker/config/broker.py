@@ -84,6 +84,13 @@ _RULES: tuple[tuple[str, Callable[[Mapping[str, Any]], bool], str], ...] = (
 )
 
 
+_REPLICATION_FACTORS = (
+    "default.replication.factor",
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+)
+
+
 class BrokerConfig(ConfigValues):
     """The broker's configuration: what was given, and Kafka's defaults for the rest.
 
@@ -128,6 +135,18 @@ class BrokerConfig(ConfigValues):
         if others:
             found.append(f"group.coordinator.rebalance.protocols: {', '.join(others)} is not served; only classic is")
         return found
+
+    def remarks_on_replicas(self, brokers: int) -> list[str]:
+        """What the user should know who asks for more replicas than there are brokers.
+
+        A broker that is alone says nothing: whatever is configured for a cluster should run there.
+        """
+        wanted = {name: self.integer(name) for name in _REPLICATION_FACTORS if name in self.given}
+        return [
+            f"{name} is {factor}, but there are {brokers} brokers; topics get so many replicas"
+            for name, factor in wanted.items()
+            if 1 < brokers < factor
+        ]
 
     def value_synonyms(self, name: str) -> list[ConfigEntry]:
         """List the settings that the value could have come from, as `ConfigHelper.configSynonyms` does.

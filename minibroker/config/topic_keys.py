@@ -112,7 +112,7 @@ TOPIC_KEYS = by_name((
     ConfigKey("min.compaction.lag.ms", LONG, 0, NOT_NEGATIVE, MEDIUM, HONOURED,
               "How long a record of the compacted log stays uncleaned at least.",
               (("log.cleaner.min.compaction.lag.ms", 1),)),
-    ConfigKey("min.insync.replicas", INT, 1, POSITIVE, MEDIUM, REPORTED,
+    ConfigKey("min.insync.replicas", INT, 1, POSITIVE, MEDIUM, HONOURED,
               "How many replicas have to be in sync for a write with acks=all.",
               (("min.insync.replicas", 1),)),
     ConfigKey("preallocate", BOOLEAN, False, None, MEDIUM, REPORTED,
@@ -143,7 +143,7 @@ TOPIC_KEYS = by_name((
     ConfigKey("segment.ms", LONG, 7 * DAY_MS, POSITIVE, MEDIUM, HONOURED,
               "After how long a new segment is begun.",
               (("log.roll.ms", 1), ("log.roll.hours", HOUR_MS))),
-    ConfigKey("unclean.leader.election.enable", BOOLEAN, False, None, MEDIUM, REPORTED,
+    ConfigKey("unclean.leader.election.enable", BOOLEAN, False, None, MEDIUM, HONOURED,
               "Whether a replica that lacks records may become the leader.",
               (("unclean.leader.election.enable", 1),)),
 ))

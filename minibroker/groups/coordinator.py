@@ -5,6 +5,7 @@ What a request asks for is decided in its handler.
 
 from collections.abc import Collection
 
+from minibroker.cluster import Node
 from minibroker.groups.group import Group
 from minibroker.groups.rebalances import Rebalances
 from minibroker.groups.store import GroupStore
@@ -25,13 +26,17 @@ class GroupCoordinator:
         self.store = GroupStore(state, self._make_group, on_loaded=self._on_loaded, on_forgotten=self._on_forgotten)
         self.rebalances = Rebalances(state, self.store)
 
-    def status(self, group_id: str) -> ErrorCode:
+    def status(self, group_id: str, node: Node | None = None) -> ErrorCode:
         """May a member's request for this group be served? INVALID_GROUP_ID, or what `GroupStore.readiness` says."""
-        return self.store.readiness(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
+        return self.store.readiness(group_id, node) if group_id else ErrorCode.INVALID_GROUP_ID
 
     def load_all(self) -> None:
         """Read what earlier runs have left."""
         self.store.load_all()
+
+    def leader_moved(self, partition: int) -> None:
+        """Another node coordinates the groups of a partition of `__consumer_offsets`."""
+        self.store.leader_moved(partition)
 
     def close(self) -> None:
         """Let nothing happen any more."""

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
+from minibroker.cluster import Node
 from minibroker.coordinator_log import CoordinatorLog, CoordinatorLogError
 from minibroker.error_mapping import MAPPED
 from minibroker.groups.expiry import expired_offsets
@@ -25,6 +26,13 @@ _MINUTE_MS: Final = 60_000
 _SEQUENCE_OF_COMMITS: Final = 0
 """What Kafka gives every batch of offsets; nobody looks at it."""
 _TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+_APPEND_ERRORS: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+}
+"""What Kafka makes of a failed append (`GroupMetadataManager.appendForGroup`)."""
 _logger = logging.getLogger(__name__)
 
 
@@ -64,6 +72,7 @@ class GroupStore:
             state,
             CONSUMER_OFFSETS,
             partitions=state.config.integer("offsets.topic.num.partitions"),
+            factor=state.config.integer("offsets.topic.replication.factor"),
             configs={
                 "cleanup.policy": "compact",
                 "segment.bytes": str(state.config.integer("offsets.topic.segment.bytes")),
@@ -107,11 +116,15 @@ class GroupStore:
 
     # Loading
 
-    def readiness(self, group_id: str) -> ErrorCode:
+    def readiness(self, group_id: str, node: Node | None = None) -> ErrorCode:
         """NONE once all is known about a group; its partition is loaded if need be.
 
         COORDINATOR_LOAD_IN_PROGRESS while that takes its time, COORDINATOR_NOT_AVAILABLE when it cannot be read.
+        NOT_COORDINATOR when `node` does not coordinate the group, or, if that is not given, nobody does.
         """
+        misplaced = self.log.coordinator_error(group_id, node)
+        if misplaced:
+            return misplaced
         self._look_at_topic()
         if group_id in self._groups:  # groups are known when their partition is
             return ErrorCode.NONE
@@ -121,6 +134,17 @@ class GroupStore:
         """Load all partitions, one after the other, beside the requests."""
         self._look_at_topic()
         self._loader.load_all()
+
+    def leader_moved(self, partition: int) -> None:
+        """Another node coordinates the groups of a partition: their clients ask for it, and it reads the log."""
+        for group in self.groups():
+            group_id = group.group_id
+            if self.log.partition_of(group_id) == partition:
+                del self._groups[group_id]
+                for producer_id in [each for each, open_groups in self._open_groups.items() if group_id in open_groups]:
+                    self._close_group(producer_id, group_id)
+                self._on_forgotten(group)
+        self._loader.reload(partition)
 
     def _look_at_topic(self) -> None:
         """Notice that `__consumer_offsets` was made, or was deleted."""
@@ -326,6 +350,4 @@ def commit_error(code: ErrorCode) -> ErrorCode:
 
 
 def _coordinator_code(code: ErrorCode) -> ErrorCode:
-    if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    return ErrorCode.NOT_COORDINATOR if code is ErrorCode.KAFKA_STORAGE_ERROR else code
+    return _APPEND_ERRORS.get(code, code)

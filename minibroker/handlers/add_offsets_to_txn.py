@@ -18,5 +18,6 @@ def handle(request: AddOffsetsToTxnRequest, call: Call) -> AddOffsetsToTxnRespon
         request.producer_id,
         request.producer_epoch,
         [(CONSUMER_OFFSETS, state.groups.store.partition_of(request.group_id))],
+        node=call.node,
     )
     return AddOffsetsToTxnResponse(error_code=as_producers_know_it(error, call.api_version))

@@ -55,8 +55,8 @@ def _outcomes(wanted: AddPartitionsToTxnTransaction, call: Call) -> Iterable[tup
     coordinator = call.state.transactions
     producer = wanted.transactional_id, wanted.producer_id, wanted.producer_epoch
     if wanted.verify_only:
-        return {each: coordinator.verify(*producer, *each) for each in partitions}.items()
-    error = as_producers_know_it(coordinator.add_partitions(*producer, partitions), call.api_version)
+        return {each: coordinator.verify(*producer, *each, node=call.node) for each in partitions}.items()
+    error = as_producers_know_it(coordinator.add_partitions(*producer, partitions, node=call.node), call.api_version)
     return [(each, error) for each in partitions]  # also of one that is named twice
 
 

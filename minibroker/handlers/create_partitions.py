@@ -1,13 +1,13 @@
 """CreatePartitions: a topic grows to a new total of partitions; it never shrinks.
 
-Versions 0-3. Placing the new replicas by hand is checked for its form only, since all of them live here. New
-partitions are ready when the answer leaves.
+Versions 0-3. New partitions have as many replicas as those that there are, also if a client places them by hand
+(INVALID_REPLICA_ASSIGNMENT). They are ready when the answer leaves.
 """
 
 from collections import Counter
 
 from minibroker.call import Call
-from minibroker.topic_admin import TopicError, disk_refusal, refuse_duplicate, refuse_empty_replicas, refuse_too_many
+from minibroker.topic_admin import TopicError, check_replicas, disk_refusal, refuse_duplicate, refuse_too_many
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -52,10 +52,20 @@ def _grow(wanted: CreatePartitionsTopic, call: Call, *, validate_only: bool) -> 
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"{added} partition(s) would be added, but {len(wanted.assignments)} assignment(s) were given.",
         )
-    refuse_empty_replicas(assignment.broker_ids for assignment in wanted.assignments or ())
+    cluster = call.state.cluster
+    if wanted.assignments is None:
+        replicas = tuple(cluster.place_more(topic, added))
+    else:
+        replicas = check_replicas(cluster, [assignment.broker_ids for assignment in wanted.assignments])
+        if len(replicas[0]) != len(topic.partitions[0].replicas):
+            raise TopicError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"The manual partition assignment includes a partition with {len(replicas[0])} replica(s), but this is "
+                f"not consistent with previous partitions, which have {len(topic.partitions[0].replicas)} replica(s).",
+            )
     if validate_only:
         return
     try:
-        call.state.topics.add_partitions(topic, wanted.count)
+        call.state.topics.add_partitions(topic, wanted.count, replicas)
     except OSError as error:
         raise disk_refusal(error) from error

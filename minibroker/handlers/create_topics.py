@@ -1,19 +1,19 @@
 """CreateTopics: new topics, each with its own outcome.
 
 Versions 0-7: validate_only from 1, quotas' throttling never, the resulting configuration (KIP-525) from 5, topic ids
-from 7. A topic is ready to be produced to when the answer leaves, so the timeout is not looked at. Placing replicas
-by hand is checked for its form and taken as a number of partitions, since all of them live here; any replication
-factor is accepted for the same reason and reported as 1.
+from 7. A topic is ready to be produced to when the answer leaves, so the timeout is not looked at. A broker that is
+alone accepts any replication factor, and replicas placed by hand wherever, and reports a factor of 1. Where there are
+several, INVALID_REPLICATION_FACTOR and INVALID_REPLICA_ASSIGNMENT are as in Kafka.
 """
 
 from collections import Counter
-from typing import Final
 
 from minibroker.call import Call
 from minibroker.topic_admin import (
     DEFAULT,
     TopicError,
     TopicPlan,
+    check_replicas,
     create_topics,
     plan_topic,
     refuse_duplicate,
@@ -29,8 +29,6 @@ from minibroker_protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from minibroker_protocol.primitives import ZERO_UUID
-
-_REPLICAS: Final = 1
 
 
 def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
@@ -59,24 +57,28 @@ def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
 
 def _plan(wanted: CreatableTopic, call: Call) -> TopicPlan:
     partitions, replication_factor = wanted.num_partitions, wanted.replication_factor
+    replicas = None
     if wanted.assignments:
         if partitions != DEFAULT or replication_factor != DEFAULT:
             raise TopicError(
                 ErrorCode.INVALID_REQUEST,
                 "Replicas are assigned by hand, so numPartitions and replicationFactor must be -1.",
             )
+        by_hand = {assignment.partition_index: assignment.broker_ids for assignment in wanted.assignments}
         refuse_empty_replicas(assignment.broker_ids for assignment in wanted.assignments)
         partitions = len(wanted.assignments)
-        if {a.partition_index for a in wanted.assignments} != set(range(partitions)):
+        if by_hand.keys() != set(range(partitions)):
             raise TopicError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
             )
+        replicas = check_replicas(call.state.cluster, [by_hand[index] for index in range(partitions)])
     return plan_topic(
         call.state,
         wanted.name,
         partitions,
         replication_factor,
         {config.name: config.value for config in wanted.configs},
+        replicas,
     )
 
 
@@ -90,7 +92,7 @@ def _success(plan: TopicPlan, topic: Topic | None) -> CreatableTopicResult:
         topic_id=topic.id if topic else ZERO_UUID,
         error_code=ErrorCode.NONE,
         num_partitions=plan.partitions,
-        replication_factor=_REPLICAS,
+        replication_factor=plan.replication_factor,
         configs=[
             CreatableTopicConfigs(
                 name=entry.name, value=entry.value, read_only=False, config_source=entry.source, is_sensitive=False

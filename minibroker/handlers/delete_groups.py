@@ -26,7 +26,7 @@ def handle(request: DeleteGroupsRequest, call: Call) -> DeleteGroupsResponse:
 
 def _delete(group_id: str, call: Call) -> ErrorCode:
     store = call.state.groups.store
-    code = store.readiness(group_id)
+    code = store.readiness(group_id, call.node)
     if code:
         return code
     group = store.get(group_id)

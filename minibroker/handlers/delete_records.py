@@ -2,14 +2,15 @@
 
 Versions 0-2. Offset -1 is the high watermark. The answer's low watermark is the new log start offset, since there are
 no other replicas. Whole segments below it go at once, and the offset is on disk before that. Only topics whose
-`cleanup.policy` has `delete` lose records this way: others are POLICY_VIOLATION, Kafka's own topics INVALID_TOPIC.
+`cleanup.policy` has `delete` lose records this way: others are POLICY_VIOLATION, Kafka's own topics INVALID_TOPIC. A
+broker that does not lead the partition answers NOT_LEADER_OR_FOLLOWER.
 """
 
 from typing import Final
 
 from minibroker.call import Call
 from minibroker.error_mapping import MAPPED, error_code_of
-from minibroker.topics import Partition
+from minibroker.partition import Partition
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
@@ -49,6 +50,8 @@ def _delete(name: str, index: int, offset: int, call: Call, moved: list[Partitio
         result.error_code = ErrorCode.POLICY_VIOLATION
     elif offset < _HIGH_WATERMARK:
         result.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+    elif partition.leader is not call.node:
+        result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
     else:
         try:
             log = partition.log

@@ -30,7 +30,7 @@ def handle(request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse
 
 def _describe(group_id: str, call: Call, operations: int) -> DescribedGroup:
     store = call.state.groups.store
-    code = store.readiness(group_id)
+    code = store.readiness(group_id, call.node)
     group = None if code else store.get(group_id)
     described = DescribedGroup(
         error_code=code,

@@ -1,6 +1,7 @@
 """DescribeProducers: the producers that partitions know (KIP-664).
 
-Version 0. INVALID_TOPIC_EXCEPTION for a name that no topic can have, UNKNOWN_TOPIC_OR_PARTITION.
+Version 0. INVALID_TOPIC_EXCEPTION for a name that no topic can have, UNKNOWN_TOPIC_OR_PARTITION,
+NOT_LEADER_OR_FOLLOWER from a broker that has no replica.
 """
 
 from minibroker.call import Call
@@ -39,6 +40,9 @@ def _describe(name: str, index: int, call: Call) -> PartitionResponse:
     partition = topic.partition(index)
     if partition is None:
         return _error(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
+    mistaken = partition.access_error(call.node, leader_only=False)
+    if mistaken:
+        return _error(index, mistaken, None)
     try:
         return PartitionResponse(
             partition_index=index, error_code=ErrorCode.NONE, active_producers=_producers(partition.log)

@@ -13,6 +13,6 @@ from minibroker_protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 def handle(request: EndTxnRequest, call: Call) -> EndTxnResponse:
     """End the transaction."""
     error = call.state.transactions.end(
-        request.transactional_id, request.producer_id, request.producer_epoch, commit=request.committed
+        request.transactional_id, request.producer_id, request.producer_epoch, commit=request.committed, node=call.node
     )
     return EndTxnResponse(error_code=as_producers_know_it(error, call.api_version))

@@ -11,7 +11,9 @@ Fetch sessions (KIP-227) from version 7 on. The leader epoch is checked from ver
 UNKNOWN_LEADER_EPOCH). Readers of committed data see what lies below the last stable offset, with the aborted
 transactions in it (KIP-98). A topic whose batches are zstd needs version 10 (UNSUPPORTED_COMPRESSION_TYPE below);
 unlike Kafka, which looks at the topic's `compression.type` only, the batches that would be sent are looked at as well.
-Ignored: the rack, the replica id, the last fetched epoch (a single replica never diverges).
+From version 11 on a replica that does not lead serves consumers, too (KIP-392); which one they should ask is not told.
+Any other broker answers NOT_LEADER_OR_FOLLOWER. Ignored: the rack, the replica id, the last fetched epoch (replicas
+that share a log never diverge).
 """
 
 from collections.abc import Callable
@@ -21,7 +23,7 @@ from minibroker.call import Call, Parked
 from minibroker.clock import Timer
 from minibroker.error_mapping import MAPPED, error_code_of
 from minibroker.fetch_sessions import NO_SESSION, FetchContext, FetchSessionError
-from minibroker.topics import TopicPartition, leader_epoch_error
+from minibroker.topics import TopicPartition
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.fetch import (
     AbortedTransaction,
@@ -46,6 +48,7 @@ FIRST_WITH_V2: Final = 4
 """The first version whose clients read message format v2, and so all formats."""
 _FIRST_WITH_A_WHOLE_BATCH: Final = 3
 _FIRST_WITH_ZSTD: Final = 10
+_FIRST_FROM_FOLLOWERS: Final = 11
 _ATTRIBUTES_SIZE: Final = 2
 _READ_COMMITTED: Final = 1
 _NO_OFFSET: Final = -1
@@ -57,7 +60,7 @@ def handle(request: FetchRequest, call: Call) -> FetchResponse | Parked:
     """Answer at once when there is enough to tell, or park until there is."""
     state = call.state
     try:
-        context = state.fetch_sessions.context(request, state.clock.now_ms())
+        context = call.node.fetch_sessions.context(request, state.clock.now_ms())
     except FetchSessionError as error:
         return FetchResponse(error_code=error.code, session_id=NO_SESSION, responses=[])
     reader = _Reader(request, call, context)
@@ -148,9 +151,12 @@ class _Reader:
         partition = topic.partition(wanted.partition) if topic is not None else None
         if partition is None:
             return _error(wanted.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        mistaken = leader_epoch_error(wanted.current_leader_epoch)
-        if mistaken:
-            return _error(wanted.partition, mistaken)
+        node, epoch = self._call.node, wanted.current_leader_epoch
+        if partition.leader is not node or epoch != partition.leader_epoch:
+            leader_only = self._call.api_version < _FIRST_FROM_FOLLOWERS
+            mistaken = partition.access_error(node, epoch, leader_only=leader_only)
+            if mistaken:
+                return _error(wanted.partition, mistaken)
         try:
             log = partition.log
             version = self._call.api_version

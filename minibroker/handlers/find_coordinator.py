@@ -1,14 +1,15 @@
-"""FindCoordinator: which broker keeps a group or a transactional id. It is always this one.
+"""FindCoordinator: which broker keeps a group or a transactional id: the leader of its partition.
 
 Versions 0-6: transactional ids from version 1 on, several keys at once from version 4 on (KIP-699). The coordinator's
 topic is made if need be. Kafka has it made in the background and answers COORDINATOR_NOT_AVAILABLE meanwhile; here
-the first answer is the coordinator. Nobody coordinates share groups (version 6, KIP-932): COORDINATOR_NOT_AVAILABLE, as
-from Kafka 3.9.
+the first answer is the coordinator. COORDINATOR_NOT_AVAILABLE while nobody leads the partition. Nobody
+coordinates share groups (version 6, KIP-932): COORDINATOR_NOT_AVAILABLE, as from Kafka 3.9.
 """
 
 from typing import Final
 
 from minibroker.call import Call
+from minibroker.cluster import NO_NODE, Node
 from minibroker.topic_admin import TopicError
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.find_coordinator import (
@@ -24,12 +25,11 @@ _SUCCESS: Final = "NONE"
 _GROUP: Final = 0
 _TRANSACTION: Final = 1
 _SHARE: Final = 2
-_NO_NODE: Final = -1
 _NO_PORT: Final = -1
 
 
 def handle(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
-    """Answer with the broker itself (`KafkaApis.handleFindCoordinatorRequest`)."""
+    """Tell each key's coordinator (`KafkaApis.handleFindCoordinatorRequest`)."""
     if call.api_version >= _FIRST_WITH_MANY:
         coordinators = [_find(key, request.key_type, call) for key in request.coordinator_keys]
         return FindCoordinatorResponse(coordinators=coordinators)
@@ -44,11 +44,11 @@ def handle(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorRespon
 
 
 def _find(key: str, key_type: int, call: Call) -> Coordinator:
-    code, reason = _prepare(key_type, call)
-    host, port = ("", _NO_PORT) if code else call.advertised
+    node, code, reason = _coordinator(key, key_type, call)
+    host, port = ("", _NO_PORT) if node is None else call.address_of(node)
     return Coordinator(
         key=key,
-        node_id=_NO_NODE if code else call.state.node_id,
+        node_id=NO_NODE if node is None else node.id,
         host=host,
         port=port,
         error_code=code,
@@ -56,16 +56,19 @@ def _find(key: str, key_type: int, call: Call) -> Coordinator:
     )
 
 
-def _prepare(key_type: int, call: Call) -> tuple[ErrorCode, str]:
-    """Make the coordinator's topic; what is wrong if there can be none."""
+def _coordinator(key: str, key_type: int, call: Call) -> tuple[Node | None, ErrorCode, str]:
+    """The coordinator, whose topic is made if need be; what is wrong if there can be none."""
     if key_type == _SHARE and call.api_version >= _FIRST_WITH_SHARE:
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_NOT_AVAILABLE.meaning
+        return None, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_NOT_AVAILABLE.meaning
     if key_type not in {_GROUP, _TRANSACTION}:
-        return ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.meaning
+        return None, ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.meaning
     state = call.state
     log = (state.groups if key_type == _GROUP else state.transactions).store.log
     try:
         log.ensure()
     except TopicError as error:
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{log.name}: {error}"
-    return ErrorCode.NONE, ""
+        return None, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{log.name}: {error}"
+    node = log.coordinator(key)
+    if node is None:
+        return None, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_NOT_AVAILABLE.meaning
+    return node, ErrorCode.NONE, ""

@@ -16,7 +16,7 @@ def handle(request: HeartbeatRequest, call: Call) -> HeartbeatResponse:
 
 def _beat(request: HeartbeatRequest, call: Call) -> ErrorCode:
     coordinator = call.state.groups
-    code = coordinator.status(request.group_id)
+    code = coordinator.status(request.group_id, call.node)
     if code:
         return ErrorCode.NONE if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else code
     group = coordinator.store.get(request.group_id)

@@ -40,7 +40,7 @@ def _init_transactional_id(request: InitProducerIdRequest, call: Call) -> InitPr
     if request.producer_id != NO_PRODUCER_ID:
         expected = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     code, producer_id, producer_epoch = call.state.transactions.init_producer_id(
-        request.transactional_id or "", request.transaction_timeout_ms, expected
+        request.transactional_id or "", request.transaction_timeout_ms, expected, node=call.node
     )
     code = as_producers_know_it(code, call.api_version, fenced_since=_FENCED_SINCE)
     return InitProducerIdResponse(error_code=code, producer_id=producer_id, producer_epoch=producer_epoch)

@@ -69,7 +69,7 @@ class _Join:
     def run(self) -> None:
         """See to it that `reply` is answered, now or later (`GroupCoordinator.handleJoinGroup`)."""
         request, config, store = self._request, self._call.state.config, self._coordinator.store
-        code = self._coordinator.status(request.group_id)
+        code = self._coordinator.status(request.group_id, self._call.node)
         if code:
             self._refuse(code)
             return

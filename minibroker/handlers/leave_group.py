@@ -25,7 +25,7 @@ def handle(request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse:
     coordinator = call.state.groups
     many = call.api_version >= _FIRST_WITH_MANY
     leaving = request.members if many else [MemberIdentity(member_id=request.member_id)]
-    code = coordinator.status(request.group_id)
+    code = coordinator.status(request.group_id, call.node)
     if code:
         return LeaveGroupResponse(error_code=code)
     group = coordinator.store.get(request.group_id)

@@ -29,6 +29,8 @@ def handle(request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
                 group_type=_TYPE,
             )
             for group in store.groups()
-            if (not states or group.state.value.lower() in states) and (not types or _TYPE in types)
+            if not store.log.coordinator_error(group.group_id, call.node)
+            and (not states or group.state.value.lower() in states)
+            and (not types or _TYPE in types)
         ],
     )

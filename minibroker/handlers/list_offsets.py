@@ -4,7 +4,8 @@ Versions 0-7. Timestamp -1 is the end (the last stable offset for a reader of co
 first record with the largest timestamp (version 7, KIP-734), any other the first record at or after it; without such
 a record the answer is offset -1 and timestamp -1. Version 0 answers with the start offsets of segments, newest first,
 as Kafka's `legacyFetchOffsetsBefore`: for a moment, those last written before it. A partition that is asked for
-twice is INVALID_REQUEST each time.
+twice is INVALID_REQUEST each time. Only its leader answers (NOT_LEADER_OR_FOLLOWER), who is held against the epoch that
+the client believes in (FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH).
 """
 
 import os
@@ -13,7 +14,7 @@ from typing import Final
 
 from minibroker.call import Call
 from minibroker.error_mapping import MAPPED, error_code_of
-from minibroker.topics import LEADER_EPOCH, leader_epoch_error
+from minibroker.partition import Partition
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -62,15 +63,14 @@ def _answer(
     answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index, error_code=ErrorCode.NONE)
     topic = call.state.topics.get(topic_name)
     partition = topic.partition(wanted.partition_index) if topic is not None else None
-    mistaken = leader_epoch_error(wanted.current_leader_epoch)
     if partition is None:
         answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    elif mistaken:
+    elif mistaken := partition.access_error(call.node, wanted.current_leader_epoch):
         answer.error_code = mistaken
     else:
         try:
             if call.api_version > 0:
-                _look_up(partition.log, wanted.timestamp, answer, call, committed=committed)
+                _look_up(partition, wanted.timestamp, answer, call, committed=committed)
             elif wanted.timestamp < _EARLIEST:
                 answer.error_code = ErrorCode.UNSUPPORTED_VERSION
             else:
@@ -80,8 +80,11 @@ def _answer(
     return answer
 
 
-def _look_up(log: Log, timestamp: int, answer: ListOffsetsPartitionResponse, call: Call, *, committed: bool) -> None:
-    answer.leader_epoch = LEADER_EPOCH
+def _look_up(
+    partition: Partition, timestamp: int, answer: ListOffsetsPartitionResponse, call: Call, *, committed: bool
+) -> None:
+    log = partition.log
+    answer.leader_epoch = partition.leader_epoch
     if timestamp == _LATEST:
         answer.offset = log.last_stable_offset if committed else log.high_watermark
         return

@@ -1,4 +1,4 @@
-"""ListTransactions: the transactional ids that the broker keeps (KIP-664).
+"""ListTransactions: the transactional ids that the broker coordinates (KIP-664).
 
 Versions 0-1; from version 1 on filtered by how long their transactions have run, too (KIP-994).
 COORDINATOR_LOAD_IN_PROGRESS while not all of them are known.
@@ -32,7 +32,7 @@ def handle(request: ListTransactionsRequest, call: Call) -> ListTransactionsResp
                 transaction_state=known.state.wire_name,
             )
             for known in store.all()
-            if _passes(known, request, now_ms)
+            if not store.log.coordinator_error(known.transactional_id, call.node) and _passes(known, request, now_ms)
         ],
     )
 

@@ -1,4 +1,4 @@
-"""Metadata: the broker, and the topics with their partitions.
+"""Metadata: the brokers that are up, and the topics with their partitions.
 
 Versions 0-12. Topics are asked by name, or by id from version 12 on (KIP-516), where an id counts more than a name;
 versions 10 and 11 have a place for the id but refuse it (INVALID_REQUEST for every topic, as Kafka). A topic that does
@@ -10,6 +10,7 @@ Authorized operations are all of them, when asked for: there are no ACLs yet.
 from typing import Final
 
 from minibroker.call import Call
+from minibroker.cluster import NO_NODE
 from minibroker.topic_admin import TopicError, create_topic
 from minibroker.topics import Topic, topic_name_error
 from minibroker_protocol.error_codes import ErrorCode
@@ -19,6 +20,7 @@ from minibroker_protocol.messages.metadata import (
     MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
+    MetadataResponsePartition,
     MetadataResponseTopic,
 )
 from minibroker_protocol.primitives import ZERO_UUID
@@ -33,7 +35,7 @@ _ALL_CLUSTER_OPERATIONS: Final = sum(1 << operation for operation in (5, 7, 8, 9
 def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
     """Describe the cluster as this client should see it."""
     state = call.state
-    host, port = call.advertised
+    controller = state.cluster.controller
     named = request.topics or []
     if call.api_version < _FIRST_WITH_IDS and any(topic.name is None or topic.topic_id != ZERO_UUID for topic in named):
         refused = [_error(ErrorCode.INVALID_REQUEST, topic.name or "", topic.topic_id) for topic in named]
@@ -45,9 +47,9 @@ def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
         asked = {(wanted.topic_id, wanted.name): wanted for wanted in named}
         topics = [_answer(wanted, request, call) for wanted in asked.values()]
     return MetadataResponse(
-        brokers=[MetadataResponseBroker(node_id=state.node_id, host=host, port=port)],
+        brokers=_brokers(call),
         cluster_id=state.cluster_id,
-        controller_id=state.node_id,
+        controller_id=NO_NODE if controller is None else controller.id,
         topics=topics,
         cluster_authorized_operations=_ALL_CLUSTER_OPERATIONS
         if request.include_cluster_authorized_operations
@@ -81,11 +83,42 @@ def _describe(topic: Topic, request: MetadataRequest, call: Call) -> MetadataRes
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.is_internal,
-        partitions=topic.describe(call.state.node_id),
+        partitions=_partitions(topic, call),
         topic_authorized_operations=_ALL_TOPIC_OPERATIONS
         if request.include_topic_authorized_operations
         else NO_AUTHORIZED_OPERATIONS,
     )
+
+
+def _brokers(call: Call) -> list[MetadataResponseBroker]:
+    """The brokers that are up, at the addresses where this client can find them."""
+    brokers: list[MetadataResponseBroker] = []
+    for node in call.state.cluster.up:
+        host, port = call.address_of(node)
+        brokers.append(MetadataResponseBroker(node_id=node.id, host=host, port=port, rack=node.rack))
+    return brokers
+
+
+def _partitions(topic: Topic, call: Call) -> list[MetadataResponsePartition]:
+    """As the topic describes them; version 0 is told of replicas that are up, and whether they are all."""
+    partitions = topic.describe(call.state.cluster)
+    if call.api_version > 0 or all(not each.offline_replicas for each in partitions):
+        return partitions
+    nodes = call.state.cluster.nodes
+    told: list[MetadataResponsePartition] = []
+    for each in partitions:
+        replicas = [node_id for node_id in each.replica_nodes if nodes[node_id].is_up]
+        code = ErrorCode.REPLICA_NOT_AVAILABLE if len(replicas) < len(each.replica_nodes) else ErrorCode.NONE
+        told.append(
+            MetadataResponsePartition(
+                error_code=each.error_code or code,
+                partition_index=each.partition_index,
+                leader_id=each.leader_id,
+                replica_nodes=replicas,
+                isr_nodes=[node_id for node_id in each.isr_nodes if nodes[node_id].is_up],
+            )
+        )
+    return told
 
 
 def _error(code: ErrorCode, name: str | None, topic_id: bytes = ZERO_UUID) -> MetadataResponseTopic:

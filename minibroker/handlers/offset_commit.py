@@ -31,7 +31,7 @@ def handle(request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse:
     store = state.groups.store
 
     def admit() -> Group:
-        code = store.readiness(request.group_id)
+        code = store.readiness(request.group_id, call.node)
         if code:
             raise RefusedCommitError(code)
         generation = request.generation_id_or_member_epoch

@@ -56,7 +56,7 @@ def handle(request: OffsetDeleteRequest, call: Call) -> OffsetDeleteResponse:
 def _group(group_id: str, call: Call) -> tuple[Group | None, ErrorCode]:
     """The group, if offsets of it may be deleted at all."""
     store = call.state.groups.store
-    code = ErrorCode.INVALID_GROUP_ID if not group_id else store.readiness(group_id)
+    code = ErrorCode.INVALID_GROUP_ID if not group_id else store.readiness(group_id, call.node)
     if code:
         return None, code
     group = store.get(group_id)

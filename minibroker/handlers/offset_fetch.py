@@ -64,7 +64,7 @@ def handle(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
 
 def _fetch(call: Call, group_id: str, topics: _Topics | None, *, stable: bool) -> _Answer:
     store = call.state.groups.store
-    code = store.readiness(group_id)
+    code = store.readiness(group_id, call.node)
     if code:
         if call.api_version >= _FIRST_WITH_GROUP_ERROR:
             return code, []

@@ -14,9 +14,13 @@ Transactional batches (KIP-98): one that begins a transaction in the log is veri
 When its partition was not added, TRANSACTION_ABORTABLE, or INVALID_TXN_STATE below version 11; what another try may
 mend is NOT_ENOUGH_REPLICAS, as in Kafka. A request without transactional id is TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
 
-`acks`: 0 has no response, and an error then closes the connection, as Kafka's does; 1 and -1 are the same thing with
-a single replica, whatever `min.insync.replicas` says. The answer leaves when the batch is in the log file, or, once
-`flush.messages` records have come together, when it is on disk; the timeout has nothing to wait for.
+A broker that does not lead a partition answers NOT_LEADER_OR_FOLLOWER, from version 10 on with the leader and where
+it is (KIP-951).
+
+`acks`: 0 has no response, and an error then closes the connection, as Kafka's does. -1 wants `min.insync.replicas` of
+the replicas in sync (NOT_ENOUGH_REPLICAS); they share the log, so that it has nothing more to wait for than 1 has. The
+answer leaves when the batch is in the log file, or, once `flush.messages` records have come together, when it is on
+disk; NOT_LEADER_OR_FOLLOWER if another broker leads the partition by then. The timeout has nothing to wait for.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,9 +28,11 @@ from functools import partial
 from typing import Final
 
 from minibroker.call import Call, Parked, UnservedRequestError
+from minibroker.cluster import NO_NODE, Node
 from minibroker.error_mapping import MAPPED, error_code_of
+from minibroker.partition import Partition
 from minibroker.state import BrokerState
-from minibroker.topics import LEADER_EPOCH, Topic
+from minibroker.topics import Topic
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import (
     InvalidRecordError,
@@ -36,6 +42,8 @@ from minibroker_protocol.errors import (
 )
 from minibroker_protocol.messages.produce import (
     BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -48,7 +56,10 @@ from minibroker_storage.log import Log
 
 _FIRST_WITH_ONE_BATCH: Final = 3
 _FIRST_WITH_ZSTD: Final = 7
+_FIRST_WITH_LEADERS: Final = 10
 _FIRST_WITH_ABORTABLE: Final = 11
+_ALL: Final = -1
+"""The acks that want all replicas in sync to have the records."""
 _TRIED_AGAIN: Final = frozenset(
     {
         ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -79,14 +90,20 @@ def handle(request: ProduceRequest, call: Call) -> ProduceResponse | Parked | No
     responses: list[TopicProduceResponse] = []
     flushed: list[tuple[Topic, PartitionProduceResponse]] = []
     state = call.state
+    all_in_sync = request.acks == _ALL
     for wanted in request.topic_data:
         topic = state.topics.get(wanted.name)
-        outcomes = [_append(topic, data, call, acks_error, request.transactional_id) for data in wanted.partition_data]
+        outcomes = [
+            _append(topic, data, call, acks_error, request.transactional_id, all_in_sync=all_in_sync)
+            for data in wanted.partition_data
+        ]
         responses.append(TopicProduceResponse(name=wanted.name, partition_responses=outcomes))
         if topic is not None and topic.flushes_on_append:
             flushed += [(topic, outcome) for outcome in outcomes]
     response = ProduceResponse(responses=responses)
-    waiting = _flush(flushed, response, state) if flushed else None
+    if not state.cluster.is_single:
+        _hint(response, call)
+    waiting = _flush(flushed, response, call) if flushed else None
     if request.acks == 0:
         state.writes.commit()
         failed = next((o for r in responses for o in r.partition_responses if o.error_code), None)
@@ -110,12 +127,16 @@ class _ParkedProduce(Parked):
         """Whether a log's flush has not come back yet."""
         return bool(self._missing)
 
-    def on_flushed(self, log: Log, outcomes: list[PartitionProduceResponse], error: OSError | None) -> None:
-        """`log` is on disk, or could not be brought there."""
-        self._missing.discard(log)
-        if error is not None:
-            for outcome in outcomes:
+    def on_flushed(
+        self, partition: Partition, node: Node, outcomes: list[PartitionProduceResponse], error: OSError | None
+    ) -> None:
+        """The log of `partition`, which `node` has led, is on disk, or could not be brought there."""
+        self._missing.discard(partition.log)
+        for outcome in outcomes:
+            if error is not None:
                 _refuse(outcome, ErrorCode.KAFKA_STORAGE_ERROR, error)
+            elif partition.leader is not node:
+                _refuse(outcome, ErrorCode.NOT_LEADER_OR_FOLLOWER, _not_leader())
         if not self._missing and hasattr(self, "deliver"):
             self.deliver(self._response)
 
@@ -126,20 +147,21 @@ class _ParkedProduce(Parked):
 
 
 def _flush(
-    appended: list[tuple[Topic, PartitionProduceResponse]], response: ProduceResponse, state: BrokerState
+    appended: list[tuple[Topic, PartitionProduceResponse]], response: ProduceResponse, call: Call
 ) -> Parked | None:
     """Have the logs brought to disk that hold `flush.messages` records which are not; None when nothing is due."""
+    state = call.state
     state.writes.commit()
-    due: dict[Log, list[PartitionProduceResponse]] = {}
+    due: dict[Partition, list[PartitionProduceResponse]] = {}
     for topic, outcome in appended:
         partition = topic.partition(outcome.index)
         if outcome.error_code or partition is None:
             continue
         if partition.log.unflushed_records >= topic.log_config.flush_messages:
-            due.setdefault(partition.log, []).append(outcome)
-    parked = _ParkedProduce(response, due)
-    for log, outcomes in due.items():
-        state.flusher.request(log, partial(parked.on_flushed, log, outcomes))
+            due.setdefault(partition, []).append(outcome)
+    parked = _ParkedProduce(response, (partition.log for partition in due))
+    for partition, outcomes in due.items():
+        state.flusher.request(partition.log, partial(parked.on_flushed, partition, call.node, outcomes))
     return parked if parked.is_waiting else None
 
 
@@ -149,6 +171,8 @@ def _append(
     call: Call,
     refusal: _RefusedError | None,
     transactional_id: str | None,
+    *,
+    all_in_sync: bool,
 ) -> PartitionProduceResponse:
     """Append to one partition, or say why not."""
     partition = topic.partition(data.index) if topic is not None else None
@@ -161,12 +185,16 @@ def _append(
     try:
         if refusal is not None:
             raise refusal
+        if partition.leader is not call.node:
+            raise _not_leader()
+        if all_in_sync and partition.is_under_min_isr:
+            raise _not_enough_replicas(partition)
         log = partition.log
         if isinstance(records, memoryview) and records:
             if topic.keeps_batches and (call.api_version >= _FIRST_WITH_ONE_BATCH or _is_v2(records)):
-                _append_batch(log, topic, records, call, answer, transactional_id)
+                _append_batch(log, partition, records, call, answer, transactional_id)
             else:
-                _append_validated(log, topic, records, call, answer, transactional_id)
+                _append_validated(log, partition, records, call, answer, transactional_id)
         elif call.api_version >= _FIRST_WITH_ONE_BATCH:
             raise InvalidRecordError("records: a produce request must carry exactly one record batch per partition")
         answer.log_start_offset = log.log_start_offset
@@ -195,9 +223,43 @@ def _refuse(answer: PartitionProduceResponse, code: ErrorCode, error: Exception)
     answer.error_message = str(error)
 
 
+def _not_leader() -> _RefusedError:
+    return _RefusedError(ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_LEADER_OR_FOLLOWER.meaning)
+
+
+def _not_enough_replicas(partition: Partition) -> _RefusedError:
+    wanted = min(partition.topic.min_insync_replicas, len(partition.replicas))
+    return _RefusedError(
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        f"{partition.topic.name}-{partition.index} needs {wanted} replicas in sync for acks=all; there are "
+        f"{len(partition.isr)}.",
+    )
+
+
+def _hint(response: ProduceResponse, call: Call) -> None:
+    """Tell producers that have asked the wrong broker which one is right."""
+    if call.api_version < _FIRST_WITH_LEADERS:
+        return
+    nodes: dict[int, NodeEndpoint] = {}
+    for topic_response in response.responses:
+        topic = call.state.topics.get(topic_response.name)
+        for outcome in topic_response.partition_responses:
+            partition = topic.partition(outcome.index) if topic is not None else None
+            if outcome.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER or partition is None:
+                continue
+            leader = partition.leader
+            outcome.current_leader = LeaderIdAndEpoch(
+                leader_id=NO_NODE if leader is None else leader.id, leader_epoch=partition.leader_epoch
+            )
+            if leader is not None:
+                host, port = call.address_of(leader)
+                nodes[leader.id] = NodeEndpoint(node_id=leader.id, host=host, port=port, rack=leader.rack)
+    response.node_endpoints = list(nodes.values())
+
+
 def _append_batch(
     log: Log,
-    topic: Topic,
+    partition: Partition,
     batch: memoryview,
     call: Call,
     answer: PartitionProduceResponse,
@@ -205,23 +267,24 @@ def _append_batch(
 ) -> None:
     """Append one batch as it is. The path of nearly all the bytes that a broker ever sees."""
     state = call.state
+    topic = partition.topic
     header = check_produced_batch(batch, opened_records=state.validated_records)
     if len(batch) > topic.max_message_bytes or header.attributes & _UNUSUAL:
         _check_circumstances(header, topic, call)
         if header.is_transactional:
             _check_transaction(header, log, topic, call, answer, transactional_id)
         if header.timestamp_type is not TimestampType.CREATE_TIME:  # only brokers may say so; Kafka takes the bit away
-            _append_validated(log, topic, batch, call, answer, transactional_id)
+            _append_validated(log, partition, batch, call, answer, transactional_id)
             return
     if header.producer_id >= 0 and _is_duplicate(log, header, answer, state):
         return
-    answer.base_offset = log.append(batch, header, LEADER_EPOCH, state.clock.now_ms())
+    answer.base_offset = log.append(batch, header, partition.leader_epoch, state.clock.now_ms())
     state.writes.stage(log, answer)
 
 
 def _append_validated(
     log: Log,
-    topic: Topic,
+    partition: Partition,
     records: memoryview,
     call: Call,
     answer: PartitionProduceResponse,
@@ -231,6 +294,7 @@ def _append_validated(
     from minibroker_protocol.records.log_validator import prepare  # noqa: PLC0415 - most brokers never need it
 
     state = call.state
+    topic = partition.topic
     if topic.is_internal and call.client_id != _ADMIN_CLIENT:
         raise _RefusedError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic.name}")
     now_ms = state.clock.now_ms()
@@ -250,7 +314,7 @@ def _append_validated(
     if header.magic == MAGIC_V2:
         if header.producer_id >= 0 and _is_duplicate(log, header, answer, state):
             return
-        answer.base_offset = log.append(memoryview(prepared.data), header, LEADER_EPOCH, now_ms)
+        answer.base_offset = log.append(memoryview(prepared.data), header, partition.leader_epoch, now_ms)
     else:
         answer.base_offset = log.append_message_set(
             memoryview(prepared.data),

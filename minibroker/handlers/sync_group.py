@@ -24,7 +24,7 @@ def handle(request: SyncGroupRequest, call: Call) -> SyncGroupResponse | Reply:
     if call.api_version >= _FIRST_WITH_PROTOCOL and (request.protocol_type is None or request.protocol_name is None):
         return sync_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     coordinator = call.state.groups
-    code = coordinator.status(request.group_id)
+    code = coordinator.status(request.group_id, call.node)
     if code:
         # What is loading has forgotten its rebalance. Old clients do not know the code that says so.
         loading = code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

@@ -33,7 +33,7 @@ def handle(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetCommitRespon
     store = call.state.groups.store
 
     def admit() -> Group:
-        code = ErrorCode.INVALID_GROUP_ID if not request.group_id else store.readiness(request.group_id)
+        code = ErrorCode.INVALID_GROUP_ID if not request.group_id else store.readiness(request.group_id, call.node)
         if code:
             raise RefusedCommitError(code)
         group = store.get_or_create(request.group_id)

@@ -37,6 +37,7 @@ def _write(marker: WritableTxnMarker, call: Call) -> WritableTxnMarkerResult:
                             producer_epoch=marker.producer_epoch,
                             commit=marker.transaction_result,
                             coordinator_epoch=marker.coordinator_epoch,
+                            node=call.node,
                         ),
                     )
                     for index in topic.partition_indexes

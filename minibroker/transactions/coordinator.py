@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from minibroker.chores import Steps
 from minibroker.clock import Timer
+from minibroker.cluster import Node
 from minibroker.state import BrokerState
 from minibroker.topics import TopicPartition
 from minibroker.transactions.markers import write_marker
@@ -21,7 +22,7 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 _RETRY_MS: Final = 500
-"""How long a marker waits that the disk has refused."""
+"""How long a marker waits that the disk has refused, or whose partition nobody leads."""
 _STEP: Final = 1000
 _GONE: Final = frozenset(
     {
@@ -91,10 +92,19 @@ class TransactionCoordinator:
         if self._timer is not None:
             self._timer.cancel()
 
-    # What producers ask for
+    def leader_moved(self, partition: int) -> None:
+        """Another node coordinates the transactional ids of a partition of `__transaction_state`."""
+        self.store.leader_moved(partition)
+
+    # What producers ask for, of `node` if that is given: NOT_COORDINATOR from any but the right one
 
     def init_producer_id(
-        self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None = None
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        expected: ProducerIdAndEpoch | None = None,
+        *,
+        node: Node | None = None,
     ) -> InitProducerIdResult:
         """Make a producer the only one of its transactional id (KIP-98, KIP-360).
 
@@ -105,7 +115,7 @@ class TransactionCoordinator:
             return InitProducerIdResult(ErrorCode.INVALID_REQUEST)
         if not 0 < timeout_ms <= self._max_timeout_ms:
             return InitProducerIdResult(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
-        error = self.store.readiness(transactional_id)
+        error = self.store.readiness(transactional_id, node)
         if error:
             return InitProducerIdResult(error)
         try:
@@ -142,13 +152,19 @@ class TransactionCoordinator:
         return self.store.save(begun) or begun
 
     def add_partitions(
-        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Collection[TopicPartition],
+        *,
+        node: Node | None = None,
     ) -> ErrorCode:
         """Have partitions in the transaction, which begins with the first of them.
 
         INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS.
         """
-        transaction = self._of_producer(transactional_id, producer_id, producer_epoch)
+        transaction = self._of_producer(transactional_id, producer_id, producer_epoch, node)
         if isinstance(transaction, ErrorCode):
             return transaction
         if transaction.state.is_prepared:
@@ -158,26 +174,41 @@ class TransactionCoordinator:
         return self.store.save(transaction.with_partitions(partitions, self._state.clock.now_ms()))
 
     def verify(
-        self, transactional_id: str, producer_id: int, producer_epoch: int, topic: str, partition: int
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        topic: str,
+        partition: int,
+        *,
+        node: Node | None = None,
     ) -> ErrorCode:
         """Whether a partition is in the producer's open transaction (KIP-890); TRANSACTION_ABORTABLE when it is not.
 
         Else the errors of `add_partitions`.
         """
-        transaction = self._of_producer(transactional_id, producer_id, producer_epoch)
+        transaction = self._of_producer(transactional_id, producer_id, producer_epoch, node)
         if isinstance(transaction, ErrorCode):
             return transaction
         if transaction.state.is_prepared:
             return ErrorCode.CONCURRENT_TRANSACTIONS
         return ErrorCode.NONE if (topic, partition) in transaction.partitions else ErrorCode.TRANSACTION_ABORTABLE
 
-    def end(self, transactional_id: str, producer_id: int, producer_epoch: int, *, commit: bool) -> ErrorCode:
+    def end(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        *,
+        commit: bool,
+        node: Node | None = None,
+    ) -> ErrorCode:
         """Commit the transaction, or abort it; its markers are written when this returns NONE.
 
         INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, INVALID_TXN_STATE when none is open, or it has
         ended the other way; CONCURRENT_TRANSACTIONS while a marker could not be written.
         """
-        transaction = self._of_producer(transactional_id, producer_id, producer_epoch)
+        transaction = self._of_producer(transactional_id, producer_id, producer_epoch, node)
         if isinstance(transaction, ErrorCode):
             return transaction
         if transaction.state is TransactionState.ONGOING:
@@ -191,10 +222,12 @@ class TransactionCoordinator:
             return ErrorCode.CONCURRENT_TRANSACTIONS
         return ErrorCode.NONE if transaction.state is completed else ErrorCode.INVALID_TXN_STATE
 
-    def _of_producer(self, transactional_id: str, producer_id: int, producer_epoch: int) -> Transaction | ErrorCode:
+    def _of_producer(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, node: Node | None
+    ) -> Transaction | ErrorCode:
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
-        error = self.store.readiness(transactional_id)
+        error = self.store.readiness(transactional_id, node)
         if error:
             return error
         transaction = self.store.get(transactional_id)
@@ -234,6 +267,7 @@ class TransactionCoordinator:
             producer_id=transaction.producer_id,
             producer_epoch=transaction.producer_epoch,
             commit=transaction.state is TransactionState.PREPARE_COMMIT,
+            coordinator_epoch=self.store.log.epoch_of(transaction.transactional_id),
         )
         if not error or error in _GONE:
             return True

@@ -3,9 +3,11 @@
 import struct
 from typing import Final
 
+from minibroker.cluster import Node
 from minibroker.error_mapping import MAPPED, error_code_of
+from minibroker.partition import Partition
 from minibroker.state import BrokerState
-from minibroker.topics import CONSUMER_OFFSETS, LEADER_EPOCH, Topic
+from minibroker.topics import CONSUMER_OFFSETS, Topic
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import NewRecord, build_batch, read_header
 from minibroker_protocol.records.header import MAGIC_V2
@@ -28,28 +30,33 @@ def write_marker(
     producer_id: int,
     producer_epoch: int,
     commit: bool,
-    coordinator_epoch: int | None = None,
+    coordinator_epoch: int = 0,
+    node: Node | None = None,
 ) -> ErrorCode:
     """Write a marker into the log of one partition; it is in the file when this says NONE.
 
-    Without `coordinator_epoch` the marker comes from this broker's coordinator, the newest there is. Otherwise
-    TRANSACTION_COORDINATOR_FENCED when the log holds a marker of a newer one. INVALID_PRODUCER_EPOCH when the
-    producer has gone on to a newer epoch; UNSUPPORTED_FOR_MESSAGE_FORMAT when the topic's format has no markers;
-    UNKNOWN_TOPIC_OR_PARTITION; UNKNOWN_SERVER_ERROR for the marker of no producer; KAFKA_STORAGE_ERROR.
+    Without `node` the marker comes from the coordinator of this process, the newest there is. Otherwise `node` was
+    asked for it: NOT_LEADER_OR_FOLLOWER unless it leads the partition, TRANSACTION_COORDINATOR_FENCED when the log
+    holds a marker of a newer coordinator. INVALID_PRODUCER_EPOCH when the producer has gone on to a newer epoch;
+    UNSUPPORTED_FOR_MESSAGE_FORMAT when the topic's format has no markers; UNKNOWN_TOPIC_OR_PARTITION;
+    UNKNOWN_SERVER_ERROR for the marker of no producer; NOT_ENOUGH_REPLICAS; KAFKA_STORAGE_ERROR;
+    NOT_LEADER_OR_FOLLOWER also when nobody leads the partition.
     """
     topic = state.topics.get(topic_name)
     partition = topic.partition(index) if topic is not None else None
     if topic is None or partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    unready = _replica_error(partition, node)
+    if unready:
+        return unready
     if topic.append_policy.magic < MAGIC_V2:
         return ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
     if producer_id < 0 or producer_epoch < 0:
         return ErrorCode.UNKNOWN_SERVER_ERROR  # Kafka stumbles over no producer, too
     state.writes.commit()  # what is staged has its own answers, and is of the transaction
     try:
-        log = partition.log
-        epoch = _own_epoch(log, producer_id) if coordinator_epoch is None else coordinator_epoch
-        _append(log, _marker(state, topic, producer_id, producer_epoch, epoch, commit=commit), epoch, state)
+        epoch = _own_epoch(partition.log, producer_id, coordinator_epoch) if node is None else coordinator_epoch
+        _append(partition, _marker(state, topic, producer_id, producer_epoch, epoch, commit=commit), epoch, state)
     except MAPPED as error:
         return error_code_of(error)
     verifier = state.transactions.verifier
@@ -60,10 +67,17 @@ def write_marker(
     return ErrorCode.NONE
 
 
-def _own_epoch(log: Log, producer_id: int) -> int:
+def _replica_error(partition: Partition, node: Node | None) -> ErrorCode:
+    leader = partition.leader
+    if leader is None or (node is not None and leader is not node):
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return ErrorCode.NOT_ENOUGH_REPLICAS if partition.is_under_min_isr else ErrorCode.NONE
+
+
+def _own_epoch(log: Log, producer_id: int, own_epoch: int) -> int:
     """Ours, or that of the Kafka that had the directory before, whose markers must not fence ours."""
     known = log.producers.active.get(producer_id)
-    return LEADER_EPOCH if known is None else max(LEADER_EPOCH, known.coordinator_epoch)
+    return own_epoch if known is None else max(own_epoch, known.coordinator_epoch)
 
 
 def _marker(
@@ -84,10 +98,11 @@ def _marker(
     )
 
 
-def _append(log: Log, marker: bytearray, coordinator_epoch: int, state: BrokerState) -> None:
+def _append(partition: Partition, marker: bytearray, coordinator_epoch: int, state: BrokerState) -> None:
+    log = partition.log
     batch = memoryview(marker)
     header = read_header(batch)
     log.producers.check(header, from_client=False)
     log.producers.check_coordinator_epoch(header.producer_id, coordinator_epoch)
-    log.append(batch, header, LEADER_EPOCH, state.clock.now_ms())
+    log.append(batch, header, partition.leader_epoch, state.clock.now_ms())
     log.commit()

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from minibroker.cluster import Node
 from minibroker.coordinator_log import CoordinatorLog, CoordinatorLogError
 from minibroker.partition_loader import PartitionLoader
 from minibroker.state import BrokerState
@@ -23,6 +24,8 @@ _STEP: Final = 1000
 _COMPLAINTS: Final = 100
 _APPEND_ERRORS: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -45,6 +48,7 @@ class TransactionStore:
             state,
             TRANSACTION_STATE,
             partitions=state.config.integer("transaction.state.log.num.partitions"),
+            factor=state.config.integer("transaction.state.log.replication.factor"),
             configs={
                 "cleanup.policy": "compact",
                 "compression.type": "uncompressed",
@@ -126,11 +130,15 @@ class TransactionStore:
 
     # Loading
 
-    def readiness(self, transactional_id: str) -> ErrorCode:
+    def readiness(self, transactional_id: str, node: Node | None = None) -> ErrorCode:
         """NONE once all is known about a transactional id; its partition is loaded if need be.
 
         COORDINATOR_LOAD_IN_PROGRESS while that takes its time, COORDINATOR_NOT_AVAILABLE when it cannot be read.
+        NOT_COORDINATOR when `node` does not coordinate the id, or, if that is not given, nobody does.
         """
+        misplaced = self.log.coordinator_error(transactional_id, node)
+        if misplaced:
+            return misplaced
         self._look_at_topic()
         return self._loader.load(self.log.partition_of(transactional_id))
 
@@ -138,6 +146,11 @@ class TransactionStore:
         """Load every partition, one after the other; `is_loading` until that is done."""
         self._look_at_topic()
         self._loader.load_all()
+
+    def leader_moved(self, partition: int) -> None:
+        """Another node coordinates the transactional ids of a partition: it reads the log."""
+        self._known.pop(partition, None)
+        self._loader.reload(partition)
 
     def load_failed(self) -> None:
         """Try again to load what could not be read; nothing happens when there is no such partition."""

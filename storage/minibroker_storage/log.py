@@ -1,7 +1,7 @@
 """One partition's log: appends at its end, reads from anywhere in it (Kafka's `UnifiedLog` and `LocalLog`)."""
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, Self
 
 from minibroker_protocol.records import NO_PARTITION_LEADER_EPOCH, BatchHeader, read_entry_header, stamp
@@ -16,8 +16,6 @@ from minibroker_storage.readable_log import ReadableLog
 from minibroker_storage.recovery import LastStop, LoadedLog, load_log, replay_producers
 from minibroker_storage.retention import count_below, count_beyond_size, count_expired
 from minibroker_storage.segment import LogSegment, LogSlice
-
-AppendListener = Callable[["Log"], None]
 
 SNAPSHOT_INTERVAL_BYTES: Final = 32 * 1024 * 1024
 """Whenever a segment has grown by so much, the producers are written down: a start replays what lies behind that."""
@@ -53,7 +51,6 @@ class Log(ReadableLog):
         "_epoch",
         "_failure",
         "_files",
-        "_listeners",
         "_offset_limit",
         "_roll_after",
         "_snapshot_at",
@@ -75,7 +72,6 @@ class Log(ReadableLog):
         self._epoch = self.epochs.latest_epoch
         self._staged_epochs: LeaderEpochCheckpoint | None = None
         self._failure: LogWriteError | None = None
-        self._listeners: dict[AppendListener, None] = {}
         self._snapshot_at = 0
         self._segment_begins()
 
@@ -262,8 +258,7 @@ class Log(ReadableLog):
         self.producers.commit()
         self.log_end_offset = self.high_watermark = self.next_offset
         if self._listeners:
-            for listener in tuple(self._listeners):
-                listener(self)
+            self.call_listeners()
 
     def _fail(self, error: LogWriteError) -> None:
         """Remember for `commit` that batches staged before were lost inside `append`; until then nothing goes."""
@@ -277,17 +272,6 @@ class Log(ReadableLog):
         self._epoch = self.epochs.latest_epoch
         self.next_offset = self.log_end_offset
         self._set_limits()
-
-    def add_append_listener(self, listener: AppendListener) -> None:
-        """Have `listener` called with this log after each commit that moved the high watermark, and when it closes.
-
-        Takes constant time.
-        """
-        self._listeners[listener] = None
-
-    def remove_append_listener(self, listener: AppendListener) -> None:
-        """Stop calling `listener`; one that is not there is no error. Takes constant time, also from a listener."""
-        self._listeners.pop(listener, None)
 
     # Segments
 

@@ -1,5 +1,8 @@
 """The half of a log that readers need."""
 
+from collections.abc import Callable
+from typing import Any
+
 from minibroker_storage.checkpoints import LeaderEpochCheckpoint
 from minibroker_storage.errors import OffsetOutOfRangeError
 from minibroker_storage.lookup import TimestampOffset, find_by_timestamp, find_max_timestamp
@@ -9,6 +12,9 @@ from minibroker_storage.segment import LogSegment, LogSlice
 from minibroker_storage.segments import LogSegments
 from minibroker_storage.transaction_index import AbortedTxn
 
+AppendListener = Callable[[Any], None]
+"""What is called with a log."""
+
 
 class ReadableLog:
     """What lies between the offsets of a log, and where. It changes nothing; `Log`, which writes, moves the offsets."""
@@ -16,6 +22,7 @@ class ReadableLog:
     __slots__ = (
         "_active",
         "_empty",
+        "_listeners",
         "_segments",
         "epochs",
         "high_watermark",
@@ -29,6 +36,7 @@ class ReadableLog:
         self._segments = LogSegments(directory, loaded.segments)
         self._active = self._segments.active
         self._empty = LogSlice(self._active.log, 0, 0)
+        self._listeners: dict[AppendListener, None] = {}
         #: Segments, ascending; the last one takes the appends.
         self.segments: list[LogSegment] = self._segments.all
         self.producers: ProducerStateManager = loaded.producers
@@ -96,6 +104,22 @@ class ReadableLog:
                 whole = segment.offset_index.position_at_or_below(position + size) - position
                 size = whole if whole > 0 else size
         return LogSlice(segment.log, position, size) if size > 0 else self._empty
+
+    def add_append_listener(self, listener: AppendListener) -> None:
+        """Have `listener` called with this log after each commit that moved the high watermark, and when it closes.
+
+        Takes constant time.
+        """
+        self._listeners[listener] = None
+
+    def remove_append_listener(self, listener: AppendListener) -> None:
+        """Stop calling `listener`; one that is not there is no error. Takes constant time, also from a listener."""
+        self._listeners.pop(listener, None)
+
+    def call_listeners(self) -> None:
+        """Tell whoever waits for appends to look again."""
+        for listener in tuple(self._listeners):
+            listener(self)
 
     def find_by_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first record with a timestamp (ms) >= `timestamp`; see `lookup.find_by_timestamp`."""

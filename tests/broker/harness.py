@@ -107,8 +107,11 @@ def bytes_of(*answers: Answer) -> bytes:
 class Harness:
     """A broker's state with a clock that stands still, and the verbs that tests need most."""
 
-    def __init__(self, data_dir: str, config: Mapping[str, str] | None = None) -> None:
+    def __init__(self, data_dir: str, config: Mapping[str, str] | None = None, *, brokers: int = 1) -> None:
         self.data_dir = data_dir
+        self.brokers = brokers
+        #: The node id that requests go to; None for the first one's.
+        self.asks: int | None = None
         self.clock = ManualClock()
         self._config = BrokerConfig.from_properties(dict(config or {}))
         self._soon: list[Callable[[], None]] = []
@@ -123,6 +126,7 @@ class Harness:
             background=self._background,
             run_cleaning=self._run_cleaning,
             max_open_files=64,
+            brokers=self.brokers,
         )
 
     def restart(self) -> None:
@@ -183,7 +187,8 @@ class Harness:
 
     def accept(self, request: Any, version: int) -> Answer | Waiting | None:
         """Hand in a request, without the end of the wake-up: nothing is written yet."""
-        return accept(memoryview(bytearray(frame_of(request, version))), self.state, ADVERTISED)
+        node = None if self.asks is None else self.state.cluster.node(self.asks)
+        return accept(memoryview(bytearray(frame_of(request, version))), self.state, ADVERTISED, node=node)
 
     def send(self, request: Any, version: int) -> Any:
         """One request in a wake-up of its own: the response, a `Pending`, or None when there is no response."""

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from minibroker.data_dir import CLEAN_SHUTDOWN, LOCK_FILE
-from minibroker.topics import Partition, Topic
+from minibroker.partition import Partition
+from minibroker.topics import Topic
 from minibroker_storage.checkpoints import read_offset_checkpoint
 from minibroker_storage.log import Log
 from minibroker_storage.recovery import LastStop

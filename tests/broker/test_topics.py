@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from minibroker.config import BrokerConfig, TopicConfig
-from minibroker.topics import Partition, Topics, TopicsFileError, topic_name_error
+from minibroker.partition import Partition
+from minibroker.topics import Topics, TopicsFileError, topic_name_error
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
 from minibroker_storage.checkpoints import new_uuid, uuid_text
 from minibroker_storage.config import LogConfig
