@@ -1,0 +1,219 @@
+"""`Broker`'s methods beside its life, for other threads than its own: those of `asynchronous`.
+
+Written by `python -m minibroker.operations.twin`.
+"""
+
+from collections.abc import Coroutine, Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from minibroker.operations import asynchronous
+from minibroker.operations.asynchronous import PATIENCE
+from minibroker.state import BrokerState
+
+if TYPE_CHECKING:
+    from minibroker.operations.expecting import Matching
+    from minibroker.operations.groups import GroupDescription
+    from minibroker.operations.producing import Codec, Format, Message, Payload, RecordMetadata
+    from minibroker.operations.records import ConsumerRecord, Isolation
+    from minibroker.operations.topics import TopicDescription
+    from minibroker.topics import TopicPartition
+
+
+T = TypeVar("T")
+
+
+class Wait(Protocol):
+    """Has something done on the broker's thread, and waits for it."""
+
+    def __call__(self, work: Coroutine[Any, Any, T]) -> T:
+        """RuntimeError unless the broker runs."""
+        ...
+
+
+class BlockingOperations:
+    """What can be asked of a running broker. RuntimeError unless it runs, `OperationError` for what cannot be done."""
+
+    @property
+    def twin(self) -> asynchronous.AsyncOperations:
+        """The broker on its own loop."""
+        raise NotImplementedError
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Have something done on the broker's thread, and wait for it. RuntimeError unless it runs."""
+        raise NotImplementedError
+
+    @property
+    def state(self) -> BrokerState:
+        """What its handlers share, for those who look behind the door: it belongs to the broker's thread."""
+        return self.twin.state
+
+    def topics(self) -> "dict[str, TopicDescription]":
+        """All topics, by name."""
+        return self.wait(self.twin.topics())
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int | None = None,
+        *,
+        replication_factor: int | None = None,
+        configs: Mapping[str, str | float | bool] | None = None,
+    ) -> "TopicDescription":
+        """Create a topic; without a number it has the broker's default."""
+        return self.wait(
+            self.twin.create_topic(name, partitions, replication_factor=replication_factor, configs=configs)
+        )
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic, and what groups have committed for it."""
+        self.wait(self.twin.delete_topic(name))
+
+    def produce(
+        self,
+        topic: str,
+        *values: "Payload | Message",
+        key: "Payload" = None,
+        headers: "Mapping[str, Payload] | Sequence[tuple[str, Payload]]" = (),
+        timestamp: int | None = None,
+        partition: int | None = None,
+        message_format: "Format" = "v2",
+        codec: "Codec" = "none",
+    ) -> "list[RecordMetadata]":
+        """Append records without a client; returns where each of them is.
+
+        Bytes are stored as they are, text as UTF-8, None is a tombstone, all else is stored as JSON. What is said by
+        name is for all `values`; a `Message` among them speaks for itself. `message_format` may be "v0" or "v1", as
+        brokers stored records before 0.10 and 0.11.
+        """
+        return self.wait(
+            self.twin.produce(
+                topic,
+                *values,
+                key=key,
+                headers=headers,
+                timestamp=timestamp,
+                partition=partition,
+                message_format=message_format,
+                codec=codec,
+            )
+        )
+
+    def records(
+        self, topic: str, *, partition: int | None = None, start: int = 0, isolation: "Isolation" = "read_committed"
+    ) -> "list[ConsumerRecord]":
+        """What consumers can read in a topic, from offset `start` on, partition by partition."""
+        return self.wait(self.twin.records(topic, partition=partition, start=start, isolation=isolation))
+
+    def wait_for(
+        self, topic: str, count: int = 1, *, matching: "Matching | None" = None, timeout: float = PATIENCE
+    ) -> "list[ConsumerRecord]":
+        """Wait until a topic has so many committed records, and return all there are.
+
+        `matching` counts and returns only those that match: a function of a record, or what `record()` gives.
+        `WaitTimeoutError` shows what is there instead.
+        """
+        return self.wait(self.twin.wait_for(topic, count, matching=matching, timeout=timeout))
+
+    def expect(
+        self,
+        topic: str,
+        value: Any = ...,
+        *,
+        key: Any = ...,
+        headers: Mapping[str, Any] | None = None,
+        partition: int | None = None,
+        timeout: float = PATIENCE,
+    ) -> "ConsumerRecord":
+        """Wait for a record like this and return it; see `record()` for what may be said.
+
+        `WaitTimeoutError` compares with what is there, the nearest record first.
+        """
+        return self.wait(self.twin.expect(topic, value, key=key, headers=headers, partition=partition, timeout=timeout))
+
+    def groups(self) -> list[str]:
+        """The ids of all consumer groups."""
+        return self.wait(self.twin.groups())
+
+    def group(self, group_id: str) -> "ConsumerGroup":
+        """A consumer group, whether it is there yet or not."""
+        return ConsumerGroup(self.twin.group(group_id), self.wait)
+
+    @property
+    def clock(self) -> "BrokerClock":
+        """The broker's time."""
+        return BrokerClock(self.twin.clock, self.wait)
+
+    @property
+    def retention(self) -> "Retention":
+        """What deletes old records."""
+        return Retention(self.twin.retention, self.wait)
+
+    def compact(self, topic: str | None = None) -> None:
+        """Compact all compacted topics, up to what was produced until now; returns when it is done.
+
+        A `topic` that is named has to be one of them.
+        """
+        self.wait(self.twin.compact(topic))
+
+
+class ConsumerGroup:
+    """A consumer group of an `Broker`."""
+
+    def __init__(self, twin: asynchronous.AsyncConsumerGroup, wait: Wait) -> None:
+        self.twin = twin
+        self.wait = wait
+
+    def describe(self) -> "GroupDescription":
+        """State, generation and members; a group that nobody knows is Dead."""
+        return self.wait(self.twin.describe())
+
+    def wait_until_stable(self, members: int | None = None, *, timeout: float = PATIENCE) -> "GroupDescription":
+        """Wait until every member has its assignment, and somebody has each partition that they subscribe to.
+
+        With `members` so many of them. `WaitTimeoutError` tells where the group stands instead.
+        """
+        return self.wait(self.twin.wait_until_stable(members, timeout=timeout))
+
+    def committed(self) -> "dict[TopicPartition, int]":
+        """Committed offsets, by (topic, partition)."""
+        return self.wait(self.twin.committed())
+
+    def lag(self) -> "dict[TopicPartition, int]":
+        """How many offsets the group is behind, by (topic, partition)."""
+        return self.wait(self.twin.lag())
+
+    def rebalance(self) -> None:
+        """Have all members join again, as if one had come or gone."""
+        self.wait(self.twin.rebalance())
+
+
+class BrokerClock:
+    """The time of an `Broker`: the machine's, unless it was moved."""
+
+    def __init__(self, twin: asynchronous.AsyncBrokerClock, wait: Wait) -> None:
+        self.twin = twin
+        self.wait = wait
+
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch."""
+        return self.wait(self.twin.now_ms())
+
+    def advance(self, by: float | timedelta) -> None:
+        """Move on, by seconds or a `timedelta`: what falls due on the way happens, in its order.
+
+        Sessions end, transactions and parked requests time out; chores such as retention are done once, at the end.
+        """
+        self.wait(self.twin.advance(by))
+
+
+class Retention:
+    """The retention of an `Broker`, which also runs by itself (`log.retention.check.interval.ms`)."""
+
+    def __init__(self, twin: asynchronous.AsyncRetention, wait: Wait) -> None:
+        self.twin = twin
+        self.wait = wait
+
+    def run(self) -> int:
+        """Delete what is not to be kept any longer, now; returns how many segments went."""
+        return self.wait(self.twin.run())

@@ -1,0 +1,79 @@
+"""Waiting for records, and judging them."""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from minibroker.operations.errors import OperationError
+from minibroker.operations.matching import RecordMatcher, describe, explain
+from minibroker.operations.records import ConsumerRecord, end_offsets, read_records
+from minibroker.operations.waiting import until
+from minibroker.state import BrokerState
+
+Matching: TypeAlias = RecordMatcher | Callable[[ConsumerRecord], bool]
+
+_SHOWN = 10
+
+
+class _Watched:
+    """The committed records of a topic that match; each is read once. A topic may not be there yet."""
+
+    def __init__(self, state: BrokerState, topic: str, matching: Matching | None) -> None:
+        self._state = state
+        self._topic = topic
+        self._is_match = matching.matches if isinstance(matching, RecordMatcher) else matching
+        self._read: dict[int, int] = {}
+        self._id: bytes | None = None
+        self.seen: list[ConsumerRecord] = []
+        self.found: list[ConsumerRecord] = []
+
+    def look(self) -> None:
+        """Read what is new."""
+        topic = self._state.topics.get(self._topic)
+        if topic is None:
+            return
+        if topic.id != self._id:  # made, or made anew
+            self._id = topic.id
+            self._read, self.seen, self.found = {}, [], []
+        for partition, end in end_offsets(self._state, self._topic).items():
+            start = self._read.get(partition, 0)
+            if end <= start:
+                continue
+            new = read_records(self._state, self._topic, partition=partition, start=start)
+            self._read[partition] = end
+            self.seen += new
+            self.found += new if self._is_match is None else filter(self._is_match, new)
+
+
+async def wait_for_records(
+    state: BrokerState,
+    topic: str,
+    count: int = 1,
+    *,
+    matching: Matching | None = None,
+    timeout: float,  # noqa: ASYNC109 - part of what is asked
+) -> list[ConsumerRecord]:
+    """Wait until a topic has `count` committed records, that match if something is asked of them; returns all such.
+
+    `WaitTimeoutError` shows what is there instead.
+    """
+    if count < 0:
+        raise OperationError(f"count: {count}")
+    watched = _Watched(state, topic, matching)
+
+    def look() -> list[ConsumerRecord] | None:
+        watched.look()
+        return watched.found if len(watched.found) >= count else None
+
+    def complain() -> str:
+        there = f"expected {count} records in {topic!r} within {timeout:g} s"
+        if state.topics.get(topic) is None:
+            return f"{there}; there is no such topic"
+        if isinstance(matching, RecordMatcher):
+            return f"{there}, {len(watched.found)} match\n{explain(matching, watched.seen)}"
+        what = f"{len(watched.found)} match, of" if matching is not None else "found"
+        lines = [f"{there}; {what} {len(watched.seen)}", *(f"  {describe(each)}" for each in watched.seen[:_SHOWN])]
+        if len(watched.seen) > _SHOWN:
+            lines.append(f"  and {len(watched.seen) - _SHOWN} more")
+        return "\n".join(lines)
+
+    return await until(look, complain, timeout)

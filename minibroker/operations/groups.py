@@ -1,0 +1,184 @@
+"""Consumer groups as a test sees them: where they stand, how far they are behind, and a push."""
+
+from dataclasses import dataclass
+
+from minibroker.groups.group import Group, GroupState
+from minibroker.operations.errors import OperationError
+from minibroker.operations.waiting import DEFAULT_TIMEOUT, until
+from minibroker.state import BrokerState
+from minibroker.topics import TopicPartition
+from minibroker_protocol.coordinator_records.consumer_protocol import ConsumerProtocolAssignment
+from minibroker_protocol.coordinator_records.versioned import decode_versioned
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.errors import DecodeError
+
+
+@dataclass(frozen=True, slots=True)
+class MemberDescription:
+    """A member of a group; `partitions` is None when its assignment is not a consumer's."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    partitions: tuple[TopicPartition, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """A group at one moment.
+
+    Attributes:
+        state: as Kafka names it: "Empty", "PreparingRebalance", "CompletingRebalance", "Stable" or "Dead".
+        protocol: the assignor that the members have agreed on.
+    """
+
+    group_id: str
+    state: str
+    generation: int
+    protocol: str | None
+    members: tuple[MemberDescription, ...]
+
+    @property
+    def is_stable(self) -> bool:
+        """Has each member its assignment?"""
+        return self.state == GroupState.STABLE.value
+
+
+async def group_ids(state: BrokerState) -> list[str]:
+    """The ids of all groups, those included that earlier runs have left."""
+    store = state.groups.store
+    store.load_all()
+    await until(lambda: None if store.is_loading else True, lambda: "groups are still being loaded", DEFAULT_TIMEOUT)
+    return sorted(group.group_id for group in store.groups())
+
+
+def describe_group(state: BrokerState, group_id: str) -> GroupDescription:
+    """A group; one that nobody knows is Dead, as in DescribeGroups. `OperationError` while it cannot be told."""
+    group = _find(state, group_id)
+    if group is None:
+        return GroupDescription(group_id, GroupState.DEAD.value, 0, None, ())
+    members = tuple(
+        MemberDescription(
+            member.member_id,
+            member.group_instance_id,
+            member.client_id,
+            member.client_host.removeprefix("/"),
+            _assigned(member.assignment) if group.is_in(GroupState.STABLE) else None,
+        )
+        for member in group.members.values()
+    )
+    return GroupDescription(group_id, group.state.value, group.generation, group.protocol_name, members)
+
+
+def committed_offsets(state: BrokerState, group_id: str) -> dict[TopicPartition, int]:
+    """What a group has committed, by (topic, partition). `OperationError` while it cannot be told."""
+    group = _find(state, group_id)
+    if group is None:
+        return {}
+    return {
+        (topic, index): offset.offset
+        for topic, partitions in group.offsets.committed.items()
+        for index, offset in partitions.items()
+    }
+
+
+def group_lag(state: BrokerState, group_id: str) -> dict[TopicPartition, int]:
+    """How many offsets a group is behind the end of each partition that it has committed for or is assigned.
+
+    Without a committed offset that is everything from the log's start. Control records count, as they do in Kafka's
+    own tools. `OperationError` while it cannot be told.
+    """
+    state.writes.commit()
+    committed = committed_offsets(state, group_id)
+    described = describe_group(state, group_id)
+    assigned = {place for member in described.members for place in member.partitions or ()}
+    lag: dict[TopicPartition, int] = {}
+    for name, index in sorted(committed.keys() | assigned):
+        topic = state.topics.get(name)
+        partition = topic.partition(index) if topic is not None else None
+        if partition is not None:
+            log = partition.log
+            lag[name, index] = max(0, log.high_watermark - committed.get((name, index), log.log_start_offset))
+    return lag
+
+
+async def wait_until_stable(
+    state: BrokerState,
+    group_id: str,
+    *,
+    members: int | None = None,
+    timeout: float,  # noqa: ASYNC109 - part of what is asked
+) -> GroupDescription:
+    """Wait until every member has its assignment, and somebody has each partition of what they subscribe to.
+
+    With `members` so many of them. `WaitTimeoutError` tells where the group stands instead.
+    """
+    if members is not None and members < 0:
+        raise OperationError(f"members: {members}")
+
+    def look() -> GroupDescription | None:
+        group = _find(state, group_id)
+        wanted = members if members is not None else max(1, len(group.members) if group is not None else 0)
+        if group is None or len(group.members) != wanted:
+            return None
+        settled = group.is_in(GroupState.STABLE) if wanted else group.is_in(GroupState.EMPTY)
+        found = describe_group(state, group_id)
+        return found if settled and not _unassigned(state, group, found) else None
+
+    def describe() -> str:
+        found = describe_group(state, group_id)
+        wanted = "members" if members is None else f"{members} members"
+        stands = f"{found.state}, generation {found.generation}, {len(found.members)} members"
+        lines = [f"group {group_id!r} was not stable with {wanted} within {timeout:g} s: {stands}"]
+        group = _find(state, group_id)
+        unassigned = sorted(_unassigned(state, group, found)) if group is not None else []
+        if found.is_stable and unassigned:
+            lines.append(f"  nobody has {', '.join(f'{topic}-{index}' for topic, index in unassigned)}")
+        for member in found.members:
+            has = "waits" if member.partitions is None else ", ".join(f"{t}-{i}" for t, i in member.partitions) or "-"
+            lines.append(f"  {member.client_id} ({member.member_id}): {has}")
+        return "\n".join(lines)
+
+    return await until(look, describe, timeout)
+
+
+def rebalance(state: BrokerState, group_id: str) -> None:
+    """Have all members join again, as if one had come or gone. `OperationError` for a group without members."""
+    group = _find(state, group_id)
+    if group is None or not group.members:
+        raise OperationError(f"group {group_id!r} has no members")
+    state.groups.rebalances.maybe_prepare(group)
+
+
+def _find(state: BrokerState, group_id: str) -> Group | None:
+    code = state.groups.status(group_id)
+    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        return None
+    if code:
+        raise OperationError(f"group {group_id!r}: {code.name}: {code.meaning}")
+    return state.groups.store.get(group_id)
+
+
+def _assigned(assignment: bytes) -> tuple[TopicPartition, ...] | None:
+    if not assignment:
+        return ()
+    try:
+        decoded = decode_versioned(ConsumerProtocolAssignment, assignment)
+    except DecodeError:
+        return None
+    return tuple((each.topic, index) for each in decoded.assigned_partitions for index in each.partitions)
+
+
+def _unassigned(state: BrokerState, group: Group, found: GroupDescription) -> set[TopicPartition]:
+    """Partitions of topics that the group subscribes to, and that no member has; none if that cannot be known."""
+    subscribed = group.subscribed_topics()
+    if not subscribed or any(member.partitions is None for member in found.members):
+        return set()
+    there = {
+        (topic.name, each.index)
+        for name in subscribed
+        if (topic := state.topics.get(name)) is not None
+        for each in topic.partitions
+    }
+    return there - {place for member in found.members for place in member.partitions or ()}

@@ -1,0 +1,136 @@
+"""What a test expects of records, and how an expectation that fails is told.
+
+record(value={"id": 1}, key="a", headers={"trace": ...})     # JSON is compared as JSON, ... is anything
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from minibroker.operations.records import ConsumerRecord
+
+ANY: Final = ...
+"""Stands for whatever is there."""
+_SHOWN: Final = 10
+_SHOWN_BYTES: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class RecordMatcher:
+    """An expectation; what is `...` may be anything.
+
+    `key` and `value`: bytes are compared as bytes, text as UTF-8, None is null, all else is compared with what the
+    bytes say as JSON. Of an object only the named members have to be there. `headers` names those that must be there.
+    """
+
+    value: Any = ANY
+    key: Any = ANY
+    headers: Mapping[str, Any] | None = None
+    partition: int | None = None
+    offset: int | None = None
+    timestamp: int | None = None
+
+    def mismatches(self, record: ConsumerRecord) -> list[str]:
+        """What is not as expected: a line for each."""
+        found = [*_compare("key", self.key, record.key), *_compare("value", self.value, record.value)]
+        for name, expected in (self.headers or {}).items():
+            values = [value for key, value in record.headers if key == name]
+            if not values:
+                there = ", ".join(sorted({key for key, _ in record.headers})) or "none"
+                found.append(f"header {name!r}: missing; headers: {there}")
+            elif all(_compare("", expected, value) for value in values):
+                found += _compare(f"header {name!r}", expected, values[-1])
+        for name in ("partition", "offset", "timestamp"):
+            expected, actual = getattr(self, name), getattr(record, name)
+            if expected is not None and expected != actual:
+                found.append(f"{name}: expected {expected}, found {actual}")
+        return found
+
+    def matches(self, record: ConsumerRecord) -> bool:
+        """Is it as expected?"""
+        return not self.mismatches(record)
+
+    def __str__(self) -> str:
+        said = [f"{name}={value!r}" for name in ("key", "value") if (value := getattr(self, name)) is not ANY]
+        names = ("headers", "partition", "offset", "timestamp")
+        said += [f"{name}={value!r}" for name in names if (value := getattr(self, name)) is not None]
+        return f"record({', '.join(said)})"
+
+
+def record(
+    value: Any = ANY,
+    *,
+    key: Any = ANY,
+    headers: Mapping[str, Any] | None = None,
+    partition: int | None = None,
+    offset: int | None = None,
+    timestamp: int | None = None,
+) -> RecordMatcher:
+    """An expectation of one record; see `RecordMatcher`."""
+    return RecordMatcher(value, key, headers, partition, offset, timestamp)
+
+
+def explain(expected: RecordMatcher, records: Iterable[ConsumerRecord]) -> str:
+    """Why none of the records is the expected one: the nearest ones with what is different, line by line."""
+    judged = sorted(((expected.mismatches(each), each) for each in records), key=lambda pair: len(pair[0]))
+    lines = [f"expected {expected}", f"found {len(judged)} records" + (", the nearest first:" if judged else "")]
+    for mismatches, each in judged[:_SHOWN]:
+        lines.append(f"  {describe(each)}")
+        lines += [f"    {mismatch}" for mismatch in mismatches]
+    if len(judged) > _SHOWN:
+        lines.append(f"  and {len(judged) - _SHOWN} more")
+    return "\n".join(lines)
+
+
+def describe(found: ConsumerRecord) -> str:
+    """One line about a record."""
+    headers = f", headers={dict(found.headers)!r}" if found.headers else ""
+    place = f"{found.topic}-{found.partition}@{found.offset}"
+    return f"{place}: key={_shown(found.key)}, value={_shown(found.value)}{headers}"
+
+
+def _compare(what: str, expected: Any, actual: bytes | None) -> list[str]:
+    if expected is ANY:
+        return []
+    if expected is None or actual is None or isinstance(expected, bytes | bytearray | str):
+        wanted = expected.encode() if isinstance(expected, str) else expected
+        if wanted == actual:
+            return []
+        return [f"{what}: expected {expected!r}, found {_shown(actual)}"]
+    try:
+        found = json.loads(actual)
+    except ValueError:
+        return [f"{what}: expected JSON {expected!r}, found {_shown(actual)}, which is none"]
+    return _compare_json(what, expected, found)
+
+
+def _compare_json(what: str, expected: Any, found: Any) -> list[str]:
+    if expected is ANY:
+        return []
+    if isinstance(expected, Mapping) and isinstance(found, dict):
+        members = cast("dict[str, Any]", found)
+        mismatches: list[str] = []
+        for name, value in cast("Mapping[str, Any]", expected).items():
+            if name not in members:
+                mismatches.append(f"{what}.{name}: expected {value!r}, missing")
+            else:
+                mismatches += _compare_json(f"{what}.{name}", value, members[name])
+        return mismatches
+    if isinstance(expected, list | tuple) and isinstance(found, list):
+        wanted, there = list(cast("Sequence[Any]", expected)), cast("list[Any]", found)
+        if len(wanted) == len(there):
+            pairs = zip(wanted, there, strict=True)
+            return [line for index, pair in enumerate(pairs) for line in _compare_json(f"{what}[{index}]", *pair)]
+    is_same_kind = isinstance(expected, bool) is isinstance(found, bool)  # to Python, True is 1
+    return [] if is_same_kind and expected == found else [f"{what}: expected {expected!r}, found {found!r}"]
+
+
+def _shown(value: bytes | None) -> str:
+    if value is None:
+        return "null"
+    try:
+        text = repr(value[:_SHOWN_BYTES].decode())
+    except UnicodeDecodeError:
+        text = repr(value[:_SHOWN_BYTES])
+    return text + (f"... ({len(value)} bytes)" if len(value) > _SHOWN_BYTES else "")

@@ -1,0 +1,195 @@
+"""Records into a topic without a client: fixtures of tests, and seeds that a broker starts with."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
+
+from minibroker.error_mapping import MAPPED
+from minibroker.operations.errors import OperationError
+from minibroker.operations.records import topic_of
+from minibroker.state import BrokerState
+from minibroker.topic_admin import TopicError, create_topic
+from minibroker.topics import Topic
+from minibroker_protocol.errors import EncodeError
+from minibroker_protocol.records import (
+    MAGIC_V2,
+    CompressionCodec,
+    NewRecord,
+    build_batch,
+    build_message_set,
+)
+from minibroker_protocol.records.log_validator import prepare
+from minibroker_protocol.records.partitioner import partition_for_key
+
+Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+Format = Literal["v2", "v1", "v0"]
+Payload: TypeAlias = bytes | bytearray | str | Mapping[str, Any] | Sequence[Any] | int | float | bool | None
+"""Bytes as they are, text as UTF-8, None as null; everything else as JSON."""
+
+_MAGIC: Final = {"v0": 0, "v1": 1, "v2": 2}
+_ALL_CODECS: Final = tuple(codec.name.lower() for codec in CompressionCodec)
+_LEGACY_CODECS: Final = ("none", "gzip", "snappy", "lz4")
+_NO_TIMESTAMP: Final = -1
+_REFUSALS: Final[tuple[type[Exception], ...]] = (*MAPPED, EncodeError)
+_BATCH_BYTES: Final = 512 * 1024
+"""Below the default of `max.message.bytes`."""
+_RECORD_OVERHEAD: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A record to be written.
+
+    Attributes:
+        partition: None for the one that Kafka's default partitioner chooses by the key; without one they take turns.
+        timestamp: ms since the epoch; None for the broker's time.
+    """
+
+    value: Payload = None
+    key: Payload = None
+    headers: Mapping[str, Payload] | Sequence[tuple[str, Payload]] = ()
+    timestamp: int | None = None
+    partition: int | None = None
+
+
+class RecordMetadata(NamedTuple):
+    """Where a record is."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+def payload_bytes(payload: Payload, what: str) -> bytes | None:
+    """A key or value as it is stored. `OperationError` for what has no form as bytes."""
+    if payload is None or isinstance(payload, bytes):
+        return payload
+    if isinstance(payload, bytearray | memoryview):
+        return bytes(payload)
+    if isinstance(payload, str):
+        return payload.encode()
+    try:
+        return json.dumps(payload, separators=(",", ":"), ensure_ascii=False).encode()
+    except (TypeError, ValueError) as error:
+        raise OperationError(f"{what}: {payload!r} is neither bytes nor text, and no JSON: {error}") from None
+
+
+def produce(
+    state: BrokerState,
+    name: str,
+    messages: Iterable[Message],
+    *,
+    message_format: Format = "v2",
+    codec: Codec = "none",
+) -> list[RecordMetadata]:
+    """Append messages, in their order; returns where each of them is.
+
+    A topic that there is not is created, as a client would have it. Records are stored in `message_format`, whatever
+    the topic's configuration says: v0 and v1 as brokers of their time did. `OperationError`; `OSError` from the disk.
+    """
+    magic = _magic(message_format, codec)
+    topic = _topic(state, name)
+    state.writes.commit()
+    records = [_record(message, state.clock.now_ms(), magic) for message in messages]
+    places: list[RecordMetadata | None] = [None] * len(records)
+    by_partition: dict[int, list[int]] = {}
+    turn = sum(each.log.log_end_offset for each in topic.partitions) if len(topic.partitions) > 1 else 0
+    for number, (message, record) in enumerate(zip(messages, records, strict=True)):
+        partition = message.partition
+        if partition is None and record.key is not None:
+            partition = partition_for_key(record.key, len(topic.partitions))
+        elif partition is None:
+            partition = (turn + number) % len(topic.partitions)
+        elif topic.partition(partition) is None:
+            raise OperationError(f"partition: topic {name!r} has no partition {partition}")
+        by_partition.setdefault(partition, []).append(number)
+    for partition, numbers in by_partition.items():
+        for chosen in _batches(records, numbers, min(_BATCH_BYTES, topic.max_message_bytes)):
+            first = _append(state, topic, partition, [records[number] for number in chosen], magic, codec)
+            for delta, number in enumerate(chosen):
+                places[number] = RecordMetadata(name, partition, first + delta)
+    return cast("list[RecordMetadata]", places)
+
+
+def _magic(message_format: str, codec: str) -> int:
+    if message_format not in _MAGIC:
+        raise OperationError(f"message_format: {message_format!r} is none of {', '.join(_MAGIC)}")
+    magic = _MAGIC[message_format]
+    codecs = _ALL_CODECS if magic == MAGIC_V2 else _LEGACY_CODECS
+    if codec not in codecs:
+        raise OperationError(f"codec: {codec!r} is none of {', '.join(codecs)}, the codecs of format {message_format}")
+    return magic
+
+
+def _topic(state: BrokerState, name: str) -> Topic:
+    topic = state.topics.get(name)
+    if topic is not None or not state.config.boolean("auto.create.topics.enable"):
+        return topic_of(state, name)
+    try:
+        return create_topic(state, name)
+    except TopicError as error:
+        raise OperationError(f"topic {name!r}: {error}") from None
+
+
+def _record(message: Message, now_ms: int, magic: int) -> NewRecord:
+    key, value = payload_bytes(message.key, "key"), payload_bytes(message.value, "value")
+    given = message.headers.items() if isinstance(message.headers, Mapping) else message.headers
+    headers = tuple((name, payload_bytes(header, f"header {name!r}")) for name, header in given)
+    if headers and magic != MAGIC_V2:
+        raise OperationError(f"headers: format v{magic} does not have any")
+    timestamp = now_ms if message.timestamp is None else message.timestamp
+    if timestamp < _NO_TIMESTAMP:
+        raise OperationError(f"timestamp: {timestamp} is negative")
+    return NewRecord(key, value, timestamp, headers)
+
+
+def _batches(records: Sequence[NewRecord], numbers: Sequence[int], max_bytes: int) -> Iterator[list[int]]:
+    """The numbers in runs that make a batch each of at most `max_bytes`, unless a record alone is larger."""
+    run: list[int] = []
+    size = 0
+    for number in numbers:
+        record = records[number]
+        grown = len(record.key or b"") + len(record.value or b"") + _RECORD_OVERHEAD
+        if run and size + grown > max_bytes:
+            yield run
+            run, size = [], 0
+        run.append(number)
+        size += grown
+    if run:
+        yield run
+
+
+def _append(
+    state: BrokerState, topic: Topic, partition: int, records: list[NewRecord], magic: int, codec: Codec
+) -> int:
+    """Append one batch and write it; returns the first record's offset."""
+    place = topic.partitions[partition]
+    log = place.log
+    codec_id = CompressionCodec[codec.upper()]
+    now_ms = state.clock.now_ms()
+    name = f"{topic.name}-{partition}"
+    try:
+        if magic == MAGIC_V2:
+            batch = memoryview(build_batch(records, codec=codec_id))
+            offset = log.next_offset
+            made = prepare(batch, topic.append_policy, base_offset=offset, now_ms=now_ms, topic_partition=name)
+            if len(made.data) > topic.max_message_bytes:
+                limit = f"max.message.bytes is {topic.max_message_bytes}"
+                raise OperationError(f"{name}: a batch of {len(made.data)} bytes, but {limit}")
+            first = log.append(memoryview(made.data), made.header, place.leader_epoch, now_ms)
+        else:
+            first = log.next_offset
+            data = memoryview(build_message_set(records, magic=magic, base_offset=first, codec=codec_id))
+            newest = max(range(len(records)), key=lambda number: records[number].timestamp)
+            log.append_message_set(
+                data,
+                last_offset=first + len(records) - 1,
+                max_timestamp=records[newest].timestamp if magic else _NO_TIMESTAMP,
+                offset_of_max_timestamp=first + newest,
+                now_ms=now_ms,
+            )
+        log.commit()
+    except _REFUSALS as error:
+        raise OperationError(f"{name}: {error}") from error
+    return first

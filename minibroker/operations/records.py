@@ -1,0 +1,163 @@
+"""The records of a topic, decoded, as a test wants to see them."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from minibroker.operations.errors import OperationError
+from minibroker.partition import Partition
+from minibroker.state import BrokerState
+from minibroker.topics import Topic
+from minibroker_protocol.records import BatchHeader, TimestampType, iter_batches
+from minibroker_storage.log import Log
+from minibroker_storage.transaction_index import AbortedTxn
+
+Isolation = Literal["read_committed", "read_uncommitted"]
+
+_READ_BYTES: Final = 1 << 20
+_COMMITTED: Final = "read_committed"
+_TIMESTAMP_TYPES: Final = {
+    TimestampType.NO_TIMESTAMP_TYPE: "NoTimestampType",
+    TimestampType.CREATE_TIME: "CreateTime",
+    TimestampType.LOG_APPEND_TIME: "LogAppendTime",
+}
+"""As Kafka's `TimestampType` prints them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerRecord:
+    """A record as a consumer would get it, and how it is stored.
+
+    Attributes:
+        timestamp: ms since the epoch; -1 in format v0, which has none.
+        timestamp_type: "CreateTime", "LogAppendTime", or "NoTimestampType" in format v0.
+        message_format: 0, 1 or 2.
+        codec: "none", "gzip", "snappy", "lz4" or "zstd".
+        producer_id: -1 for a producer that is not idempotent.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    timestamp_type: str
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    message_format: int
+    codec: str
+    producer_id: int
+
+    def text(self) -> str | None:
+        """The value as UTF-8; None for a tombstone. UnicodeDecodeError."""
+        return None if self.value is None else self.value.decode()
+
+    def key_text(self) -> str | None:
+        """The key as UTF-8. UnicodeDecodeError."""
+        return None if self.key is None else self.key.decode()
+
+    def json(self) -> Any:
+        """The value as JSON; None for a tombstone. ValueError."""
+        return None if self.value is None else json.loads(self.value)
+
+    def header(self, name: str) -> bytes | None:
+        """The last header of this name, as Kafka's `Headers.lastHeader`; None if there is none."""
+        return next((value for key, value in reversed(self.headers) if key == name), None)
+
+
+def topic_of(state: BrokerState, name: str) -> Topic:
+    """The topic. `OperationError` that names those there are."""
+    topic = state.topics.get(name)
+    if topic is None:
+        known = ", ".join(sorted(each.name for each in state.topics)[:10]) or "none"
+        raise OperationError(f"there is no topic {name!r}; topics: {known}")
+    return topic
+
+
+def partitions_of(topic: Topic, partition: int | None) -> Sequence[Partition]:
+    """One partition, or with None all of them. `OperationError`."""
+    if partition is None:
+        return topic.partitions
+    found = topic.partition(partition)
+    if found is None:
+        raise OperationError(f"topic {topic.name!r} has no partition {partition}, only {len(topic.partitions)}")
+    return [found]
+
+
+def read_records(
+    state: BrokerState,
+    name: str,
+    *,
+    partition: int | None = None,
+    start: int = 0,
+    isolation: Isolation = "read_committed",
+) -> list[ConsumerRecord]:
+    """The records of a topic that consumers can read, from offset `start` on, partition by partition.
+
+    `OperationError` for a topic or partition that there is not; `DecodeError` and `OSError` for files that cannot be
+    read.
+    """
+    if isolation not in {"read_committed", "read_uncommitted"}:
+        raise OperationError(f"isolation: {isolation!r} is neither 'read_committed' nor 'read_uncommitted'")
+    topic = topic_of(state, name)
+    state.writes.commit()
+    return [
+        record
+        for each in partitions_of(topic, partition)
+        for record in _records_of(each, start, committed=isolation == _COMMITTED)
+    ]
+
+
+def end_offsets(state: BrokerState, name: str) -> dict[int, int]:
+    """What consumers of committed data have ahead: the last stable offset of each partition. `OperationError`."""
+    state.writes.commit()
+    return {each.index: each.log.last_stable_offset for each in topic_of(state, name).partitions}
+
+
+def _records_of(partition: Partition, start: int, *, committed: bool) -> Iterator[ConsumerRecord]:
+    log = partition.log
+    end = log.last_stable_offset if committed else log.high_watermark
+    first = offset = max(start, log.log_start_offset)
+    aborted = _Aborted(log, offset, end) if committed else None
+    while offset < end:
+        data = log.read(offset, _READ_BYTES, end_offset=end).read()
+        if not data:
+            return
+        for batch in iter_batches(data):
+            header = batch.header
+            offset = header.last_offset + 1
+            if header.is_control or (aborted is not None and aborted.covers(header)):
+                continue
+            codec = header.codec.name.lower()
+            for record in batch:
+                if first <= record.offset < end:
+                    yield ConsumerRecord(
+                        partition.topic.name,
+                        partition.index,
+                        record.offset,
+                        record.timestamp,
+                        _TIMESTAMP_TYPES[record.timestamp_type],
+                        record.key,
+                        record.value,
+                        record.headers,
+                        header.magic,
+                        codec,
+                        header.producer_id,
+                    )
+
+
+class _Aborted:
+    """The aborted transactions of a stretch of a log. A producer has one transaction at a time."""
+
+    def __init__(self, log: Log, start: int, end: int) -> None:
+        self._spans: dict[int, list[AbortedTxn]] = {}
+        for each in log.aborted_transactions(start, end) if start < end else ():
+            self._spans.setdefault(each.producer_id, []).append(each)
+
+    def covers(self, header: BatchHeader) -> bool:
+        """Does the batch belong to one of them?"""
+        return header.is_transactional and any(
+            span.first_offset <= header.base_offset <= span.last_offset
+            for span in self._spans.get(header.producer_id, ())
+        )

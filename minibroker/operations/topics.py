@@ -1,0 +1,70 @@
+"""Topics without a client."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from minibroker.operations.errors import OperationError
+from minibroker.operations.records import topic_of
+from minibroker.state import BrokerState
+from minibroker.topic_admin import DEFAULT, TopicError, create_topics, plan_topic
+from minibroker.topics import CONSUMER_OFFSETS, Topic
+from minibroker_storage.checkpoints import uuid_text
+from minibroker_storage.layout import purge
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    """A topic; `configs` are those that differ from the broker's defaults, `topic_id` is written as Kafka writes it."""
+
+    name: str
+    topic_id: str
+    partitions: int
+    configs: Mapping[str, str]
+    is_internal: bool
+
+
+def describe_topics(state: BrokerState) -> dict[str, TopicDescription]:
+    """All topics, by name."""
+    return {topic.name: _describe(topic) for topic in sorted(state.topics, key=lambda each: each.name)}
+
+
+def create_topic(
+    state: BrokerState,
+    name: str,
+    *,
+    partitions: int | None = None,
+    replication_factor: int | None = None,
+    configs: Mapping[str, str | float | bool] | None = None,
+) -> TopicDescription:
+    """Create a topic; without a number it has the broker's default. `OperationError` where CreateTopics refuses."""
+    texts = {
+        key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in (configs or {}).items()
+    }
+    try:
+        plan = plan_topic(
+            state,
+            name,
+            DEFAULT if partitions is None else partitions,
+            DEFAULT if replication_factor is None else replication_factor,
+            texts,
+        )
+        (topic,) = create_topics(state, [plan])
+    except TopicError as error:
+        raise OperationError(f"topic {name!r}: {error}") from None
+    return _describe(topic)
+
+
+def delete_topic(state: BrokerState, name: str) -> None:
+    """Delete a topic, and what groups have committed for it. `OperationError`."""
+    topic = topic_of(state, name)
+    state.writes.commit()
+    for directory in state.topics.delete(topic):
+        state.background(partial(purge, directory))
+    if name == CONSUMER_OFFSETS or state.topics.get(CONSUMER_OFFSETS) is not None:
+        state.groups.topics_deleted([name])
+
+
+def _describe(topic: Topic) -> TopicDescription:
+    overrides = dict(topic.config.overrides)
+    return TopicDescription(topic.name, uuid_text(topic.id), len(topic.partitions), overrides, topic.is_internal)

@@ -1,0 +1,127 @@
+"""Writes `blocking.py`, the face of `asynchronous.py` for other threads, so that the two cannot drift apart.
+
+    python -m minibroker.operations.twin
+
+Each class `AsyncX` becomes a class `X` with the same methods, which have the work done on the broker's thread and wait
+for it. What gives another handle gives the handle's twin. Needs ruff, which lays the lines out.
+"""
+
+import ast
+import os
+import subprocess
+from collections.abc import Iterator
+from typing import Final
+
+FOLDER: Final = os.path.dirname(__file__)
+SOURCE: Final = os.path.join(FOLDER, "asynchronous.py")
+TARGET: Final = os.path.join(FOLDER, "blocking.py")
+_PREFIX: Final = "Async"
+_ROOT: Final = "AsyncOperations"
+_HEAD: Final = '''"""`Broker`'s methods beside its life, for other threads than its own: those of `asynchronous`.
+
+Written by `python -m minibroker.operations.twin`.
+"""
+
+from collections.abc import Coroutine, Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from minibroker.operations import asynchronous
+from minibroker.operations.asynchronous import PATIENCE
+from minibroker.state import BrokerState
+'''
+_WAIT: Final = '''
+T = TypeVar("T")
+
+
+class Wait(Protocol):
+    """Has something done on the broker's thread, and waits for it."""
+
+    def __call__(self, work: Coroutine[Any, Any, T]) -> T:
+        """RuntimeError unless the broker runs."""
+        ...
+
+'''
+_ROOT_MEMBERS: Final = '''
+    @property
+    def twin(self) -> asynchronous.AsyncOperations:
+        """The broker on its own loop."""
+        raise NotImplementedError
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Have something done on the broker's thread, and wait for it. RuntimeError unless it runs."""
+        raise NotImplementedError
+
+    @property
+    def state(self) -> BrokerState:
+        """What its handlers share, for those who look behind the door: it belongs to the broker's thread."""
+        return self.twin.state
+'''
+_HANDLE_MEMBERS: Final = """
+    def __init__(self, twin: asynchronous.{name}, wait: Wait) -> None:
+        self.twin = twin
+        self.wait = wait
+"""
+
+
+def blocking_source() -> str:
+    """What `blocking.py` should hold."""
+    with open(SOURCE, encoding="utf-8") as file:
+        module = ast.parse(file.read())
+    parts = [_HEAD]
+    parts += [f"{ast.unparse(each)}\n\n" for each in module.body if isinstance(each, ast.If)]
+    parts.append(_WAIT)
+    for each in module.body:
+        if isinstance(each, ast.ClassDef):
+            parts.append("\n".join(_class(each)))
+    command = ["ruff", "format", "-", "--stdin-filename", TARGET]
+    return subprocess.run(command, input="\n".join(parts), capture_output=True, text=True, check=True).stdout  # noqa: S603 - our own words
+
+
+def _class(source: ast.ClassDef) -> Iterator[str]:
+    name = "BlockingOperations" if source.name == _ROOT else source.name.removeprefix(_PREFIX)
+    yield f"\nclass {name}:"
+    yield f'    """{_doc(source).replace("`AsyncBroker`", "`Broker`")}"""'
+    yield _ROOT_MEMBERS if source.name == _ROOT else _HANDLE_MEMBERS.format(name=source.name)
+    for each in source.body:
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and each.name not in {"__init__", "state"}:
+            yield from _method(each)
+
+
+def _method(source: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+    for decorator in source.decorator_list:
+        yield f"    @{ast.unparse(decorator)}"
+    assert source.returns is not None
+    returned = ast.unparse(source.returns)
+    call = f"self.twin.{source.name}" + ("" if source.decorator_list else f"({_passed_on(source.args)})")
+    if isinstance(source, ast.AsyncFunctionDef):
+        work = f"self.wait({call})"
+        body = work if returned == "None" else f"return {work}"
+    elif _PREFIX in returned:
+        returned = returned.replace(_PREFIX, "")
+        body = f"return {returned.strip(chr(39))}({call}, self.wait)"
+    else:
+        body = f"return {call}"
+    yield f"    def {source.name}({ast.unparse(source.args)}) -> {returned}:"
+    yield f'        """{_doc(source)}"""'
+    yield f"        {body}\n"
+
+
+def _doc(source: ast.AsyncFunctionDef | ast.FunctionDef | ast.ClassDef) -> str:
+    return ast.get_docstring(source, clean=False) or ""
+
+
+def _passed_on(arguments: ast.arguments) -> str:
+    """The arguments of a call that passes all of its own on."""
+    passed = [each.arg for each in arguments.args if each.arg != "self"]
+    if arguments.vararg is not None:
+        passed.append(f"*{arguments.vararg.arg}")
+    passed += [f"{each.arg}={each.arg}" for each in arguments.kwonlyargs]
+    if arguments.kwarg is not None:
+        passed.append(f"**{arguments.kwarg.arg}")
+    return ", ".join(passed)
+
+
+if __name__ == "__main__":
+    with open(TARGET, "w", encoding="utf-8") as written:
+        written.write(blocking_source())

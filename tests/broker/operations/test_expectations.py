@@ -1,0 +1,144 @@
+"""Waiting for records, and what a failed expectation tells."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer
+
+from minibroker import Broker
+from minibroker.operations.errors import OperationError, WaitTimeoutError
+from minibroker.operations.matching import RecordMatcher, record
+from minibroker.operations.records import ConsumerRecord
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker() as running:
+        yield running
+
+
+def test_records_that_are_there_are_returned_at_once(broker: Broker) -> None:
+    broker.produce("there", "a", "b", "c")
+    assert [each.text() for each in broker.wait_for("there", 2, timeout=0)] == ["a", "b", "c"]
+
+
+def test_it_waits_for_a_real_producer_and_for_the_topic(broker: Broker) -> None:
+    def produce() -> None:
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        for number in range(3):
+            producer.produce("awaited", b"%d" % number)
+        producer.flush(10)
+
+    thread = threading.Thread(target=produce)
+    thread.start()
+    found = broker.wait_for("awaited", 3)
+    thread.join()
+    assert [each.json() for each in found] == [0, 1, 2]
+
+
+def test_only_what_matches_counts(broker: Broker) -> None:
+    broker.produce("mixed", {"id": 1, "kind": "a"}, {"id": 2, "kind": "b"}, {"id": 3, "kind": "a"})
+    assert [each.json()["id"] for each in broker.wait_for("mixed", 2, matching=record({"kind": "a"}))] == [1, 3]
+    odd = broker.wait_for("mixed", 2, matching=lambda each: each.json()["id"] % 2 == 1)
+    assert [each.offset for each in odd] == [0, 2]
+
+
+def test_what_is_missing_is_told_with_what_is_there(broker: Broker) -> None:
+    broker.produce("short", "a", key="k", headers={"h": "1"})
+    with pytest.raises(WaitTimeoutError) as caught:
+        broker.wait_for("short", 2, timeout=0)
+    assert str(caught.value).splitlines() == [
+        "expected 2 records in 'short' within 0 s; found 1",
+        "  short-0@0: key='k', value='a', headers={'h': b'1'}",
+    ]
+    with pytest.raises(WaitTimeoutError, match="expected 1 records in 'absent' within 0 s; there is no such topic"):
+        broker.wait_for("absent", timeout=0)
+    with pytest.raises(WaitTimeoutError, match="0 match, of 1"):
+        broker.wait_for("short", matching=lambda _: False, timeout=0)
+    assert issubclass(WaitTimeoutError, AssertionError)
+
+
+def test_expect_returns_the_record_or_compares_the_nearest_first(broker: Broker) -> None:
+    broker.produce("events", {"id": 1, "tags": ["x"]}, key="one")
+    broker.produce("events", {"id": 2, "tags": ["x", "y"]}, key="two", headers={"trace": "7"})
+    assert broker.expect("events", {"id": 2}, headers={"trace": "7"}).offset == 1
+    assert broker.expect("events", {"tags": ["x", ...]}, key="two").offset == 1
+    assert broker.expect("events").offset == 0
+    with pytest.raises(WaitTimeoutError) as caught:
+        broker.expect("events", {"id": 2, "tags": ["x", "z"]}, key="two", headers={"trace": "8"}, timeout=0)
+    lines = str(caught.value).splitlines()
+    assert lines[1] == "expected record(key='two', value={'id': 2, 'tags': ['x', 'z']}, headers={'trace': '8'})"
+    assert lines[2:6] == [
+        "found 2 records, the nearest first:",
+        """  events-0@1: key='two', value='{"id":2,"tags":["x","y"]}', headers={'trace': b'7'}""",
+        "    value.tags[1]: expected 'z', found 'y'",
+        "    header 'trace': expected '8', found '7'",
+    ]
+    assert "    key: expected 'two', found 'one'" in lines
+    assert "    header 'trace': missing; headers: none" in lines
+
+
+def one(value: bytes | None, key: bytes | None = None) -> ConsumerRecord:
+    return ConsumerRecord("t", 0, 5, 1000, "CreateTime", key, value, (("h", b"1"), ("h", None)), 2, "none", -1)
+
+
+@pytest.mark.parametrize(
+    ("matcher", "value", "mismatches"),
+    [
+        (record(b"a"), b"a", []),
+        (record("ä"), "ä".encode(), []),
+        (record(None), None, []),
+        (record(None), b"", ["value: expected None, found ''"]),
+        (record(b""), None, ["value: expected b'', found null"]),
+        (record({"a": 1}), b'{"a": 1, "b": 2}', []),
+        (record({"a": True}), b'{"a": 1}', ["value.a: expected True, found 1"]),
+        (record({"a": 1.0}), b'{"a": 1}', []),
+        (record({"a": {"b": ...}}), b'{"a": {}}', ["value.a.b: expected Ellipsis, missing"]),
+        (record([1, 2]), b"[1]", ["value: expected [1, 2], found [1]"]),
+        (record({"a": 1}), b"no", ["value: expected JSON {'a': 1}, found 'no', which is none"]),
+        (record({"a": 1}), None, ["value: expected {'a': 1}, found null"]),
+        (record("x"), b"\xff", [r"value: expected 'x', found b'\xff'"]),
+        (record(key=b"k"), b"", ["key: expected b'k', found null"]),
+        (record(partition=0, offset=5, timestamp=1000), b"", []),
+        (record(partition=1, offset=6), b"", ["partition: expected 1, found 0", "offset: expected 6, found 5"]),
+        (record(headers={"h": b"1"}), b"", []),
+        (record(headers={"h": None}), b"", []),
+        (record(headers={"h": "2"}), b"", ["header 'h': expected '2', found null"]),
+    ],
+)
+def test_a_matcher_says_what_is_different(matcher: RecordMatcher, value: bytes | None, mismatches: list[str]) -> None:
+    assert matcher.mismatches(one(value)) == mismatches
+    assert matcher.matches(one(value)) is not bool(mismatches)
+
+
+def test_long_values_are_shown_in_part() -> None:
+    (mismatch,) = record("x").mismatches(one(b"y" * 1000))
+    assert mismatch.endswith("yyy'... (1000 bytes)")
+    assert len(mismatch) < 300
+
+
+def test_impossible_wishes_are_refused(broker: Broker) -> None:
+    with pytest.raises(OperationError, match="count: -1"):
+        broker.wait_for("there", -1)
+    with pytest.raises(OperationError, match="timeout: -1 seconds"):
+        broker.wait_for("there", timeout=-1)
+
+
+def test_a_topic_that_is_made_anew_while_someone_waits_is_read_from_its_beginning(broker: Broker) -> None:
+    broker.produce("anew", "old")
+    started = threading.Event()
+
+    def replace(each: ConsumerRecord) -> bool:
+        started.set()
+        return each.text() == "new"
+
+    def produce() -> None:
+        started.wait(10)
+        broker.delete_topic("anew")
+        broker.produce("anew", "new")
+
+    thread = threading.Thread(target=produce)
+    thread.start()
+    assert [each.offset for each in broker.wait_for("anew", matching=replace)] == [0]
+    thread.join()

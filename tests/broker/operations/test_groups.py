@@ -1,0 +1,104 @@
+"""Consumer groups as a test sees them."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+from confluent_kafka import Consumer
+
+from minibroker import Broker
+from minibroker.operations.errors import OperationError, WaitTimeoutError
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker(topics=["orders:4"]) as running:
+        yield running
+
+
+@contextmanager
+def member(broker: Broker, name: str, group: str = "g") -> Iterator[Consumer]:
+    """A member of a group that polls on a thread of its own and commits what it reads."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "group.id": group,
+            "client.id": name,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
+    consumer.subscribe(["orders"])
+    ending = threading.Event()
+
+    def poll() -> None:
+        while not ending.is_set():
+            message = consumer.poll(0.05)
+            if message is not None and message.error() is None:
+                consumer.commit(message=message, asynchronous=False)
+
+    thread = threading.Thread(target=poll)
+    thread.start()
+    try:
+        yield consumer
+    finally:
+        ending.set()
+        thread.join()
+        consumer.close()
+
+
+def test_waiting_until_a_group_is_stable(broker: Broker) -> None:
+    group = broker.group("g")
+    assert (group.describe().state, group.describe().members) == ("Dead", ())
+    with ExitStack() as members:
+        for name in ("a", "b"):
+            members.enter_context(member(broker, name))
+        found = group.wait_until_stable(members=2)
+        assert (found.state, found.is_stable, found.protocol) == ("Stable", True, "range")
+        assert sorted(each.client_id for each in found.members) == ["a", "b"]
+        assert {each.client_host for each in found.members} == {"127.0.0.1"}
+        assert sorted(place for each in found.members for place in each.partitions or ()) == [
+            ("orders", index) for index in range(4)
+        ]
+        assert broker.groups() == ["g"]
+    assert group.wait_until_stable(members=0).state == "Empty"
+
+
+def test_what_a_group_has_committed_and_how_far_it_is_behind(broker: Broker) -> None:
+    broker.produce("orders", "a", "b", "c", partition=1)
+    group = broker.group("g")
+    assert (group.committed(), group.lag()) == ({}, {})
+    with member(broker, "a"):
+        group.wait_until_stable(members=1)
+        while group.committed() != {("orders", 1): 3}:
+            threading.Event().wait(0.01)
+        assert group.lag() == {("orders", index): 0 for index in range(4)}
+    broker.produce("orders", "d", partition=1)
+    assert group.lag() == {("orders", 1): 1}
+
+
+def test_a_rebalance_can_be_forced(broker: Broker) -> None:
+    group = broker.group("g")
+    with member(broker, "a"):
+        before = group.wait_until_stable(members=1).generation
+        group.rebalance()
+        while group.wait_until_stable(members=1).generation == before:
+            pass
+    with pytest.raises(OperationError, match="group 'nobody' has no members"):
+        broker.group("nobody").rebalance()
+
+
+def test_a_group_that_is_not_stable_is_described(broker: Broker) -> None:
+    with pytest.raises(WaitTimeoutError, match="group 'g' was not stable with members within 0 s: Dead, generation 0"):
+        broker.group("g").wait_until_stable(timeout=0)
+    with member(broker, "a"):
+        broker.group("g").wait_until_stable()
+        with pytest.raises(WaitTimeoutError) as caught:
+            broker.group("g").wait_until_stable(members=2, timeout=0)
+    assert "not stable with 2 members within 0 s: Stable, generation 1, 1 members" in str(caught.value)
+    assert "orders-0, orders-1, orders-2, orders-3" in str(caught.value)
+    with pytest.raises(OperationError, match="INVALID_GROUP_ID"):
+        broker.group("").describe()
+    with pytest.raises(OperationError, match="members: -1"):
+        broker.group("g").wait_until_stable(members=-1)
