@@ -70,7 +70,7 @@ class FollowedLogs:
         """
         options = self._options
         found = select(
-            find_partitions(options.paths),
+            find_partitions(options.paths, options.storage),
             topics=options.topics,
             pattern=options.topics_pattern,
             assignment=options.assignment,

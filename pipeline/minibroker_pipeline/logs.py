@@ -5,10 +5,10 @@ Directories of minibroker and of Apache Kafka are alike. Nothing is written, loc
 
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from minibroker_pipeline.places import Entry, Place, place_of
 from minibroker_storage.checkpoints import parse_offset_checkpoint
@@ -111,15 +111,18 @@ class FoundPartition(NamedTuple):
     data: DataDirectory
 
 
-def find_partitions(paths: Iterable[str]) -> dict[TopicPartition, FoundPartition]:
+def find_partitions(
+    paths: Iterable[str], storage: Mapping[str, Any] | None = None
+) -> dict[TopicPartition, FoundPartition]:
     """The partitions in data directories, or the directory of a partition itself, in the order of their names.
 
-    Directories that a broker is deleting, or moving, are passed over. `FileNotFoundError`, `NotADirectoryError`,
-    `OSError`; `LogNameError` when two directories have the same partition; `CorruptCheckpointError`.
+    `storage` is for directories behind addresses, see `place_of`. Directories that a broker is deleting, or moving,
+    are passed over. `FileNotFoundError`, `NotADirectoryError`, `OSError`; `LogNameError` when two directories have the
+    same partition; `CorruptCheckpointError`.
     """
     found: dict[TopicPartition, FoundPartition] = {}
     for path in paths:
-        for partition in _partitions_at(path):
+        for partition in _partitions_at(path, storage):
             key = partition.topic, partition.partition
             if key in found and found[key].directory != partition.directory:
                 raise LogNameError(
@@ -129,8 +132,8 @@ def find_partitions(paths: Iterable[str]) -> dict[TopicPartition, FoundPartition
     return dict(sorted(found.items()))
 
 
-def _partitions_at(path: str) -> list[FoundPartition]:
-    place, directory = place_of(path)
+def _partitions_at(path: str, storage: Mapping[str, Any] | None) -> list[FoundPartition]:
+    place, directory = place_of(path, storage)
     parent, _, name = directory.rpartition("/")
     own_name = _PARTITION.fullmatch(name)
     entries = place.entries(directory)

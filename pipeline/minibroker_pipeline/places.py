@@ -3,12 +3,21 @@
 Listing, reading whole small files and ranges of large ones is all that reading logs takes.
 """
 
+import errno
 import os
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, NamedTuple, Protocol, Self
 
 _SCHEME: Final = "://"
 _LOCAL: Final = "file:"
+_LEAST_BYTES: Final = 64 * 1024
+"""A request to an object store takes about as long as this many bytes, so that no fewer are asked for."""
 UNKNOWN: Final = -1
+
+
+class PlaceError(OSError):
+    """A store that does not answer, or refuses. Names the address, and says what the store or its client says."""
 
 
 class Entry(NamedTuple):
@@ -56,10 +65,12 @@ class Place(Protocol):
         ...
 
 
-def place_of(path: str) -> tuple[Place, str]:
+def place_of(path: str, storage: Mapping[str, Any] | None = None) -> tuple[Place, str]:
     """The file system that a path or an address is of, and the path in it.
 
-    `ImportError` when fsspec, or what it needs for this kind of address, is not installed.
+    `storage` is what fsspec's file system for such addresses is made with, besides what it finds by itself.
+    `ImportError` when fsspec, or what it needs for this kind of address, is not installed; `ValueError` for addresses
+    that it does not know; `PlaceError`.
     """
     if path.startswith(_LOCAL):  # file:/a as Spark prints it, or file:///a
         path = path.removeprefix(_LOCAL).removeprefix("//")
@@ -67,7 +78,8 @@ def place_of(path: str) -> tuple[Place, str]:
         return LocalPlace(), os.path.abspath(path)
     from fsspec.core import url_to_fs  # noqa: PLC0415 - for those only who have directories elsewhere
 
-    system, inner = url_to_fs(path)
+    with _named(path):
+        system, inner = url_to_fs(path, **(storage or {}))
     return RemotePlace(system), str(inner).rstrip("/")
 
 
@@ -122,6 +134,21 @@ class _LocalFile:
         os.close(self._fd)
 
 
+@contextmanager
+def _named(address: str) -> Iterator[None]:
+    """Errors of a store's client, which may be of any class and may not say what they are about, as `OSError`."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        if not error.args or str(error) in address:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), address) from None
+        raise FileNotFoundError(f"{address}: {error}") from None
+    except (ImportError, ValueError, NotADirectoryError, PlaceError):
+        raise
+    except Exception as error:
+        raise PlaceError(f"{address}: {error}") from error
+
+
 class RemotePlace:
     """What an fsspec file system lists and reads."""
 
@@ -130,32 +157,60 @@ class RemotePlace:
 
     def entries(self, directory: str, sizes_of: tuple[str, ...] = ()) -> list[Entry]:  # noqa: ARG002 - sizes come along
         """See `Place`."""
-        self._system.invalidate_cache(directory)  # logs grow
+        with self._named(directory):
+            self._system.invalidate_cache(directory)  # logs grow
+            listed = {str(found["name"]).rstrip("/"): found for found in self._system.ls(directory, detail=True)}
+        if list(listed) == [directory] and listed[directory]["type"] != "directory":  # which a store lists, too
+            address = str(self._system.unstrip_protocol(directory))
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), address)
         return [
-            Entry(str(found["name"]).rstrip("/").rpartition("/")[2], found["type"] == "directory", found["size"] or 0)
-            for found in self._system.ls(directory, detail=True)
+            Entry(name.rpartition("/")[2], found["type"] == "directory", found["size"] or 0)
+            for name, found in listed.items()
         ]
 
     def read(self, path: str) -> bytes:
         """See `Place`."""
-        return bytes(self._system.cat_file(path))
+        with self._named(path):
+            return bytes(self._system.cat_file(path))
 
     def open(self, path: str) -> OpenFile:
         """See `Place`."""
-        return _RemoteFile(self._system, path)
+        return _RemoteFile(self, path)
+
+    def read_range(self, path: str, position: int, end_position: int) -> bytes:
+        """Bytes of a file, fewer at its end."""
+        with self._named(path):
+            try:
+                return bytes(self._system.cat_file(path, start=position, end=end_position))
+            except Exception:
+                if self._system.size(path) <= position:
+                    return b""  # a store refuses what lies behind the end
+                raise
+
+    def _named(self, path: str) -> AbstractContextManager[None]:
+        return _named(str(self._system.unstrip_protocol(path)))
 
 
 class _RemoteFile:
-    """Each range is a request of its own."""
+    """Each range is a request of its own, unless it is small and near one that has been read."""
 
     identity = UNKNOWN
 
-    def __init__(self, system: Any, path: str) -> None:
-        self._system = system
+    def __init__(self, place: RemotePlace, path: str) -> None:
+        self._place = place
         self._path = path
+        self._read_from = 0
+        self._read = b""
 
     def read_at(self, position: int, size: int) -> bytes:
-        return bytes(self._system.cat_file(self._path, start=position, end=position + size)) if size else b""
+        at = position - self._read_from
+        if at >= 0 and at + size <= len(self._read):
+            return self._read[at : at + size]
+        if size >= _LEAST_BYTES or not size:
+            return self._place.read_range(self._path, position, position + size) if size else b""
+        self._read = self._place.read_range(self._path, position, position + _LEAST_BYTES)
+        self._read_from = position
+        return self._read[:size]
 
     def __enter__(self) -> Self:
         return self
