@@ -1,0 +1,7 @@
+"""Logs from one message format, codec or size of batches to another."""
+
+from minibroker_pipeline.jobs.convert.job import convert
+from minibroker_pipeline.jobs.convert.report import ConvertCounts, ConvertLine, ConvertReport
+from minibroker_pipeline.jobs.convert.settings import ConvertError, ConvertSettings
+
+__all__ = ["ConvertCounts", "ConvertError", "ConvertLine", "ConvertReport", "ConvertSettings", "convert"]

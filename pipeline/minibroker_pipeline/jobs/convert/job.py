@@ -1,0 +1,242 @@
+"""The job: each segment is a task, and the new directory is there when all are done."""
+
+import json
+import os
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from minibroker_pipeline.carried import carried_files
+from minibroker_pipeline.data_directories import CLEANER_OFFSETS, DataDirectoryCommit, PublishedLog
+from minibroker_pipeline.decode.table import RecordEngine
+from minibroker_pipeline.followed import FollowedLog, FollowedLogs
+from minibroker_pipeline.jobs.convert.producers import LogProducers, log_producers
+from minibroker_pipeline.jobs.convert.report import ConvertLine, ConvertReport
+from minibroker_pipeline.jobs.convert.segments import ConvertedSegment, SegmentTask, convert_segments
+from minibroker_pipeline.jobs.convert.settings import ConvertSettings
+from minibroker_pipeline.jobs.running import Progress, run_tasks
+from minibroker_pipeline.jobs.walking import record_engine
+from minibroker_pipeline.log_files import PartitionSummary, PartitionWriter, write_partition_files
+from minibroker_pipeline.logs import DataDirectory, TopicPartition, find_partitions, select
+from minibroker_pipeline.options import parse_options
+from minibroker_protocol.records import MAGIC_V2
+from minibroker_storage.checkpoints import (
+    EpochEntry,
+    LeaderEpochCheckpoint,
+    parse_offset_checkpoint,
+    read_partition_metadata,
+    write_atomically,
+)
+from minibroker_storage.errors import CorruptCheckpointError
+from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
+from minibroker_storage.publication import NEW
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_CLUSTER_METADATA: Final = "__cluster_metadata"
+
+
+class _Log(NamedTuple):
+    """A log that is converted."""
+
+    followed: FollowedLog
+    producers: LogProducers
+
+    @property
+    def end_offset(self) -> int:
+        """Behind the last whole entry."""
+        return max(self.followed.tail.log_end_offset, self.followed.log.start_offset)
+
+
+def convert(
+    paths: Sequence[str],
+    target: str,
+    settings: ConvertSettings,
+    *,
+    spark: "SparkSession | None" = None,
+    processes: int | None = None,
+) -> ConvertReport:
+    """Write the logs in data directories, or of single partitions, in another format or codec into the new `target`.
+
+    Records keep their offsets, and their timestamps. Batches of v2 that only change their codec keep all else: producer
+    ids and sequence numbers, transactions with their markers, leader epochs, delete horizons. Checkpoints, topic ids
+    and the topics' settings go along, so that a broker can take the target in the place of the old directory. Nothing
+    is changed in `paths`; a broker that runs there may append meanwhile, and what it appends is not converted.
+
+    Args:
+        paths: directories of this machine, or addresses that fsspec knows.
+        target: a directory that is not there or empty. It appears as a whole, when everything is done.
+        settings: see there.
+        spark: runs the tasks, whose workers see the target's parent directory under the same path. Without a session
+            they run here, in `processes`.
+        processes: how many at most. None: as many as there are processors, where there is enough to read.
+
+    Raises:
+        ConvertError: the format has no place for something; a ValueError, like the others.
+        ValueError: a topic is not there, a partition is in two directories, the target is not empty.
+        decode.DamagedLogError: a log is damaged, under failfast.
+        OSError: a directory or a file cannot be read or written.
+    """
+    engine = record_engine()
+    logs = {key: _look_at(followed, engine) for key, followed in _found(paths, settings).items()}
+    with DataDirectoryCommit(target) as commit:
+        tasks = [task for log in logs.values() for task in _tasks(log, settings, commit.staging)]
+        progress = Progress("convert", len(tasks), "segments")
+        sizes = [task.size for task in tasks]
+        done: dict[TopicPartition, list[ConvertedSegment]] = {key: [] for key in logs}
+        for some in run_tasks(convert_segments, tasks, sizes, spark=spark, processes=processes, progress=progress):
+            for one in some:
+                done[one.topic, one.partition].append(one)
+        report = ConvertReport([_finish(commit, logs[key], parts, settings) for key, parts in done.items()])
+        published = {
+            key: PublishedLog(log.end_offset, log.followed.log.start_offset, cleaned)
+            for key, log, cleaned in _cleaned(logs)
+        }
+        _carry_over(commit, logs)
+        commit.publish(published)
+    return report
+
+
+def _found(paths: Sequence[str], settings: ConvertSettings) -> dict[TopicPartition, FollowedLog]:
+    found = find_partitions(paths)
+    if settings.topics:
+        topics = {one.topic for one in select(found, topics=settings.topics)}
+    else:
+        topics = {topic for topic, _ in found} - {_CLUSTER_METADATA}
+    if not topics:
+        return {}
+    options = {"paths": json.dumps(list(paths)), "topics": ",".join(sorted(topics)), "mode": settings.mode}
+    logs = FollowedLogs(parse_options({**options, "highWatermark": "logEnd"})).update()
+    if settings.mode == "failfast":
+        for log in logs.values():
+            log.check()
+    return logs
+
+
+def _look_at(followed: FollowedLog, engine: RecordEngine) -> _Log:
+    tail = followed.tail
+    return _Log(followed, log_producers(followed.log, tail.end_position, tail.log_end_offset, engine))
+
+
+def _tasks(log: _Log, settings: ConvertSettings, staging: str) -> Iterator[SegmentTask]:
+    source, tail = log.followed.log, log.followed.tail
+    keeps_markers = settings.magic in {None, MAGIC_V2} or not settings.changes(source.topic)
+    aborted = log.producers.aborted if keeps_markers else ()
+    markers = [one.last_offset for one in aborted]
+    uncommitted = () if keeps_markers else log.producers.uncommitted
+    bounds = np.array([one[1:] for one in uncommitted], np.int64).reshape(-1, 2)
+    for number, segment in enumerate(source.segments):
+        next_base = source.end_of(number)
+        size, end = (tail.end_position, log.end_offset) if next_base is None else (segment.size, next_base)
+        if not size:
+            continue
+        yield SegmentTask(
+            source.topic,
+            source.partition,
+            source.place,
+            source.path(segment),
+            segment.base_offset,
+            end,
+            size,
+            segment.identity,
+            aborted[bisect_left(markers, segment.base_offset) : bisect_left(markers, end)],
+            tuple(
+                uncommitted[slot]
+                for slot in np.flatnonzero((bounds[:, 0] < end) & (bounds[:, 1] >= segment.base_offset)).tolist()
+            ),
+            settings,
+            staging,
+        )
+
+
+def _finish(
+    commit: DataDirectoryCommit, log: _Log, parts: list[ConvertedSegment], settings: ConvertSettings
+) -> ConvertLine:
+    """Put a partition's directory together."""
+    source = log.followed.log
+    directory = commit.partition_directory(source.topic, source.partition)
+    line = ConvertLine(source.topic, source.partition, log_end_offset=log.end_offset)
+    written = sorted(segment for part in parts for segment in part.segments)
+    first = source.segments[0].base_offset if source.segments else log.end_offset
+    with PartitionWriter(directory, settings.files(), base_offset=first) as writer:
+        for segment in written:
+            writer.adopt(segment)
+        if writer.log_end_offset < log.end_offset:
+            writer.roll(log.end_offset)  # what was at the end is left out, but its offsets are given out
+    line.segments = len(writer.summary.segments)
+    for part in parts:
+        line.counts.add(part.counts)
+    has_producers = settings.magic in {None, MAGIC_V2} or not settings.changes(source.topic)
+    summary = PartitionSummary(
+        log_end_offset=log.end_offset,
+        segments=writer.summary.segments,
+        producers=log.producers.producers if has_producers else {},
+        epochs=_epochs(directory, log, parts) if has_producers else (),
+    )
+    write_partition_files(directory, summary, topic_id=_topic_id(directory, log))
+    return line
+
+
+def _epochs(directory: str, log: _Log, parts: list[ConvertedSegment]) -> tuple[EpochEntry, ...]:
+    """Which leader epochs there were: what the log's own file says, and what the batches behind that say."""
+    checkpoint = LeaderEpochCheckpoint(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
+    if _copy(log, directory, LEADER_EPOCH_CHECKPOINT):
+        try:
+            checkpoint.load()
+        except CorruptCheckpointError:
+            checkpoint = LeaderEpochCheckpoint(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
+    for entry in sorted(entry for part in parts for entry in part.epochs):
+        if entry.epoch > checkpoint.latest_epoch:
+            checkpoint.assign(*entry)
+    return tuple(entry for entry in checkpoint.entries if entry.start_offset <= log.end_offset)
+
+
+def _topic_id(directory: str, log: _Log) -> bytes | None:
+    try:
+        is_there = _copy(log, directory, PARTITION_METADATA)
+        return read_partition_metadata(f"{directory}/{PARTITION_METADATA}") if is_there else None
+    except CorruptCheckpointError:
+        os.unlink(f"{directory}/{PARTITION_METADATA}")
+        return None
+
+
+def _copy(log: _Log, directory: str, name: str) -> bool:
+    """Copy a small file of a partition; says whether there is one."""
+    source = log.followed.log
+    try:
+        data = source.place.read(f"{source.directory}/{name}")
+    except FileNotFoundError:
+        return False
+    write_atomically(f"{directory}/{name}", data)
+    return True
+
+
+def _cleaned(logs: dict[TopicPartition, _Log]) -> Iterator[tuple[TopicPartition, _Log, int | None]]:
+    """Up to where each log was compacted, which it still is."""
+    known: dict[str, dict[TopicPartition, int]] = {}
+    for key, log in logs.items():
+        data = log.followed.log.data
+        if data.path not in known:
+            known[data.path] = _offsets(data, CLEANER_OFFSETS)
+        yield key, log, known[data.path].get(key)
+
+
+def _offsets(data: DataDirectory, name: str) -> dict[TopicPartition, int]:
+    path = f"{data.path}/{name}"
+    try:
+        return parse_offset_checkpoint(data.place.read(path), path)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+
+
+def _carry_over(commit: DataDirectoryCommit, logs: dict[TopicPartition, _Log]) -> None:
+    """Files of the data directory, if it is one: the first, where there are several."""
+    for log in list(logs.values())[:1]:
+        files = carried_files(log.followed.log.data, {topic for topic, _ in logs})
+        # An empty target that is there already has nothing in it that they could be false for.
+        directory = commit.target if os.path.isdir(commit.target) else f"{commit.staging}/{NEW}"
+        for name, content in files.items():
+            write_atomically(f"{directory}/{name}", content, sync=True)

@@ -1,0 +1,108 @@
+"""What a log says of its producers at its end, and which transactions were aborted in it."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from minibroker_pipeline.decode import AbortedRange
+from minibroker_pipeline.decode.table import RecordEngine
+from minibroker_pipeline.jobs.walking import Entries, read_entries
+from minibroker_pipeline.log_indexes import aborted_transactions
+from minibroker_pipeline.logs import PartitionLog
+from minibroker_protocol.errors import CorruptRecordError, DecodeError
+from minibroker_protocol.records import HEADER, MAGIC_V2
+from minibroker_protocol.records.header import make_header
+from minibroker_protocol.records.varint import INT64_MAX
+from minibroker_storage.errors import CorruptIndexError, CorruptSnapshotError
+from minibroker_storage.layout import SNAPSHOT_SUFFIX, TXN_INDEX_SUFFIX, file_name
+from minibroker_storage.producer_snapshot import ProducerStateEntry, decode_snapshot
+from minibroker_storage.producer_state import ProducerStateManager
+from minibroker_storage.transaction_index import AbortedTxn
+
+
+class LogProducers(NamedTuple):
+    """The producers at a log's end by id, and the aborted transactions in the order of their markers."""
+
+    producers: dict[int, ProducerStateEntry]
+    aborted: tuple[AbortedTxn, ...]
+
+    @property
+    def uncommitted(self) -> tuple[AbortedRange, ...]:
+        """Aborted transactions, and those that are open, without end."""
+        still_open = (
+            AbortedRange(producer, entry.current_txn_first_offset, INT64_MAX)
+            for producer, entry in self.producers.items()
+            if entry.current_txn_first_offset >= 0
+        )
+        return (*(AbortedRange(*one[:3]) for one in self.aborted), *still_open)
+
+
+def log_producers(log: PartitionLog, end_position: int, end_offset: int, engine: RecordEngine) -> LogProducers:
+    """What the newest snapshot and the transaction indexes tell, and the batches behind that. `OSError`.
+
+    Where a transaction index cannot be read, all batches are gone through. `end_position` is that of the last segment.
+    """
+    known: set[AbortedTxn] = set()
+    snapshot_offset, producers = _newest_snapshot(log, end_offset)
+    try:
+        for segment in log.segments:
+            if TXN_INDEX_SUFFIX in segment.indexes:
+                path = log.path(segment, TXN_INDEX_SUFFIX)
+                with contextlib.suppress(FileNotFoundError):
+                    known.update(aborted_transactions(log.place.read(path), path))
+    except CorruptIndexError:
+        snapshot_offset, producers = 0, {}
+    state = _Producers(producers)
+    seen = {(one.producer_id, one.last_offset) for one in known}
+    for entries in _behind(log, snapshot_offset, end_position, engine):
+        known.update(one for one in state.replay(entries, snapshot_offset) if (one[0], one.last_offset) not in seen)
+    return LogProducers(dict(state.active), tuple(sorted(known, key=lambda one: one.last_offset)))
+
+
+def _newest_snapshot(log: PartitionLog, end_offset: int) -> tuple[int, dict[int, ProducerStateEntry]]:
+    for offset in reversed(log.snapshots):
+        if offset <= end_offset:
+            with contextlib.suppress(CorruptSnapshotError, FileNotFoundError):
+                data = log.place.read(f"{log.directory}/{file_name(offset, SNAPSHOT_SUFFIX)}")
+                return offset, decode_snapshot(data)
+    return 0, {}
+
+
+def _behind(log: PartitionLog, offset: int, end_position: int, engine: RecordEngine) -> Iterator[Entries]:
+    """The entries of the segments that reach beyond an offset."""
+    for number, segment in enumerate(log.segments):
+        next_base = log.end_of(number)
+        if next_base is not None and next_base <= offset:
+            continue
+        with log.place.open(log.path(segment)) as file:
+            size = segment.size if next_base is not None else end_position
+            for piece in read_entries(file, size, engine):
+                if isinstance(piece, Entries):
+                    yield piece
+
+
+class _Producers(ProducerStateManager):
+    """Producers in memory, which begin with what a snapshot has told."""
+
+    def __init__(self, known: dict[int, ProducerStateEntry]) -> None:
+        super().__init__("", INT64_MAX)
+        self._producers.update(known)
+        self._find_ongoing()
+
+    def replay(self, entries: Entries, from_offset: int) -> Iterator[AbortedTxn]:
+        """Note the batches from an offset on; the transactions that they abort."""
+        headers = entries.headers
+        is_wanted = (headers["producer_id"] >= 0) & (headers["magic"] == MAGIC_V2)
+        for line in np.flatnonzero(is_wanted & (headers["last_offset"] >= from_offset)).tolist():
+            position, size = int(headers["position"][line]), int(headers["size"][line])
+            header = make_header(HEADER.unpack_from(entries.data, position))
+            try:
+                found = self.update(header, header.base_offset, entries.data[position : position + size])
+            except (CorruptRecordError, DecodeError):
+                self.rollback()  # whoever converts the batch says so, or leaves it out
+                continue
+            self.commit()
+            if found is not None:
+                yield found

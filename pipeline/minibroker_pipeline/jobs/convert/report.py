@@ -1,0 +1,112 @@
+"""What a conversion has done."""
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Final
+
+from minibroker_pipeline.jobs.text_table import bytes_text, text_table
+
+_LOST: Final = {
+    "headers": "{:,} records had headers",
+    "timestamps": "{:,} records had timestamps that the format has no place for",
+    "markers": "{:,} transaction markers",
+    "uncommitted": "{:,} records of aborted and open transactions",
+    "producers": "{:,} batches were an idempotent or transactional producer's",
+    "damaged": "{:,} damaged entries, or stretches of bytes",
+}
+"""What of the counts is a loss, and how it is told."""
+
+
+@dataclass(slots=True)
+class ConvertCounts:
+    """Counts of a log, or of a part of one. Entries are v2 batches, and of v0 and v1 messages and wrappers."""
+
+    entries_before: int = 0
+    entries_after: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+    #: Entries that were copied; those of which only the compression has changed; those whose records were written anew.
+    copied: int = 0
+    recompressed: int = 0
+    rebuilt: int = 0
+    #: Records that had headers, or timestamps.
+    headers: int = 0
+    timestamps: int = 0
+    #: Entries with transaction markers, and records of transactions that were not committed.
+    markers: int = 0
+    uncommitted: int = 0
+    #: Batches that were a producer's, and are not any more.
+    producers: int = 0
+    damaged: int = 0
+    damaged_bytes: int = 0
+
+    def add(self, other: "ConvertCounts") -> None:
+        """Add the other's."""
+        for one in fields(self):
+            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
+
+
+@dataclass(slots=True)
+class ConvertLine:
+    """A partition."""
+
+    topic: str
+    partition: int
+    counts: ConvertCounts = field(default_factory=ConvertCounts)
+    segments: int = 0
+    log_end_offset: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "segments": self.segments,
+            "logEndOffset": self.log_end_offset,
+            **_camel(asdict(self.counts)),
+        }
+
+
+@dataclass(slots=True)
+class ConvertReport:
+    """All partitions, in the order of topics and partitions."""
+
+    lines: list[ConvertLine] = field(default_factory=list[ConvertLine])
+
+    @property
+    def total(self) -> ConvertCounts:
+        """Of all partitions."""
+        total = ConvertCounts()
+        for line in self.lines:
+            total.add(line.counts)
+        return total
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {"total": _camel(asdict(self.total)), "partitions": [line.as_json() for line in self.lines]}
+
+    def as_text(self) -> str:
+        """A table, and what has been lost."""
+        titles = ("topic", "partition", "entries", "after", "bytes", "after", "copied", "recompressed", "rebuilt")
+        rows = [[line.topic, str(line.partition), *_cells(line.counts)] for line in self.lines]
+        total = self.total
+        text = text_table(titles, [*rows, ["total", "", *_cells(total)]], left=(0,))
+        lost = [(name, getattr(total, name)) for name in _LOST]
+        return text + "".join(f"left out: {_LOST[name].format(count)}\n" for name, count in lost if count)
+
+
+def _cells(counts: ConvertCounts) -> list[str]:
+    return [
+        f"{counts.entries_before:,}",
+        f"{counts.entries_after:,}",
+        bytes_text(counts.bytes_before),
+        bytes_text(counts.bytes_after),
+        *(f"{count:,}" for count in (counts.copied, counts.recompressed, counts.rebuilt)),
+    ]
+
+
+def _camel(values: dict[str, Any]) -> dict[str, Any]:
+    def name(text: str) -> str:
+        first, *rest = text.split("_")
+        return first + "".join(word.capitalize() for word in rest)
+
+    return {name(key): value for key, value in values.items()}

@@ -1,0 +1,91 @@
+"""What a conversion may be told."""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from minibroker_pipeline.decode.columns import CODEC_NAMES
+from minibroker_pipeline.decode.request import Mode
+from minibroker_pipeline.log_files import LogFileSettings
+from minibroker_pipeline.logs import INTERNAL_TOPICS
+from minibroker_protocol.records import MAGIC_V2, CompressionCodec
+from minibroker_protocol.records.compression import COMPRESSION_LEVELS
+from minibroker_protocol.records.varint import INT32_MAX
+
+Format = Literal["v0", "v1", "v2"]
+Droppable = Literal["headers", "timestamps", "transactions"]
+
+FORMATS: Final[tuple[Format, ...]] = ("v0", "v1", "v2")
+DROPPABLE: Final[tuple[Droppable, ...]] = ("headers", "timestamps", "transactions")
+
+
+class ConvertError(ValueError):
+    """What the wanted format cannot hold. Names the log and the offset, and what to do."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConvertSettings:
+    """How logs are converted. `ValueError` for what there is not, and for nothing to do.
+
+    Attributes:
+        format: of the messages; None for the one that each entry has.
+        codec: none, gzip, snappy, lz4 or zstd; None for the one that each entry has.
+        level: of the codec, None for its own; entries that have the codec already are compressed anew.
+        batch_bytes: uncompressed bytes of records up to which batches and wrappers are joined and beyond which they are
+            split. None leaves them as they are, and joins single messages to batches of `batch.size`'s 16 KiB.
+            Batches of idempotent producers stay as they are in v2: their sequence numbers count batches' records.
+        topics: only these. Without any all are; then the internal ones are copied as they are.
+        drop: what may be left out where the format has no place for it; without it the job ends.
+        mode: "failfast" ends with damage; "permissive" leaves out damaged entries.
+        segment_bytes: Kafka's `segment.bytes`; segments become smaller ones if need be, but are not joined.
+        index_interval_bytes: Kafka's `index.interval.bytes`.
+    """
+
+    format: Format | None = None
+    codec: str | None = None
+    level: int | None = None
+    batch_bytes: int | None = None
+    topics: tuple[str, ...] = ()
+    drop: tuple[Droppable, ...] = ()
+    mode: Mode = "failfast"
+    segment_bytes: int = 1 << 30
+    index_interval_bytes: int = 4096
+
+    def __post_init__(self) -> None:
+        if self.format is None and self.codec is None and self.batch_bytes is None:
+            raise ValueError("nothing to convert to: name a format, a codec or batch bytes")
+        if self.format is not None and self.format not in FORMATS:
+            raise ValueError(f"format: {self.format!r} is none of {', '.join(FORMATS)}")
+        if self.codec is not None and self.codec not in CODEC_NAMES:
+            raise ValueError(f"codec: {self.codec!r} is none of {', '.join(CODEC_NAMES)}")
+        if self.codec == "zstd" and self.magic not in {None, MAGIC_V2}:
+            raise ValueError(f"codec: zstd, which message format {self.format} does not know")
+        if self.level is not None and (
+            self.codec is None or self.level not in COMPRESSION_LEVELS.get(CompressionCodec(self.codec_id or 0), ())
+        ):
+            raise ValueError(f"level: {self.level}, which codec {self.codec} does not have")
+        if self.batch_bytes is not None and not 0 < self.batch_bytes <= INT32_MAX:
+            raise ValueError(f"batch bytes: {self.batch_bytes}")
+        unknown = [name for name in self.drop if name not in DROPPABLE]
+        if unknown:
+            raise ValueError(f"drop: {unknown[0]!r} is none of {', '.join(DROPPABLE)}")
+        if self.mode not in {"failfast", "permissive"}:
+            raise ValueError(f"mode: {self.mode!r} is neither failfast nor permissive")
+        self.files()
+
+    @property
+    def magic(self) -> int | None:
+        """The format's number."""
+        return None if self.format is None else FORMATS.index(self.format)
+
+    @property
+    def codec_id(self) -> int | None:
+        """The codec's number."""
+        return None if self.codec is None else CODEC_NAMES.index(self.codec)
+
+    def files(self) -> LogFileSettings:
+        """For the files. `ValueError`."""
+        return LogFileSettings(segment_bytes=self.segment_bytes, index_interval_bytes=self.index_interval_bytes)
+
+    def changes(self, topic: str) -> bool:
+        """Whether entries of this topic are converted; those of internal ones are if the topic is named."""
+        return topic not in INTERNAL_TOPICS or topic in self.topics
