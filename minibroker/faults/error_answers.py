@@ -1,0 +1,442 @@
+"""A well-formed answer to any request that says nothing but an error.
+
+`error_answer` is what `AbstractRequest.getErrorResponse` makes of the same request in Kafka 3.9: the error stands at
+the top of the answer, or at each topic, partition, group or id that the request names, as the API has it. `part_answer`
+has it at the partitions, also where Kafka's would stand at the top: for errors of some partitions beside others that
+are served. `merged` brings the two together.
+"""
+
+import dataclasses
+import importlib
+from collections.abc import Callable, Sequence
+from functools import cache
+from types import SimpleNamespace
+from typing import Any, Final, cast
+
+from minibroker_protocol.error_codes import ErrorCode
+
+_NO_OFFSET: Final = -1
+_FIRST_OFFSET_FETCH_WITH_TOP_LEVEL: Final = 2
+_FIRST_OFFSET_FETCH_WITH_GROUPS: Final = 8
+_FIRST_JOIN_WITH_NULL_PROTOCOL: Final = 7
+_FIRST_COORDINATORS: Final = 4
+_FIRST_ADD_PARTITIONS_WITH_TRANSACTIONS: Final = 4
+_IDENTITIES: Final = ("name", "topic", "transactional_id", "group_id", "producer_id")
+
+Answering = Callable[[Any, int, ErrorCode], Any]
+
+
+@cache
+def _messages(module: str) -> Any:
+    """The declarations of one API; loaded when an answer of it is first needed."""
+    return importlib.import_module(f"minibroker_protocol.messages.{module}")
+
+
+def _meaning(code: ErrorCode) -> str | None:
+    """The message that goes with an error; none with UNKNOWN_SERVER_ERROR (Kafka's `ApiError.fromThrowable`)."""
+    return None if code is ErrorCode.UNKNOWN_SERVER_ERROR else code.meaning
+
+
+def _produce(request: Any, _version: int, code: ErrorCode) -> Any:
+    m = _messages("produce")
+    return m.ProduceResponse(
+        responses=[
+            m.TopicProduceResponse(
+                name=topic.name,
+                partition_responses=[
+                    m.PartitionProduceResponse(
+                        index=each.index, error_code=code, base_offset=_NO_OFFSET, error_message=_meaning(code)
+                    )
+                    for each in topic.partition_data
+                ],
+            )
+            for topic in request.topic_data
+        ]
+    )
+
+
+def _fetch(request: Any, _version: int, code: ErrorCode) -> Any:
+    m = _messages("fetch")
+    return m.FetchResponse(
+        error_code=code,
+        session_id=request.session_id,
+        responses=[
+            m.FetchableTopicResponse(
+                topic=topic.topic, partitions=[fetch_error(each.partition, code) for each in topic.partitions]
+            )
+            for topic in request.topics
+        ],
+    )
+
+
+def fetch_error(partition: int, code: ErrorCode) -> Any:
+    """What a fetch is told of one partition."""
+    data = _messages("fetch").PartitionData
+    return data(partition_index=partition, error_code=code, high_watermark=_NO_OFFSET, records=b"")
+
+
+def _list_offsets(request: Any, _version: int, code: ErrorCode) -> Any:
+    m = _messages("list_offsets")
+    return m.ListOffsetsResponse(
+        topics=[
+            m.ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[
+                    m.ListOffsetsPartitionResponse(partition_index=each.partition_index, error_code=code)
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _metadata(request: Any, _version: int, code: ErrorCode) -> Any:
+    m = _messages("metadata")
+    return m.MetadataResponse(
+        brokers=[],
+        topics=[
+            m.MetadataResponseTopic(error_code=code, name=each.name or "", topic_id=each.topic_id, partitions=[])
+            for each in request.topics or ()
+        ],
+    )
+
+
+def _offset_fetch(request: Any, version: int, code: ErrorCode) -> Any:
+    m = _messages("offset_fetch")
+    if version >= _FIRST_OFFSET_FETCH_WITH_GROUPS:
+        groups = [m.OffsetFetchResponseGroup(group_id=g.group_id, topics=[], error_code=code) for g in request.groups]
+        return m.OffsetFetchResponse(groups=groups)
+    if version >= _FIRST_OFFSET_FETCH_WITH_TOP_LEVEL:
+        return m.OffsetFetchResponse(error_code=code)
+    return _offset_fetch_parts(request, version, code)
+
+
+def _offset_fetch_parts(request: Any, _version: int, code: ErrorCode) -> Any:
+    m = _messages("offset_fetch")
+
+    def parts(topics: Any, topic_class: Any, partition_class: Any) -> list[Any]:
+        return [
+            topic_class(
+                name=topic.name,
+                partitions=[
+                    partition_class(partition_index=index, committed_offset=_NO_OFFSET, metadata="", error_code=code)
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in topics or ()
+        ]
+
+    return m.OffsetFetchResponse(
+        topics=parts(request.topics, m.OffsetFetchResponseTopic, m.OffsetFetchResponsePartition),
+        groups=[
+            m.OffsetFetchResponseGroup(
+                group_id=group.group_id,
+                topics=parts(group.topics, m.OffsetFetchResponseTopics, m.OffsetFetchResponsePartitions),
+            )
+            for group in request.groups
+        ],
+    )
+
+
+def _find_coordinator(request: Any, version: int, code: ErrorCode) -> Any:
+    m = _messages("find_coordinator")
+    if version < _FIRST_COORDINATORS:
+        return m.FindCoordinatorResponse(error_code=code, error_message=code.meaning, node_id=-1, host="", port=-1)
+    return m.FindCoordinatorResponse(
+        coordinators=[
+            m.Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=code.meaning)
+            for key in request.coordinator_keys
+        ]
+    )
+
+
+def _join_group(_request: Any, version: int, code: ErrorCode) -> Any:
+    return _messages("join_group").JoinGroupResponse(
+        error_code=code,
+        protocol_name="" if version < _FIRST_JOIN_WITH_NULL_PROTOCOL else None,
+        leader="",
+        member_id="",
+        members=[],
+    )
+
+
+def _describe_groups(request: Any, _version: int, code: ErrorCode) -> Any:
+    m = _messages("describe_groups")
+    return m.DescribeGroupsResponse(
+        groups=[
+            m.DescribedGroup(
+                error_code=code, group_id=group, group_state="", protocol_type="", protocol_data="", members=[]
+            )
+            for group in request.groups
+        ]
+    )
+
+
+def _api_versions(_request: Any, _version: int, code: ErrorCode) -> Any:
+    m = _messages("api_versions")
+    keys: list[Any] = []
+    if code is ErrorCode.UNSUPPORTED_VERSION:  # what the client may ask with instead (KIP-511)
+        from minibroker.dispatch import endpoint  # noqa: PLC0415 - dispatch is what calls
+        from minibroker_protocol.api_keys import ApiKey  # noqa: PLC0415 - the same
+
+        route = endpoint(ApiKey.API_VERSIONS).route
+        keys = [m.ApiVersion(api_key=route.key, min_version=route.first, max_version=route.last)]
+    return m.ApiVersionsResponse(error_code=code, api_keys=keys)
+
+
+def _create_topics(request: Any, _version: int, code: ErrorCode) -> Any:
+    m = _messages("create_topics")
+    return m.CreateTopicsResponse(
+        topics=[
+            m.CreatableTopicResult(name=each.name, error_code=code, error_message=_meaning(code), configs=[])
+            for each in request.topics
+        ]
+    )
+
+
+def _delete_topics(request: Any, _version: int, code: ErrorCode) -> Any:
+    m = _messages("delete_topics")
+    states = [*request.topics, *(SimpleNamespace(name=name, topic_id=bytes(16)) for name in request.topic_names)]
+    return m.DeleteTopicsResponse(
+        responses=[m.DeletableTopicResult(name=each.name, topic_id=each.topic_id, error_code=code) for each in states]
+    )
+
+
+def _create_partitions(request: Any, _version: int, code: ErrorCode) -> Any:
+    m = _messages("create_partitions")
+    return m.CreatePartitionsResponse(
+        results=[
+            m.CreatePartitionsTopicResult(name=each.name, error_code=code, error_message=_meaning(code))
+            for each in request.topics
+        ]
+    )
+
+
+def _delete_groups(request: Any, _version: int, code: ErrorCode) -> Any:
+    m = _messages("delete_groups")
+    results = [m.DeletableGroupResult(group_id=group, error_code=code) for group in request.groups_names]
+    return m.DeleteGroupsResponse(results=results)
+
+
+def _init_producer_id(_request: Any, _version: int, code: ErrorCode) -> Any:
+    return _messages("init_producer_id").InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
+
+
+def _added(m: Any, topics: Any, code: ErrorCode) -> list[Any]:
+    return [
+        m.AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=[
+                m.AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code)
+                for index in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]
+
+
+def _add_partitions(request: Any, version: int, code: ErrorCode) -> Any:
+    if version >= _FIRST_ADD_PARTITIONS_WITH_TRANSACTIONS:
+        return _messages("add_partitions_to_txn").AddPartitionsToTxnResponse(error_code=code)
+    return _add_partitions_parts(request, version, code)
+
+
+def _add_partitions_parts(request: Any, _version: int, code: ErrorCode) -> Any:
+    m = _messages("add_partitions_to_txn")
+    return m.AddPartitionsToTxnResponse(
+        results_by_topic_v3_and_below=_added(m, request.v3_and_below_topics, code),
+        results_by_transaction=[
+            m.AddPartitionsToTxnResult(
+                transactional_id=each.transactional_id, topic_results=_added(m, each.topics, code)
+            )
+            for each in request.transactions
+        ],
+    )
+
+
+def _write_markers(request: Any, _version: int, code: ErrorCode) -> Any:
+    m = _messages("write_txn_markers")
+    return m.WriteTxnMarkersResponse(
+        markers=[
+            m.WritableTxnMarkerResult(
+                producer_id=marker.producer_id,
+                topics=[
+                    m.WritableTxnMarkerTopicResult(
+                        name=topic.name,
+                        partitions=[
+                            m.WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
+                            for index in topic.partition_indexes
+                        ],
+                    )
+                    for topic in marker.topics
+                ],
+            )
+            for marker in request.markers
+        ]
+    )
+
+
+def _of_partitions(module: str, response: str, topic: str, partition: str) -> Answering:
+    """Answers to requests for topics with partitions that say a number and a code of each."""
+
+    def answer(request: Any, _version: int, code: ErrorCode) -> Any:
+        m = _messages(module)
+        one, all_of_it = getattr(m, partition), getattr(m, topic)
+        topics = [
+            all_of_it(
+                name=each.name,
+                partitions=[one(partition_index=p.partition_index, error_code=code) for p in each.partitions],
+            )
+            for each in request.topics
+        ]
+        return getattr(m, response)(topics=topics)
+
+    return answer
+
+
+def _offset_delete(_request: Any, _version: int, code: ErrorCode) -> Any:
+    return _messages("offset_delete").OffsetDeleteResponse(error_code=code, topics=[])
+
+
+def _offset_delete_parts(request: Any, _version: int, code: ErrorCode) -> Any:
+    m = _messages("offset_delete")
+    topics = [
+        m.OffsetDeleteResponseTopic(
+            name=each.name,
+            partitions=[
+                m.OffsetDeleteResponsePartition(partition_index=p.partition_index, error_code=code)
+                for p in each.partitions
+            ],
+        )
+        for each in request.topics
+    ]
+    return m.OffsetDeleteResponse(error_code=0, topics=topics)
+
+
+def _describe_producers(request: Any, _version: int, code: ErrorCode) -> Any:
+    m = _messages("describe_producers")
+    return m.DescribeProducersResponse(
+        topics=[
+            m.TopicResponse(
+                name=topic.name,
+                partitions=[
+                    m.PartitionResponse(partition_index=index, error_code=code, active_producers=[])
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _describe_transactions(request: Any, _version: int, code: ErrorCode) -> Any:
+    m = _messages("describe_transactions")
+    return m.DescribeTransactionsResponse(
+        transaction_states=[
+            m.TransactionState(
+                error_code=code,
+                transactional_id=each,
+                transaction_state="",
+                transaction_timeout_ms=0,
+                transaction_start_time_ms=0,
+                producer_id=0,
+                producer_epoch=0,
+                topics=[],
+            )
+            for each in request.transactional_ids
+        ]
+    )
+
+
+def _alone(module: str, response: str, **others: Any) -> Answering:
+    """Answers with one error code, and nothing that depends on the request."""
+
+    def answer(_request: Any, _version: int, code: ErrorCode) -> Any:
+        made: Any = getattr(_messages(module), response)
+        return made(error_code=code, **{name: value() for name, value in others.items()})
+
+    return answer
+
+
+_ANSWERS: Final[dict[str, Answering]] = {
+    "Produce": _produce,
+    "Fetch": _fetch,
+    "ListOffsets": _list_offsets,
+    "Metadata": _metadata,
+    "OffsetCommit": _of_partitions(
+        "offset_commit", "OffsetCommitResponse", "OffsetCommitResponseTopic", "OffsetCommitResponsePartition"
+    ),
+    "OffsetFetch": _offset_fetch,
+    "FindCoordinator": _find_coordinator,
+    "JoinGroup": _join_group,
+    "Heartbeat": _alone("heartbeat", "HeartbeatResponse"),
+    "LeaveGroup": _alone("leave_group", "LeaveGroupResponse"),
+    "SyncGroup": _alone("sync_group", "SyncGroupResponse", assignment=bytes),
+    "DescribeGroups": _describe_groups,
+    "ListGroups": _alone("list_groups", "ListGroupsResponse", groups=list),
+    "ApiVersions": _api_versions,
+    "CreateTopics": _create_topics,
+    "DeleteTopics": _delete_topics,
+    "DeleteRecords": _of_partitions(
+        "delete_records", "DeleteRecordsResponse", "DeleteRecordsTopicResult", "DeleteRecordsPartitionResult"
+    ),
+    "InitProducerId": _init_producer_id,
+    "AddPartitionsToTxn": _add_partitions,
+    "AddOffsetsToTxn": _alone("add_offsets_to_txn", "AddOffsetsToTxnResponse"),
+    "EndTxn": _alone("end_txn", "EndTxnResponse"),
+    "WriteTxnMarkers": _write_markers,
+    "TxnOffsetCommit": _of_partitions(
+        "txn_offset_commit",
+        "TxnOffsetCommitResponse",
+        "TxnOffsetCommitResponseTopic",
+        "TxnOffsetCommitResponsePartition",
+    ),
+    "CreatePartitions": _create_partitions,
+    "DeleteGroups": _delete_groups,
+    "OffsetDelete": _offset_delete,
+    "DescribeProducers": _describe_producers,
+    "DescribeTransactions": _describe_transactions,
+    "ListTransactions": _alone(
+        "list_transactions", "ListTransactionsResponse", unknown_state_filters=list, transaction_states=list
+    ),
+}
+_PARTS: Final[dict[str, Answering]] = {
+    "OffsetFetch": _offset_fetch_parts,
+    "AddPartitionsToTxn": _add_partitions_parts,
+    "OffsetDelete": _offset_delete_parts,
+}
+
+
+def error_answer(api: str, request: Any, version: int, code: ErrorCode) -> Any:
+    """The response that refuses a whole request."""
+    return _ANSWERS[api](request, version, code)
+
+
+def part_answer(api: str, request: Any, version: int, code: ErrorCode) -> Any:
+    """The response that refuses each partition, or topic, of a request."""
+    return _PARTS.get(api, _ANSWERS[api])(request, version, code)
+
+
+def merged(served: Any, refused: Any) -> Any:
+    """`served` with the topics, partitions and so on of `refused` in its lists; both answer the same API."""
+    for field in dataclasses.fields(served):
+        here, there = getattr(served, field.name), getattr(refused, field.name)
+        if isinstance(there, list) and there:
+            setattr(served, field.name, _merged_lists(here or [], cast("Sequence[Any]", there)))
+    return served
+
+
+def _merged_lists(here: list[Any], there: Sequence[Any]) -> list[Any]:
+    known = {_identity(each): each for each in here}
+    for each in there:
+        same = known.get(_identity(each))
+        if same is None or _identity(each) is None:
+            here.append(each)
+        else:
+            merged(same, each)
+    return here
+
+
+def _identity(item: Any) -> Any:
+    return next((getattr(item, name) for name in _IDENTITIES if hasattr(item, name)), None)

@@ -1,0 +1,281 @@
+"""One fault: which requests it hits, how often, and what happens to them.
+
+A fault is data, and is checked when it is made: FaultError names the field, and the value that it cannot have.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+from minibroker.dispatch import ROUTES
+from minibroker.journal import Entry, error_code
+from minibroker.patterns import api_matcher, matcher
+from minibroker.targets import Target, named_by
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.schema import VersionRange
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Corruption = Literal["records", "body", "correlation_id", "length"]
+
+_KEPT_HITS: Final = 1000
+_NAMES: Final = ("client_id", "topic", "group", "transactional_id")
+_TARGETS: Final = ("topic", "partition", "group", "transactional_id")
+_WHEN: Final = ("before", "after")
+_CORRUPTIONS: Final = ("records", "body", "correlation_id", "length")
+ACTIONS: Final = ("error", "drop", "disconnect", "black_hole", "truncate", "corrupt", "stale_metadata")
+"""Of which a fault has one at most; `delay_ms` and `throttle_ms` go with any of them, and alone."""
+_ONLY_FOR: Final = {"stale_metadata": "Metadata"}
+_INTEGERS: Final[dict[str, int | None]] = {
+    "partition": 0,
+    "node": 0,
+    "nth": 1,
+    "after": 0,
+    "times": 1,
+    "seed": None,
+    "truncate": 0,
+    "stale_metadata": 1,
+    "throttle_ms": 1,
+}
+"""The least that each may be."""
+_NEVER_BIG: Final = 2**31 - 1
+
+
+class FaultError(ValueError):
+    """A fault that cannot be; the message begins with the name of the field."""
+
+
+class Asked(NamedTuple):
+    """What a fault looks at in a request."""
+
+    api: str
+    version: int
+    client_id: str | None
+    node: int
+    targets: tuple[Target, ...]
+
+
+@dataclass(kw_only=True, eq=False)
+class Fault:
+    """What goes wrong, with whom, and how often; `faults.reference` tells what each field means.
+
+    Attributes:
+        hits: the entries of the requests that it has hit, the newest 1000 of them; also when no journal is kept.
+    """
+
+    api: str | None = None
+    versions: str | int | None = None
+    node: int | None = None
+    client_id: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    group: str | None = None
+    transactional_id: str | None = None
+    nth: int | None = None
+    after: int | None = None
+    times: int | None = None
+    probability: float | None = None
+    seed: int | None = None
+    error: ErrorCode | str | int | None = None
+    drop: Literal["before", "after"] | None = None
+    disconnect: Literal["before", "after"] | None = None
+    black_hole: bool | None = None
+    truncate: int | None = None
+    corrupt: Corruption | None = None
+    stale_metadata: int | None = None
+    delay_ms: float | None = None
+    throttle_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        self.hits: deque[Entry] = deque(maxlen=_KEPT_HITS)
+        self._fired = 0
+        self._matched = 0
+        self._check_types()
+        self._is_api = None if self.api is None else api_matcher(self.api)
+        self._check_api()
+        self._versions = None if self.versions is None else _version_range(self.versions)
+        self._check_actions()
+        self._is_named = {name: None if (text := getattr(self, name)) is None else matcher(text) for name in _NAMES}
+        self._random = random.Random(self.seed)  # noqa: S311 - no secret depends on it
+
+    def __repr__(self) -> str:
+        return f"Fault({', '.join(f'{name}={value!r}' for name, value in self.to_json().items())})"
+
+    # Checks
+
+    def _check_types(self) -> None:
+        for name in ("api", *_NAMES):
+            value: object = getattr(self, name)
+            if value is not None and not isinstance(value, str):
+                raise FaultError(f"{name}: {value!r} is not a text")
+        for name, least in _INTEGERS.items():
+            _check_integer(name, getattr(self, name), least)
+        _check_number("probability", self.probability, 1)
+        _check_number("delay_ms", self.delay_ms, _NEVER_BIG)
+        for name, allowed in (("drop", _WHEN), ("disconnect", _WHEN), ("corrupt", _CORRUPTIONS)):
+            _check_word(name, getattr(self, name), allowed)
+        if self.black_hole is not None and self.black_hole is not True:
+            raise FaultError(f"black_hole: {self.black_hole!r} is not true")
+        if self.nth is not None:
+            for name in ("after", "times"):
+                if getattr(self, name) is not None:
+                    raise FaultError(f"{name}: {getattr(self, name)!r} has no meaning beside nth, which is one request")
+        if self.seed is not None and self.probability is None:
+            raise FaultError(f"seed: {self.seed!r} has no meaning without probability")
+
+    def _check_api(self) -> None:
+        apis = [route for route in ROUTES if self._is_api is None or self._is_api(route.message)]
+        if not apis:
+            raise FaultError(f"api: {self.api!r} is none of {', '.join(route.message for route in ROUTES)}")
+        for name in _TARGETS:
+            value = getattr(self, name)
+            if value is not None and not any(name in named_by(route.message) for route in apis):
+                raise FaultError(f"{name}: {value!r} never matches, since {self.api} names none")
+
+    def _check_actions(self) -> None:
+        given = [name for name in ACTIONS if getattr(self, name) is not None]
+        if not given and self.delay_ms is None and self.throttle_ms is None:
+            raise FaultError(f"nothing happens: give one of {', '.join((*ACTIONS, 'delay_ms', 'throttle_ms'))}")
+        if len(given) > 1:
+            raise FaultError(
+                f"{given[1]}: {getattr(self, given[1])!r} cannot go with {given[0]}: a fault does one thing"
+            )
+        needed = "Fetch" if self.corrupt == "records" else _ONLY_FOR.get(given[0] if given else "")
+        if needed and (self._is_api is None or not self._is_api(needed)):
+            raise FaultError(f"{given[0]}: {getattr(self, given[0])!r} is for api={needed!r}, not for {self.api!r}")
+        if self.throttle_ms is not None and given and given[0] not in {"error", "stale_metadata"}:
+            raise FaultError(
+                f"throttle_ms: {self.throttle_ms!r} cannot go with {given[0]}, which leaves no answer whole"
+            )
+        if self.error is not None:
+            try:
+                self.error = error_code(self.error)
+            except ValueError as error:
+                raise FaultError(str(error)) from None
+            if self.error is ErrorCode.NONE:
+                raise FaultError("error: NONE is no error")
+
+    # What it hits
+
+    @property
+    def fired(self) -> int:
+        """How many requests it has hit."""
+        return self._fired
+
+    @property
+    def action(self) -> str | None:
+        """The one of `ACTIONS` that it does; None when it only delays or throttles."""
+        return next((name for name in ACTIONS if getattr(self, name) is not None), None)
+
+    @property
+    def is_partial(self) -> bool:
+        """Does it name a topic or a partition, so that the others in the request are served?"""
+        return self.topic is not None or self.partition is not None
+
+    def is_about(self, target: Target) -> bool:
+        """Is it about this one of the things that a request names?"""
+        if self.partition is not None and target.partition not in {self.partition, None}:
+            return False
+        if self.partition is not None and target.topic is None:
+            return False
+        for name in ("topic", "group", "transactional_id"):
+            matches = self._is_named[name]
+            if matches is not None and ((value := getattr(target, name)) is None or not matches(value)):
+                return False
+        return True
+
+    def matches(self, asked: Asked) -> bool:
+        """Does it match a request, however often it did before?"""
+        return (
+            (self._is_api is None or self._is_api(asked.api))
+            and (self._versions is None or asked.version in self._versions)
+            and (self.node is None or self.node == asked.node)
+            and ((is_client := self._is_named["client_id"]) is None or is_client(asked.client_id or ""))
+            and (self.corrupt != "records" or asked.api == "Fetch")
+            and (self.stale_metadata is None or asked.api == "Metadata")
+            and (self.partition is None or "partition" in named_by(asked.api))
+            and any(map(self.is_about, asked.targets))
+        )
+
+    def is_due(self, asked: Asked) -> bool:
+        """Does it match, and is it this request's turn? Counts the requests that match."""
+        if not self.matches(asked):
+            return False
+        self._matched += 1
+        if self.nth is not None and self._matched != self.nth:
+            return False
+        if self.after is not None and self._matched <= self.after:
+            return False
+        if self.times is not None and self._fired >= self.times:
+            return False
+        return self.probability is None or self._random.random() < self.probability
+
+    def fire(self, entry: Entry) -> None:
+        """It hits a request."""
+        self._fired += 1
+        self.hits.append(entry)
+
+    def take_back(self, entry: Entry) -> None:
+        """There was nothing in the answer that it could hit."""
+        self._fired -= 1
+        if entry in self.hits:
+            self.hits.remove(entry)
+        entry.fault = None
+
+    # As data
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields that are given; an error by its name."""
+        shown = {each.name: value for each in fields(self) if (value := getattr(self, each.name)) is not None}
+        if isinstance(self.error, ErrorCode):
+            shown["error"] = self.error.name
+        return shown
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Fault:
+        """A fault of its fields. FaultError for a field that there is none of, or a value that it cannot have."""
+        known = {each.name for each in fields(cls)}
+        for name in data:
+            if name not in known:
+                raise FaultError(f"{name}: there is no such field; there are {', '.join(sorted(known))}")
+        return cls(**data)
+
+
+def _check_integer(name: str, value: object, least: int | None) -> None:
+    if value is None:
+        return
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise FaultError(f"{name}: {value!r} is not an integer")
+    if least is not None and value < least:
+        raise FaultError(f"{name}: {value} is below {least}")
+    if abs(value) > _NEVER_BIG:
+        raise FaultError(f"{name}: {value} is above {_NEVER_BIG}")
+
+
+def _check_number(name: str, value: object, most: float) -> None:
+    if value is None:
+        return
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise FaultError(f"{name}: {value!r} is not a number")
+    if not 0 < value <= most:
+        raise FaultError(f"{name}: {value} is not above 0 and at most {most}")
+
+
+def _check_word(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value is not None and value not in allowed:
+        raise FaultError(f"{name}: {value!r} is none of {', '.join(allowed)}")
+
+
+def _version_range(value: object) -> VersionRange:
+    try:
+        if isinstance(value, str | int) and not isinstance(value, bool):
+            found = VersionRange.parse(str(value))
+            if 0 <= found.first <= found.last:
+                return found
+    except ValueError:
+        pass
+    raise FaultError(f"versions: {value!r} is not a version such as 7, or a range such as '0-3' or '9+'")

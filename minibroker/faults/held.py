@@ -1,0 +1,184 @@
+"""A request that a fault holds: its answer is late, comes damaged, or never comes."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from minibroker.call import Parked
+from minibroker.dispatch import Answer, encode_answers
+from minibroker.message_json import detached
+from minibroker.targets import Target
+from minibroker_protocol.records.header import MAGIC_AT, MAGIC_V2
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from minibroker.clock import Clock, Timer
+    from minibroker.faults.fault import Fault
+    from minibroker.faults.registry import Strike
+    from minibroker_protocol.codec import Splices
+
+_BODY_AT: Final = 8
+_CORRELATION_ID_AT: Final = 4
+_CRC_AT: Final = 17
+_CRC_OF_MESSAGES_AT: Final = 12
+
+
+class Line(Protocol):
+    """What a held request may do with its connection (`connection.Connection`)."""
+
+    @property
+    def ends(self) -> tuple[Any, Any]:
+        """The addresses of both ends, ours first; None for what is not known."""
+        ...
+
+    def send(self, data: bytearray, splices: Splices) -> None:
+        """Send bytes."""
+        ...
+
+    def release(self) -> None:
+        """Serve what waits behind the request."""
+        ...
+
+    def end(self) -> None:
+        """Close the connection once all has left that was sent."""
+        ...
+
+    def swallow(self) -> None:
+        """Read on, and do nothing with what comes."""
+        ...
+
+
+class HeldRequest(Parked):
+    """Waits for a handler's response, if there is one to come, then for the delay, and then does what the fault says.
+
+    Args:
+        answer: without its response.
+        inner: a request that its handler has parked.
+        has_answer: False for requests that are never answered (acks=0), which nobody waits for.
+    """
+
+    def __init__(
+        self, line: Line, clock: Clock, strike: Strike, answer: Answer, inner: Parked | None, *, has_answer: bool
+    ) -> None:
+        self._line = line
+        self._clock = clock
+        self._strike = strike
+        self._answer = answer
+        self._inner = inner
+        self._has_answer = has_answer
+        self._timer: Timer | None = None
+        self._gone = False
+        if inner is not None:
+            inner.deliver = self.go_on
+
+    def cancel(self) -> None:
+        """The client has gone."""
+        self._gone = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._inner is not None:
+            self._inner.cancel()
+
+    def go_on(self, response: Any) -> None:
+        """The handler has its response; None when the request was not applied, or has none."""
+        self._inner = None
+        if self._gone:
+            return
+        if response is not None:
+            if self._strike.throttle_ms and hasattr(response, "throttle_time_ms"):
+                response.throttle_time_ms = self._strike.throttle_ms
+            self._answer.entry.response = detached(response)
+            if self._strike.delay_ms:
+                _read_ranges(response)  # whose files may be gone by then
+        self._after(self._strike.delay_ms, partial(self._act, response))
+
+    def _after(self, delay_ms: float, then: Any) -> None:
+        if delay_ms:
+            self._timer = self._clock.call_later(delay_ms, then)
+        else:
+            then()
+
+    def _act(self, response: Any) -> None:
+        fault, line = self._strike.fault, self._line
+        action = None if fault is None else fault.action
+        if action == "disconnect":
+            line.end()
+        elif action == "black_hole":
+            line.swallow()
+        elif response is None:
+            # Not applied and dropped; or acks=0, for whose answer nobody waits, and nobody would ever give up.
+            if not self._has_answer:
+                line.release()
+        elif action == "drop":
+            pass
+        elif action == "truncate":
+            assert fault is not None
+            self._send(self._frame(response)[: fault.truncate])
+            line.end()
+        elif action == "corrupt":
+            assert fault is not None
+            self._send_corrupt(fault, response)
+            line.release()
+        else:
+            self._send(self._frame(response))
+            self._after(self._strike.throttle_ms, line.release)
+
+    def _frame(self, response: Any) -> bytearray:
+        """The whole answer, with what is read from files in it."""
+        _read_ranges(response)
+        data, _ = encode_answers([self._answer._replace(response=response)])
+        return data
+
+    def _send(self, data: bytearray) -> None:
+        entry = self._answer.entry
+        entry.bytes_out = len(data)
+        entry.duration_ms = self._clock.monotonic_ms() - entry.began_ms
+        self._line.send(data, [])
+
+    def _send_corrupt(self, fault: Fault, response: Any) -> None:
+        if fault.corrupt == "records" and not _corrupt_records(fault, response):
+            fault.take_back(self._answer.entry)
+        data = self._frame(response)
+        if fault.corrupt == "length":
+            data[:_CORRELATION_ID_AT] = b"\xff\xff\xff\xff"
+        elif fault.corrupt == "correlation_id":
+            _invert(data, _CORRELATION_ID_AT, _BODY_AT)
+        elif fault.corrupt == "body":
+            _invert(data, _BODY_AT, len(data))
+        self._send(data)
+
+
+def _invert(data: bytearray, start: int, end: int) -> None:
+    data[start:end] = bytes(byte ^ 0xFF for byte in data[start:end])
+
+
+def _partitions_with_records(response: Any) -> Iterator[tuple[str, Any]]:
+    """(topic, partition) of an answer to a fetch; nothing of others."""
+    for topic in getattr(response, "responses", ()):
+        for partition in getattr(topic, "partitions", ()):
+            if hasattr(partition, "records"):
+                yield topic.topic, partition
+
+
+def _read_ranges(response: Any) -> None:
+    """Have the bytes themselves where an answer to a fetch has ranges of files."""
+    for _, partition in _partitions_with_records(response):
+        records = partition.records
+        if records is not None and not isinstance(records, bytes | bytearray | memoryview):
+            partition.records = records.read()
+
+
+def _corrupt_records(fault: Fault, response: Any) -> bool:
+    """Make the checksum of each partition's first batch a wrong one; False when there is no batch."""
+    _read_ranges(response)
+    found = False
+    for topic, partition in _partitions_with_records(response):
+        records = bytearray(partition.records or b"")
+        if len(records) <= _CRC_AT or not fault.is_about(Target(topic, partition.partition_index)):
+            continue
+        records[_CRC_AT if records[MAGIC_AT] >= MAGIC_V2 else _CRC_OF_MESSAGES_AT] ^= 0xFF
+        partition.records = bytes(records)
+        found = True
+    return found

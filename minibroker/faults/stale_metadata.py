@@ -1,0 +1,75 @@
+"""Metadata as it was: what the cluster looked like before its last changes."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from minibroker.call import Call
+from minibroker.dispatch import endpoint
+from minibroker.message_json import detached
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
+from minibroker_protocol.primitives import ZERO_UUID
+
+if TYPE_CHECKING:
+    from minibroker.state import BrokerState
+
+_VERSION = 12
+_NOWHERE = ("", 0)
+"""Where a client of the past has dialled: nobody knows; the one that asks is told what it would be told today."""
+
+
+class MetadataHistory:
+    """What Metadata would have said, from the time on when this was made.
+
+    Attributes:
+        depth: how many changes are remembered.
+    """
+
+    def __init__(self, state: BrokerState, depth: int) -> None:
+        self._state = state
+        self.depth = depth
+        self._states: deque[MetadataResponse] = deque(maxlen=depth + 1)
+        self.note()
+
+    def note(self) -> None:
+        """Look whether anything has changed."""
+        now: MetadataResponse = detached(
+            _ask(None, Call(self._state, _VERSION, None, _NOWHERE, "", self._state.cluster.first))
+        )
+        if not self._states or now != self._states[-1]:
+            self._states.append(now)
+
+    def answer(self, request: Any, changes: int, call: Call) -> MetadataResponse:
+        """What a request would have been answered so many changes ago, or at the beginning if there were fewer."""
+        self.note()
+        past: MetadataResponse = detached(self._states[max(0, len(self._states) - 1 - changes)])
+        today = {broker.node_id: broker for broker in _ask([], call).brokers}
+        past.brokers = [
+            today.get(broker.node_id) or replace(broker, host=broker.host or call.advertised[0])
+            for broker in past.brokers
+        ]
+        wanted = request.topics
+        if wanted is not None and (wanted or call.api_version > 0):
+            past.topics = [_find(each, past.topics) for each in wanted]
+        return past
+
+
+def _ask(topics: list[Any] | None, call: Call) -> Any:
+    request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+    # Version 0 would take no topics for all of them.
+    return endpoint(ApiKey.METADATA).handle(request, call._replace(api_version=_VERSION))
+
+
+def _find(wanted: Any, topics: list[MetadataResponseTopic]) -> MetadataResponseTopic:
+    by_id = wanted.topic_id != ZERO_UUID
+    for topic in topics:
+        if topic.topic_id == wanted.topic_id if by_id else topic.name == wanted.name:
+            return topic
+    code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return MetadataResponseTopic(
+        error_code=code, name=None if by_id else wanted.name, topic_id=wanted.topic_id, partitions=[]
+    )

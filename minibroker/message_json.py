@@ -1,0 +1,150 @@
+"""Decoded messages to keep, and to show: copies that own their bytes, and JSON with Kafka's own field names.
+
+A decoded request is full of views into the receive buffer, and an answer to a fetch of ranges of files. `detached`
+copies a message without either. `to_json` shows one in the way of Kafka's `<Message>JsonConverter`: the fields of its
+version under their names in Kafka's definitions, ids as 22 characters; bytes that are UTF-8 are a text, others
+`{"base64": ...}`, and records are `{"size": bytes, "batches": ..., "records": ...}`.
+"""
+
+import base64
+import struct
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from minibroker_protocol import primitives as p
+from minibroker_protocol.records.header import CODEC_MASK, MAGIC_AT, MAGIC_V2, entry_bounds
+from minibroker_protocol.schema import Field, fields_of, schema_of
+
+_INT32: Final = struct.Struct(">i")
+_COUNT_AT: Final = 57
+_V2_HEADER: Final = 61
+_ATTRIBUTES_OF_MESSAGES_AT: Final = 17
+
+
+class RecordsSummary(NamedTuple):
+    """What is kept of the records of one partition.
+
+    Attributes:
+        size: in bytes.
+        batches: batches of format v2, or messages of formats v0 and v1; the last one may be cut.
+        records: in them; None when compressed messages of v0 or v1 are among them, which only say so inside.
+    """
+
+    size: int
+    batches: int
+    records: int | None
+
+
+def summary(records: Any) -> RecordsSummary | None:
+    """What there is to tell of a field of records: bytes, a range of a file, or None."""
+    if records is None or isinstance(records, RecordsSummary):
+        return records
+    try:
+        view = memoryview(records.read() if hasattr(records, "read") else records)
+    except OSError:  # its file has gone
+        return RecordsSummary(records.size, 0, None)
+    batches = 0
+    count: int | None = 0
+    for position, _ in entry_bounds(view):
+        batches += 1
+        if count is not None:
+            found = _records_in(view[position:])
+            count = None if found is None else count + found
+    return RecordsSummary(len(view), batches, count)
+
+
+def _records_in(entry: memoryview) -> int | None:
+    if entry[MAGIC_AT] >= MAGIC_V2:
+        count: int = _INT32.unpack_from(entry, _COUNT_AT)[0] if len(entry) >= _V2_HEADER else 0
+        return count
+    if len(entry) > _ATTRIBUTES_OF_MESSAGES_AT and entry[_ATTRIBUTES_OF_MESSAGES_AT] & CODEC_MASK:
+        return None
+    return 1
+
+
+def detached(message: Any) -> Any:
+    """A copy of a message, or a structure of one, that shares nothing with buffers, files or other messages."""
+    if message is None:
+        return None
+    cls = _class(message)
+    return cls(**{name: copy(getattr(message, name)) for name, copy in _copiers(cls)})
+
+
+@cache
+def _copiers(cls: type[Any]) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
+    return tuple((field.name, _copier(field)) for field in fields_of(cls))
+
+
+def _copier(field: Field) -> Callable[[Any], Any]:
+    if field.kind is p.RECORDS:
+        return summary
+    one = _bytes if field.kind is p.BYTES else detached if not isinstance(field.kind, p.WireType) else _same
+    if field.is_array:
+        return lambda values: None if values is None else [one(value) for value in values]
+    return one
+
+
+def _bytes(value: Any) -> bytes | None:
+    return None if value is None else bytes(value)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def to_json(message: Any, version: int) -> Any:
+    """A message as JSON can say it: what `json.dumps` takes. Only the fields of `version` are in it."""
+    if message is None:
+        return None
+    return _structure(message, version, flexible=version in schema_of(_class(message)).flexible)
+
+
+def _class(message: object) -> Any:
+    return type(message)
+
+
+def _structure(value: Any, version: int, *, flexible: bool) -> dict[str, Any]:
+    shown: dict[str, Any] = {}
+    for field in fields_of(_class(value)):
+        if version not in field.present or (version in field.tagged_in and not flexible):
+            continue
+        content = getattr(value, field.name)
+        if field.is_array and content is not None:
+            shown[camel_case(field.name)] = [_value(field, each, version, flexible=flexible) for each in content]
+        else:
+            shown[camel_case(field.name)] = _value(field, content, version, flexible=flexible)
+    return shown
+
+
+def _value(field: Field, value: Any, version: int, *, flexible: bool) -> Any:
+    if value is None:
+        return None
+    if field.kind is p.RECORDS:
+        told = summary(value)
+        return None if told is None else told._asdict()
+    if field.kind is p.UUID:
+        return base64.urlsafe_b64encode(value).decode().rstrip("=")
+    if field.kind is p.BYTES:
+        return bytes_json(bytes(value))
+    if isinstance(field.kind, p.WireType):
+        return value if isinstance(value, str | float | bool) else int(value)
+    return _structure(value, version, flexible=flexible)
+
+
+def bytes_json(data: bytes) -> str | dict[str, str]:
+    """Bytes as a text when they are one that can be read, else in base64."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = "\0"
+    if text.isprintable() or not text:
+        return text
+    return {"base64": base64.b64encode(data).decode()}
+
+
+@cache
+def camel_case(name: str) -> str:
+    """A field's name in Kafka's definitions: `throttle_time_ms` is `throttleTimeMs` there."""
+    first, *others = name.split("_")
+    return first + "".join(word.capitalize() for word in others)
