@@ -1,135 +1,41 @@
-"""`compact` beside the broker's own cleaner, on copies of the same directories: byte for byte the same logs."""
+"""`compact`: the logs that it leaves are those of the broker's cleaner, and of Kafka's."""
 
-import os
-import shutil
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from minibroker_pipeline.jobs.compact import CompactSettings, compact
-from minibroker_storage import FilePool, LastStop, Log, LogConfig
-from minibroker_storage.checkpoints import read_offset_checkpoint, write_offset_checkpoint
-from minibroker_storage.cleaner import finish_cleaning, plan_cleaning
-from minibroker_storage.cleaner.clean import clean
-from minibroker_storage.producer_snapshot import encode_snapshot
-from tests.storage.cleaning import write_segments
-from tests.storage.helpers import NOW
-from tests.storage.histories import History
+from tests.kafka.cleaner_oracle import CleanerOracle
+from tests.kafka.fixtures import or_skip
+from tests.pipeline.jobs.lives import Life
 
 HISTORIES = 7
-DAY_MS = 86_400_000
-CLEANER_OFFSETS = "cleaner-offset-checkpoint"
+CLEANINGS = 4
+FORMATS = pytest.mark.parametrize("oldest_format", [2, 0], ids=["v2", "v0, v1 and v2"])
 
 
-class Life:
-    """A directory that the broker's cleaner cleans while `compact` makes a new one of a copy; again and again."""
-
-    def __init__(self, home: Path, rnd: Random, *, oldest_format: int) -> None:
-        self.home = home
-        self.random = rnd
-        self.data = home / "data"
-        self.log_directory = self.data / "users-0"
-        self.data.mkdir(parents=True)
-        self.oldest_format = oldest_format
-        self.history = History(rnd, rnd.choice([0, 0, 100]), with_gaps=True)
-        self.segments = rnd.randrange(5, 17)
-        self.written = 0
-        self.now_ms = NOW + rnd.randrange(10**5)
-        self.config = LogConfig(
-            segment_bytes=rnd.choice([300, 1000, 5000, 1 << 20]),
-            segment_index_bytes=rnd.choice([240, 10 << 20]),
-            index_interval_bytes=rnd.choice([0, 100, 4096]),
-            compact=True,
-            delete=False,
-            delete_retention_ms=rnd.choice([0, 1000, 10**5, DAY_MS]),
-            min_compaction_lag_ms=rnd.choice([0, 0, 1000]),
-        )
-        self.settings = CompactSettings(
-            segment_bytes=self.config.segment_bytes,
-            segment_index_bytes=self.config.segment_index_bytes,
-            index_interval_bytes=self.config.index_interval_bytes,
-            delete_retention_ms=self.config.delete_retention_ms,
-            min_compaction_lag_ms=self.config.min_compaction_lag_ms,
-            memory_bytes=rnd.choice([64 << 10, 256 << 20]),
-        )
-
-    def grow(self, *, to_the_end: bool) -> None:
-        rnd = self.random
-        count = self.segments - self.written if to_the_end else rnd.randrange(self.segments - self.written + 1)
-        for _ in range(max(count, not self.written)):
-            base_offset = self.history.next_offset
-            magic = min(2, self.oldest_format + self.written * 3 // self.segments)
-            entries = self.history.entries(rnd.randrange(1 if self.written else 2, 8), magic)
-            if self.written + 1 == self.segments and rnd.random() < 0.7:
-                entries += self.history.endings()
-            write_segments(self.log_directory, {base_offset: entries}, modified_ms=NOW + 50_000 * self.written)
-            self.written += 1
-
-    def open(self, data: Path, *, last_stop: LastStop = LastStop.CRASHED) -> Log:
-        return Log.open(
-            str(data / "users-0"),
-            config=self.config,
-            files=FilePool(50),
-            last_stop=last_stop,
-            recovery_point=0 if last_stop is LastStop.CRASHED else 2**63 - 1,
-            log_start_offset=0,
-            now_ms=self.now_ms,
-        )
-
-    def clean(self) -> bool:
-        """Compact into a new directory, then let the broker's cleaner work; compare, and go on with the latter."""
-        is_first = not (self.data / CLEANER_OFFSETS).exists()
-        is_recovered = not is_first or self.config.segment_index_bytes == 240 or self.random.random() < 0.5
-        if is_recovered:
-            self.close(self.open(self.data))
-        target = self.home / f"compacted-{self.now_ms}"
-        settings = replace(self.settings, now_ms=self.now_ms)
-        compact([str(self.data)], str(target), settings)
-        log = self.open(self.data, last_stop=LastStop.CLEAN if is_recovered else LastStop.CRASHED)
-        checkpoint = read_offset_checkpoint(f"{self.data}/{CLEANER_OFFSETS}")
-        plan = plan_cleaning(log, checkpoint.get(("users", 0)), self.now_ms, force=True)
-        if plan is not None:
-            checkpoint = {("users", 0): finish_cleaning(log, clean(plan))}
-            for path in log.take_deleted_files():
-                os.unlink(path)
-        producers, end = dict(log.producers.active), log.log_end_offset
-        self.close(log)
-        assert read_offset_checkpoint(f"{target}/{CLEANER_OFFSETS}") == checkpoint
-        assert files_of(target) == files_of(self.data)
-        ours = self.open(target, last_stop=LastStop.CLEAN)
-        assert ours.log_end_offset == end
-        assert encode_snapshot(dict(ours.producers.active)) == encode_snapshot(producers)
-        self.close(ours)
-        write_offset_checkpoint(f"{self.data}/{CLEANER_OFFSETS}", checkpoint)
-        shutil.rmtree(target)
-        return plan is not None
-
-    @staticmethod
-    def close(log: Log) -> None:
-        log.close()
-
-
-def files_of(data: Path) -> dict[str, tuple[object, ...]]:
-    """What is in the files of the log by name, with the modification times that later cleanings go by."""
-    found: dict[str, tuple[object, ...]] = {}
-    for path in (data / "users-0").iterdir():
-        content = path.read_bytes()
-        if path.suffix == ".log":
-            found[path.name] = content, path.stat().st_mtime_ns
-        elif path.suffix in {".index", ".timeindex"} or (path.suffix == ".txnindex" and content):
-            found[path.name] = (content,)
-    return found
-
-
-@pytest.mark.parametrize("oldest_format", [2, 0], ids=["v2", "v0, v1 and v2"])
+@FORMATS
 def test_the_brokers_cleaner_leaves_the_same_bytes(tmp_path: Path, oldest_format: int) -> None:
     cleanings = 0
     for seed in range(HISTORIES):
         life = Life(tmp_path / f"{seed}", Random(seed), oldest_format=oldest_format)
-        for number in range(4):
-            life.grow(to_the_end=number == 3)
-            cleanings += life.clean()
+        for number in range(CLEANINGS):
+            life.grow(to_the_end=number == CLEANINGS - 1)
+            cleanings += life.clean_by_broker()
             life.now_ms += life.random.choice([0, 500, 10**5 + 1])
+    assert cleanings > HISTORIES
+
+
+@FORMATS
+def test_kafkas_cleaner_leaves_the_same_records_in_the_same_batches(
+    kafka_libs: Path, tmp_path: Path, oldest_format: int
+) -> None:
+    cleanings = 0
+    with or_skip(lambda: CleanerOracle(kafka_libs)) as oracle:
+        for seed in range(HISTORIES):
+            life = Life(tmp_path / f"{seed}", Random(100 + seed), oldest_format=oldest_format)
+            for number in range(CLEANINGS):
+                life.grow(to_the_end=number == CLEANINGS - 1)
+                cleanings += life.clean_by_kafka(oracle)
+                life.now_ms += life.random.choice([0, 500, 10**5 + 1])
     assert cleanings > HISTORIES
