@@ -32,11 +32,6 @@ def _messages(module: str) -> Any:
     return importlib.import_module(f"minibroker_protocol.messages.{module}")
 
 
-def _meaning(code: ErrorCode) -> str | None:
-    """The message that goes with an error; none with UNKNOWN_SERVER_ERROR (Kafka's `ApiError.fromThrowable`)."""
-    return None if code is ErrorCode.UNKNOWN_SERVER_ERROR else code.meaning
-
-
 def _produce(request: Any, _version: int, code: ErrorCode) -> Any:
     m = _messages("produce")
     return m.ProduceResponse(
@@ -44,9 +39,7 @@ def _produce(request: Any, _version: int, code: ErrorCode) -> Any:
             m.TopicProduceResponse(
                 name=topic.name,
                 partition_responses=[
-                    m.PartitionProduceResponse(
-                        index=each.index, error_code=code, base_offset=_NO_OFFSET, error_message=_meaning(code)
-                    )
+                    m.PartitionProduceResponse(index=each.index, error_code=code, base_offset=_NO_OFFSET)
                     for each in topic.partition_data
                 ],
             )
@@ -188,10 +181,7 @@ def _api_versions(_request: Any, _version: int, code: ErrorCode) -> Any:
 def _create_topics(request: Any, _version: int, code: ErrorCode) -> Any:
     m = _messages("create_topics")
     return m.CreateTopicsResponse(
-        topics=[
-            m.CreatableTopicResult(name=each.name, error_code=code, error_message=_meaning(code), configs=[])
-            for each in request.topics
-        ]
+        topics=[m.CreatableTopicResult(name=each.name, error_code=code, configs=[]) for each in request.topics]
     )
 
 
@@ -206,10 +196,7 @@ def _delete_topics(request: Any, _version: int, code: ErrorCode) -> Any:
 def _create_partitions(request: Any, _version: int, code: ErrorCode) -> Any:
     m = _messages("create_partitions")
     return m.CreatePartitionsResponse(
-        results=[
-            m.CreatePartitionsTopicResult(name=each.name, error_code=code, error_message=_meaning(code))
-            for each in request.topics
-        ]
+        results=[m.CreatePartitionsTopicResult(name=each.name, error_code=code) for each in request.topics]
     )
 
 
