@@ -105,14 +105,20 @@ class AsyncBroker(AsyncOperations):
             server = Server(
                 self._config, self.data_dir, self._listen, self._advertise, self._clock, brokers=self._brokers
             )
-            state = server.state
-            create_topics(state, [_plan(state, spec) for spec in self._topics if state.topics.get(spec.name) is None])
+            self._make_topics(server.state)
             await server.start()
         except BaseException:
             self._server = server
             await self.stop()
             raise
         self._server = server
+
+    def make_topics(self) -> None:
+        """Create the topics that the broker was given and that are not there."""
+        self._make_topics(self.state)
+
+    def _make_topics(self, state: BrokerState) -> None:
+        create_topics(state, [_plan(state, spec) for spec in self._topics if state.topics.get(spec.name) is None])
 
     async def stop(self) -> None:
         """Stop; connections are closed, logs are closed, a temporary directory is removed."""

@@ -84,6 +84,11 @@ class DataDir:
             self._write_lock("")
         self.last_stop = LastStop.CLEAN
 
+    def note_killed(self) -> None:
+        """Logs have come into the directory that nobody has closed."""
+        if self.last_stop is LastStop.CLEAN:
+            self.last_stop = LastStop.KILLED
+
     def mark_clean(self) -> None:
         """All logs are closed and on disk: say so, unless some are still as an unclean stop has left them. OSError."""
         if self.last_stop is LastStop.CLEAN:

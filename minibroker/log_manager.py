@@ -207,11 +207,11 @@ class LogManager:
 
         return flush_now([log for _, log in self._opened()])
 
-    def write_checkpoints(self) -> None:
-        """Write all checkpoint files down to the disk. OSError."""
+    def write_checkpoints(self, *, sync: bool = True) -> None:
+        """Write all checkpoint files, with `sync` down to the disk. OSError."""
         self._note_offsets()
         for checkpoint in self._checkpoints:
-            checkpoint.save(sync=True)
+            checkpoint.save(sync=sync)
 
     def starts_moved(self, partitions: Iterable[Partition]) -> None:
         """The log start offsets of these partitions were moved (DeleteRecords): note that, and remove what is below.
@@ -239,6 +239,20 @@ class LogManager:
             self._retain(partition, log)
         finally:
             log.config = config
+
+    def forget_all(self) -> None:
+        """All topics are gone: what the checkpoints tell of them is, too. OSError."""
+        self._flushed_at = {}
+        for checkpoint in self._checkpoints:
+            checkpoint.offsets = {}
+            checkpoint.save(sync=False)
+
+    def restored(self) -> None:
+        """Logs were brought back as a running broker has left them, and the checkpoints with them."""
+        self._all_open = False
+        self._data_dir.note_killed()
+        for checkpoint in self._checkpoints:
+            checkpoint.load()
 
     def close(self, *, keep: bool = True) -> None:
         """Close all logs. Unless the directory is not kept anyway, all is forced to disk and the stop marked as clean.

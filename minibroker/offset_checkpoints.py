@@ -31,11 +31,18 @@ class OffsetCheckpoint:
         self._lock = threading.Lock()
         #: What the file should hold; replaced as a whole, never changed in place.
         self.offsets: Offsets = {}
+        self._written: Offsets = {}
+        self._synced = True
+        self.load()
+
+    def load(self) -> None:
+        """Read what the file holds."""
+        self.offsets = {}
         try:
             self.offsets = read_offset_checkpoint(self._path)
         except (CorruptCheckpointError, OSError) as error:
             _logger.warning("%s; going on without it", error)
-        self._written: Offsets = self.offsets
+        self._written = self.offsets
         self._synced = True
 
     @property

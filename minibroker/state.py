@@ -17,9 +17,12 @@ from minibroker.write_group import WriteGroup
 from minibroker_storage.files import FilePool
 
 if TYPE_CHECKING:
+    from minibroker.faults.registry import FaultRegistry
     from minibroker.flusher import Background, Flusher
     from minibroker.groups.coordinator import GroupCoordinator
+    from minibroker.journal import Journal
     from minibroker.log_cleaner import RunCleaning
+    from minibroker.taps import Taps
     from minibroker.transactions.coordinator import TransactionCoordinator
 
 
@@ -76,13 +79,25 @@ class BrokerState:
         self.cluster.on_leader_moved = self._on_leader_moved
         self.producer_ids = ProducerIds(self.topics)
         self.writes = WriteGroup()
+        #: What looks into every request: the journal and the faults; None while there is neither. see `minibroker.taps`.
+        self.taps: Taps | None = None
         # What the hot paths ask for is looked up once.
         self.validated_records = config.integer("minibroker.validate.records.max")
         self.fetch_max_bytes = config.integer("fetch.max.bytes")
         self._closed = False
-        call_soon(self._resume_coordinators)
+        call_soon(self.resume_coordinators)
 
-    def _resume_coordinators(self) -> None:
+    def forget_coordinators(self) -> None:
+        """All groups and transactions are gone. Whoever waits in a group has to ask again who coordinates it."""
+        # Cached properties: there once someone has asked for them.
+        groups: GroupCoordinator | None = self.__dict__.pop("groups", None)
+        transactions: TransactionCoordinator | None = self.__dict__.pop("transactions", None)
+        if groups is not None:
+            groups.forget_all()
+        if transactions is not None:
+            transactions.close()
+
+    def resume_coordinators(self) -> None:
         """Have the coordinators load what earlier runs have left: members have to expire, transactions to end."""
         if self._closed:
             return
@@ -114,6 +129,16 @@ class BrokerState:
         from minibroker.transactions.coordinator import TransactionCoordinator  # noqa: PLC0415 - a start needs none
 
         return TransactionCoordinator(self)
+
+    @property
+    def journal(self) -> "Journal | None":
+        """The journal of requests, while one is kept."""
+        return self.taps.journal if self.taps is not None else None
+
+    @property
+    def faults(self) -> "FaultRegistry | None":
+        """The faults that are installed, if any are."""
+        return self.taps.faults if self.taps is not None else None
 
     @property
     def flusher(self) -> "Flusher":

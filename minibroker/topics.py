@@ -280,6 +280,20 @@ class Topics:
         self.save()
         return renamed
 
+    def delete_all(self) -> list[str]:
+        """Delete all topics; see `delete`. The file is written once."""
+        renamed = [partition.delete() for topic in self for partition in topic.partitions]
+        self._by_name.clear()
+        self._by_id.clear()
+        self.save()
+        return renamed
+
+    def load(self) -> None:
+        """Take in what the directory holds, where topics were brought back. TopicsFileError, OSError."""
+        next_producer_id = self.next_producer_id
+        self._load()
+        self.next_producer_id = max(next_producer_id, self.next_producer_id)
+
     def _save_if_possible(self) -> None:
         with contextlib.suppress(OSError):
             self.save()

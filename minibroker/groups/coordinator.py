@@ -38,6 +38,12 @@ class GroupCoordinator:
         """Another node coordinates the groups of a partition of `__consumer_offsets`."""
         self.store.leader_moved(partition)
 
+    def forget_all(self) -> None:
+        """Have members that wait ask again who coordinates their groups, and let nothing happen any more."""
+        for group in self.store.groups():
+            self.rebalances.forget(group)
+        self.close()
+
     def close(self) -> None:
         """Let nothing happen any more."""
         self.store.close()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from minibroker.operations.groups import GroupDescription
     from minibroker.operations.producing import Codec, Format, Message, Payload, RecordMetadata
     from minibroker.operations.records import ConsumerRecord, Isolation
+    from minibroker.operations.snapshots import Snapshot
     from minibroker.operations.topics import TopicDescription
     from minibroker.topics import TopicPartition
 
@@ -28,6 +29,10 @@ class AsyncOperations:
     @property
     def state(self) -> BrokerState:
         """What its handlers share. RuntimeError unless it runs."""
+        raise NotImplementedError
+
+    def make_topics(self) -> None:
+        """Create the topics that the broker was given and that are not there."""
         raise NotImplementedError
 
     # Topics
@@ -163,6 +168,31 @@ class AsyncOperations:
         from minibroker.operations.time import compact  # noqa: PLC0415 - see above
 
         await compact(self.state, topic)
+
+    # Beginning anew
+
+    async def reset(self, *, keep_topics: bool = False) -> None:
+        """Forget all records, groups, transactions and faults; all brokers are up, and time is the machine's.
+
+        Topics go, too; those given to the broker at its start are made anew, with new ids. With `keep_topics` they
+        stay, and their offsets go on where they were: a reader with a checkpoint, such as a Spark query, misses
+        nothing. Connections stay; producers and consumers go on as after a restart.
+        """
+        from minibroker.operations.reset import reset  # noqa: PLC0415 - see above
+
+        reset(self.state, self.make_topics, keep_topics=keep_topics)
+
+    async def snapshot(self, directory: str | None = None) -> "Snapshot":
+        """Copy all topics, records, groups and transactions into a new directory; None for a temporary one."""
+        from minibroker.operations.snapshots import take_snapshot  # noqa: PLC0415 - see above
+
+        return take_snapshot(self.state, directory)
+
+    async def restore(self, snapshot: "Snapshot | str") -> None:
+        """Bring back what a snapshot, or the directory of one, holds, in the place of all there is."""
+        from minibroker.operations.snapshots import restore_snapshot  # noqa: PLC0415 - see above
+
+        restore_snapshot(self.state, snapshot)
 
 
 class AsyncConsumerGroup:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from minibroker.operations.groups import GroupDescription
     from minibroker.operations.producing import Codec, Format, Message, Payload, RecordMetadata
     from minibroker.operations.records import ConsumerRecord, Isolation
+    from minibroker.operations.snapshots import Snapshot
     from minibroker.operations.topics import TopicDescription
     from minibroker.topics import TopicPartition
 
@@ -155,6 +156,23 @@ class BlockingOperations:
         A `topic` that is named has to be one of them.
         """
         self.wait(self.twin.compact(topic))
+
+    def reset(self, *, keep_topics: bool = False) -> None:
+        """Forget all records, groups, transactions and faults; all brokers are up, and time is the machine's.
+
+        Topics go, too; those given to the broker at its start are made anew, with new ids. With `keep_topics` they
+        stay, and their offsets go on where they were: a reader with a checkpoint, such as a Spark query, misses
+        nothing. Connections stay; producers and consumers go on as after a restart.
+        """
+        self.wait(self.twin.reset(keep_topics=keep_topics))
+
+    def snapshot(self, directory: str | None = None) -> "Snapshot":
+        """Copy all topics, records, groups and transactions into a new directory; None for a temporary one."""
+        return self.wait(self.twin.snapshot(directory))
+
+    def restore(self, snapshot: "Snapshot | str") -> None:
+        """Bring back what a snapshot, or the directory of one, holds, in the place of all there is."""
+        self.wait(self.twin.restore(snapshot))
 
 
 class ConsumerGroup:

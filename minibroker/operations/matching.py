@@ -118,12 +118,16 @@ def _compare_json(what: str, expected: Any, found: Any) -> list[str]:
                 mismatches += _compare_json(f"{what}.{name}", value, members[name])
         return mismatches
     if isinstance(expected, list | tuple) and isinstance(found, list):
-        wanted, there = list(cast("Sequence[Any]", expected)), cast("list[Any]", found)
+        wanted, there = _items(expected), _items(found)
         if len(wanted) == len(there):
             pairs = zip(wanted, there, strict=True)
             return [line for index, pair in enumerate(pairs) for line in _compare_json(f"{what}[{index}]", *pair)]
     is_same_kind = isinstance(expected, bool) is isinstance(found, bool)  # to Python, True is 1
     return [] if is_same_kind and expected == found else [f"{what}: expected {expected!r}, found {found!r}"]
+
+
+def _items(value: Any) -> list[Any]:
+    return list(cast("Sequence[Any]", value))
 
 
 def _shown(value: bytes | None) -> str:

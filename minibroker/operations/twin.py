@@ -84,7 +84,11 @@ def _class(source: ast.ClassDef) -> Iterator[str]:
     yield f'    """{_doc(source).replace("`AsyncBroker`", "`Broker`")}"""'
     yield _ROOT_MEMBERS if source.name == _ROOT else _HANDLE_MEMBERS.format(name=source.name)
     for each in source.body:
-        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and each.name not in {"__init__", "state"}:
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and each.name not in {
+            "__init__",
+            "make_topics",
+            "state",
+        }:
             yield from _method(each)
 
 

@@ -1,0 +1,116 @@
+"""A broker as it was before: everything in a directory of its own, and back."""
+
+import os
+import shutil
+import tempfile
+import weakref
+from typing import Final, Self
+
+from minibroker.operations.errors import OperationError
+from minibroker.operations.reset import forget_topics, forget_visitors
+from minibroker.state import BrokerState
+from minibroker.topics import TOPICS_FILE
+
+_COPIED_AT_ONCE: Final = 1 << 20
+_OF_THE_RUN: Final = frozenset({".lock", ".kafka_cleanshutdown", "meta.properties"})
+"""Files that a directory keeps when its logs are exchanged."""
+
+
+class Snapshot:
+    """All topics, records, groups and transactions of a broker at one moment.
+
+    A data directory like any other: `minibroker serve --data-dir` runs on a copy of it. A temporary one goes with
+    `delete`, at the end of a `with` block, or with this object.
+    """
+
+    def __init__(self, directory: str, *, is_temporary: bool) -> None:
+        self.directory = directory
+        self._end = weakref.finalize(self, shutil.rmtree, directory, ignore_errors=True) if is_temporary else None
+
+    def delete(self) -> None:
+        """Remove it if it is a temporary one. Twice does no harm."""
+        if self._end is not None:
+            self._end()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.delete()
+
+
+def take_snapshot(state: BrokerState, directory: str | None = None) -> Snapshot:
+    """Copy everything into a new directory; None for a temporary one. `OperationError` if it is there; `OSError`."""
+    if directory is not None and os.path.exists(directory):
+        raise OperationError(f"snapshot: {directory} is there already")
+    state.writes.commit()
+    for topic in state.topics:
+        for partition in topic.partitions:
+            if partition.opened_log is not None:
+                partition.opened_log.take_producer_snapshot()
+    state.logs.write_checkpoints(sync=False)
+    state.topics.save()
+    target = tempfile.mkdtemp(prefix="minibroker-snapshot-") if directory is None else directory
+    snapshot = Snapshot(target, is_temporary=directory is None)
+    try:
+        os.makedirs(target, exist_ok=True)
+        partitions = {os.path.basename(each.directory) for topic in state.topics for each in topic.partitions}
+        _copy_all(state.topics.data_dir, target, partitions, but={".lock", ".kafka_cleanshutdown"})
+    except BaseException:
+        shutil.rmtree(target, ignore_errors=True)
+        raise
+    return snapshot
+
+
+def restore_snapshot(state: BrokerState, snapshot: Snapshot | str) -> None:
+    """Bring back what a snapshot holds, in the place of all there is; clients go on as after a restart.
+
+    `OperationError` for a directory that is none; `OSError`, with which the broker may be left without topics.
+    """
+    source = snapshot if isinstance(snapshot, str) else snapshot.directory
+    if not os.path.exists(f"{source}/{TOPICS_FILE}"):
+        raise OperationError(f"restore: {source} is no snapshot: it has no {TOPICS_FILE}")
+    state.writes.commit()
+    forget_visitors(state)
+    forget_topics(state)
+    with os.scandir(source) as entries:
+        partitions = {entry.name for entry in entries if entry.is_dir()}
+    _copy_all(source, state.topics.data_dir, partitions, but=_OF_THE_RUN)
+    state.topics.load()
+    state.logs.restored()
+    state.resume_coordinators()
+
+
+def _copy_all(source: str, target: str, partitions: set[str], but: frozenset[str] | set[str]) -> None:
+    """Copy files, and those of these directories."""
+    with os.scandir(source) as entries:
+        found = [(entry.name, entry.is_dir()) for entry in entries]
+    for name, is_directory in found:
+        if is_directory and name in partitions:
+            os.mkdir(f"{target}/{name}")
+            with os.scandir(f"{source}/{name}") as files:
+                names = [file.name for file in files if file.is_file()]
+            for each in names:
+                _copy_file(f"{source}/{name}/{each}", f"{target}/{name}/{each}")
+        elif not is_directory and name not in but and not name.endswith(".tmp"):
+            _copy_file(f"{source}/{name}", f"{target}/{name}")
+
+
+def _copy_file(source: str, target: str) -> None:
+    """Copy a file with its holes: the indexes of a log in use are ten megabytes of nearly nothing."""
+    with open(source, "rb", buffering=0) as read, open(target, "wb", buffering=0) as written:
+        size = os.fstat(read.fileno()).st_size
+        os.ftruncate(written.fileno(), size)
+        position = 0
+        while position < size:
+            try:
+                start = os.lseek(read.fileno(), position, os.SEEK_DATA)
+            except OSError:  # nothing but a hole is left
+                return
+            position = min(os.lseek(read.fileno(), start, os.SEEK_HOLE), size)
+            while start < position:
+                data = os.pread(read.fileno(), min(position - start, _COPIED_AT_ONCE), start)
+                if not data:
+                    return
+                os.pwrite(written.fileno(), data, start)
+                start += len(data)

@@ -1,0 +1,161 @@
+"""A broker as if it had just started, and as it was before."""
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from minibroker import Broker
+from minibroker.operations.errors import OperationError
+
+
+def consumed(broker: Broker, topic: str, count: int, group: str = "g") -> list[bytes | None]:
+    """What a new member of a group reads and commits."""
+    config = {"bootstrap.servers": broker.bootstrap_servers, "group.id": group, "auto.offset.reset": "earliest"}
+    consumer = Consumer({**config, "enable.auto.commit": False})
+    consumer.subscribe([topic])
+    messages = consumer.consume(count, 10)
+    consumer.commit(asynchronous=False)
+    consumer.close()
+    return [message.value() for message in messages]
+
+
+def fill(broker: Broker) -> None:
+    broker.create_topic("made", 2, configs={"retention.ms": -1})
+    broker.produce("made", *"abc", partition=0)
+    broker.produce("given", *"xy")
+    assert consumed(broker, "given", 2) == [b"x", b"y"]
+
+
+def test_a_reset_leaves_what_a_start_leaves() -> None:
+    with Broker(topics=["given:3:retention.ms=60000"]) as broker:
+        before = broker.topics()
+        fill(broker)
+        broker.clock.advance(3600)
+        broker.reset()
+        after = broker.topics()
+        assert list(after) == ["given"]
+        assert after["given"].topic_id != before["given"].topic_id
+        assert (after["given"].partitions, after["given"].configs) == (3, {"retention.ms": "60000"})
+        assert broker.records("given") == []
+        assert broker.groups() == []
+        broker.produce("given", "new", partition=0)
+        assert abs(broker.records("given")[0].timestamp / 1000 - os.times().elapsed) >= 0
+        assert consumed(broker, "given", 1) == [b"new"]
+
+
+def test_topics_that_are_kept_go_on_where_they_were() -> None:
+    with Broker(topics=["given"]) as broker:
+        fill(broker)
+        before = broker.topics()
+        broker.reset(keep_topics=True)
+        after = broker.topics()
+        assert {name: each for name, each in after.items() if not each.is_internal} == {
+            name: each for name, each in before.items() if not each.is_internal
+        }
+        assert broker.records("made") == broker.records("given") == []
+        assert broker.groups() == []
+        assert [place.offset for place in broker.produce("given", "z")] == [2]
+        assert consumed(broker, "given", 1) == [b"z"]
+
+
+def test_clients_go_on_after_a_reset() -> None:
+    with Broker(topics=["given"]) as broker:
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
+        for number in range(3):
+            producer.produce("given", b"%d" % number)
+            assert producer.flush(10) == 0
+            assert [each.value for each in broker.wait_for("given")] == [b"%d" % number]
+            broker.reset(keep_topics=number == 1)
+
+
+def test_a_member_of_a_group_that_is_forgotten_joins_again() -> None:
+    with Broker(topics=["given"]) as broker:
+        consumer = Consumer(
+            {"bootstrap.servers": broker.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest"}
+        )
+        consumer.subscribe(["given"])
+        ending = threading.Event()
+        read: list[bytes | None] = []
+
+        def poll() -> None:
+            while not ending.is_set():
+                message = consumer.poll(0.05)
+                if message is not None and message.error() is None:
+                    read.append(message.value())
+
+        thread = threading.Thread(target=poll)
+        thread.start()
+        broker.group("g").wait_until_stable(members=1)
+        broker.reset()
+        broker.clock.advance(10)  # its next heartbeat is a while away
+        broker.group("g").wait_until_stable(members=1, timeout=30)
+        ending.set()
+        thread.join()
+        consumer.close()
+
+
+def test_a_snapshot_brings_everything_back(tmp_path: Path) -> None:
+    with Broker(topics=["given"]) as broker:
+        fill(broker)
+        transactional = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "t"})
+        transactional.init_transactions(10)
+        transactional.begin_transaction()
+        transactional.produce("made", b"pending", partition=1)
+        transactional.flush(10)
+        topics, records = broker.topics(), broker.records("made", isolation="read_uncommitted")
+        with broker.snapshot() as snapshot:
+            broker.delete_topic("made")
+            broker.produce("given", "later")
+            broker.group("g").committed()
+            for _ in range(2):
+                broker.restore(snapshot)
+                assert broker.topics() == topics
+                assert broker.records("made", isolation="read_uncommitted") == records
+                assert [each.text() for each in broker.records("given")] == ["x", "y"]
+                assert broker.group("g").committed() == {("given", 0): 2}
+                broker.produce("given", "other")
+                assert consumed(broker, "given", 1) == [b"other"]
+            directory = snapshot.directory
+        assert not os.path.exists(directory)
+        transactional.commit_transaction(10)
+        assert [each.text() for each in broker.records("made", partition=1)] == ["pending"]
+
+
+def test_a_snapshot_is_a_data_directory(tmp_path: Path) -> None:
+    directory = str(tmp_path / "snapshot")
+    with Broker(topics=["given"]) as broker:
+        fill(broker)
+        broker.snapshot(directory).delete()
+        with pytest.raises(OperationError, match="snapshot: .*/snapshot is there already"):
+            broker.snapshot(directory)
+    with Broker(data_dir=directory) as again:
+        assert [each.text() for each in again.records("given")] == ["x", "y"]
+        assert again.group("g").committed() == {("given", 0): 2}
+    with Broker() as other:
+        other.restore(directory)
+        assert [each.text() for each in other.records("made")] == ["a", "b", "c"]
+        with pytest.raises(OperationError, match="is no snapshot: it has no minibroker-topics.json"):
+            other.restore(str(tmp_path))
+
+
+def test_a_snapshot_takes_no_more_room_than_there_is_in_it(tmp_path: Path) -> None:
+    with Broker() as broker:
+        broker.produce("t", "x")
+        broker.snapshot(str(tmp_path / "snapshot"))
+    used = sum(os.stat(path).st_blocks * 512 for path in (tmp_path / "snapshot").rglob("*"))
+    assert used < 1 << 20
+
+
+def test_the_directory_of_deleted_topics_is_emptied() -> None:
+    with Broker(topics=[f"t{number}" for number in range(50)]) as broker:
+        for _ in range(3):
+            for number in range(50):
+                broker.produce(f"t{number}", "x")
+            broker.reset()
+        directory = broker.data_dir
+        while any(name.endswith("-delete") for name in os.listdir(directory)):
+            threading.Event().wait(0.01)
+        assert len([name for name in os.listdir(directory) if name.startswith("t")]) == 50
