@@ -17,13 +17,17 @@ _SERIES: Final = (("in the log", "#3b6ea8"), ("v0", "#b5b5b5"), ("v1", "#8c8c8c"
 _MOST_TOPICS: Final = 20
 _BAR: Final = 14
 _LABEL_WIDTH: Final = 190
+_LABEL_LETTERS: Final = 26
 _PLOT_WIDTH: Final = 560
 _PAYLOAD_COLOUR: Final = "#e0a343"
 _STYLE: Final = """\
 body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; color: #222; }
+div.wide { overflow-x: auto; }
 table { border-collapse: collapse; margin: 1rem 0; }
-th, td { padding: .2rem .7rem; border-bottom: 1px solid #ddd; text-align: right; }
+th, td { padding: .2rem .6rem; border-bottom: 1px solid #ddd; text-align: right; white-space: nowrap; }
 th.name, td.name { text-align: left; }
+td.name:first-child { white-space: normal; overflow-wrap: anywhere; min-width: 14rem; }
+svg { max-width: 100%; height: auto; }
 svg text { font: 12px system-ui, sans-serif; }
 """
 
@@ -78,6 +82,7 @@ def stats_html(report: StatsReport) -> str:
         (
             "<!doctype html>",
             '<html lang="en"><head><meta charset="utf-8"><title>Message formats on disk</title>',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f"<style>{_STYLE}</style></head><body>",
             "<h1>Message formats on disk</h1>",
             f"<p>{escape(', '.join(report.paths))}: {summary}</p>",
@@ -109,7 +114,9 @@ def _html_table(report: StatsReport) -> str:
         )
 
     body = "\n".join(f"<tr>{row(cells, 'td')}</tr>" for cells in rows)
-    return f"<table><thead><tr>{row(titles, 'th')}</tr></thead>\n<tbody>\n{body}\n</tbody></table>"
+    return (
+        f"<div class=wide><table><thead><tr>{row(titles, 'th')}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
+    )
 
 
 class _Bar(NamedTuple):
@@ -147,6 +154,12 @@ def _plain_bars(line: Line) -> _Bars:
     return _Bars(line.topic or "", tuple(bars))
 
 
+def _shortened(name: str) -> str:
+    """A name that fits beside the plot; long ones often differ in their ends."""
+    half = _LABEL_LETTERS // 2
+    return name if len(name) <= _LABEL_LETTERS else f"{name[: half - 1]}…{name[-half:]}"
+
+
 def _plot(topics: Sequence[_Bars], legend: Sequence[tuple[str, str]]) -> str:
     """Horizontal bars, grouped by topic, on a common scale."""
     most = max((sum(size for _, size in bar.pieces) for topic in topics for bar in topic.bars), default=0) or 1
@@ -159,9 +172,8 @@ def _plot(topics: Sequence[_Bars], legend: Sequence[tuple[str, str]]) -> str:
     y = 28
     for topic in topics:
         middle = y + len(topic.bars) * _BAR / 2 + 4
-        parts.append(
-            f'<text x="{_LABEL_WIDTH - 10}" y="{middle:.0f}" text-anchor="end">{escape(topic.label[:28])}</text>'
-        )
+        label = f"{escape(_shortened(topic.label))}<title>{escape(topic.label)}</title>"
+        parts.append(f'<text x="{_LABEL_WIDTH - 10}" y="{middle:.0f}" text-anchor="end">{label}</text>')
         for bar in topic.bars:
             at = float(_LABEL_WIDTH)
             for colour, size in bar.pieces:

@@ -237,3 +237,10 @@ def test_processes_and_spark_count_the_same(tmp_path: Path, spark: SparkSession)
         return stats([directory], **where).as_json()
 
     assert everything(processes=2) == everything() == everything(spark=spark)
+
+
+def test_long_names_are_shortened_beside_the_plot_and_told_in_full(tmp_path: Path) -> None:
+    name = "the.orders.of.all.customers.of.a.shop.with.a.long.name"
+    put_log(tmp_path, f"{name}-0", bytes(build_batch([NewRecord(None, b"x", 0)])))
+    page = stats_html(stats([str(tmp_path)]))
+    assert f">the.orders.o…h.a.long.name<title>{name}</title>" in page
