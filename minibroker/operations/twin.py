@@ -17,6 +17,8 @@ SOURCE: Final = os.path.join(FOLDER, "asynchronous.py")
 TARGET: Final = os.path.join(FOLDER, "blocking.py")
 _PREFIX: Final = "Async"
 _ROOT: Final = "AsyncOperations"
+_ON_THE_LOOP: Final = frozenset({"__init__", "make_topics", "state"})
+"""Without a twin."""
 _HEAD: Final = '''"""`Broker`'s methods beside its life, for other threads than its own: those of `asynchronous`.
 
 Written by `python -m minibroker.operations.twin`.
@@ -84,11 +86,7 @@ def _class(source: ast.ClassDef) -> Iterator[str]:
     yield f'    """{_doc(source).replace("`AsyncBroker`", "`Broker`")}"""'
     yield _ROOT_MEMBERS if source.name == _ROOT else _HANDLE_MEMBERS.format(name=source.name)
     for each in source.body:
-        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and each.name not in {
-            "__init__",
-            "make_topics",
-            "state",
-        }:
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and each.name not in _ON_THE_LOOP:
             yield from _method(each)
 
 

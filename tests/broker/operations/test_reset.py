@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ def fill(broker: Broker) -> None:
     broker.create_topic("made", 2, configs={"retention.ms": -1})
     broker.produce("made", *"abc", partition=0)
     broker.produce("given", *"xy")
-    assert consumed(broker, "given", 2) == [b"x", b"y"]
+    assert sorted(consumed(broker, "given", 2), key=str) == [b"x", b"y"]
 
 
 def test_a_reset_leaves_what_a_start_leaves() -> None:
@@ -42,7 +43,7 @@ def test_a_reset_leaves_what_a_start_leaves() -> None:
         assert broker.records("given") == []
         assert broker.groups() == []
         broker.produce("given", "new", partition=0)
-        assert abs(broker.records("given")[0].timestamp / 1000 - os.times().elapsed) >= 0
+        assert abs(broker.records("given")[0].timestamp / 1000 - time.time()) < 1800
         assert consumed(broker, "given", 1) == [b"new"]
 
 
@@ -78,13 +79,10 @@ def test_a_member_of_a_group_that_is_forgotten_joins_again() -> None:
         )
         consumer.subscribe(["given"])
         ending = threading.Event()
-        read: list[bytes | None] = []
 
         def poll() -> None:
             while not ending.is_set():
-                message = consumer.poll(0.05)
-                if message is not None and message.error() is None:
-                    read.append(message.value())
+                consumer.poll(0.05)
 
         thread = threading.Thread(target=poll)
         thread.start()
@@ -129,7 +127,7 @@ def test_a_snapshot_is_a_data_directory(tmp_path: Path) -> None:
     with Broker(topics=["given"]) as broker:
         fill(broker)
         broker.snapshot(directory).delete()
-        with pytest.raises(OperationError, match="snapshot: .*/snapshot is there already"):
+        with pytest.raises(OperationError, match=r"snapshot: .*/snapshot is there already"):
             broker.snapshot(directory)
     with Broker(data_dir=directory) as again:
         assert [each.text() for each in again.records("given")] == ["x", "y"]
@@ -137,7 +135,7 @@ def test_a_snapshot_is_a_data_directory(tmp_path: Path) -> None:
     with Broker() as other:
         other.restore(directory)
         assert [each.text() for each in other.records("made")] == ["a", "b", "c"]
-        with pytest.raises(OperationError, match="is no snapshot: it has no minibroker-topics.json"):
+        with pytest.raises(OperationError, match="is no snapshot: it has no minibroker-topics"):
             other.restore(str(tmp_path))
 
 
