@@ -154,7 +154,7 @@ class Cluster:
         if leader in partition.replicas:
             partition.leader = self.nodes[leader]
         assert partition.leader is not None
-        led_before = self.first.id if leader is None else leader
+        led_before = self.first.id if replicas is None else leader  # alone, or nobody
         partition.leader_epoch = epoch if partition.leader.id == led_before else epoch + 1
 
     # Who leads

@@ -58,6 +58,7 @@ _FIRST_WITH_ONE_BATCH: Final = 3
 _FIRST_WITH_ZSTD: Final = 7
 _FIRST_WITH_LEADERS: Final = 10
 _FIRST_WITH_ABORTABLE: Final = 11
+_NOT_LEADER: Final = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 _ALL: Final = -1
 """The acks that want all replicas in sync to have the records."""
 _TRIED_AGAIN: Final = frozenset(
@@ -245,7 +246,7 @@ def _hint(response: ProduceResponse, call: Call) -> None:
         topic = call.state.topics.get(topic_response.name)
         for outcome in topic_response.partition_responses:
             partition = topic.partition(outcome.index) if topic is not None else None
-            if outcome.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER or partition is None:
+            if partition is None or outcome.error_code != _NOT_LEADER:
                 continue
             leader = partition.leader
             outcome.current_leader = LeaderIdAndEpoch(

@@ -1,0 +1,41 @@
+"""Clusters without sockets."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from tests.broker.cluster.nodes import create
+from tests.broker.harness import Harness
+
+
+class MakeCluster(Protocol):
+    """Makes brokers that share a directory with those made before."""
+
+    def __call__(self, brokers: int = 3, **config: str) -> Harness:
+        """`default_replication_factor="3"` stands for default.replication.factor=3."""
+        ...
+
+
+@pytest.fixture
+def make_cluster(tmp_path: Path) -> Iterator[Callable[..., Harness]]:
+    """A function that makes brokers of a configuration."""
+    with ExitStack() as ends:
+
+        def make(brokers: int = 3, **config: str) -> Harness:
+            named = {key.replace("_", "."): value for key, value in config.items()}
+            made = Harness(str(tmp_path / "data"), named, brokers=brokers)
+            ends.callback(made.close)
+            return made
+
+        yield make
+
+
+@pytest.fixture
+def cluster(make_cluster: MakeCluster) -> Harness:
+    """Three brokers with the ids 1 to 3 and a topic "t" of three partitions with three replicas each."""
+    made = make_cluster()
+    assert create(made).error_code == 0
+    return made

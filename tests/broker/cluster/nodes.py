@@ -1,0 +1,89 @@
+"""Three brokers without sockets, and what a client of any of them sees."""
+
+from typing import Any, Final
+
+from minibroker.partition import Partition
+from minibroker_protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+)
+from minibroker_protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest
+from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from tests.broker.harness import Harness
+
+NODES: Final = (1, 2, 3)
+GROUP: Final = 0
+TRANSACTION: Final = 1
+
+
+def at(cluster: Harness, node_id: int | None) -> Harness:
+    """The same brokers; what is asked from now on goes to this one."""
+    cluster.asks = node_id
+    return cluster
+
+
+def create(
+    cluster: Harness,
+    name: str = "t",
+    partitions: int = 3,
+    factor: int = 3,
+    *,
+    by_hand: tuple[tuple[int, ...], ...] = (),
+    **configs: str,
+) -> CreatableTopicResult:
+    """Ask for a topic; `min_insync_replicas="2"` stands for min.insync.replicas=2."""
+    wanted = CreatableTopic(
+        name=name,
+        num_partitions=-1 if by_hand else partitions,
+        replication_factor=-1 if by_hand else factor,
+        assignments=[
+            CreatableReplicaAssignment(partition_index=index, broker_ids=list(ids)) for index, ids in enumerate(by_hand)
+        ],
+        configs=[CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()],
+    )
+    (result,) = cluster.ask(CreateTopicsRequest(topics=[wanted]), 7).topics
+    assert isinstance(result, CreatableTopicResult)
+    return result
+
+
+def partition(cluster: Harness, index: int = 0, topic: str = "t") -> Partition:
+    """A partition as the brokers know it."""
+    known = cluster.state.topics.get(topic)
+    assert known is not None
+    return known.partitions[index]
+
+
+def leader(cluster: Harness, index: int = 0, topic: str = "t") -> int:
+    """Who leads a partition; -1 for nobody."""
+    node = partition(cluster, index, topic).leader
+    return -1 if node is None else node.id
+
+
+def metadata(cluster: Harness, *topics: str, version: int = 12) -> MetadataResponse:
+    """What a client is told of the cluster."""
+    named = [MetadataRequestTopic(name=name) for name in topics]
+    response = cluster.ask(MetadataRequest(topics=named), version)
+    assert isinstance(response, MetadataResponse)
+    return response
+
+
+def described(cluster: Harness, topic: str = "t", version: int = 12) -> list[Any]:
+    """The partitions of a topic as Metadata tells them."""
+    (told,) = metadata(cluster, topic, version=version).topics
+    assert told.error_code == 0
+    return list(told.partitions)
+
+
+def coordinator(cluster: Harness, key: str, key_type: int = GROUP) -> Coordinator:
+    """The coordinator of a group or a transactional id."""
+    (found,) = cluster.ask(FindCoordinatorRequest(coordinator_keys=[key], key_type=key_type), 4).coordinators
+    assert isinstance(found, Coordinator)
+    return found
+
+
+def others(*node_ids: int) -> tuple[int, ...]:
+    """All nodes but these."""
+    return tuple(each for each in NODES if each not in node_ids)

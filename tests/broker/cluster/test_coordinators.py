@@ -1,0 +1,315 @@
+"""Groups and transactions in a cluster: who coordinates them, and what becomes of them when that changes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from minibroker.transactions.transaction import TransactionState
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from minibroker_protocol.messages.delete_groups import DeleteGroupsRequest
+from minibroker_protocol.messages.describe_transactions import DescribeTransactionsRequest
+from minibroker_protocol.messages.end_txn import EndTxnRequest
+from minibroker_protocol.messages.list_groups import ListGroupsRequest
+from minibroker_protocol.messages.list_transactions import ListTransactionsRequest
+from minibroker_protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from minibroker_protocol.messages.offset_delete import OffsetDeleteRequest
+from minibroker_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from tests.broker.cluster.conftest import MakeCluster
+from tests.broker.cluster.nodes import GROUP, NODES, TRANSACTION, at, coordinator, create, leader, others
+from tests.broker.groups.driver import Members, answered
+from tests.broker.harness import Harness
+from tests.broker.transactions.producer import Producer, init_producer_id
+
+OFFSETS = "__consumer_offsets"
+TRANSACTIONS = "__transaction_state"
+NOT_COORDINATOR = ErrorCode.NOT_COORDINATOR
+
+
+def commit(cluster: Harness, offset: int = 5, **fields: Any) -> int:
+    wanted = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
+    topics = [OffsetCommitRequestTopic(name="t", partitions=[wanted])]
+    code: int = (
+        cluster.ask(OffsetCommitRequest(group_id="g", topics=topics, **fields), 8).topics[0].partitions[0].error_code
+    )
+    return code
+
+
+def fetched(cluster: Harness) -> tuple[int, int]:
+    (group,) = cluster.ask(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)]), 8).groups
+    offset = group.topics[0].partitions[0].committed_offset if group.topics else -1
+    return group.error_code, offset
+
+
+def group_place(cluster: Harness, group_id: str = "g") -> int:
+    return cluster.state.groups.store.partition_of(group_id)
+
+
+def transaction_place(cluster: Harness, transactional_id: str = "mine") -> int:
+    return cluster.state.transactions.store.log.partition_of(transactional_id)
+
+
+def at_coordinator(cluster: Harness, key: str = "g", key_type: int = GROUP) -> Harness:
+    return at(cluster, coordinator(cluster, key, key_type).node_id)
+
+
+def move_group(cluster: Harness) -> int:
+    """Another node coordinates the group "g"; its id."""
+    place = group_place(cluster)
+    to = others(leader(cluster, place, OFFSETS))[0]
+    cluster.state.cluster.move_leader(OFFSETS, place, to)
+    cluster.run_soon()
+    return to
+
+
+def test_groups_and_transactions_are_spread_over_the_nodes(cluster: Harness) -> None:
+    for key_type in (GROUP, TRANSACTION):
+        found = {coordinator(cluster, f"k{number}", key_type).node_id for number in range(20)}
+        assert found == set(NODES)
+
+
+def test_every_node_names_the_same_coordinator(cluster: Harness) -> None:
+    assert len({coordinator(at(cluster, node_id), "g").node_id for node_id in NODES}) == 1
+
+
+def test_without_a_leader_there_is_no_coordinator(make_cluster: MakeCluster) -> None:
+    cluster = make_cluster(offsets_topic_replication_factor="1")
+    home = coordinator(cluster, "g").node_id
+    cluster.state.cluster.stop_node(home)
+    at(cluster, others(home)[0])
+    found = coordinator(cluster, "g")
+    assert (found.error_code, found.node_id, found.port) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, -1)
+    assert fetched(cluster)[0] == NOT_COORDINATOR
+
+
+def _join(cluster: Harness) -> int:
+    return Members(cluster).join().error_code
+
+
+def _sync(cluster: Harness) -> int:
+    return Members(cluster).sync("m", 1).error_code
+
+
+def _heartbeat(cluster: Harness) -> int:
+    return Members(cluster).heartbeat("m", 1)
+
+
+def _describe(cluster: Harness) -> int:
+    return Members(cluster).describe().error_code
+
+
+def _delete(cluster: Harness) -> int:
+    code: int = cluster.ask(DeleteGroupsRequest(groups_names=["g"]), 2).results[0].error_code
+    return code
+
+
+def _delete_offsets(cluster: Harness) -> int:
+    code: int = cluster.ask(OffsetDeleteRequest(group_id="g", topics=[]), 0).error_code
+    return code
+
+
+def _fetch_offsets(cluster: Harness) -> int:
+    return fetched(cluster)[0]
+
+
+@pytest.mark.parametrize("ask", [_join, _sync, _heartbeat, _describe, _delete, _delete_offsets, _fetch_offsets, commit])
+def test_only_its_coordinator_serves_a_group(cluster: Harness, ask: Callable[[Harness], int]) -> None:
+    home = coordinator(cluster, "g").node_id
+    assert ask(at(cluster, home)) != NOT_COORDINATOR
+    assert [ask(at(cluster, node_id)) for node_id in others(home)] == [NOT_COORDINATOR] * 2
+
+
+def test_before_there_is_a_topic_nobody_coordinates(cluster: Harness) -> None:
+    assert [fetched(at(cluster, node_id))[0] for node_id in NODES] == [NOT_COORDINATOR] * 3
+
+
+def test_each_node_lists_the_groups_that_it_coordinates(cluster: Harness) -> None:
+    Members(at_coordinator(cluster)).alone()
+    home = cluster.asks
+    listed = {
+        node_id: [group.group_id for group in at(cluster, node_id).ask(ListGroupsRequest(), 4).groups]
+        for node_id in NODES
+    }
+    assert listed == {node_id: ["g"] if node_id == home else [] for node_id in NODES}
+
+
+def test_a_group_goes_on_with_its_members_where_its_coordinator_has_moved_to(cluster: Harness) -> None:
+    members = Members(at_coordinator(cluster))
+    member = members.alone()
+    to = move_group(cluster)
+    assert members.heartbeat(member, 1) == NOT_COORDINATOR
+    at(cluster, to)
+    assert (members.heartbeat(member, 1), members.state, members.ids) == (0, "Stable", {member})
+    assert commit(cluster, 9, member_id=member, generation_id_or_member_epoch=1) == 0
+
+
+def test_offsets_are_there_where_the_coordinator_has_moved_to(cluster: Harness) -> None:
+    assert commit(at_coordinator(cluster)) == 0
+    assert fetched(at(cluster, move_group(cluster))) == (0, 5)
+
+
+def test_members_that_wait_have_to_ask_for_the_new_coordinator(cluster: Harness) -> None:
+    members = Members(at_coordinator(cluster))
+    members.alone()
+    waiting = members.begin_join(members.new_id())
+    move_group(cluster)
+    assert answered(waiting).error_code == NOT_COORDINATOR
+
+
+def test_a_member_that_does_not_come_to_the_new_coordinator_is_taken_for_dead(cluster: Harness) -> None:
+    members = Members(at_coordinator(cluster))
+    members.alone(session_ms=10_000)
+    at(cluster, move_group(cluster))
+    cluster.clock.advance(10_001)
+    cluster.run_soon()
+    assert members.ids == set()
+
+
+def test_a_coordinator_whose_node_goes_is_followed_by_another_one(cluster: Harness) -> None:
+    members = Members(at_coordinator(cluster))
+    member = members.alone()
+    home = cluster.asks
+    assert home is not None
+    cluster.state.cluster.stop_node(home)
+    cluster.run_soon()
+    at(cluster, others(home)[0])
+    to = coordinator(cluster, "g").node_id
+    assert to in others(home)
+    assert members.heartbeat(member, 1) == (0 if to == cluster.asks else NOT_COORDINATOR)
+    assert Members(at(cluster, to)).state == "Stable"
+
+
+def test_nothing_can_be_committed_while_too_few_replicas_are_in_sync(make_cluster: MakeCluster) -> None:
+    cluster = make_cluster(min_insync_replicas="2")
+    create(cluster)
+    home = at_coordinator(cluster).asks
+    assert home is not None
+    for node_id in others(home):
+        cluster.state.cluster.stop_node(node_id)
+    assert commit(at(cluster, home)) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+# Transactions
+
+
+class Spread:
+    """A client of the whole cluster: each request goes to the node that it belongs to."""
+
+    def __init__(self, cluster: Harness) -> None:
+        self._cluster = cluster
+
+    def ask(self, request: Any, version: int) -> Any:
+        if type(request).__name__ == "ProduceRequest":
+            name = request.topic_data[0].name
+            at(self._cluster, leader(self._cluster, request.topic_data[0].partition_data[0].index, name))
+        elif type(request).__name__ == "TxnOffsetCommitRequest":
+            at_coordinator(self._cluster, request.group_id)
+        else:
+            at_coordinator(self._cluster, "mine", TRANSACTION)
+        return self._cluster.ask(request, version)
+
+
+def move_transactions(cluster: Harness) -> int:
+    place = transaction_place(cluster)
+    to = others(leader(cluster, place, TRANSACTIONS))[0]
+    cluster.state.cluster.move_leader(TRANSACTIONS, place, to)
+    cluster.run_soon()
+    return to
+
+
+def state_of(cluster: Harness) -> TransactionState:
+    store = cluster.state.transactions.store
+    assert store.readiness("mine") == 0
+    known = store.get("mine")
+    assert known is not None
+    return known.state
+
+
+def _init(cluster: Harness) -> int:
+    return init_producer_id(cluster).error_code
+
+
+def _end(cluster: Harness) -> int:
+    request = EndTxnRequest(transactional_id="mine", producer_id=1, producer_epoch=0, committed=True)
+    code: int = cluster.ask(request, 3).error_code
+    return code
+
+
+def _add_offsets(cluster: Harness) -> int:
+    request = AddOffsetsToTxnRequest(transactional_id="mine", producer_id=1, producer_epoch=0, group_id="g")
+    code: int = cluster.ask(request, 3).error_code
+    return code
+
+
+def _describe_transaction(cluster: Harness) -> int:
+    answer = cluster.ask(DescribeTransactionsRequest(transactional_ids=["mine"]), 0)
+    code: int = answer.transaction_states[0].error_code
+    return code
+
+
+@pytest.mark.parametrize("ask", [_init, _end, _add_offsets, _describe_transaction])
+def test_only_its_coordinator_serves_a_transactional_id(cluster: Harness, ask: Callable[[Harness], int]) -> None:
+    home = coordinator(cluster, "mine", TRANSACTION).node_id
+    assert [ask(at(cluster, node_id)) for node_id in others(home)] == [NOT_COORDINATOR] * 2
+    assert ask(at(cluster, home)) != NOT_COORDINATOR
+
+
+def test_each_node_lists_the_transactional_ids_that_it_coordinates(cluster: Harness) -> None:
+    Producer(Spread(cluster))
+    home = cluster.asks
+    listed = {
+        node_id: len(
+            at(cluster, node_id)
+            .ask(ListTransactionsRequest(state_filters=[], producer_id_filters=[]), 0)
+            .transaction_states
+        )
+        for node_id in NODES
+    }
+    assert listed == {node_id: int(node_id == home) for node_id in NODES}
+
+
+def test_any_node_gives_ids_to_idempotent_producers(cluster: Harness) -> None:
+    assert len({init_producer_id(at(cluster, node_id), None).producer_id for node_id in NODES}) == 3
+
+
+def test_an_open_transaction_goes_on_where_its_coordinator_has_moved_to(cluster: Harness) -> None:
+    producer = Producer(Spread(cluster))
+    producer.write(b"a")
+    move_transactions(cluster)
+    assert state_of(cluster) is TransactionState.ONGOING
+    assert producer.commit() == 0
+    log = cluster.state.topics.get("t")
+    assert log is not None
+    entry = log.partitions[0].log.producers.active[producer.id]
+    assert (entry.current_txn_first_offset, entry.coordinator_epoch) == (-1, 1)
+
+
+def test_a_transaction_is_ended_once_its_partition_has_a_leader_again(make_cluster: MakeCluster) -> None:
+    cluster = make_cluster(transaction_state_log_min_isr="1")
+    create(cluster, factor=1)
+    producer = Producer(Spread(cluster))
+    home = cluster.asks
+    assert home is not None
+    gone = others(home)[0]
+    index = NODES.index(gone)
+    producer.write(b"a", partition=index)
+    cluster.state.cluster.stop_node(gone)
+    cluster.run_soon()
+    assert producer.commit() == 0
+    assert state_of(cluster) is TransactionState.PREPARE_COMMIT
+    cluster.state.cluster.start_node(gone)
+    cluster.clock.advance(500)
+    cluster.run_soon()
+    assert state_of(cluster) is TransactionState.COMPLETE_COMMIT
+
+
+def test_nothing_is_begun_while_too_few_replicas_of_the_transactions_are_in_sync(cluster: Harness) -> None:
+    home = coordinator(cluster, "mine", TRANSACTION).node_id
+    for node_id in others(home):
+        cluster.state.cluster.stop_node(node_id)
+    assert _init(at(cluster, home)) == ErrorCode.COORDINATOR_NOT_AVAILABLE
