@@ -15,6 +15,7 @@ from minibroker_pipeline.jobs.convert.settings import ConvertSettings
 from minibroker_pipeline.jobs.walking import read_entries, record_engine
 from minibroker_pipeline.log_files import PartitionWriter, WrittenSegment
 from minibroker_pipeline.places import UNKNOWN, LocalPlace, OpenFile, Place
+from minibroker_protocol.records.varint import INT32_MAX
 from minibroker_storage.checkpoints import EpochEntry
 from minibroker_storage.layout import DELETED_SUFFIX
 from minibroker_storage.transaction_index import AbortedTxn
@@ -57,7 +58,8 @@ def convert_segments(tasks: Sequence[SegmentTask]) -> list[ConvertedSegment]:
 
 def _convert_segment(task: SegmentTask, engine: RecordEngine) -> ConvertedSegment:
     settings = task.settings if task.settings.changes(task.topic) else None
-    source = Source(task.topic, task.partition, task.path, task.base_offset, task.end_offset, task.uncommitted)
+    end_offset = min(task.end_offset, task.base_offset + INT32_MAX + 1)
+    source = Source(task.topic, task.partition, task.path, task.base_offset, end_offset, task.uncommitted)
     converter = EntryConverter(source, settings, task.settings.mode, engine)
     with _open(task) as file:
         output = _Output(task)
