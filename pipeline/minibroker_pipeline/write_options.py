@@ -83,11 +83,16 @@ def check_topic(name: str) -> None:
         raise OptionError(f"topic: {name!r} is kept by brokers")
 
 
-def check_columns(names: list[str], options: WriteOptions) -> None:
-    """`OptionError` for columns that mean nothing, or that are missing."""
+def check_columns(schema: pa.Schema, options: WriteOptions) -> None:
+    """`OptionError` for columns that mean nothing, are of another type, or are missing."""
+    names: list[str] = schema.names
     unknown = [name for name in names if name not in _OF_USE and name not in _PASSED_OVER]
     if unknown:
         raise OptionError(f"column {unknown[0]!r}: known are {', '.join(_OF_USE)}; select those of use")
+    for field_ in schema:
+        wanted = _TYPES.get(field_.name)
+        if wanted is not None and not any(fits(field_.type) for fits in wanted[1]):
+            raise OptionError(f"{field_.name}: {field_.type} is not {wanted[0]}")
     if not any(name in names for name in _KEY_VALUE):
         raise OptionError("columns: neither key nor value is there")
     if not options.topic and "topic" not in names:
@@ -96,6 +101,30 @@ def check_columns(names: list[str], options: WriteOptions) -> None:
     missing = [name for name in needed if name not in names]
     if missing:
         raise OptionError(f"keepOffsets: the column {missing[0]} is missing")
+
+
+def _is_headers(kind: pa.DataType) -> bool:
+    """The connector's array of structs; names of fields do not matter."""
+    if not pa.types.is_list(kind) or not pa.types.is_struct(kind.value_type):
+        return False
+    fields = list(kind.value_type)
+    return len(fields) == len(_KEY_VALUE) and all(any(fits(one.type) for fits in _BYTES[1]) for one in fields)
+
+
+_BYTES: Final[tuple[str, tuple[Callable[[pa.DataType], bool], ...]]] = (
+    "bytes or text",
+    (pa.types.is_binary, pa.types.is_string, pa.types.is_large_binary, pa.types.is_large_string, pa.types.is_null),
+)
+_NUMBER: Final = ("a whole number", (pa.types.is_integer, pa.types.is_null))
+_TYPES: Final = {
+    "key": _BYTES,
+    "value": _BYTES,
+    "topic": ("text", (pa.types.is_string, pa.types.is_large_string, pa.types.is_null)),
+    "partition": _NUMBER,
+    "offset": _NUMBER,
+    "timestamp": ("a timestamp or a number of milliseconds", (pa.types.is_timestamp, *_NUMBER[1])),
+    HEADERS_COLUMN: ("array<struct<key: string, value: binary>>", (_is_headers, pa.types.is_null)),
+}
 
 
 def _segment_bytes(text: str) -> int:

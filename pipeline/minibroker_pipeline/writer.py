@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from minibroker_pipeline.assembly import Plan, publish_pieces
@@ -33,7 +34,7 @@ class LogWriter(DataSourceArrowWriter):
     def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
         """See what can be wrong before any task runs. `OptionError`, `DirectoryStateError`, `OSError`."""
         parsed = parse_write_options(options)
-        check_columns(schema.names, parsed)
+        check_columns(to_arrow_schema(schema, timezone="UTC"), parsed)
         check_writable(parsed.target)
         known = known_topics(parsed.target)
         _check_partitions(parsed, {topic: found.partitions for topic, found in known.items()})

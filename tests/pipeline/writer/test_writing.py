@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from minibroker_pipeline import assembly, task_writer
@@ -12,6 +13,7 @@ from minibroker_pipeline.data_directories import DirectoryInUseError, DirectoryS
 from minibroker_pipeline.jobs.verify import VerifySettings, verify
 from minibroker_pipeline.log_files import LogOrderError
 from minibroker_pipeline.options import OptionError
+from minibroker_pipeline.write_options import WriteOptions, check_columns
 from minibroker_protocol.errors import EncodeError
 from minibroker_storage import LastStop
 from minibroker_storage.checkpoints import read_offset_checkpoint
@@ -293,6 +295,36 @@ def test_what_cannot_be_written_is_told_and_leaves_nothing(
     with pytest.raises(OptionError, match=message):
         write(tmp_path / "data", [{"value": b"x", **given}], **options)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"id": pa.int64()}, "column 'id': known are key, value, headers, timestamp, topic, partition, offset"),
+        ({"offset": pa.int64()}, "neither key nor value"),
+        ({"value": pa.list_(pa.int8())}, "value: list<item: int8> is not bytes or text"),
+        ({"value": pa.binary(), "timestamp": pa.string()}, "timestamp: string is not a timestamp"),
+        ({"value": pa.binary(), "partition": pa.string()}, "partition: string is not a whole number"),
+        ({"value": pa.binary(), "topic": pa.binary()}, "topic: binary is not text"),
+        ({"value": pa.binary(), "headers": pa.string()}, "headers: string is not array<struct"),
+        ({"value": pa.binary(), "headers": pa.list_(pa.struct([("key", pa.string())]))}, "headers: list"),
+    ],
+)
+def test_columns_that_mean_nothing_are_told(columns: dict[str, pa.DataType], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        check_columns(pa.schema(list(columns.items())), WriteOptions(target="", topic="orders"))
+
+
+@pytest.mark.parametrize("text", [pa.string(), pa.large_string(), pa.large_binary()])
+def test_text_and_long_columns_are_taken(tmp_path: Path, text: pa.DataType) -> None:
+    schema = pa.schema([("key", text), ("value", text), ("timestamp", pa.int64())])
+    batch = pa.RecordBatch.from_pylist([{"key": "k", "value": "v", "timestamp": 5}], schema)
+    check_columns(schema, WriteOptions(target="", topic="orders"))
+    writer = new_writer(tmp_path / "data", ["value"], topic="orders", partitions=2)
+    writer.commit([writer.write(iter([batch]))])
+    (found,) = read(tmp_path / "data", ("key", "value", "timestamp"))
+    assert (found["key"], found["value"]) == (b"k", b"v")
+    assert found["timestamp"] == datetime.fromtimestamp(0.005, UTC)
 
 
 def test_a_directory_that_is_in_use_or_not_closed_is_told_before_any_task_runs(tmp_path: Path) -> None:
