@@ -17,6 +17,7 @@ from minibroker_pipeline.offsets import check_bounds, ending_offsets, ends_befor
 from minibroker_pipeline.options import EARLIEST, OptionError, SourceOptions, parse_options
 from minibroker_pipeline.planning import LogRange, pack
 from minibroker_pipeline.reading import DAMAGE_COLUMN, ReadSettings, output_schema, read_ranges
+from minibroker_pipeline.workers import settle
 
 FORMAT: Final = "minibroker"
 
@@ -86,6 +87,7 @@ def read_settings(options: SourceOptions, schema: StructType) -> tuple[ReadSetti
 def read_task(partition: InputPartition, settings: ReadSettings, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows of a task, with exactly the schema that Spark compares them with."""
     if isinstance(partition, LogInputPartition):  # Spark makes one of its own when there is nothing to read
+        settle(settings.engine)
         for batch in read_ranges(partition.ranges, settings):
             yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 

@@ -4,8 +4,11 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Final, TextIO, TypeVar
+
+from minibroker_pipeline.workers import settle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,7 +45,7 @@ def run_tasks(
         tasks = share_out(items, sizes, _TASK_BYTES)
         if tasks:
             context = spark.sparkContext
-            yield from context.parallelize(tasks, len(tasks)).map(function).collect()
+            yield from context.parallelize(tasks, len(tasks)).map(partial(_in_worker, function)).collect()
         return
     total = sum(sizes)
     count = processes or min(os.cpu_count() or 1, 1 + total // WORTH_A_PROCESS)
@@ -58,6 +61,11 @@ def run_tasks(
         for future in as_completed(running):
             yield future.result()
             _tell(progress, running[future])
+
+
+def _in_worker(function: Callable[[Sequence[T]], R], items: Sequence[T]) -> R:
+    settle()
+    return function(items)
 
 
 def share_out(items: Sequence[T], sizes: Sequence[int], task_bytes: int) -> list[list[T]]:
