@@ -3,16 +3,39 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from minibroker.async_broker import AsyncBroker
     from minibroker.broker import Broker
+    from minibroker.faults.fault import Fault
+    from minibroker.operations.errors import OperationError, WaitTimeoutError
+    from minibroker.operations.matching import record
+    from minibroker.operations.producing import Message
 
 __version__ = "0.1.0"
-__all__ = ["Broker", "__version__"]
+__all__ = [
+    "AsyncBroker",
+    "Broker",
+    "Fault",
+    "Message",
+    "OperationError",
+    "WaitTimeoutError",
+    "__version__",
+    "record",
+]
+_PLACES = {
+    "AsyncBroker": "async_broker",
+    "Broker": "broker",
+    "Fault": "faults.fault",
+    "Message": "operations.producing",
+    "OperationError": "operations.errors",
+    "WaitTimeoutError": "operations.errors",
+    "record": "operations.matching",
+}
 
 
 def __getattr__(name: str) -> Any:
     """Load the broker when someone asks for it: a test suite that only has the package installed pays nothing."""
-    if name == "Broker":
-        from minibroker.broker import Broker  # noqa: PLC0415 - see above
+    if name in _PLACES:
+        from importlib import import_module  # noqa: PLC0415 - see above
 
-        return Broker
+        return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -42,6 +42,7 @@ class AsyncBroker(AsyncOperations):
         topics: Iterable[str] = (),
         clock: Clock | None = None,
         brokers: int = 1,
+        journal: bool | int = False,
     ) -> None:
         self._config = BrokerConfig.from_properties({name: _text(name, each) for name, each in (config or {}).items()})
         if isinstance(topics, str):
@@ -58,6 +59,9 @@ class AsyncBroker(AsyncOperations):
             if count > 1:
                 raise ValueError(f"topic {name!r} is given {count} times")
         self._clock = clock
+        if journal is not True and journal < 0:
+            raise ValueError(f"journal: {journal} is below 0")
+        self._journal = journal
         self._temporary = data_dir is None
         self._data_dir = data_dir
         self._server: Server | None = None
@@ -106,6 +110,7 @@ class AsyncBroker(AsyncOperations):
                 self._config, self.data_dir, self._listen, self._advertise, self._clock, brokers=self._brokers
             )
             self._make_topics(server.state)
+            self._keep_journal(server.state)
             await server.start()
         except BaseException:
             self._server = server
@@ -119,6 +124,13 @@ class AsyncBroker(AsyncOperations):
 
     def _make_topics(self, state: BrokerState) -> None:
         create_topics(state, [_plan(state, spec) for spec in self._topics if state.topics.get(spec.name) is None])
+
+    def _keep_journal(self, state: BrokerState) -> None:
+        if self._journal:
+            from minibroker.journal import DEFAULT_CAPACITY  # noqa: PLC0415 - most brokers keep none
+            from minibroker.taps import keep_journal  # noqa: PLC0415 - the same
+
+            keep_journal(state, DEFAULT_CAPACITY if self._journal is True else self._journal)
 
     async def stop(self) -> None:
         """Stop; connections are closed, logs are closed, a temporary directory is removed."""

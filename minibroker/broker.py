@@ -35,6 +35,7 @@ class Broker(BlockingOperations):
             TypeError for a single string, ValueError for one that is not of this form.
         brokers: how many brokers there are, as in a Kafka cluster: each listens on a port of its own (the ports behind
             that of `listen`, and of `advertise`, or free ones), and their node ids count up from `node.id`.
+        journal: whether `requests` tells what clients have asked and were told; a number keeps the newest so many.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Broker(BlockingOperations):
         topics: Iterable[str] = (),
         clock: Clock | None = None,
         brokers: int = 1,
+        journal: bool | int = False,
     ) -> None:
         self._twin = AsyncBroker(
             listen=listen,
@@ -56,6 +58,7 @@ class Broker(BlockingOperations):
             topics=topics,
             clock=clock,
             brokers=brokers,
+            journal=journal,
         )
         for remark in self._twin.remarks():
             warnings.warn(remark, stacklevel=2)

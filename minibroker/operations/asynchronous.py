@@ -3,7 +3,7 @@
 `blocking` has the same for other threads. What they do is in the modules beside this one, which load when needed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,8 @@ from minibroker.state import BrokerState
 
 if TYPE_CHECKING:
     # Names for the type checkers: a start loads none of it.
+    from minibroker.faults.fault import Fault
+    from minibroker.journal import Entry, Journal
     from minibroker.operations.expecting import Matching
     from minibroker.operations.groups import GroupDescription
     from minibroker.operations.producing import Codec, Format, Message, Payload, RecordMetadata
@@ -169,6 +171,73 @@ class AsyncOperations:
 
         await compact(self.state, topic)
 
+    # Brokers
+
+    @property
+    def brokers(self) -> "AsyncBrokers":
+        """The brokers, by node id."""
+        return AsyncBrokers(self)
+
+    async def leader(self, topic: str, partition: int = 0) -> int | None:
+        """The node id of a partition's leader; None while it has none."""
+        from minibroker.operations.cluster import leader_of  # noqa: PLC0415 - see above
+
+        return leader_of(self.state, topic, partition)
+
+    async def move_leader(self, topic: str, partition: int, to: int) -> None:
+        """Make the broker with the node id `to` a partition's leader; it becomes a replica if it is none."""
+        self.state.writes.commit()
+        self.state.cluster.move_leader(topic, partition, to)
+
+    # Requests
+
+    @property
+    def requests(self) -> "Journal":
+        """What clients have asked and were told, the newest requests of them, oldest first.
+
+        For a broker that keeps a journal (`Broker(journal=True)`); another one has none, which is a RuntimeError.
+        """
+        journal = self.state.journal
+        if journal is None:
+            raise RuntimeError("the broker keeps no journal of requests; Broker(journal=True) does")
+        return journal
+
+    async def wait_for_requests(
+        self,
+        count: int = 1,
+        *,
+        api: str | None = None,
+        client_id: str | None = None,
+        topic: str | None = None,
+        group: str | None = None,
+        error: str | int | None = None,
+        timeout: float = PATIENCE,  # noqa: ASYNC109 - part of what is asked
+    ) -> "list[Entry]":
+        """Wait for so many requests that fit all that is given, and return all there are; see `Journal.entries`.
+
+        `WaitTimeoutError` says what there was instead.
+        """
+        from minibroker.operations.requests import wait_for_requests  # noqa: PLC0415 - see above
+
+        wanted = {"api": api, "client_id": client_id, "topic": topic, "group": group, "error": error}
+        return await wait_for_requests(self.requests, count, wanted, timeout)
+
+    # Faults
+
+    @property
+    def faults(self) -> "AsyncFaults":
+        """The faults that are installed."""
+        return AsyncFaults(self)
+
+    def fault(self, **fields: Any) -> "AsyncFaultContext":
+        """Have something go wrong within a `with` block, which gives the fault: its `fired` says how often.
+
+        For the fields see docs/faults.md. FaultError names one that cannot be.
+        """
+        from minibroker.faults.fault import Fault  # noqa: PLC0415 - see above
+
+        return AsyncFaultContext(self, Fault(**fields))
+
     # Beginning anew
 
     async def reset(self, *, keep_topics: bool = False) -> None:
@@ -272,3 +341,98 @@ class AsyncRetention:
         from minibroker.operations.time import run_retention  # noqa: PLC0415 - see above
 
         return run_retention(self._broker.state)
+
+
+class AsyncBrokers:
+    """The brokers of an `AsyncBroker`, by node id."""
+
+    def __init__(self, broker: AsyncOperations) -> None:
+        self._broker = broker
+
+    def __len__(self) -> int:
+        """How many there are, up or down."""
+        return len(self._broker.state.cluster.nodes)
+
+    def __iter__(self) -> Iterator[int]:
+        """Their node ids."""
+        return iter(tuple(self._broker.state.cluster.nodes))
+
+    def __getitem__(self, node_id: int) -> "AsyncBrokerNode":
+        """The broker with this node id. KeyError."""
+        if node_id not in self._broker.state.cluster.nodes:
+            raise KeyError(node_id)
+        return AsyncBrokerNode(self._broker, node_id)
+
+
+class AsyncBrokerNode:
+    """One broker of an `AsyncBroker`."""
+
+    def __init__(self, broker: AsyncOperations, node_id: int) -> None:
+        self._broker = broker
+        self._node_id = node_id
+
+    @property
+    def node_id(self) -> int:
+        """As clients know it."""
+        return self._node_id
+
+    @property
+    def is_up(self) -> bool:
+        """Does it listen?"""
+        return self._broker.state.cluster.node(self._node_id).is_up
+
+    async def stop(self) -> None:
+        """Take it down: its connections end, others lead what it has led. One that is down stays so."""
+        self._broker.state.writes.commit()
+        self._broker.state.cluster.stop_node(self._node_id)
+
+    async def start(self) -> None:
+        """Bring it up again, at the same address. One that is up stays so."""
+        self._broker.state.cluster.start_node(self._node_id)
+
+
+class AsyncFaults:
+    """The faults of an `AsyncBroker`, in the order in which they were added; of several that match the first acts."""
+
+    def __init__(self, broker: AsyncOperations) -> None:
+        self._broker = broker
+
+    async def add(self, fault: "Fault | None" = None, **fields: Any) -> "Fault":
+        """Install a fault, given as such or by its fields. It stays until `remove`, or until it has hit `times`."""
+        from minibroker.faults.fault import Fault  # noqa: PLC0415 - see above
+        from minibroker.taps import faults_of  # noqa: PLC0415 - see above
+
+        return faults_of(self._broker.state).add(Fault(**fields) if fault is None else fault)
+
+    async def remove(self, fault: "Fault") -> bool:
+        """Take a fault away; False when it is not installed."""
+        from minibroker.taps import faults_of  # noqa: PLC0415 - see above
+
+        return faults_of(self._broker.state).remove(fault)
+
+    async def clear(self) -> None:
+        """Take all faults away."""
+        from minibroker.taps import faults_of  # noqa: PLC0415 - see above
+
+        faults_of(self._broker.state).clear()
+
+    async def list(self) -> "tuple[Fault, ...]":
+        """Those that are installed."""
+        registry = self._broker.state.faults
+        return () if registry is None else registry.list()
+
+
+class AsyncFaultContext:
+    """A fault within a `with` block."""
+
+    def __init__(self, broker: AsyncOperations, fault: "Fault") -> None:
+        self._broker = broker
+        self._fault = fault
+
+    async def __aenter__(self) -> "Fault":
+        """Install it."""
+        return await self._broker.faults.add(self._fault)
+
+    async def __aexit__(self, *exception: object) -> None:
+        """Take it away."""
+        await self._broker.faults.remove(self._fault)

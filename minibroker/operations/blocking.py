@@ -3,7 +3,7 @@
 Written by `python -m minibroker.operations.twin`.
 """
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -12,6 +12,8 @@ from minibroker.operations.asynchronous import PATIENCE
 from minibroker.state import BrokerState
 
 if TYPE_CHECKING:
+    from minibroker.faults.fault import Fault
+    from minibroker.journal import Entry, Journal
     from minibroker.operations.expecting import Matching
     from minibroker.operations.groups import GroupDescription
     from minibroker.operations.producing import Codec, Format, Message, Payload, RecordMetadata
@@ -157,6 +159,60 @@ class BlockingOperations:
         """
         self.wait(self.twin.compact(topic))
 
+    @property
+    def brokers(self) -> "Brokers":
+        """The brokers, by node id."""
+        return Brokers(self.twin.brokers, self.wait)
+
+    def leader(self, topic: str, partition: int = 0) -> int | None:
+        """The node id of a partition's leader; None while it has none."""
+        return self.wait(self.twin.leader(topic, partition))
+
+    def move_leader(self, topic: str, partition: int, to: int) -> None:
+        """Make the broker with the node id `to` a partition's leader; it becomes a replica if it is none."""
+        self.wait(self.twin.move_leader(topic, partition, to))
+
+    @property
+    def requests(self) -> "Journal":
+        """What clients have asked and were told, the newest requests of them, oldest first.
+
+        For a broker that keeps a journal (`Broker(journal=True)`); another one has none, which is a RuntimeError.
+        """
+        return self.twin.requests
+
+    def wait_for_requests(
+        self,
+        count: int = 1,
+        *,
+        api: str | None = None,
+        client_id: str | None = None,
+        topic: str | None = None,
+        group: str | None = None,
+        error: str | int | None = None,
+        timeout: float = PATIENCE,
+    ) -> "list[Entry]":
+        """Wait for so many requests that fit all that is given, and return all there are; see `Journal.entries`.
+
+        `WaitTimeoutError` says what there was instead.
+        """
+        return self.wait(
+            self.twin.wait_for_requests(
+                count, api=api, client_id=client_id, topic=topic, group=group, error=error, timeout=timeout
+            )
+        )
+
+    @property
+    def faults(self) -> "Faults":
+        """The faults that are installed."""
+        return Faults(self.twin.faults, self.wait)
+
+    def fault(self, **fields: Any) -> "FaultContext":
+        """Have something go wrong within a `with` block, which gives the fault: its `fired` says how often.
+
+        For the fields see docs/faults.md. FaultError names one that cannot be.
+        """
+        return FaultContext(self.twin.fault(**fields), self.wait)
+
     def reset(self, *, keep_topics: bool = False) -> None:
         """Forget all records, groups, transactions and faults; all brokers are up, and time is the machine's.
 
@@ -176,7 +232,7 @@ class BlockingOperations:
 
 
 class ConsumerGroup:
-    """A consumer group of an `Broker`."""
+    """A consumer group of a `Broker`."""
 
     def __init__(self, twin: asynchronous.AsyncConsumerGroup, wait: Wait) -> None:
         self.twin = twin
@@ -207,7 +263,7 @@ class ConsumerGroup:
 
 
 class BrokerClock:
-    """The time of an `Broker`: the machine's, unless it was moved."""
+    """The time of a `Broker`: the machine's, unless it was moved."""
 
     def __init__(self, twin: asynchronous.AsyncBrokerClock, wait: Wait) -> None:
         self.twin = twin
@@ -226,7 +282,7 @@ class BrokerClock:
 
 
 class Retention:
-    """The retention of an `Broker`, which also runs by itself (`log.retention.check.interval.ms`)."""
+    """The retention of a `Broker`, which also runs by itself (`log.retention.check.interval.ms`)."""
 
     def __init__(self, twin: asynchronous.AsyncRetention, wait: Wait) -> None:
         self.twin = twin
@@ -235,3 +291,89 @@ class Retention:
     def run(self) -> int:
         """Delete what is not to be kept any longer, now; returns how many segments went."""
         return self.wait(self.twin.run())
+
+
+class Brokers:
+    """The brokers of a `Broker`, by node id."""
+
+    def __init__(self, twin: asynchronous.AsyncBrokers, wait: Wait) -> None:
+        self.twin = twin
+        self.wait = wait
+
+    def __len__(self) -> int:
+        """How many there are, up or down."""
+        return self.twin.__len__()
+
+    def __iter__(self) -> Iterator[int]:
+        """Their node ids."""
+        return self.twin.__iter__()
+
+    def __getitem__(self, node_id: int) -> "BrokerNode":
+        """The broker with this node id. KeyError."""
+        return BrokerNode(self.twin.__getitem__(node_id), self.wait)
+
+
+class BrokerNode:
+    """One broker of a `Broker`."""
+
+    def __init__(self, twin: asynchronous.AsyncBrokerNode, wait: Wait) -> None:
+        self.twin = twin
+        self.wait = wait
+
+    @property
+    def node_id(self) -> int:
+        """As clients know it."""
+        return self.twin.node_id
+
+    @property
+    def is_up(self) -> bool:
+        """Does it listen?"""
+        return self.twin.is_up
+
+    def stop(self) -> None:
+        """Take it down: its connections end, others lead what it has led. One that is down stays so."""
+        self.wait(self.twin.stop())
+
+    def start(self) -> None:
+        """Bring it up again, at the same address. One that is up stays so."""
+        self.wait(self.twin.start())
+
+
+class Faults:
+    """The faults of a `Broker`, in the order in which they were added; of several that match the first acts."""
+
+    def __init__(self, twin: asynchronous.AsyncFaults, wait: Wait) -> None:
+        self.twin = twin
+        self.wait = wait
+
+    def add(self, fault: "Fault | None" = None, **fields: Any) -> "Fault":
+        """Install a fault, given as such or by its fields. It stays until `remove`, or until it has hit `times`."""
+        return self.wait(self.twin.add(fault, **fields))
+
+    def remove(self, fault: "Fault") -> bool:
+        """Take a fault away; False when it is not installed."""
+        return self.wait(self.twin.remove(fault))
+
+    def clear(self) -> None:
+        """Take all faults away."""
+        self.wait(self.twin.clear())
+
+    def list(self) -> "tuple[Fault, ...]":
+        """Those that are installed."""
+        return self.wait(self.twin.list())
+
+
+class FaultContext:
+    """A fault within a `with` block."""
+
+    def __init__(self, twin: asynchronous.AsyncFaultContext, wait: Wait) -> None:
+        self.twin = twin
+        self.wait = wait
+
+    def __enter__(self) -> "Fault":
+        """Install it."""
+        return self.wait(self.twin.__aenter__())
+
+    def __exit__(self, *exception: object) -> None:
+        """Take it away."""
+        self.wait(self.twin.__aexit__(*exception))

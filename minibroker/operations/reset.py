@@ -9,7 +9,7 @@ from minibroker_storage.layout import purge
 
 
 def reset(state: BrokerState, make_topics: Callable[[], object], *, keep_topics: bool = False) -> None:
-    """Forget all records, groups, transactions and fetch sessions; all nodes are up, and time is the machine's.
+    """Forget all records, groups, transactions, faults and the journal; all nodes are up, and time is the machine's.
 
     Topics go, too, and `make_topics` makes those that there were at the start, with new ids. With `keep_topics` they
     stay as they are, and their offsets go on where they were, so that readers with a checkpoint miss nothing.
@@ -17,6 +17,10 @@ def reset(state: BrokerState, make_topics: Callable[[], object], *, keep_topics:
     """
     state.writes.commit()
     forget_visitors(state)
+    if state.faults is not None:
+        state.faults.clear()
+    if state.journal is not None:
+        state.journal.clear()
     if keep_topics:
         internal = [topic for topic in state.topics if topic.is_internal]
         _remove(state, [directory for topic in internal for directory in state.topics.delete(topic)])

@@ -19,12 +19,13 @@ _PREFIX: Final = "Async"
 _ROOT: Final = "AsyncOperations"
 _ON_THE_LOOP: Final = frozenset({"__init__", "make_topics", "state"})
 """Without a twin."""
+_WAITING: Final = {"__aenter__": "__enter__", "__aexit__": "__exit__"}
 _HEAD: Final = '''"""`Broker`'s methods beside its life, for other threads than its own: those of `asynchronous`.
 
 Written by `python -m minibroker.operations.twin`.
 """
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -83,7 +84,7 @@ def blocking_source() -> str:
 def _class(source: ast.ClassDef) -> Iterator[str]:
     name = "BlockingOperations" if source.name == _ROOT else source.name.removeprefix(_PREFIX)
     yield f"\nclass {name}:"
-    yield f'    """{_doc(source).replace("`AsyncBroker`", "`Broker`")}"""'
+    yield f'    """{_doc(source).replace("an `AsyncBroker`", "a `Broker`")}"""'
     yield _ROOT_MEMBERS if source.name == _ROOT else _HANDLE_MEMBERS.format(name=source.name)
     for each in source.body:
         if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and each.name not in _ON_THE_LOOP:
@@ -104,7 +105,7 @@ def _method(source: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
         body = f"return {returned.strip(chr(39))}({call}, self.wait)"
     else:
         body = f"return {call}"
-    yield f"    def {source.name}({ast.unparse(source.args)}) -> {returned}:"
+    yield f"    def {_WAITING.get(source.name, source.name)}({ast.unparse(source.args)}) -> {returned}:"
     yield f'        """{_doc(source)}"""'
     yield f"        {body}\n"
 

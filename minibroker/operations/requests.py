@@ -1,0 +1,31 @@
+"""Waiting for requests of clients."""
+
+from collections import Counter
+from typing import Any
+
+from minibroker.journal import Entry, Journal
+from minibroker.operations.errors import OperationError
+from minibroker.operations.waiting import until
+
+
+async def wait_for_requests(
+    journal: Journal,
+    count: int,
+    wanted: dict[str, Any],
+    timeout: float,  # noqa: ASYNC109 - part of what is asked
+) -> list[Entry]:
+    """Wait until the journal has `count` entries that fit; returns all that do. `WaitTimeoutError` tells what came."""
+    if count < 0:
+        raise OperationError(f"count: {count}")
+
+    def look() -> list[Entry] | None:
+        found = journal.entries(**wanted)
+        return found if len(found) >= count else None
+
+    def complain() -> str:
+        asked = ", ".join(f"{name}={value!r}" for name, value in wanted.items() if value is not None) or "any"
+        came = ", ".join(f"{name} {number}x" for name, number in Counter(each.api for each in journal).most_common())
+        fitting = len(journal.entries(**wanted))
+        return f"expected {count} requests ({asked}) within {timeout:g} s, {fitting} came; all: {came or 'none'}"
+
+    return await until(look, complain, timeout)

@@ -1,0 +1,51 @@
+"""Brokers that go and come back, and leaders that move, by a test's hand."""
+
+import pytest
+from confluent_kafka import Producer
+
+from minibroker import Broker
+from minibroker.cluster import ClusterError
+from minibroker.operations.errors import OperationError
+
+
+def test_leaders_move_and_producers_follow() -> None:
+    with Broker(brokers=3, topics=["t:3"]) as broker:
+        assert (list(broker.brokers), len(broker.brokers)) == ([1, 2, 3], 3)
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        for to in (2, 3, 1):
+            broker.move_leader("t", 0, to)
+            assert broker.leader("t") == to
+            producer.produce("t", b"%d" % to, partition=0)
+            assert producer.flush(20) == 0
+        assert [each.value for each in broker.records("t")] == [b"2", b"3", b"1"]
+
+
+def test_a_broker_is_taken_down_and_up_again() -> None:
+    with Broker(brokers=2, config={"default.replication.factor": 2}) as broker:
+        broker.create_topic("t", 2)
+        led = broker.leader("t", 1)
+        assert led is not None
+        node = broker.brokers[led]
+        assert node.node_id == led
+        node.stop()
+        node.stop()
+        assert not broker.brokers[led].is_up
+        assert broker.leader("t", 1) not in {led, None}
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        producer.produce("t", b"x", partition=1)
+        assert producer.flush(20) == 0
+        node.start()
+        assert broker.brokers[led].is_up
+        broker.brokers[led].stop()
+        broker.reset()
+        assert all(broker.brokers[each].is_up for each in broker.brokers)
+
+
+def test_what_there_is_not_is_named() -> None:
+    with Broker(topics=["t"]) as broker:
+        with pytest.raises(KeyError):
+            broker.brokers[7]
+        with pytest.raises(ClusterError, match="there is no node 7"):
+            broker.move_leader("t", 0, 7)
+        with pytest.raises(OperationError, match="topic 't' has no partition 1"):
+            broker.leader("t", 1)

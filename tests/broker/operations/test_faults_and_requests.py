@@ -1,0 +1,71 @@
+"""Faults and the journal in a test's hand."""
+
+import pytest
+from confluent_kafka import Producer
+
+from minibroker import Broker, Fault, WaitTimeoutError
+from minibroker.faults.fault import FaultError
+
+
+def produce(broker: Broker, value: bytes = b"x") -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "client.id": "c"})
+    producer.produce("t", value)
+    assert producer.flush(20) == 0
+
+
+def test_a_fault_within_a_block() -> None:
+    with Broker(topics=["t"], journal=True) as broker:
+        with broker.fault(api="Produce", error="NOT_LEADER_OR_FOLLOWER", times=2) as fault:
+            produce(broker)
+        assert fault.fired == 2
+        assert broker.faults.list() == ()
+        asked = broker.requests.entries(api="Produce")
+        assert [sorted(code.name for code in each.error_codes) for each in asked] == [
+            ["NOT_LEADER_OR_FOLLOWER"], ["NOT_LEADER_OR_FOLLOWER"], [],
+        ]  # fmt: skip
+        assert [each.fault for each in asked] == [fault, fault, None]
+
+
+def test_faults_are_added_listed_and_removed() -> None:
+    with Broker(topics=["t"]) as broker:
+        first = broker.faults.add(api="Produce", delay_ms=1, times=1)
+        second = broker.faults.add(Fault(api="Fetch", error="UNKNOWN_SERVER_ERROR"))
+        assert broker.faults.list() == (first, second)
+        produce(broker)
+        assert first.fired == 1
+        assert (broker.faults.remove(first), broker.faults.remove(first)) == (True, False)
+        broker.faults.clear()
+        assert broker.faults.list() == ()
+        broker.faults.add(api="Produce", black_hole=True)
+        broker.reset()
+        assert broker.faults.list() == ()
+        with pytest.raises(FaultError, match="api: 'Product' is none of"):
+            broker.fault(api="Product", error=1)
+
+
+def test_waiting_for_requests() -> None:
+    with Broker(topics=["t"], journal=100) as broker:
+        produce(broker)
+        (entry,) = broker.wait_for_requests(api="Produce", topic="t", client_id="c")
+        assert (entry.api, entry.is_answered, entry.topics) == ("Produce", True, frozenset({"t"}))
+        with pytest.raises(WaitTimeoutError, match=r"expected 1 requests \(group='g'\) within 0 s, 0 came; all: "):
+            broker.wait_for_requests(group="g", timeout=0)
+        broker.reset()
+        assert len(broker.requests) == 0
+
+
+def test_a_broker_without_a_journal_says_so() -> None:
+    with (
+        Broker() as broker,
+        pytest.raises(RuntimeError, match="keeps no journal of requests"),
+    ):
+        broker.requests.entries()
+    with pytest.raises(ValueError, match="journal: -1 is below 0"):
+        Broker(journal=-1)
+
+
+async def test_faults_on_the_callers_loop() -> None:
+    async with Broker(topics=["t"]) as broker:
+        async with broker.fault(api="Fetch", delay_ms=1) as fault:
+            assert await broker.faults.list() == (fault,)
+        assert await broker.faults.list() == ()
