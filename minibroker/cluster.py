@@ -42,6 +42,10 @@ class Listener(Protocol):
         """Listen again, at the same address."""
         ...
 
+    async def settled(self) -> None:
+        """What was begun is through."""
+        ...
+
 
 class Node:
     """One broker.
@@ -184,7 +188,8 @@ class Cluster:
     def stop_node(self, node_id: int) -> None:
         """Take a node down: its listener closes, its connections end, others lead what it has led.
 
-        ClusterError if there is no such node. One that is down stays so.
+        The loop closes the listener in its next rounds; `settled` waits for that. ClusterError if there is no such
+        node. One that is down stays so.
         """
         node = self.node(node_id)
         if not node.is_up:
@@ -205,7 +210,8 @@ class Cluster:
     def start_node(self, node_id: int) -> None:
         """Bring a node up again: it listens where it did, and leads what nobody leads.
 
-        ClusterError if there is no such node. One that is up stays so.
+        The loop opens the listener in its next rounds; `settled` waits for that. ClusterError if there is no such
+        node. One that is up stays so.
         """
         node = self.node(node_id)
         if node.is_up:
@@ -221,6 +227,12 @@ class Cluster:
         if node.listener is not None:
             node.listener.open()
         _logger.info("node %d is up", node_id)
+
+    async def settled(self) -> None:
+        """The listeners of nodes that were stopped are closed, and those of nodes that were started listen."""
+        for node in self.nodes.values():
+            if node.listener is not None:
+                await node.listener.settled()
 
     def _lose(self, partition: Partition, node: Node) -> None:
         """A replica's node has gone."""
