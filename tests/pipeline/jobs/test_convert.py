@@ -22,6 +22,7 @@ from minibroker_pipeline.jobs.verify.findings import What
 from minibroker_protocol.records import (
     CompressionCodec,
     NewRecord,
+    RecordBatch,
     TimestampType,
     build_batch,
     build_message_set,
@@ -61,7 +62,8 @@ def converted(path: Path, segments: Mapping[int, bytes] | bytes, **how: Any) -> 
         shutil.rmtree(directory, ignore_errors=True)
     if isinstance(segments, bytes):
         first = next(iter_batches(segments))
-        segments = {first.header.base_offset if first.header.magic == 2 else first.base_offset: segments}
+        base = first.header.base_offset if isinstance(first, RecordBatch) else first.base_offset
+        segments = {base: segments}
     put_log(source, "orders-0", segments)
     (source / ".kafka_cleanshutdown").touch()
     report = convert([str(source)], str(target), ConvertSettings(**how), processes=1)
@@ -75,7 +77,8 @@ def log_of(partition: Path) -> bytes:
 
 
 def rows_of(data: bytes, columns: tuple[str, ...] = PLACE_AND_CONTENT, **options: Any) -> list[dict[str, Any]]:
-    return read(data, "numba", columns, **options).to_pylist()
+    rows: list[dict[str, Any]] = read(data, "numba", columns, **options).to_pylist()
+    return rows
 
 
 def headers_of(data: bytes) -> list[dict[str, Any]]:
