@@ -48,6 +48,7 @@ ROUTES: Final = (
     Route(ApiKey.DELETE_TOPICS, 0, 6, "delete_topics", "DeleteTopics"),
     Route(ApiKey.DELETE_RECORDS, 0, 2, "delete_records", "DeleteRecords"),
     Route(ApiKey.INIT_PRODUCER_ID, 0, 5, "init_producer_id", "InitProducerId"),
+    Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, 0, 4, "offset_for_leader_epoch", "OffsetForLeaderEpoch"),
     Route(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5, "add_partitions_to_txn", "AddPartitionsToTxn"),
     Route(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, "add_offsets_to_txn", "AddOffsetsToTxn"),
     Route(ApiKey.END_TXN, 0, 4, "end_txn", "EndTxn"),

@@ -1,0 +1,56 @@
+"""OffsetForLeaderEpoch: where the epoch of a leader has ended, for consumers that look for truncation (KIP-320).
+
+Versions 0-4. The answer is the largest epoch that is not above the one asked for, and the offset at which it ended; for
+the current one the log's end, and -1 for both where the log knows none. Only the leader answers
+(NOT_LEADER_OR_FOLLOWER), who from version 2 on is held against the epoch that the client believes in
+(FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH).
+"""
+
+from minibroker.call import Call
+from minibroker.error_mapping import MAPPED, error_code_of
+from minibroker.partition import Partition
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+
+def handle(request: OffsetForLeaderEpochRequest, call: Call) -> OffsetForLeaderEpochResponse:
+    """Look every partition up by itself (`ReplicaManager.lastOffsetForLeaderEpoch`)."""
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic, partitions=[_answer(topic.topic, wanted, call) for wanted in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _answer(name: str, wanted: OffsetForLeaderPartition, call: Call) -> EpochEndOffset:
+    answer = EpochEndOffset(error_code=ErrorCode.NONE, partition=wanted.partition)
+    topic = call.state.topics.get(name)
+    partition = topic.partition(wanted.partition) if topic is not None else None
+    if partition is None:
+        answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return answer
+    answer.error_code = partition.access_error(call.node, wanted.current_leader_epoch)
+    if not answer.error_code:
+        try:
+            answer.leader_epoch, answer.end_offset = _end_of(partition, wanted.leader_epoch)
+        except MAPPED as error:
+            answer.error_code = error_code_of(error)
+    return answer
+
+
+def _end_of(partition: Partition, epoch: int) -> tuple[int, int]:
+    log = partition.log
+    epochs = log.epochs.copy()
+    # A leader's epoch begins when it is elected; in the log's file it stands once there is a record of it.
+    epochs.assign(partition.leader_epoch, log.log_end_offset)
+    found = epochs.end_offset_for(epoch, log.log_end_offset)
+    return found.epoch, found.start_offset

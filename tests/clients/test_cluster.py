@@ -1,0 +1,215 @@
+"""Real clients on three brokers whose leaders move, and one of which goes and comes back."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from confluent_kafka import Consumer, Producer, TopicPartition
+from kafka import KafkaConsumer, KafkaProducer
+
+from minibroker import Broker
+
+TIMEOUT: Final = 30.0
+PARTITIONS: Final = 3
+ROUNDS: Final = 4
+PER_ROUND: Final = 12
+EVERYTHING: Final = [b"%d" % number for number in range(ROUNDS * PER_ROUND)]
+
+
+@pytest.fixture
+def cluster() -> Iterator[Broker]:
+    config = {"default.replication.factor": 3, "min.insync.replicas": 2}
+    with Broker(brokers=3, topics=[f"t:{PARTITIONS}"], config=config) as broker:
+        yield broker
+
+
+def leader(broker: Broker, topic: str, index: int) -> int:
+    known = broker.state.topics.get(topic)
+    assert known is not None
+    node = known.partitions[index].leader
+    assert node is not None
+    return node.id
+
+
+async def _disturb(broker: Broker, number: int) -> None:
+    """Moves of all leaders to the next node, a node that goes, its return: in turn."""
+    cluster = broker.state.cluster
+    if number % 3 == 0:
+        for topic in broker.state.topics:
+            for partition in topic.partitions:
+                assert partition.leader is not None
+                cluster.move_leader(topic.name, partition.index, partition.leader.id % 3 + 1)
+    elif number % 3 == 1:
+        cluster.stop_node(number % 2 + 1)
+    else:
+        for node_id in cluster.nodes:
+            cluster.start_node(node_id)
+    await cluster.settled()
+
+
+def disturb(broker: Broker, number: int) -> None:
+    broker.wait(_disturb(broker, number))
+
+
+def rounds() -> Iterator[list[bytes]]:
+    for number in range(ROUNDS):
+        yield EVERYTHING[number * PER_ROUND : (number + 1) * PER_ROUND]
+
+
+def through_librdkafka(broker: Broker) -> list[bytes]:
+    producer = Producer(
+        {"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True, "retry.backoff.ms": 20}
+    )
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "group.id": "g",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "reconnect.backoff.ms": 10,
+        }
+    )
+    consumer.subscribe(["t"])
+    found: list[bytes] = []
+    try:
+        for number, values in enumerate(rounds()):
+            for value in values:
+                producer.produce("t", value, partition=int(value) % PARTITIONS)
+            assert producer.flush(TIMEOUT) == 0
+            while len(found) < (number + 1) * PER_ROUND:
+                message = consumer.poll(TIMEOUT)
+                assert message is not None
+                assert message.error() is None, message.error()
+                value = message.value()
+                assert isinstance(value, bytes)
+                found.append(value)
+            consumer.commit(asynchronous=False)
+            disturb(broker, number)
+    finally:
+        consumer.close()
+    return found
+
+
+def through_kafka_python(broker: Broker) -> list[bytes]:
+    servers = broker.bootstrap_servers.split(",")
+    producer: Any = KafkaProducer(bootstrap_servers=servers, enable_idempotence=True, retry_backoff_ms=20)
+    consumer: Any = KafkaConsumer(
+        "t", bootstrap_servers=servers, group_id="g", auto_offset_reset="earliest", enable_auto_commit=False
+    )
+    found: list[bytes] = []
+    try:
+        for number, values in enumerate(rounds()):
+            sent = [producer.send("t", value, partition=int(value) % PARTITIONS) for value in values]
+            for each in sent:
+                each.get(TIMEOUT)
+            while len(found) < (number + 1) * PER_ROUND:
+                polled = consumer.poll(timeout_ms=1000)
+                found += [record.value for records in polled.values() for record in records]
+            consumer.commit()
+            disturb(broker, number)
+    finally:
+        consumer.close()
+        producer.close()
+    return found
+
+
+def through_aiokafka(broker: Broker) -> list[bytes]:
+    async def run() -> list[bytes]:
+        producer: Any = AIOKafkaProducer(
+            bootstrap_servers=broker.bootstrap_servers, enable_idempotence=True, retry_backoff_ms=20
+        )
+        consumer: Any = AIOKafkaConsumer(
+            "t",
+            bootstrap_servers=broker.bootstrap_servers,
+            group_id="g",
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            retry_backoff_ms=20,
+        )
+        found: list[bytes] = []
+        await producer.start()
+        await consumer.start()
+        try:
+            for number, values in enumerate(rounds()):
+                sent = [await producer.send("t", value, partition=int(value) % PARTITIONS) for value in values]
+                await asyncio.wait_for(asyncio.gather(*sent), TIMEOUT)
+                while len(found) < (number + 1) * PER_ROUND:
+                    found.append((await asyncio.wait_for(consumer.getone(), TIMEOUT)).value)
+                await consumer.commit()
+                await asyncio.to_thread(disturb, broker, number)
+        finally:
+            await consumer.stop()
+            await producer.stop()
+        return found
+
+    return asyncio.run(run())
+
+
+@pytest.mark.usefixtures("refused_connections_are_closed")
+@pytest.mark.parametrize("through", [through_librdkafka, through_kafka_python, through_aiokafka])
+def test_each_record_arrives_once_whoever_leads(cluster: Broker, through: Callable[[Broker], list[bytes]]) -> None:
+    assert sorted(through(cluster), key=int) == EVERYTHING
+
+
+def test_transactions_go_on_whoever_leads_and_coordinates(cluster: Broker) -> None:
+    producer = Producer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "transactional.id": "mine",
+            "retry.backoff.ms": 20,
+            "reconnect.backoff.ms": 10,
+        }
+    )
+    producer.init_transactions(TIMEOUT)
+    for number, values in enumerate(rounds()):
+        producer.begin_transaction()
+        for value in values[: PER_ROUND // 2]:
+            producer.produce("t", value, partition=int(value) % PARTITIONS)
+        assert producer.flush(TIMEOUT) == 0
+        disturb(cluster, number)
+        for value in values[PER_ROUND // 2 :]:
+            producer.produce("t", value, partition=int(value) % PARTITIONS)
+        if number == 1:
+            producer.abort_transaction(TIMEOUT)
+        else:
+            producer.commit_transaction(TIMEOUT)
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "reader"})
+    consumer.assign([TopicPartition("t", index, 0) for index in range(PARTITIONS)])
+    expected = EVERYTHING[:PER_ROUND] + EVERYTHING[2 * PER_ROUND :]
+    found: list[bytes] = []
+    while len(found) < len(expected):
+        message = consumer.poll(TIMEOUT)
+        assert message is not None
+        assert message.error() is None, message.error()
+        value = message.value()
+        assert isinstance(value, bytes)
+        found.append(value)
+    consumer.close()
+    assert sorted(found, key=int) == expected
+
+
+def test_what_nobody_leads_is_served_when_its_node_is_back() -> None:
+    with Broker(brokers=3, topics=["t:3"]) as broker:
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "retry.backoff.ms": 20})
+        gone = leader(broker, "t", 1)
+
+        async def stop() -> None:
+            broker.state.cluster.stop_node(gone)
+            await broker.state.cluster.settled()
+
+        async def start() -> None:
+            broker.state.cluster.start_node(gone)
+            await broker.state.cluster.settled()
+
+        producer.produce("t", b"before", partition=1)
+        assert producer.flush(TIMEOUT) == 0
+        broker.wait(stop())
+        producer.produce("t", b"meanwhile", partition=1)
+        producer.poll(0)
+        broker.wait(start())
+        assert producer.flush(TIMEOUT) == 0
+        known = broker.state.topics.get("t")
+        assert known is not None
+        assert known.partitions[1].log.log_end_offset == 2
