@@ -8,11 +8,15 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from minibroker import __version__
 from minibroker.config import parse_properties
 from minibroker.dump_command import add_parser as add_dump_parser
+
+if TYPE_CHECKING:
+    from minibroker.faults.fault import Fault
+    from minibroker.state import BrokerState
 
 _DEFAULT_LISTEN: Final = "127.0.0.1:9092"
 
@@ -56,6 +60,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     option("--topic", action="append", default=[], metavar="NAME[:PARTITIONS[:KEY=VALUE,...]]", help="unless it exists")
     option("--ready-file", metavar="PATH", help="write the bootstrap address there once clients can connect")
+    option(
+        "--faults", metavar="FILE", help="what is to go wrong, for whom and how often: JSON or YAML, see docs/faults.md"
+    )
     serve.set_defaults(run=_run_serve)
     add_dump_parser(commands)
     return parser
@@ -85,6 +92,7 @@ async def _serve(options: argparse.Namespace) -> int:
         )
     for each in caught:
         _warn(str(each.message))
+    faults = _faults(options.faults) if options.faults else []
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -94,6 +102,8 @@ async def _serve(options: argparse.Namespace) -> int:
         _remove(ready_file)  # an old one would tell that a broker is ready which is only starting
     try:
         async with broker:
+            if faults:
+                _install(broker.state, faults)
             if ready_file:
                 write_atomically(ready_file, f"{broker.bootstrap_servers}\n".encode())
             where = f"bootstrap={broker.bootstrap_servers} data-dir={broker.data_dir} pid={os.getpid()}"
@@ -103,6 +113,20 @@ async def _serve(options: argparse.Namespace) -> int:
         if ready_file:
             _remove(ready_file)
     return 0
+
+
+def _faults(path: str) -> "list[Fault]":
+    from minibroker.faults.files import read_faults  # noqa: PLC0415 - most runs have none
+
+    return read_faults(path)
+
+
+def _install(state: "BrokerState", faults: "list[Fault]") -> None:
+    from minibroker.taps import faults_of  # noqa: PLC0415 - most runs have none
+
+    registry = faults_of(state)
+    for fault in faults:
+        registry.add(fault)
 
 
 def _remove(path: str) -> None:

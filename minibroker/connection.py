@@ -17,6 +17,7 @@ from minibroker.dispatch import Answer, Waiting, accept, encode_answers, may_del
 from minibroker.outbox import Outbox
 from minibroker.produce_memo import ProduceMemo
 from minibroker.state import BrokerState
+from minibroker_protocol.codec import Splices
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.frame import BufferPool, FrameReader
 
@@ -133,18 +134,32 @@ class Connection(asyncio.BufferedProtocol):
         """Close at once."""
         self._transport.abort()
 
+    @property
+    def ends(self) -> tuple[Any, Any]:
+        """The addresses of both ends, ours first."""
+        return self._transport.get_extra_info("sockname"), self._transport.get_extra_info("peername")
+
+    def swallow(self) -> None:
+        """Read on, and do nothing with what comes."""
+        from minibroker.faults.black_hole import BlackHole  # noqa: PLC0415 - only a fault asks for it
+
+        self._stopped = False
+        self._transport.set_protocol(BlackHole(self))
+        self._transport.resume_reading()
+
     def _serve(self) -> None:
         """Handle all whole requests that are here, write what they append, send their answers."""
         answers: list[Answer] = []
         fault: Exception | None = None
         reader, state, advertised, memo = self._reader, self._state, self._advertised, self._memo
         client_host, node = self._client_host, self.node
+        take = accept if state.taps is None else state.taps.at(self)
         try:
             while self._parked is None and (frame := reader.next_frame()) is not None:
                 if answers and may_delete_files(frame):  # of which an answer may tell
                     self._send(answers)
                     answers = []
-                outcome = accept(frame, state, advertised, memo, client_host, node)
+                outcome = take(frame, state, advertised, memo, client_host, node)
                 if isinstance(outcome, Waiting):
                     self._parked = outcome
                     outcome.parked.deliver = self._deliver
@@ -158,28 +173,44 @@ class Connection(asyncio.BufferedProtocol):
         self._send(answers)
         if fault is not None:
             _logger.info("Closing the connection from %s: %s", self._transport.get_extra_info("peername"), fault)
-            self._reader.close()
-            self._ending = True
-            if self._outbox.is_blocked:
-                self._regulate()
-            else:
-                self.close()
+            self.end()
             return
         reader.settle()
         self._regulate()
 
+    def end(self) -> None:
+        """Serve no more; what was answered leaves, then the connection closes."""
+        self._reader.close()
+        self._ending = True
+        if self._outbox.is_blocked:
+            self._regulate()
+        else:
+            self.close()
+
     def _send(self, answers: list[Answer]) -> None:
         self._state.writes.commit()
         if answers:
-            self._outbox.send(*encode_answers(answers))
+            self._answer(answers)
+
+    def _answer(self, answers: list[Answer]) -> None:
+        taps = self._state.taps
+        self._outbox.send(*(encode_answers(answers) if taps is None else taps.encode(answers)))
+
+    def send(self, data: bytearray, splices: Splices) -> None:
+        """Send encoded answers, or what a fault has made of them, whatever is parked."""
+        self._outbox.send(data, splices)
 
     def _deliver(self, response: Any) -> None:
         """A parked request has its response."""
         waiting = self._parked
-        if waiting is None:
-            return
+        if waiting is not None:
+            self._parked = None
+            self._answer([waiting.answer._replace(response=response)])
+            self.release()
+
+    def release(self) -> None:
+        """Nothing is parked any more: serve what has come meanwhile, or read on."""
         self._parked = None
-        self._outbox.send(*encode_answers([waiting.answer._replace(response=response)]))
         if self._reader.pending:
             self._serve()
         else:

@@ -14,7 +14,13 @@ from minibroker.produce_memo import ProduceMemo
 from minibroker.state import BrokerState
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import Splices, decode, encode
-from minibroker_protocol.frame import begin_response, correlation_id_of, end_response, read_request_header
+from minibroker_protocol.frame import (
+    RequestHeader,
+    begin_response,
+    correlation_id_of,
+    end_response,
+    read_request_header,
+)
 from minibroker_protocol.primitives import skip_tagged_fields
 from minibroker_protocol.schema import VersionRange, schema_of
 
@@ -64,12 +70,16 @@ ROUTES: Final = (
 
 
 class Answer(NamedTuple):
-    """A response that is ready to be encoded; encoding waits until the wake-up's appends are written."""
+    """A response that is ready to be encoded; encoding waits until the wake-up's appends are written.
+
+    `entry` is what the journal has of the request (`minibroker.journal.Entry`), if there is one.
+    """
 
     response: Any
     version: int
     correlation_id: int
     flexible_header: bool
+    entry: Any = None
 
 
 class Waiting(NamedTuple):
@@ -135,20 +145,7 @@ def accept(
     """
     if memo is not None and memo.recall(frame):
         return _accept_repeated(frame, memo)
-    header = read_request_header(frame)
-    version = header.api_version
-    served = endpoint(header.api_key)
-    if not served.route.first <= version <= served.route.last:
-        if served.route.key is not ApiKey.API_VERSIONS:
-            raise UnservedRequestError(f"{served.route.key.name} v{version} is not served")
-        # A client from the future is told the table in the form that every client can read (KIP-511).
-        version = 0
-        request: Any = None
-    else:
-        body = header.body
-        if version in served.flexible:
-            body = skip_tagged_fields(frame, body)
-        request, _ = decode(served.request, frame, version, body)  # Kafka passes over bytes after the end, too
+    served, header, version, request = read_request(frame)
     call = Call(state, version, header.client_id, advertised, client_host, node or state.cluster.first)
     if served.route.key is not ApiKey.PRODUCE:
         state.writes.commit()
@@ -158,22 +155,45 @@ def accept(
     if memo is not None:
         memo.forget_records()
     flexible_header = served.has_flexible_response_header(version)
-    return _outcome(response, version, header.correlation_id, flexible_header=flexible_header)
+    return outcome_of(response, version, header.correlation_id, flexible_header=flexible_header)
+
+
+def read_request(frame: memoryview) -> tuple[Endpoint, RequestHeader, int, Any]:
+    """(endpoint, header, version of the answer, request) of a frame; errors as those of `accept`.
+
+    The request is None, and the version 0, for ApiVersions in a version that is not served.
+    """
+    header = read_request_header(frame)
+    version = header.api_version
+    served = endpoint(header.api_key)
+    if not served.route.first <= version <= served.route.last:
+        if served.route.key is not ApiKey.API_VERSIONS:
+            raise UnservedRequestError(f"{served.route.key.name} v{version} is not served")
+        # A client from the future is told the table in the form that every client can read (KIP-511).
+        return served, header, 0, None
+    body = header.body
+    if version in served.flexible:
+        body = skip_tagged_fields(frame, body)
+    request, _ = decode(served.request, frame, version, body)  # Kafka passes over bytes after the end, too
+    return served, header, version, request
 
 
 def _accept_repeated(frame: memoryview, memo: ProduceMemo) -> Answer | Waiting | None:
     served = _ENDPOINTS[ApiKey.PRODUCE]
     response = served.handle(memo.request, memo.call)
     memo.forget_records()
-    return _outcome(response, memo.call.api_version, correlation_id_of(frame), flexible_header=memo.is_flexible)
+    return outcome_of(response, memo.call.api_version, correlation_id_of(frame), flexible_header=memo.is_flexible)
 
 
-def _outcome(response: Any, version: int, correlation_id: int, *, flexible_header: bool) -> Answer | Waiting | None:
+def outcome_of(
+    response: Any, version: int, correlation_id: int, *, flexible_header: bool, entry: Any = None
+) -> Answer | Waiting | None:
+    """What becomes of what a handler has returned."""
     if response is None:
         return None
     if isinstance(response, Parked):
-        return Waiting(response, Answer(None, version, correlation_id, flexible_header))
-    return Answer(response, version, correlation_id, flexible_header)
+        return Waiting(response, Answer(None, version, correlation_id, flexible_header, entry))
+    return Answer(response, version, correlation_id, flexible_header, entry)
 
 
 def may_delete_files(frame: memoryview) -> bool:

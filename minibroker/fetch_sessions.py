@@ -36,6 +36,10 @@ class CachedPartition:
         self.high_watermark: int = _UNKNOWN
         self.log_start_offset: int = _UNKNOWN
 
+    def forget(self) -> None:
+        """The consumer was told nothing of it."""
+        self.high_watermark = _UNKNOWN
+
     def note(self, data: PartitionData) -> bool:
         """Remember what `data` tells.
 
@@ -141,6 +145,10 @@ class FetchSessionCache:
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def get(self, session_id: int) -> FetchSession | None:
+        """The session with this id."""
+        return self._sessions.get(session_id)
 
     def context(self, request: FetchRequest, now_ms: int) -> FetchContext:
         """The context of a request.

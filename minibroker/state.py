@@ -79,7 +79,7 @@ class BrokerState:
         self.cluster.on_leader_moved = self._on_leader_moved
         self.producer_ids = ProducerIds(self.topics)
         self.writes = WriteGroup()
-        #: What looks into every request: the journal and the faults; None while there is neither. see `minibroker.taps`.
+        #: What looks into requests: the journal and the faults (`minibroker.taps`); None while there is neither.
         self.taps: Taps | None = None
         # What the hot paths ask for is looked up once.
         self.validated_records = config.integer("minibroker.validate.records.max")

@@ -65,7 +65,9 @@ def _fetch(request: Any, _version: int, code: ErrorCode) -> Any:
 def fetch_error(partition: int, code: ErrorCode) -> Any:
     """What a fetch is told of one partition."""
     data = _messages("fetch").PartitionData
-    return data(partition_index=partition, error_code=code, high_watermark=_NO_OFFSET, records=b"")
+    return data(
+        partition_index=partition, error_code=code, high_watermark=_NO_OFFSET, aborted_transactions=[], records=b""
+    )
 
 
 def _list_offsets(request: Any, _version: int, code: ErrorCode) -> Any:
@@ -282,6 +284,18 @@ def _of_partitions(module: str, response: str, topic: str, partition: str) -> An
     return answer
 
 
+def _offset_for_leader_epoch(request: Any, _version: int, code: ErrorCode) -> Any:
+    m = _messages("offset_for_leader_epoch")
+    topics = [
+        m.OffsetForLeaderTopicResult(
+            topic=each.topic,
+            partitions=[m.EpochEndOffset(partition=p.partition, error_code=code) for p in each.partitions],
+        )
+        for each in request.topics
+    ]
+    return m.OffsetForLeaderEpochResponse(topics=topics)
+
+
 def _offset_delete(_request: Any, _version: int, code: ErrorCode) -> Any:
     return _messages("offset_delete").OffsetDeleteResponse(error_code=code, topics=[])
 
@@ -369,6 +383,7 @@ _ANSWERS: Final[dict[str, Answering]] = {
         "delete_records", "DeleteRecordsResponse", "DeleteRecordsTopicResult", "DeleteRecordsPartitionResult"
     ),
     "InitProducerId": _init_producer_id,
+    "OffsetForLeaderEpoch": _offset_for_leader_epoch,
     "AddPartitionsToTxn": _add_partitions,
     "AddOffsetsToTxn": _alone("add_offsets_to_txn", "AddOffsetsToTxnResponse"),
     "EndTxn": _alone("end_txn", "EndTxnResponse"),

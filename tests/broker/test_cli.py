@@ -163,6 +163,14 @@ def test_options_win_over_the_file(serve: Serve, tmp_path: Path) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
+@pytest.mark.parametrize(("name", "text"), [("f.json", '[{"api": "Metadata", "topic": "t", "error": 5}]'), ("f", "[]")])
+def test_a_file_says_what_is_to_go_wrong(serve: Serve, tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    served = serve("--topic", "t", "--faults", str(tmp_path / name))
+    (topic,) = served.metadata().topics
+    assert topic.error_code == (5 if text != "[]" else 0)
+
+
 def test_names_that_are_not_known_are_warned_of(serve: Serve) -> None:
     served = serve("--set", "no.such.name=1")
     assert served.end() == (0, "minibroker: no.such.name is not known and has no effect\n")
@@ -292,6 +300,14 @@ def test_a_data_directory_that_cannot_be_is_named(refused: Callable[..., str], t
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "minibroker-topics.json").write_text("{")
     assert refused("--data-dir", "data").startswith("data/minibroker-topics.json is not JSON")
+
+
+def test_faults_that_cannot_be_are_named_with_their_file(refused: Callable[..., str], tmp_path: Path) -> None:
+    path = tmp_path / "faults.json"
+    assert refused("--faults", str(path)) == f"{path}: No such file or directory"
+    path.write_text('[{"api": "Fetch", "error": "OOPS"}]')
+    said = refused("--faults", str(path))
+    assert said == f"{path}: fault 1: error: 'OOPS' is neither the name nor the number of one of Kafka's errors"
 
 
 def test_a_ready_file_goes_when_the_broker_stops_and_an_old_one_before_it_starts(

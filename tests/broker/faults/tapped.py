@@ -1,0 +1,118 @@
+"""A broker without sockets behind the journal and the faults, and a connection that notes what happens to it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from minibroker.dispatch import Answer, Waiting, accept
+from minibroker.faults.fault import Fault
+from minibroker.faults.registry import FaultRegistry
+from minibroker.taps import faults_of
+from minibroker_protocol.codec import Splices
+from tests.broker.harness import ADVERTISED, Harness, bytes_of, frame_of, response_of
+
+
+class Line:
+    """One connection; `events` holds what was done to it, bytes or the verb."""
+
+    def __init__(self) -> None:
+        self.events: list[bytes | str] = []
+
+    @property
+    def ends(self) -> tuple[Any, Any]:
+        return ("127.0.0.1", 9092), ("127.0.0.1", 51234)
+
+    def send(self, data: bytearray, splices: Splices) -> None:
+        assert not splices
+        self.events.append(bytes(data))
+
+    def release(self) -> None:
+        self.events.append("release")
+
+    def end(self) -> None:
+        self.events.append("end")
+
+    def swallow(self) -> None:
+        self.events.append("swallow")
+
+
+class Asking:
+    """A request on its way: its response once there is one, and what became of its connection."""
+
+    def __init__(self, request: Any, version: int) -> None:
+        self.line = Line()
+        self.waiting: Waiting | None = None
+        self._request = request
+        self._version = version
+        self._response: Any = None
+
+    @property
+    def events(self) -> list[bytes | str]:
+        return self.line.events
+
+    @property
+    def response(self) -> Any:
+        """What the client reads, None while it has nothing whole."""
+        for event in self.events:
+            if isinstance(event, bytes):
+                return response_of(self._request, self._version, event)
+        return self._response
+
+    def is_answered(self) -> bool:
+        """Has it a whole response?"""
+        return self.response is not None
+
+    @property
+    def verbs(self) -> list[str]:
+        """What was done but for the bytes."""
+        return [event for event in self.events if isinstance(event, str)]
+
+    def take(self, outcome: Answer | Waiting | None, harness: Harness) -> None:
+        if isinstance(outcome, Waiting):
+            self.waiting = outcome
+            outcome.parked.deliver = lambda response: self._read(outcome.answer._replace(response=response), harness)
+        elif outcome is not None:
+            self._read(outcome, harness)
+
+    def _read(self, answer: Answer, harness: Harness) -> None:
+        taps = harness.state.taps
+        if taps is not None:
+            taps.encode([answer])  # the note of what is sent
+        self._response = response_of(self._request, self._version, bytes_of(answer))
+
+
+class Tapped(Harness):
+    """A broker whose requests go the way that connections send them."""
+
+    def __init__(self, data_dir: str, config: Mapping[str, str] | None = None) -> None:
+        super().__init__(data_dir, config)
+        self.create()
+
+    @property
+    def faults(self) -> FaultRegistry:
+        return faults_of(self.state)
+
+    def is_tapped(self) -> bool:
+        """Do requests pass by the journal or the faults?"""
+        return self.state.taps is not None
+
+    def fault(self, **fields: Any) -> Fault:
+        """Add a fault of these fields."""
+        return self.faults.add(Fault(**fields))
+
+    def start_asking(self, request: Any, version: int, client_id: str | None = "test") -> Asking:
+        """One request in a wake-up of its own."""
+        asking = Asking(request, version)
+        frame = memoryview(bytearray(frame_of(request, version, client_id=client_id)))
+        taps, node = self.state.taps, self.state.cluster.first
+        take = accept if taps is None else taps.at(asking.line)
+        outcome = take(frame, self.state, ADVERTISED, None, "/127.0.0.1", node)
+        self.state.writes.commit()
+        asking.take(outcome, self)
+        self.run_soon()
+        return asking
+
+    def ask(self, request: Any, version: int) -> Any:
+        """One request that must be answered at once."""
+        response = self.start_asking(request, version).response
+        assert response is not None
+        return response

@@ -1,0 +1,43 @@
+"""The page about faults: its tables are those of the code, and its examples run."""
+
+import json
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from minibroker.faults import reference
+from minibroker.faults.fault import Fault
+from minibroker.faults.files import parse_faults
+
+PAGE = Path(__file__).parents[3] / "docs" / "faults.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+PROGRAMS = [code for language, code in BLOCKS if language == "python"]
+
+
+def test_the_tables_are_up_to_date() -> None:
+    assert reference.filled(TEXT) == TEXT
+
+
+def test_every_field_of_a_fault_has_a_row_and_no_row_is_left_over() -> None:
+    rows = (*reference.MATCH, *reference.HOW_OFTEN, *reference.WHAT)
+    assert sorted(row.name for row in rows) == sorted(field.name for field in fields(Fault))
+
+
+def test_a_page_without_a_place_for_the_tables_is_refused() -> None:
+    with pytest.raises(ValueError, match="no place for the tables"):
+        reference.filled("# Faults\n")
+
+
+def test_the_files_on_the_page_are_faults() -> None:
+    documents = [json.loads(code) for language, code in BLOCKS if language == "json"]
+    yaml = pytest.importorskip("yaml")
+    documents += [yaml.safe_load(code) for language, code in BLOCKS if language == "yaml"]
+    assert [len(parse_faults(each, "page")) for each in documents] == [2, 1]
+
+
+@pytest.mark.parametrize("number", range(len(PROGRAMS)))
+def test_a_program_on_the_page_does_what_it_says(number: int) -> None:
+    exec(compile(PROGRAMS[number], f"{PAGE.name}, program {number + 1}", "exec"), {})

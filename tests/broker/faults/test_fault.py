@@ -1,0 +1,186 @@
+"""What a fault can be, and which requests it hits."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minibroker.faults.fault import Asked, Fault, FaultError
+from minibroker.faults.files import read_faults
+from minibroker.targets import Target
+from minibroker_protocol.error_codes import ErrorCode
+
+
+def asked(api: str = "Produce", version: int = 9, client_id: str | None = "c", node: int = 1, **target: Any) -> Asked:
+    return Asked(api, version, client_id, node, (Target(**target),))
+
+
+def fault(**fields: Any) -> Fault:
+    return Fault(**{"error": "NOT_LEADER_OR_FOLLOWER", **fields})
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({}, "nothing happens: give one of error, drop, disconnect"),
+        ({"api": "Prodcue", "drop": "after"}, "api: 'Prodcue' is none of Produce, Fetch"),
+        ({"api": 3, "drop": "after"}, "api: 3 is not a text"),
+        ({"error": "NOT_LEADER"}, "error: 'NOT_LEADER' is neither the name nor the number"),
+        ({"error": 9999}, "error: 9999 is neither"),
+        ({"error": True}, "error: True is neither"),
+        ({"error": "NONE"}, "error: NONE is no error"),
+        ({"drop": "during"}, "drop: 'during' is none of before, after"),
+        ({"disconnect": True}, "disconnect: True is none of before, after"),
+        ({"corrupt": "all"}, "corrupt: 'all' is none of records, body"),
+        ({"corrupt": "records"}, "corrupt: 'records' is for api='Fetch', not for None"),
+        ({"api": "Produce", "stale_metadata": 1}, "stale_metadata: 1 is for api='Metadata', not for 'Produce'"),
+        ({"black_hole": False}, "black_hole: False is not true"),
+        ({"truncate": -1}, "truncate: -1 is below 0"),
+        ({"delay_ms": 0}, "delay_ms: 0 is not above 0"),
+        ({"delay_ms": "1s"}, "delay_ms: '1s' is not a number"),
+        ({"delay_ms": float("nan")}, "delay_ms: nan is not above 0"),
+        ({"throttle_ms": 1.5}, "throttle_ms: 1.5 is not an integer"),
+        ({"throttle_ms": 10, "drop": "after"}, "throttle_ms: 10 cannot go with drop"),
+        ({"error": 1, "drop": "after"}, "drop: 'after' cannot go with error: a fault does one thing"),
+        ({"delay_ms": 1, "nth": 0}, "nth: 0 is below 1"),
+        ({"delay_ms": 1, "nth": 2, "times": 1}, "times: 1 has no meaning beside nth"),
+        ({"delay_ms": 1, "times": True}, "times: True is not an integer"),
+        ({"delay_ms": 1, "probability": 1.5}, "probability: 1.5 is not above 0 and at most 1"),
+        ({"delay_ms": 1, "seed": 1}, "seed: 1 has no meaning without probability"),
+        ({"delay_ms": 1, "versions": "3-1"}, "versions: '3-1' is not a version"),
+        ({"delay_ms": 1, "versions": "new"}, "versions: 'new' is not a version"),
+        ({"delay_ms": 1, "versions": 1.0}, "versions: 1.0 is not a version"),
+        ({"delay_ms": 1, "partition": -1}, "partition: -1 is below 0"),
+        ({"delay_ms": 1, "topic": b"t"}, "topic: b't' is not a text"),
+        ({"delay_ms": 1, "api": "Heartbeat", "topic": "t"}, "topic: 't' never matches, since Heartbeat names none"),
+        ({"delay_ms": 1, "api": "Produce", "group": "g"}, "group: 'g' never matches, since Produce names none"),
+    ],
+)
+def test_a_fault_that_cannot_be_is_refused_with_its_field_and_value(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(FaultError) as refused:
+        Fault(**fields)
+    assert str(refused.value).startswith(message)
+
+
+@pytest.mark.parametrize("error", ["NOT_COORDINATOR", 16, ErrorCode.NOT_COORDINATOR])
+def test_an_error_is_given_by_name_or_number(error: Any) -> None:
+    assert Fault(error=error).error is ErrorCode.NOT_COORDINATOR
+
+
+@pytest.mark.parametrize("api", ["Produce", "PRODUCE", "produce", "Prod*", "P?oduce", "*", None])
+def test_an_api_is_found_by_name_and_pattern(api: str | None) -> None:
+    assert fault(api=api).matches(asked("Produce"))
+
+
+@pytest.mark.parametrize("api", ["Fetch", "*Txn*", "ADD_PARTITIONS_TO_TXN"])
+def test_another_api_does_not_match(api: str) -> None:
+    assert not fault(api=api).matches(asked("Produce"))
+
+
+@pytest.mark.parametrize(("versions", "hits"), [("9", True), (9, True), ("0-8", False), ("9+", True), ("3-9", True)])
+def test_versions_are_one_or_a_range(versions: str | int, hits: bool) -> None:  # noqa: FBT001 - a column of the table
+    assert fault(versions=versions).matches(asked(version=9)) is hits
+
+
+def test_every_criterion_that_is_given_has_to_match() -> None:
+    both = fault(topic="a*", partition=1)
+    assert both.matches(asked(topic="ab", partition=1))
+    assert not both.matches(asked(topic="ab", partition=0))
+    assert not both.matches(asked(topic="b", partition=1))
+    assert not fault(client_id="x?").matches(asked(client_id="x"))
+    assert fault(client_id="").matches(asked(client_id=None))
+    assert not fault(node=2).matches(asked(node=1))
+
+
+def test_brackets_in_a_pattern_are_no_wildcards() -> None:
+    assert not fault(topic="[ab]").matches(asked(topic="a"))
+    assert fault(topic="[ab]").matches(asked(topic="[ab]"))
+
+
+def firings(made: Fault, requests: int) -> list[int]:
+    """The numbers of the requests that it hits, from 1 on."""
+    found: list[int] = []
+    for number in range(1, requests + 1):
+        if made.is_due(asked()):
+            made._fired += 1
+            found.append(number)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, [1, 2, 3, 4, 5, 6]),
+        ({"nth": 3}, [3]),
+        ({"after": 4}, [5, 6]),
+        ({"times": 2}, [1, 2]),
+        ({"after": 1, "times": 2}, [2, 3]),
+        ({"probability": 1}, [1, 2, 3, 4, 5, 6]),
+    ],
+)
+def test_how_often_a_fault_hits(fields: dict[str, Any], expected: list[int]) -> None:
+    assert firings(fault(**fields), 6) == expected
+
+
+def test_a_seed_makes_chances_come_out_alike() -> None:
+    first, second, other = (firings(fault(probability=0.5, seed=seed), 200) for seed in (7, 7, 8))
+    assert first == second != other
+    assert 60 < len(first) < 140
+
+
+def test_a_fault_is_data_there_and_back() -> None:
+    made = Fault(api="Produce", topic="t", error="NOT_LEADER_OR_FOLLOWER", delay_ms=5, times=2)
+    data = made.to_json()
+    assert data == {"api": "Produce", "topic": "t", "error": "NOT_LEADER_OR_FOLLOWER", "delay_ms": 5, "times": 2}
+    assert Fault.from_json(data).to_json() == data
+    expected = "Fault(api='Produce', topic='t', times=2, error='NOT_LEADER_OR_FOLLOWER', delay_ms=5)"
+    assert repr(made) == expected
+
+
+@pytest.mark.parametrize("wrapped", [True, False])
+def test_faults_are_read_from_json(tmp_path: Path, wrapped: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    path = tmp_path / "faults.json"
+    listed = '[{"api": "Fetch", "drop": "after"}, {"delay_ms": 3}]'
+    path.write_text(f'{{"faults": {listed}}}' if wrapped else listed)
+    assert [each.to_json() for each in read_faults(str(path))] == [{"api": "Fetch", "drop": "after"}, {"delay_ms": 3}]
+
+
+def test_faults_are_read_from_yaml(tmp_path: Path) -> None:
+    pytest.importorskip("yaml")
+    path = tmp_path / "faults.yaml"
+    path.write_text("faults:\n  - api: Fetch\n    error: OFFSET_OUT_OF_RANGE\n    times: 1\n")
+    (read,) = read_faults(str(path))
+    assert read.error is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("f.json", "{", "not JSON: Expecting property name"),
+        ("f.json", "3", "faults: 3 is not a list"),
+        ("f.json", '{"fault": []}', "'fault' is not known; there is faults, a list"),
+        ("f.json", "{}", "faults: None is not a list"),
+        ("f.json", '[{"drop": "after"}, 3]', "fault 2: 3 is not a list of fields with values"),
+        ("f.json", '[{"drop": "after"}, {"drop": "now"}]', "fault 2: drop: 'now' is none of before, after"),
+        ("f.json", '[{"tpoic": "t"}]', "fault 1: tpoic: there is no such field; there are after, api,"),
+        ("f.json", "[" * 100_000, "not faults: nested too deeply"),
+        ("f.yaml", "faults: [", "not YAML: while parsing"),
+    ],
+)
+def test_a_file_that_is_wrong_is_named_with_the_fault_and_the_field(
+    tmp_path: Path, name: str, text: str, message: str
+) -> None:
+    if name.endswith("yaml"):
+        pytest.importorskip("yaml")
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(FaultError) as refused:
+        read_faults(str(path))
+    assert str(refused.value).startswith(f"{path}: {message}")
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "faults.json"
+    path.write_bytes(b"\xff")
+    with pytest.raises(FaultError, match="not UTF-8"):
+        read_faults(str(path))

@@ -1,0 +1,306 @@
+"""Requests that are answered with an error, as a whole or in part."""
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from minibroker.call import UnservedRequestError
+from minibroker.dispatch import ROUTES, Route
+from minibroker.faults.fault import Fault
+from minibroker.journal import Entry, _error_codes
+from minibroker.targets import named_by
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from minibroker_protocol.messages.describe_groups import DescribeGroupsRequest
+from minibroker_protocol.messages.fetch import FetchRequest
+from minibroker_protocol.messages.heartbeat import HeartbeatRequest
+from minibroker_protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from minibroker_protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from minibroker_protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.broker.faults.tapped import Tapped
+from tests.broker.harness import batch, fetch_request, produce_request
+from tests.protocol.message_strategies import message_class, messages
+
+CODE = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.message)
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_request_in_any_version_is_answered_with_an_error(
+    tapped: Tapped, route: Route, data: st.DataObject
+) -> None:
+    version = data.draw(st.integers(route.first, route.last))
+    request = data.draw(messages(message_class(route, "Request"), version))
+    fault = Fault(api=route.message, error=CODE)
+    with tapped.faults.installed(fault):
+        try:
+            response = tapped.ask(request, version)
+        except UnservedRequestError:
+            assert route.key is ApiKey.PRODUCE  # acks=0
+            assert request.acks == 0
+            return
+    if fault.fired and route.key is not ApiKey.METADATA:
+        assert set(_error_codes(response)) <= {CODE}
+
+
+@pytest.mark.parametrize("route", [r for r in ROUTES if "topic" in named_by(r.message)], ids=lambda r: r.message)
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_request_is_answered_when_some_of_its_topics_fail(
+    tapped: Tapped, route: Route, data: st.DataObject
+) -> None:
+    version = data.draw(st.integers(route.first, route.last))
+    request = data.draw(messages(message_class(route, "Request"), version))
+    with tapped.faults.installed(Fault(api=route.message, topic="?*", error=CODE)):
+        try:
+            response = tapped.start_asking(request, version).response
+            assert response is not None or request.acks == 0
+        except UnservedRequestError:
+            assert route.key is ApiKey.PRODUCE
+
+
+def two_partitions(*records: Any) -> ProduceRequest:
+    data = [PartitionProduceData(index=index, records=each) for index, each in enumerate(records)]
+    return ProduceRequest(acks=-1, timeout_ms=100, topic_data=[TopicProduceData(name="two", partition_data=data)])
+
+
+def codes_by_index(response: Any) -> dict[int, int]:
+    return {each.index: each.error_code for topic in response.responses for each in topic.partition_responses}
+
+
+def test_only_the_partition_of_the_fault_refuses_what_is_produced(tapped: Tapped) -> None:
+    tapped.create("two", 2)
+    tapped.fault(api="Produce", topic="two", partition=1, error=CODE)
+    response = tapped.ask(two_partitions(batch(b"a"), batch(b"b")), 9)
+    assert codes_by_index(response) == {0: 0, 1: CODE}
+    assert len(response.responses) == 1
+    ends = [tapped.fetch_one(topic="two", partition=index).high_watermark for index in (0, 1)]
+    assert ends == [1, 0]
+
+
+def test_a_produce_request_that_is_refused_appends_nothing(tapped: Tapped) -> None:
+    fault = tapped.fault(api="Produce", error=CODE, times=1)
+    assert tapped.produce(batch(b"a")).error_code == CODE
+    assert tapped.produce(batch(b"b")).base_offset == 0
+    assert fault.fired == 1
+
+
+def test_a_refused_produce_request_without_acks_closes_its_connection(tapped: Tapped) -> None:
+    tapped.fault(api="Produce", error=CODE)
+    with pytest.raises(UnservedRequestError, match="a fault answers NOT_LEADER_OR_FOLLOWER"):
+        tapped.start_asking(produce_request(batch(b"a"), acks=0), 9)
+
+
+def fetched(response: Any) -> dict[tuple[str, int], int]:
+    return {(t.topic, p.partition_index): p.error_code for t in response.responses for p in t.partitions}
+
+
+def test_a_fetch_tells_the_error_of_one_partition_and_the_records_of_the_other(tapped: Tapped) -> None:
+    tapped.create("two", 2)
+    tapped.ask(two_partitions(batch(b"a"), batch(b"b")), 9)
+    tapped.fault(api="Fetch", topic="two", partition=0, error=CODE)
+    response = tapped.ask(fetch_request(("two", 0, 0), ("two", 1, 0)), 12)
+    assert fetched(response) == {("two", 0): CODE, ("two", 1): 0}
+    found = {p.partition_index: bytes(p.records) for p in response.responses[0].partitions}
+    assert found[0] == b""
+    assert b"b" in found[1]
+
+
+def test_a_fetch_with_an_error_to_tell_does_not_wait(tapped: Tapped) -> None:
+    tapped.fault(api="Fetch", topic="t", error=CODE)
+    response = tapped.ask(fetch_request(("t", 0, 0), max_wait_ms=500), 12)
+    assert fetched(response) == {("t", 0): CODE}
+
+
+def test_a_fetch_of_a_session_hears_of_the_error_and_of_its_end(tapped: Tapped) -> None:
+    opened = tapped.ask(fetch_request(("t", 0, 0), max_wait_ms=0, session_epoch=0), 12)
+    going_on: dict[str, Any] = {"max_wait_ms": 0, "session_id": opened.session_id}
+    fault = tapped.fault(api="Fetch", topic="t", error=CODE, times=1)
+    failing = tapped.ask(fetch_request(session_epoch=1, **going_on), 12)
+    assert fetched(failing) == {("t", 0): CODE}
+    assert fault.fired == 1
+    assert fetched(tapped.ask(fetch_request(session_epoch=2, **going_on), 12)) == {("t", 0): 0}
+    assert fetched(tapped.ask(fetch_request(session_epoch=3, **going_on), 12)) == {}
+
+
+def test_a_fetch_without_a_topic_in_the_fault_fails_as_a_whole(tapped: Tapped) -> None:
+    tapped.fault(api="Fetch", error="FETCH_SESSION_ID_NOT_FOUND")
+    response = tapped.ask(FetchRequest(max_wait_ms=0, min_bytes=1, topics=[]), 12)
+    assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_metadata_tells_the_brokers_and_the_error_of_a_topic(tapped: Tapped) -> None:
+    tapped.create("other")
+    tapped.fault(api="Metadata", topic="t", error="LEADER_NOT_AVAILABLE")
+    names = [MetadataRequestTopic(name="t"), MetadataRequestTopic(name="other")]
+    for asked_for in (names, None):
+        response = tapped.ask(MetadataRequest(topics=asked_for), 12)
+        assert len(response.brokers) == 1
+        told = {each.name: (each.error_code, len(each.partitions)) for each in response.topics}
+        assert told == {"t": (ErrorCode.LEADER_NOT_AVAILABLE, 0), "other": (0, 1)}
+
+
+def test_metadata_tells_the_error_of_a_partition(tapped: Tapped) -> None:
+    tapped.create("two", 2)
+    tapped.fault(api="Metadata", topic="two", partition=1, error="LEADER_NOT_AVAILABLE", times=1)
+    wanted = MetadataRequest(topics=[MetadataRequestTopic(name="two")])
+    (topic,) = tapped.ask(wanted, 12).topics
+    told = [(each.partition_index, each.error_code, each.leader_id) for each in topic.partitions]
+    node = tapped.state.node_id
+    assert told == [(0, 0, node), (1, ErrorCode.LEADER_NOT_AVAILABLE, -1)]
+    (healed,) = tapped.ask(wanted, 12).topics
+    assert [each.leader_id for each in healed.partitions] == [node, node]
+
+
+def test_metadata_without_a_topic_that_could_fail_does_not_fire(tapped: Tapped) -> None:
+    fault = tapped.fault(api="Metadata", error="LEADER_NOT_AVAILABLE")
+    tapped.ask(MetadataRequest(topics=[]), 12)
+    assert fault.fired == 0
+    assert not fault.hits
+
+
+def test_a_topic_that_fails_in_metadata_is_not_created(tapped: Tapped) -> None:
+    tapped.fault(api="Metadata", topic="new", error="LEADER_NOT_AVAILABLE")
+    tapped.ask(MetadataRequest(topics=[MetadataRequestTopic(name="new")]), 12)
+    assert tapped.state.topics.get("new") is None
+
+
+def commit(*topics: str) -> OffsetCommitRequest:
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=7, committed_metadata="")
+    listed = [OffsetCommitRequestTopic(name=name, partitions=[partition]) for name in topics]
+    return OffsetCommitRequest(group_id="g", topics=listed)
+
+
+def test_only_the_topic_of_the_fault_is_not_committed(tapped: Tapped) -> None:
+    tapped.create("other")
+    tapped.fault(api="OffsetCommit", topic="t", error="UNKNOWN_TOPIC_OR_PARTITION", group="g")
+    response = tapped.ask(commit("t", "other"), 8)
+    told = {topic.name: topic.partitions[0].error_code for topic in response.topics}
+    assert told == {"t": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "other": 0}
+    asked_for = [OffsetFetchRequestTopic(name=name, partition_indexes=[0]) for name in ("t", "other")]
+    found = tapped.ask(OffsetFetchRequest(group_id="g", topics=asked_for), 5)
+    assert {topic.name: topic.partitions[0].committed_offset for topic in found.topics} == {"t": -1, "other": 7}
+
+
+@pytest.mark.parametrize("version", [5, 9])
+def test_offset_fetch_tells_errors_of_partitions_beside_offsets(tapped: Tapped, version: int) -> None:
+    tapped.create("other")
+    tapped.ask(commit("t", "other"), 8)
+    tapped.fault(api="OffsetFetch", topic="t", error="UNSTABLE_OFFSET_COMMIT")
+    if version == 5:
+        asked_for = [OffsetFetchRequestTopic(name=name, partition_indexes=[0]) for name in ("t", "other")]
+        topics = tapped.ask(OffsetFetchRequest(group_id="g", topics=asked_for), version).topics
+    else:
+        wanted = [OffsetFetchRequestTopics(name=name, partition_indexes=[0]) for name in ("t", "other")]
+        groups = [OffsetFetchRequestGroup(group_id="g", topics=wanted)]
+        (group,) = tapped.ask(OffsetFetchRequest(groups=groups), version).groups
+        topics = group.topics
+    told = {t.name: (t.partitions[0].error_code, t.partitions[0].committed_offset) for t in topics}
+    assert told == {"t": (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1), "other": (0, 7)}
+
+
+def test_one_group_of_several_fails(tapped: Tapped) -> None:
+    tapped.fault(api="DescribeGroups", group="a*", error="NOT_COORDINATOR")
+    response = tapped.ask(DescribeGroupsRequest(groups=["alpha", "beta"]), 4)
+    assert {each.group_id: each.error_code for each in response.groups} == {
+        "alpha": ErrorCode.NOT_COORDINATOR,
+        "beta": 0,
+    }
+
+
+def test_one_topic_of_several_is_not_created(tapped: Tapped) -> None:
+    tapped.fault(api="CreateTopics", topic="b", error="POLICY_VIOLATION")
+    wanted = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in "abc"]
+    response = tapped.ask(CreateTopicsRequest(topics=wanted), 7)
+    assert {each.name: each.error_code for each in response.topics} == {
+        "a": 0,
+        "b": ErrorCode.POLICY_VIOLATION,
+        "c": 0,
+    }
+    assert tapped.state.topics.get("b") is None
+
+
+def test_a_topic_that_is_named_by_its_id_is_recognised(tapped: Tapped) -> None:
+    tapped.fault(api="DeleteTopics", topic="t", error="TOPIC_DELETION_DISABLED")
+    topic = tapped.state.topics.get("t")
+    assert topic is not None
+    wanted = DeleteTopicsRequest(topics=[DeleteTopicState(topic_id=topic.id)], timeout_ms=100)
+    (told,) = tapped.ask(wanted, 6).responses
+    assert (told.topic_id, told.error_code) == (topic.id, ErrorCode.TOPIC_DELETION_DISABLED)
+    assert tapped.state.topics.get("t") is topic
+
+
+def test_a_transaction_is_recognised_by_its_id(tapped: Tapped) -> None:
+    tapped.fault(api="AddPartitionsToTxn", transactional_id="tx-*", error="CONCURRENT_TRANSACTIONS", nth=1)
+    wanted = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="tx-1",
+        v3_and_below_producer_id=1,
+        v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=[0])],
+    )
+    (topic,) = tapped.ask(wanted, 3).results_by_topic_v3_and_below
+    assert topic.results_by_partition[0].partition_error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+
+
+def test_list_offsets_of_one_partition_fails(tapped: Tapped) -> None:
+    tapped.create("two", 2)
+    tapped.fault(api="ListOffsets", partition=0, topic="*", error=CODE)
+    parts = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in (0, 1)]
+    response = tapped.ask(ListOffsetsRequest(topics=[ListOffsetsTopic(name="two", partitions=parts)]), 7)
+    told = {each.partition_index: each.error_code for each in response.topics[0].partitions}
+    assert told == {0: CODE, 1: 0}
+
+
+def test_faults_hit_in_the_order_in_which_they_were_added(tapped: Tapped) -> None:
+    first = tapped.fault(api="Heartbeat", error="NOT_COORDINATOR", times=1)
+    second = tapped.fault(error="COORDINATOR_NOT_AVAILABLE", nth=2)
+    beat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+    told = [tapped.ask(beat, 3).error_code for _ in range(3)]
+    assert told == [
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+    ]
+    assert (first.fired, second.fired) == (1, 1)
+
+
+def test_a_hit_is_an_entry_also_without_a_journal(tapped: Tapped) -> None:
+    fault = tapped.fault(api="Heartbeat", error="NOT_COORDINATOR")
+    tapped.ask(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 3)
+    (entry,) = fault.hits
+    assert isinstance(entry, Entry)
+    assert entry.api == "Heartbeat"
+    assert entry.fault is fault
+    assert entry.error_codes == {ErrorCode.NOT_COORDINATOR}
+
+
+def test_a_broker_without_faults_and_journal_looks_at_no_request(tapped: Tapped) -> None:
+    fault = tapped.fault(api="Produce", error=CODE)
+    assert tapped.is_tapped()
+    assert tapped.faults.remove(fault)
+    assert not tapped.faults.remove(fault)
+    assert not tapped.is_tapped()
+    assert tapped.state.faults is None
+    tapped.fault(error=CODE)
+    tapped.fault(delay_ms=1)
+    tapped.faults.clear()
+    assert not tapped.is_tapped()
