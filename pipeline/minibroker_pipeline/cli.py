@@ -6,10 +6,10 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from minibroker_pipeline.commands import bench, compact, convert, diff, export, stats, verify
+from minibroker_pipeline.commands import bench, compact, convert, diff, export, import_, stats, verify
 from minibroker_pipeline.commands.shared import FAILED
 
-_JOBS: Final = (stats, verify, diff, export, compact, convert, bench)
+_JOBS: Final = (stats, verify, diff, export, import_, compact, convert, bench)
 _OURS: Final = re.compile(r"^minibroker_[\w.]+: (.+)$", re.MULTILINE)
 _MISSING: Final = re.compile(r"^ModuleNotFoundError: No module named '([\w.]+)'$", re.MULTILINE)
 

@@ -4,7 +4,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -15,15 +15,18 @@ FOUND: Final = 1
 FAILED: Final = 2
 
 
-def add_job(jobs: Any, name: str, run: Callable[[argparse.Namespace], int], summary: str) -> argparse.ArgumentParser:
-    """A job with the options that all have."""
+def add_job(
+    jobs: Any, name: str, run: Callable[[argparse.Namespace], int], summary: str, *, chooses_topics: bool = True
+) -> argparse.ArgumentParser:
+    """A job with the options that all have, and those that choose what it reads of log directories."""
     job: argparse.ArgumentParser = jobs.add_parser(
         name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
     )
     job.set_defaults(run=run)
-    job.add_argument(
-        "--topic", action="append", default=[], dest="topics", metavar="NAME", help="only this one; again for more"
-    )
+    if chooses_topics:
+        job.add_argument(
+            "--topic", action="append", default=[], dest="topics", metavar="NAME", help="only this one; again for more"
+        )
     job.add_argument(
         "--master", metavar="URL", help='run as Spark tasks there, such as "local[4]" or "spark://host:7077"'
     )
@@ -63,14 +66,16 @@ def add_reading(job: argparse.ArgumentParser, isolation: str) -> None:
     )
 
 
-def session_for(options: argparse.Namespace, *, is_needed: bool = False) -> "SparkSession | None":
+def session_for(
+    options: argparse.Namespace, *, is_needed: bool = False, packages: Sequence[str] = ()
+) -> "SparkSession | None":
     """The session that a job asks for: none without `--master` or `spark-submit`, unless it `is_needed`."""
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # as `session` has it, which would load PySpark
     if not (is_needed or is_submitted or options.master):
         return None
     from minibroker_pipeline.session import spark_session  # noqa: PLC0415 - most jobs need no Spark
 
-    return spark_session(f"minibroker-pipeline {options.job}", master=options.master, packages=())
+    return spark_session(f"minibroker-pipeline {options.job}", master=options.master, packages=packages)
 
 
 def tell(options: argparse.Namespace, report: dict[str, Any], text: str) -> None:

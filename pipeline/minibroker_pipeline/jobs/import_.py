@@ -1,0 +1,129 @@
+"""Parquet, JSON, CSV or whatever else Spark reads to topic directories: with Spark, without a broker."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from pyspark.sql import functions as f
+from pyspark.sql.types import BinaryType, DateType, IntegralType, StringType, TimestampNTZType, TimestampType
+
+from minibroker_pipeline.data_directories import DirectoryStateError, local_path
+from minibroker_pipeline.messages import Payload, compose
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_FORMAT: Final = "minibroker"
+_TAKEN: Final = ("key", "value", "headers", "timestamp", "topic", "partition", "offset")
+_AS_TEXT: Final = ("key", "value", "topic")
+SaveMode = Literal["error", "append", "overwrite"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportSettings:
+    """How rows become records. Expressions are Spark's SQL, over the columns as they are read.
+
+    Attributes:
+        format: of the files, a name that Spark knows.
+        schema: of the files, in Spark's DDL; without it Spark finds out.
+        read_options: of the format.
+        topic: which one; without it a column `topic` says it of each row.
+        columns: expressions of what a value is made of; without any, of all columns.
+        key, value, timestamp, partition, headers: expressions. Without one a column of that name is taken, if there is
+            one.
+        payload: how values are written: raw ones are taken as they are, others are made of the columns.
+        order_by: expressions by which the records lie in each partition.
+        keep_offsets: whether the column `offset` says where records lie.
+        save: "error" wants a new directory, "append" adds to one, "overwrite" replaces topics in one.
+        options: of the data source's writer.
+    """
+
+    format: str = "parquet"
+    schema: str = ""
+    read_options: Mapping[str, str] = field(default_factory=dict[str, str])
+    topic: str = ""
+    columns: tuple[str, ...] = ()
+    key: str = ""
+    value: str = ""
+    timestamp: str = ""
+    partition: str = ""
+    headers: str = ""
+    payload: Payload = field(default_factory=Payload)
+    order_by: tuple[str, ...] = ()
+    keep_offsets: bool = False
+    save: SaveMode = "error"
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+def import_files(
+    spark: "SparkSession", paths: Sequence[str], target: str, settings: ImportSettings | None = None
+) -> None:
+    """Write the rows of files as records of topics in the data directory `target`, all of them or none.
+
+    `DirectoryStateError` when the target may not be written to, ValueError for settings that cannot be; what goes wrong
+    in the query is Spark's.
+    """
+    settings = settings or ImportSettings()
+    directory = local_path(target)
+    if settings.save == "error" and os.path.isdir(directory) and os.listdir(directory):
+        raise DirectoryStateError(f"{directory} is there already and not empty: append to it, or name a new directory")
+    reader = spark.read.format(settings.format).options(**settings.read_options)
+    if settings.schema:
+        reader = reader.schema(settings.schema)
+    write(records(reader.load(list(paths)), settings), directory, settings)
+
+
+def records(frame: "DataFrame", settings: ImportSettings) -> "DataFrame":
+    """The columns that the writer takes, of any table. ValueError when nothing makes a value."""
+    if settings.value and settings.payload.form != "raw":
+        raise ValueError("value: an expression is a value already; json and avro make one of columns")
+    named = {name: getattr(settings, name) for name in ("key", "value", "timestamp", "partition", "headers")}
+    given = {name: f.expr(text).alias(name) for name, text in named.items() if text}
+    columns: list[Column] = [f.expr(text) for text in settings.columns]
+    if not columns:
+        columns = [f.col(f"`{name}`") for name in frame.columns if name not in given]
+    elif settings.payload.form != "raw":
+        # What is a record's own comes along, unless an expression makes it.
+        columns += [f.col(name) for name in frame.columns if name in _TAKEN and name not in {*given, "value"}]
+    made_of = settings.columns or [name for name in frame.columns if name not in {*given, *_TAKEN}]
+    if settings.payload.form != "raw" and not made_of:
+        raise ValueError(f"value: there is nothing to make it of, only {', '.join(frame.columns)}")
+    order = [f.expr(text) for text in settings.order_by]
+    frame = frame.orderBy(*order) if order else frame
+    frame = compose(frame.select(*columns, *given.values()), settings.payload)
+    if "value" not in frame.columns:
+        raise ValueError(f"value: none of {', '.join(frame.columns)}; name an expression, or make it of columns")
+    return frame.select(
+        *(_typed(frame, name) for name in _TAKEN if name in frame.columns and _is_of_use(name, settings))
+    )
+
+
+def _is_of_use(name: str, settings: ImportSettings) -> bool:
+    return name != "offset" or settings.keep_offsets
+
+
+def _typed(frame: "DataFrame", name: str) -> "Column":
+    """Numbers and other plain values as text, times as times."""
+    kind = frame.schema[name].dataType
+    column = f.col(name)
+    if name in _AS_TEXT and not isinstance(kind, BinaryType | StringType):
+        return column.cast("string").alias(name)
+    if name == "timestamp" and isinstance(kind, StringType | DateType | TimestampNTZType):
+        return column.cast("timestamp").alias(name)
+    if name == "timestamp" and not isinstance(kind, TimestampType | IntegralType):
+        raise ValueError(f"timestamp: {kind.simpleString()} is neither a time nor a whole number of milliseconds")
+    if name == "partition":
+        return column.cast("int").alias(name)
+    return column
+
+
+def write(frame: "DataFrame", directory: str, settings: ImportSettings) -> None:
+    """Write the records. Their tasks are those of the query, or with offsets that are kept, one for each partition."""
+    options = {**settings.options, **({"topic": settings.topic} if settings.topic else {})}
+    if settings.keep_offsets:
+        options["keepOffsets"] = "true"
+        places = [name for name in ("topic", "partition") if name in frame.columns and name not in options]
+        frame = frame.repartition(*places).sortWithinPartitions(*places, "offset")
+    mode = "overwrite" if settings.save == "overwrite" else "append"
+    frame.write.format(_FORMAT).mode(mode).options(**options).save(directory)
