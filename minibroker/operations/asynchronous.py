@@ -3,6 +3,7 @@
 `blocking` has the same for other threads. What they do is in the modules beside this one, which load when needed.
 """
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -59,6 +60,19 @@ class AsyncOperations:
         return create_topic(
             self.state, name, partitions=partitions, replication_factor=replication_factor, configs=configs
         )
+
+    async def fresh_topic(
+        self,
+        prefix: str = "topic",
+        partitions: int | None = None,
+        *,
+        replication_factor: int | None = None,
+        configs: Mapping[str, str | float | bool] | None = None,
+    ) -> str:
+        """Create a topic that nobody has heard of; returns its name, `prefix` and some random digits."""
+        name = f"{prefix}-{os.urandom(4).hex()}"
+        await self.create_topic(name, partitions, replication_factor=replication_factor, configs=configs)
+        return name
 
     async def delete_topic(self, name: str) -> None:
         """Delete a topic, and what groups have committed for it."""

@@ -68,6 +68,19 @@ class BlockingOperations:
             self.twin.create_topic(name, partitions, replication_factor=replication_factor, configs=configs)
         )
 
+    def fresh_topic(
+        self,
+        prefix: str = "topic",
+        partitions: int | None = None,
+        *,
+        replication_factor: int | None = None,
+        configs: Mapping[str, str | float | bool] | None = None,
+    ) -> str:
+        """Create a topic that nobody has heard of; returns its name, `prefix` and some random digits."""
+        return self.wait(
+            self.twin.fresh_topic(prefix, partitions, replication_factor=replication_factor, configs=configs)
+        )
+
     def delete_topic(self, name: str) -> None:
         """Delete a topic, and what groups have committed for it."""
         self.wait(self.twin.delete_topic(name))

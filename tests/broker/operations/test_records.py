@@ -143,6 +143,12 @@ def test_topics_that_there_are_not(broker: Broker) -> None:
         strict.produce("nowhere", "x")
 
 
+def test_fresh_topics_have_names_of_their_own(broker: Broker) -> None:
+    names = [broker.fresh_topic("orders", 2) for _ in range(3)]
+    assert len(set(names)) == 3
+    assert all(name.startswith("orders-") and broker.topics()[name].partitions == 2 for name in names)
+
+
 def test_topics_are_created_described_and_deleted(broker: Broker) -> None:
     made = broker.create_topic("made", 2, configs={"retention.ms": 60_000, "preallocate": False})
     assert (made.name, made.partitions, made.is_internal) == ("made", 2, False)

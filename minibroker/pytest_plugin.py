@@ -1,0 +1,122 @@
+"""Fixtures for pytest: one broker for all tests, as good as new for each of them.
+
+    def test_orders(kafka):
+        producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers)
+        ...
+        kafka.expect("orders", {"id": 1})
+
+pytest finds this by itself. Nothing of the broker is loaded before a test asks for it. With pytest-xdist each worker
+has a broker of its own.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+
+    from minibroker.broker import Broker
+
+_JOURNAL: Final = 1000
+"""Requests that are kept: they are told when a test fails."""
+_TOLD_REQUESTS: Final = 20
+_BROKER: Final = pytest.StashKey["Broker"]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options on the command line, and their twins in the configuration file."""
+    group = parser.getgroup("minibroker", "the broker of the fixture `kafka`")
+    group.addoption(
+        "--kafka-topic",
+        action="append",
+        default=[],
+        metavar="NAME[:PARTITIONS[:KEY=VALUE,...]]",
+        help="there is this topic when a test begins; again for more (ini: kafka_topics)",
+    )
+    group.addoption(
+        "--kafka-set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a broker configuration; again for more (ini: kafka_config)",
+    )
+    group.addoption("--kafka-brokers", type=int, metavar="N", help="how many brokers there are (ini: kafka_brokers)")
+    parser.addini("kafka_topics", "topics that there are when a test begins, one a line", type="linelist", default=[])
+    parser.addini("kafka_config", "broker configurations, KEY=VALUE, one a line", type="linelist", default=[])
+    parser.addini("kafka_brokers", "how many brokers there are", default="1")
+    parser.addini(
+        "kafka_keep_topics",
+        "keep topics between tests: records go, offsets go on, so that readers with a checkpoint miss nothing",
+        type="bool",
+        default=False,
+    )
+
+
+@pytest.fixture(scope="session")
+def kafka_session(request: pytest.FixtureRequest) -> Iterator[Broker]:
+    """A `minibroker.Broker` that runs until the last test is over. It is never reset by itself."""
+    from minibroker.broker import Broker  # noqa: PLC0415 - only for those who use it
+
+    with Broker(**_arguments(request.config)) as broker:
+        request.config.stash[_BROKER] = broker
+        yield broker
+        del request.config.stash[_BROKER]
+
+
+@pytest.fixture
+def kafka(kafka_session: Broker, request: pytest.FixtureRequest) -> Broker:
+    """The broker of the session as it was at its start: without records, groups, transactions and faults."""
+    kafka_session.reset(keep_topics=request.config.getini("kafka_keep_topics"))
+    return kafka_session
+
+
+@pytest.fixture
+def kafka_bootstrap_servers(kafka: Broker) -> str:
+    """HOST:PORT of `kafka`, for the configuration of a client."""
+    return kafka.bootstrap_servers
+
+
+@pytest.fixture
+def kafka_factory() -> Iterator[Callable[..., Broker]]:
+    """Starts brokers of a test's own: a function that takes what `minibroker.Broker` takes. They end with the test."""
+    from minibroker.broker import Broker  # noqa: PLC0415 - only for those who use it
+
+    with ExitStack() as brokers:
+
+        def start(**arguments: Any) -> Broker:
+            arguments.setdefault("journal", _JOURNAL)
+            return brokers.enter_context(Broker(**arguments))
+
+        yield start
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add to the report of a failed test what its broker has seen."""
+    report = yield
+    broker = item.config.stash.get(_BROKER, None)
+    if broker is not None and report.failed and "kafka" in getattr(item, "fixturenames", ()):
+        from minibroker.operations.overview import overview  # noqa: PLC0415 - most tests do not fail
+
+        report.sections.append(("kafka", overview(broker, _TOLD_REQUESTS)))
+    return report
+
+
+def _arguments(config: pytest.Config) -> dict[str, Any]:
+    """Of the session's broker. UsageError for what is no setting."""
+    settings: dict[str, str] = {}
+    for source, lines in (("kafka_config", config.getini("kafka_config")), ("--kafka-set", config.option.kafka_set)):
+        for line in lines:
+            key, equals, value = line.partition("=")
+            if not equals or not key.strip():
+                raise pytest.UsageError(f"{source}: {line!r} is not KEY=VALUE")
+            settings[key.strip()] = value.strip()
+    number = config.option.kafka_brokers or config.getini("kafka_brokers")
+    if not str(number).isdigit() or not int(number):
+        raise pytest.UsageError(f"kafka_brokers: {number!r} is no number of brokers")
+    topics = [*config.getini("kafka_topics"), *config.option.kafka_topic]
+    return {"config": settings, "topics": topics, "brokers": int(number), "journal": _JOURNAL}

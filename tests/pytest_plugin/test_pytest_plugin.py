@@ -1,0 +1,218 @@
+"""The fixtures, tried as a user has them: in a pytest of its own, with tests of its own."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+CLIENT: Final = """
+from confluent_kafka import Consumer, Producer
+
+def produce(kafka, topic, *values):
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    for value in values:
+        producer.produce(topic, value)
+    assert producer.flush(20) == 0
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Runs pytest over a file; options as arguments."""
+
+    def start(tests: str, *options: str, ini: str = "") -> subprocess.CompletedProcess[str]:
+        (tmp_path / "test_it.py").write_text(CLIENT + tests)
+        (tmp_path / "pytest.ini").write_text(f"[pytest]\n{ini}\n")
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+
+    return start
+
+
+def passed(result: subprocess.CompletedProcess[str], number: int) -> None:
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert f"{number} passed" in result.stdout
+
+
+def test_each_test_has_the_broker_as_it_was_at_the_start(run: Run) -> None:
+    tests = """
+import pytest
+
+@pytest.mark.parametrize("number", range(5))
+def test_isolation(kafka, number):
+    assert "orders" not in kafka.topics()
+    assert kafka.groups() == []
+    assert len(kafka.requests) == 0
+    produce(kafka, "orders", b"%d" % number)
+    assert [record.value for record in kafka.records("orders")] == [b"%d" % number]
+    kafka.faults.add(api="Produce", error="UNKNOWN_SERVER_ERROR")
+
+def test_the_same_broker(kafka, kafka_session, kafka_bootstrap_servers):
+    assert kafka is kafka_session
+    assert kafka_bootstrap_servers == kafka.bootstrap_servers
+"""
+    passed(run(tests), 6)
+
+
+def test_options_in_the_ini_file_and_on_the_command_line(run: Run) -> None:
+    tests = """
+def test_it(kafka):
+    topics = kafka.topics()
+    assert {name: each.partitions for name, each in topics.items()} == {"orders": 3, "users": 1, "extra": 2}
+    assert topics["users"].configs == {"cleanup.policy": "compact"}
+    assert len(kafka.brokers) == 3
+    assert kafka.create_topic("default").partitions == 7
+"""
+    ini = """
+kafka_topics =
+    orders:3
+    users:1:cleanup.policy=compact
+kafka_config =
+    num.partitions = 5
+    log.retention.ms=1000
+kafka_brokers = 2
+"""
+    passed(run(tests, "--kafka-topic", "extra:2", "--kafka-set", "num.partitions=7", "--kafka-brokers=3", ini=ini), 1)
+
+
+def test_topics_can_be_kept_for_readers_with_checkpoints(run: Run) -> None:
+    tests = """
+import pytest
+ids = []
+
+@pytest.mark.parametrize("number", range(3))
+def test_it(kafka, number):
+    ids.append(kafka.topics()["orders"].topic_id)
+    assert kafka.records("orders") == []
+    assert kafka.produce("orders", "x")[0].offset == number
+    assert len(set(ids)) == 1
+"""
+    passed(run(tests, ini="kafka_keep_topics = true\nkafka_topics = orders"), 3)
+
+
+def test_brokers_of_a_tests_own(run: Run) -> None:
+    tests = """
+started = []
+
+def test_it(kafka_factory):
+    strict = kafka_factory(config={"auto.create.topics.enable": False}, topics=["t"])
+    many = kafka_factory(brokers=3)
+    produce(strict, "t", b"x")
+    assert len(many.brokers) == 3
+    assert len(strict.requests.entries(api="Produce")) == 1
+    started.extend([strict, many])
+
+def test_they_have_ended():
+    for broker in started:
+        try:
+            broker.topics()
+        except RuntimeError:
+            continue
+        raise AssertionError
+"""
+    passed(run(tests), 2)
+
+
+def test_a_failed_test_tells_what_the_broker_has_seen(run: Run) -> None:
+    tests = """
+def test_it(kafka):
+    kafka.create_topic("orders", 2)
+    with kafka.fault(api="Produce", error="NOT_LEADER_OR_FOLLOWER", times=1):
+        produce(kafka, "orders", b"x")
+    kafka.expect("orders", "y", timeout=0)
+
+def test_without(kafka_session):
+    assert False
+"""
+    result = run(tests)
+    assert result.returncode == 1
+    assert "value: expected 'y', found 'x'" in result.stdout
+    told = result.stdout.split("- kafka -")[1].split("____")[0]
+    assert "  orders (2 partitions), offsets " in told
+    assert "Produce v" in told
+    assert "orders: NOT_LEADER_OR_FOLLOWER (fault: Fault(api='Produce', " in told
+    assert result.stdout.count("- kafka -") == 1
+
+
+def test_asyncio(run: Run) -> None:
+    tests = """
+import asyncio
+from aiokafka import AIOKafkaProducer
+
+async def test_it(kafka):
+    producer = AIOKafkaProducer(bootstrap_servers=kafka.bootstrap_servers)
+    await producer.start()
+    await producer.send_and_wait("orders", b"x")
+    await producer.stop()
+    found = await asyncio.to_thread(kafka.wait_for, "orders")
+    assert [record.value for record in found] == [b"x"]
+"""
+    passed(run(tests, ini="asyncio_mode = auto\nasyncio_default_fixture_loop_scope = function"), 1)
+
+
+def test_unittest(run: Run) -> None:
+    tests = """
+import unittest
+from minibroker import Broker
+
+class OrdersTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.kafka = cls.enterClassContext(Broker(topics=["orders"]))
+
+    def setUp(self):
+        self.kafka.reset()
+
+    def test_one(self):
+        produce(self.kafka, "orders", b"1")
+        self.assertEqual(len(self.kafka.records("orders")), 1)
+
+    def test_two(self):
+        self.assertEqual(self.kafka.records("orders"), [])
+"""
+    passed(run(tests), 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "ini", "complaint"),
+    [
+        (["--kafka-set", "nothing"], "", "--kafka-set: 'nothing' is not KEY=VALUE"),
+        ([], "kafka_config = =5", "kafka_config: '=5' is not KEY=VALUE"),
+        ([], "kafka_brokers = many", "kafka_brokers: 'many' is no number of brokers"),
+        (["--kafka-topic", "a/b"], "", "a/b"),
+    ],
+)
+def test_options_that_cannot_be(run: Run, options: list[str], ini: str, complaint: str) -> None:
+    result = run("def test_it(kafka):\n    pass\n", *options, ini=ini)
+    assert result.returncode != 0
+    assert complaint in result.stdout
+
+
+def test_who_does_not_use_it_pays_nothing(run: Run) -> None:
+    tests = """
+import sys
+
+def test_it():
+    loaded = {name for name in sys.modules if name.startswith("minibroker")}
+    assert loaded == {"minibroker", "minibroker.pytest_plugin"}
+"""
+    passed(run(tests), 1)
+
+
+def test_each_worker_has_a_broker_of_its_own(run: Run) -> None:
+    tests = """
+import os
+import pytest
+
+@pytest.mark.parametrize("number", range(6))
+def test_it(kafka, number, tmp_path_factory):
+    assert kafka.topics() == {}
+    produce(kafka, "orders", b"x")
+    assert len(kafka.records("orders")) == 1
+    assert os.environ["PYTEST_XDIST_WORKER"] in {"gw0", "gw1"}
+"""
+    passed(run(tests, "-n", "2"), 6)
