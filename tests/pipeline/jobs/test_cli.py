@@ -136,7 +136,7 @@ def test_workers_without_the_package_are_told_of(
 
 def test_every_option_is_in_the_documentation(capsys: pytest.CaptureFixture[str]) -> None:
     page = (Path(__file__).parents[3] / "docs/spark-jobs.md").read_text()
-    for job in ("stats", "verify", "diff", "export", "import", "bench"):
+    for job in ("stats", "verify", "diff", "export", "import", "compact", "bench"):
         with pytest.raises(SystemExit):
             main([job, "--help"])
         options = set(re.findall(r"--[a-z-]+", capsys.readouterr().out)) - {"--help"}
