@@ -71,6 +71,7 @@ def test_nearly_every_declared_version_is_known_to_kio() -> None:
         ("DeleteTopics", 0),
         *(("OffsetCommit", version) for version in (0, 1)),
         ("OffsetFetch", 0),
+        *(("OffsetForLeaderEpoch", version) for version in (0, 1)),
         ("WriteTxnMarkers", 0),
     }
     assert unknown == {
