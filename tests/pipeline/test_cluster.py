@@ -12,7 +12,7 @@ import pytest
 
 from minibroker import Broker
 from minibroker_pipeline import jars
-from tests.pipeline.documented import ROOT, code
+from tests.documented import ROOT, code
 from tests.pipeline.producing import Message, create, produce
 from tests.pipeline.standalone import Cluster
 

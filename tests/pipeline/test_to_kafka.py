@@ -16,7 +16,7 @@ from tests.clients.broker_process import BrokerProcess
 from tests.kafka import jars
 from tests.kafka.answers import all_answers, answers
 from tests.kafka.real_kafka import RealKafka
-from tests.pipeline.documented import code
+from tests.documented import code
 from tests.pipeline.producing import TIMEOUT, Message, begin, create, produce, produce_in_transaction
 
 PAGE: Final = "docs/spark-to-kafka.md"

@@ -7,7 +7,9 @@ from typing import Any, Final
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._resource import ResourceType
 
 from minibroker_pipeline.jobs.compact import CompactSettings, compact
 from minibroker_pipeline.jobs.verify import verify

@@ -1,0 +1,47 @@
+"""What the documentation shows runs as it stands."""
+
+import io
+import subprocess
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import pytest
+
+from tests.documented import Block, blocks
+
+TESTING = "docs/testing.md"
+PROGRAMS = [
+    block for block in blocks(TESTING) if block.language == "python" and block.heading not in {"pytest", "unittest"}
+]
+SUITES = [block for block in blocks(TESTING) if block.language == "python" and block.heading in {"pytest", "unittest"}]
+
+
+def named(block: Block) -> str:
+    return f"{block.heading}:{block.line}"
+
+
+@pytest.mark.parametrize("block", PROGRAMS, ids=named)
+def test_programs_about_testing_run(block: Block) -> None:
+    with redirect_stdout(io.StringIO()):
+        exec(compile(block.text, f"{TESTING}:{block.line}", "exec"), {})
+
+
+@pytest.mark.parametrize("block", SUITES, ids=named)
+def test_test_files_pass(block: Block, tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(block.text)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert result.returncode == 0, result.stdout
+
+
+def test_the_complaint_that_is_shown_is_what_a_failed_expectation_says() -> None:
+    from minibroker import Broker, WaitTimeoutError  # noqa: PLC0415 - the programs above import it themselves
+
+    (shown,) = [block.text for block in blocks(TESTING, "Waiting") if block.language == "text"]
+    with Broker() as broker:
+        broker.produce("orders", {"id": 1, "state": "paid"}, {"id": 2, "state": "new"})
+        with pytest.raises(WaitTimeoutError) as caught:
+            broker.expect("orders", {"id": 2, "state": "paid"}, timeout=0)
+    assert f"{caught.value}\n" == shown
