@@ -107,9 +107,12 @@ class Endpoint(NamedTuple):
 
     def has_flexible_response_header(self, version: int) -> bool:
         """ApiVersions keeps response header v0, which a client can read before it knows the broker (KIP-511)."""
-        return version in self.flexible and self.route.key is not ApiKey.API_VERSIONS
+        return version in self.flexible and self.route.key is not _API_VERSIONS
 
 
+# An enum's members are looked up each time that they are named.
+_PRODUCE: Final = ApiKey.PRODUCE
+_API_VERSIONS: Final = ApiKey.API_VERSIONS
 _DELETING: Final = frozenset(int(key).to_bytes(2, "big") for key in (ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS))
 _ROUTE_BY_KEY: Final = {int(route.key): route for route in ROUTES}
 _ENDPOINTS: Final[dict[int, Endpoint]] = {}
@@ -147,7 +150,7 @@ def accept(
         return _accept_repeated(frame, memo)
     served, header, version, request = read_request(frame)
     call = Call(state, version, header.client_id, advertised, client_host, node or state.cluster.first)
-    if served.route.key is not ApiKey.PRODUCE:
+    if served.route.key is not _PRODUCE:
         state.writes.commit()
     elif memo is not None:
         memo.note(frame, request, call)
@@ -166,9 +169,10 @@ def read_request(frame: memoryview) -> tuple[Endpoint, RequestHeader, int, Any]:
     header = read_request_header(frame)
     version = header.api_version
     served = endpoint(header.api_key)
-    if not served.route.first <= version <= served.route.last:
-        if served.route.key is not ApiKey.API_VERSIONS:
-            raise UnservedRequestError(f"{served.route.key.name} v{version} is not served")
+    route = served.route
+    if not route.first <= version <= route.last:
+        if route.key is not _API_VERSIONS:
+            raise UnservedRequestError(f"{route.key.name} v{version} is not served")
         # A client from the future is told the table in the form that every client can read (KIP-511).
         return served, header, 0, None
     body = header.body
