@@ -19,9 +19,10 @@ from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from minibroker_pipeline.logs import CLEAN_SHUTDOWN, HIGH_WATERMARKS, LOCK, LOG_START_OFFSETS, TopicPartition
+from minibroker_pipeline.staging_owners import claim, remove_abandoned
 from minibroker_storage import publication
 from minibroker_storage.checkpoints import fsync_directory, read_offset_checkpoint, write_offset_checkpoint
-from minibroker_storage.layout import LOG_SUFFIX
+from minibroker_storage.layout import DELETE_DIRECTORY_SUFFIX, LOG_SUFFIX
 from minibroker_storage.publication import NEW, Steps
 
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
@@ -104,15 +105,20 @@ def check_writable(target: str) -> None:
 def new_staging(target: str) -> str:
     """Make the directory in which a job makes ready what it will publish; returns its path. `OSError`.
 
-    Within the target if that is there, which may be a file system of its own, else beside it.
+    Within the target if that is there, which may be a file system of its own, else beside it. What jobs have left there
+    that were killed goes.
     """
+    parent, name = os.path.split(target)
+    begins = f".{name[:200]}."
+    remove_abandoned(parent, begins=begins, ends=_STAGING_SUFFIX)
     if os.path.isdir(target):
         staging = publication.staging_name(target)
+        remove_abandoned(target, begins=publication.STAGING_PREFIX, ends=DELETE_DIRECTORY_SUFFIX)
     else:
-        parent, name = os.path.split(target)
         os.makedirs(parent, exist_ok=True)
-        staging = f"{parent}/.{name[:200]}.{os.urandom(8).hex()}{_STAGING_SUFFIX}"
+        staging = f"{parent}/{begins}{os.urandom(8).hex()}{_STAGING_SUFFIX}"
     os.mkdir(staging)
+    claim(staging)
     os.mkdir(f"{staging}/{NEW}")
     return staging
 

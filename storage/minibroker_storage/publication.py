@@ -20,6 +20,7 @@ from minibroker_storage.errors import StorageError
 from minibroker_storage.layout import delete_directory_name, purge
 
 UNFINISHED: Final = "minibroker-unfinished-write"
+STAGING_PREFIX: Final = "minibroker-write-0."
 STEPS: Final = "steps.json"
 NEW: Final = "new"
 _OLD: Final = "old"
@@ -45,7 +46,7 @@ class Steps:
 
 def staging_name(data_dir: str) -> str:
     """A new path in the data directory, for what is being made ready."""
-    return delete_directory_name(f"{data_dir}/minibroker-write-0")
+    return delete_directory_name(f"{data_dir}/{STAGING_PREFIX[:-1]}")
 
 
 def publish(data_dir: str, staging: str, steps: Steps) -> None:

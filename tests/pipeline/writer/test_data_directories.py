@@ -213,6 +213,24 @@ def test_brokers_are_kept_off_while_a_job_changes_the_directory(closed: Path, mo
     assert len(seen) > 3
 
 
+def test_what_killed_jobs_have_made_ready_goes_with_the_next_one(closed: Path, tmp_path: Path) -> None:
+    code = "import sys; from minibroker_pipeline.data_directories import new_staging as made; "
+    code += "print(made(sys.argv[1]), flush=True); sys.stdin.read()"
+    paths = [closed, tmp_path / "new"]
+    for path in paths:
+        command = [sys.executable, "-c", code, str(path)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as job:
+            assert job.stdout is not None
+            left = Path(job.stdout.readline().strip())
+            other = Path(new_staging(str(path)))
+            assert left.is_dir()  # while it lives
+            job.kill()
+        third = Path(new_staging(str(path)))
+        assert not left.exists()
+        assert other.is_dir()
+        assert third.is_dir()
+
+
 @pytest.mark.parametrize("path", ["s3://bucket/kafka", ""])
 def test_only_local_directories_are_written(path: str) -> None:
     with pytest.raises(DirectoryStateError, match="local"):
