@@ -103,11 +103,10 @@ class EntryConverter:
 
     def _holdable(self, headers: NDArray[Any], lines: _Ints, ways: Ways) -> _Ints:
         """The lines without what an older format has no place for: markers, and what was not committed."""
-        own = headers[lines]
-        is_older = ways.magic[lines] < own["magic"]
-        is_older &= own["magic"] == MAGIC_V2
+        is_older = (ways.magic < headers["magic"]) & (headers["magic"] == MAGIC_V2)
         if not is_older.any():
             return lines
+        own, is_older = headers[lines], is_older[lines]
         offsets = own["base_offset"]
         is_marker = is_older & (own["attributes"] & CONTROL_FLAG != 0)
         in_transaction = is_older & (own["attributes"] & TRANSACTIONAL_FLAG != 0)

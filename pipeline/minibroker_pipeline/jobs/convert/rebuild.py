@@ -33,13 +33,20 @@ def unsound(walked: Walked, engine: RecordEngine) -> dict[int, str]:
         ends = np.cumsum(blocks[:, ROWS])
         for block in np.unique(np.searchsorted(ends, falls, side="right")).tolist():
             found[int(blocks[block, ENTRY])] = "the offsets of the records do not rise"
-    view = table.data.data
-    for start, end, entry in blocks[(blocks[:, KIND] >= WRAPPER_V0) & (blocks[:, IS_BAD] == 0)][
-        :, (START, END, ENTRY)
-    ].tolist():
-        if has_wrong_messages(view[start:end], engine):
-            found[entry] = "the checksum of a message in it"
+    wrappers = blocks[(blocks[:, KIND] >= WRAPPER_V0) & (blocks[:, IS_BAD] == 0)]
+    # At once if possible: a call for each wrapper takes longer than its messages do.
+    if len(wrappers) and not _are_right(table.data[wrappers[0, START] : wrappers[-1, END]], engine):
+        for start, end, entry in wrappers[:, (START, END, ENTRY)].tolist():
+            if has_wrong_messages(table.data.data[start:end], engine):
+                found[entry] = "the checksum of a message in it"
     return found
+
+
+def _are_right(messages: NDArray[np.uint8], engine: RecordEngine) -> bool:
+    """Whether all of it are messages with right checksums; False if something else may be between them."""
+    headers = scan_headers(messages.data)
+    is_all = bool(len(headers)) and int(headers["position"][-1] + headers["size"][-1]) == len(messages)
+    return is_all and not engine.wrong_crcs(messages.data, headers)
 
 
 def has_wrong_messages(messages: memoryview, engine: RecordEngine) -> bool:
