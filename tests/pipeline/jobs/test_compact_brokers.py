@@ -8,6 +8,8 @@ from typing import Any, Final
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
+
+# By mypy's rules the package itself does not export them.
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
 from minibroker_pipeline.cli import main
+from minibroker_pipeline.data_directories import DirectoryStateError
 from minibroker_pipeline.decode import DamagedLogError
 from minibroker_pipeline.jobs import walking
 from minibroker_pipeline.jobs.compact import CompactSettings, LogChangedError, compact, keys, reading
@@ -309,6 +310,13 @@ def test_topics_are_chosen_and_missing_ones_named(tmp_path: Path) -> None:
     assert not (tmp_path / "out" / "orders-0").exists()
     with pytest.raises(LogNameError, match="payments"):
         compact([str(data)], str(tmp_path / "none"), CompactSettings(topics=("payments",)))
+
+
+def test_a_target_within_what_is_read_is_refused(tmp_path: Path) -> None:
+    data = put_users(tmp_path / "data")
+    with pytest.raises(DirectoryStateError, match="name a directory elsewhere"):
+        compact([str(data)], str(data / "compacted"))
+    assert [path.name for path in data.iterdir()] == ["users-0"]
 
 
 def test_settings_that_cannot_be_are_refused() -> None:

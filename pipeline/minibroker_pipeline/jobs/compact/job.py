@@ -5,7 +5,13 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from minibroker_pipeline.data_directories import CLEANER_OFFSETS, DataDirectoryCommit, PublishedLog
+from minibroker_pipeline.data_directories import (
+    CLEANER_OFFSETS,
+    DataDirectoryCommit,
+    DirectoryStateError,
+    PublishedLog,
+    local_path,
+)
 from minibroker_pipeline.jobs.compact.key_files import BYTES_PER_ROW
 from minibroker_pipeline.jobs.compact.keys import new_secret
 from minibroker_pipeline.jobs.compact.newest import NewestTask, find_newest
@@ -24,6 +30,7 @@ from minibroker_pipeline.logs import (
     open_partition,
     select,
 )
+from minibroker_pipeline.places import LocalPlace, place_of
 from minibroker_storage.checkpoints import (
     EpochEntry,
     LeaderEpochCheckpoint,
@@ -72,6 +79,7 @@ def compact(
     settings = settings or CompactSettings()
     now_ms = time.time_ns() // 1_000_000 if settings.now_ms is None else settings.now_ms
     logs = [open_partition(found) for found in select(find_partitions(paths), topics=settings.topics)]
+    _check_apart(paths, target)
     with DataDirectoryCommit(target) as commit:
         job = _Job(commit, logs, settings, now_ms)
         progress = Progress("compact", 2 * sum(len(view.sources) for view in job.views), "segments")
@@ -81,6 +89,15 @@ def compact(
             pass
         written = list(run_tasks(rewrite, *job.rewrite_tasks(), spark=spark, processes=processes, progress=progress))
         return job.finish([one for some in written for one in some])
+
+
+def _check_apart(paths: Sequence[str], target: str) -> None:
+    """`DirectoryStateError` for a target within a directory that is read: brokers refuse what they find there."""
+    new = local_path(target)
+    for path in paths:
+        place, directory = place_of(path)
+        if isinstance(place, LocalPlace) and f"{new}/".startswith(f"{os.path.realpath(directory)}/"):
+            raise DirectoryStateError(f"{new} lies within {path}, which is read: name a directory elsewhere")
 
 
 class _Job:
