@@ -84,6 +84,7 @@ class Cluster:
     Attributes:
         nodes: by node id, which count up from that of the first.
         first: the node with the lowest id.
+        is_single: there is only one node, however often it is stopped.
         controller: the one that clients are told of; None while no node is up.
         topics: whose partitions they keep; set once these are read.
         on_leader_moved: is told of each partition that has another leader, or none any more.
@@ -97,14 +98,9 @@ class Cluster:
         self.controller: Node | None = self.first
         self.topics: Topics | None = None
         self.on_leader_moved: Callable[[Partition], None] = _nothing
-        self._is_single = count == 1
+        self.is_single = count == 1
         self._start = 0
         self._moved: list[Partition] = []
-
-    @property
-    def is_single(self) -> bool:
-        """Is there only one node, however often it is stopped?"""
-        return self._is_single
 
     @property
     def up(self) -> list[Node]:

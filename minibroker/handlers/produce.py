@@ -91,13 +91,9 @@ def handle(request: ProduceRequest, call: Call) -> ProduceResponse | Parked | No
     responses: list[TopicProduceResponse] = []
     flushed: list[tuple[Topic, PartitionProduceResponse]] = []
     state = call.state
-    all_in_sync = request.acks == _ALL
     for wanted in request.topic_data:
         topic = state.topics.get(wanted.name)
-        outcomes = [
-            _append(topic, data, call, acks_error, request.transactional_id, all_in_sync=all_in_sync)
-            for data in wanted.partition_data
-        ]
+        outcomes = [_append(topic, data, call, acks_error, request) for data in wanted.partition_data]
         responses.append(TopicProduceResponse(name=wanted.name, partition_responses=outcomes))
         if topic is not None and topic.flushes_on_append:
             flushed += [(topic, outcome) for outcome in outcomes]
@@ -171,9 +167,7 @@ def _append(
     data: PartitionProduceData,
     call: Call,
     refusal: _RefusedError | None,
-    transactional_id: str | None,
-    *,
-    all_in_sync: bool,
+    request: ProduceRequest,
 ) -> PartitionProduceResponse:
     """Append to one partition, or say why not."""
     partition = topic.partition(data.index) if topic is not None else None
@@ -186,16 +180,14 @@ def _append(
     try:
         if refusal is not None:
             raise refusal
-        if partition.leader is not call.node:
-            raise _not_leader()
-        if all_in_sync and partition.is_under_min_isr:
-            raise _not_enough_replicas(partition)
+        if partition.leader is not call.node or partition.is_under_min_isr:
+            _check_replicas(partition, call.node, request.acks)
         log = partition.log
         if isinstance(records, memoryview) and records:
             if topic.keeps_batches and (call.api_version >= _FIRST_WITH_ONE_BATCH or _is_v2(records)):
-                _append_batch(log, partition, records, call, answer, transactional_id)
+                _append_batch(log, partition, records, call, answer, request.transactional_id)
             else:
-                _append_validated(log, partition, records, call, answer, transactional_id)
+                _append_validated(log, partition, records, call, answer, request.transactional_id)
         elif call.api_version >= _FIRST_WITH_ONE_BATCH:
             raise InvalidRecordError("records: a produce request must carry exactly one record batch per partition")
         answer.log_start_offset = log.log_start_offset
@@ -228,13 +220,17 @@ def _not_leader() -> _RefusedError:
     return _RefusedError(ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_LEADER_OR_FOLLOWER.meaning)
 
 
-def _not_enough_replicas(partition: Partition) -> _RefusedError:
-    wanted = min(partition.topic.min_insync_replicas, len(partition.replicas))
-    return _RefusedError(
-        ErrorCode.NOT_ENOUGH_REPLICAS,
-        f"{partition.topic.name}-{partition.index} needs {wanted} replicas in sync for acks=all; there are "
-        f"{len(partition.isr)}.",
-    )
+def _check_replicas(partition: Partition, node: Node, acks: int) -> None:
+    """Refuse what another node leads, and records for all replicas in sync when there are too few of them."""
+    if partition.leader is not node:
+        raise _not_leader()
+    if acks == _ALL and partition.is_under_min_isr:
+        wanted = min(partition.topic.min_insync_replicas, len(partition.replicas))
+        raise _RefusedError(
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            f"{partition.topic.name}-{partition.index} needs {wanted} replicas in sync for acks=all; there are "
+            f"{len(partition.isr)}.",
+        )
 
 
 def _hint(response: ProduceResponse, call: Call) -> None:
