@@ -100,6 +100,25 @@ def test_a_signal_ends_it_with_status_0_and_the_temporary_directory_is_gone(
     assert list(served.temporary.iterdir()) == []
 
 
+def test_several_brokers_say_in_one_line_where_they_are(serve: Serve) -> None:
+    served = serve("--brokers", "3", "--listen", "127.0.0.1:0")
+    where = served.words["bootstrap"].split(",")
+    assert [f"{each.host}:{each.port}" for each in served.metadata().brokers] == where
+    assert len(set(where)) == 3
+    assert served.end() == (0, "")
+
+
+@pytest.mark.parametrize(("count", "reason"), [("0", "brokers: 0 is not at least 1"), ("two", "invalid int value")])
+def test_a_number_of_brokers_that_cannot_be_is_refused(
+    count: str, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        assert main(["serve", "--brokers", count]) == 1
+    except SystemExit as error:  # argparse's way
+        assert error.code == 2
+    assert reason in capsys.readouterr().err
+
+
 def test_it_says_in_one_line_that_it_is_ready(serve: Serve, tmp_path: Path) -> None:
     served = serve("--data-dir", str(tmp_path / "data"))
     host, port = served.address
