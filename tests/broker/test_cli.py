@@ -39,7 +39,7 @@ class Served:
 
     @property
     def address(self) -> tuple[str, int]:
-        host, _, port = self.words["bootstrap"].rpartition(":")
+        host, _, port = self.words["bootstrap"].split(",")[0].rpartition(":")
         return host, int(port)
 
     def metadata(self) -> MetadataResponse:
@@ -108,15 +108,9 @@ def test_several_brokers_say_in_one_line_where_they_are(serve: Serve) -> None:
     assert served.end() == (0, "")
 
 
-@pytest.mark.parametrize(("count", "reason"), [("0", "brokers: 0 is not at least 1"), ("two", "invalid int value")])
-def test_a_number_of_brokers_that_cannot_be_is_refused(
-    count: str, reason: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    try:
-        assert main(["serve", "--brokers", count]) == 1
-    except SystemExit as error:  # argparse's way
-        assert error.code == 2
-    assert reason in capsys.readouterr().err
+def test_no_broker_at_all_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--brokers", "0"]) == 1
+    assert "brokers: 0 is not at least 1" in capsys.readouterr().err
 
 
 def test_it_says_in_one_line_that_it_is_ready(serve: Serve, tmp_path: Path) -> None:
