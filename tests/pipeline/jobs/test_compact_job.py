@@ -10,9 +10,11 @@ from random import Random
 import fsspec
 import numpy as np
 import pytest
+from confluent_kafka.admin import AdminClient
 from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
+from minibroker import Broker
 from minibroker_pipeline.cli import main
 from minibroker_pipeline.data_directories import DirectoryStateError
 from minibroker_pipeline.decode import DamagedLogError
@@ -26,6 +28,8 @@ from minibroker_pipeline.jobs.verify import verify
 from minibroker_pipeline.logs import LogNameError
 from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch, build_message_set, iter_batches
 from minibroker_storage.checkpoints import read_offset_checkpoint, write_offset_checkpoint
+from tests.clients.contract import TIMEOUT
+from tests.kafka.writers import create
 from tests.pipeline.jobs.directories import put_log
 from tests.pipeline.jobs.lives import CLEANER_OFFSETS, files_of
 from tests.storage.cleaning import Entry, batch, entries_in, pairs_of
@@ -310,6 +314,21 @@ def test_topics_are_chosen_and_missing_ones_named(tmp_path: Path) -> None:
     assert not (tmp_path / "out" / "orders-0").exists()
     with pytest.raises(LogNameError, match="payments"):
         compact([str(data)], str(tmp_path / "none"), CompactSettings(topics=("payments",)))
+
+
+def test_topics_stay_compacted_ones_where_the_broker_goes_on(tmp_path: Path) -> None:
+    config = {"cleanup.policy": "compact", "segment.bytes": "3000"}
+    with Broker(data_dir=str(tmp_path / "data")) as broker:
+        create(broker.bootstrap_servers, {"users": config, "orders": {}})
+    compact([str(tmp_path / "data")], str(tmp_path / "out"), CompactSettings(topics=("users",)))
+    told = json.loads((tmp_path / "out" / "minibroker-topics.json").read_text())["topics"]
+    assert list(told) == ["users"]
+    assert told["users"] == json.loads((tmp_path / "data" / "minibroker-topics.json").read_text())["topics"]["users"]
+    meta = (tmp_path / "data" / "meta.properties").read_bytes()
+    assert (tmp_path / "out" / "meta.properties").read_bytes() == meta
+    with Broker(data_dir=str(tmp_path / "out")) as broker:
+        (topic,) = AdminClient({"bootstrap.servers": broker.bootstrap_servers}).list_topics(timeout=TIMEOUT).topics
+    assert topic == "users"
 
 
 def test_a_target_within_what_is_read_is_refused(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from minibroker_pipeline.carried import carried_files
 from minibroker_pipeline.data_directories import (
     CLEANER_OFFSETS,
     DataDirectoryCommit,
@@ -36,9 +37,11 @@ from minibroker_storage.checkpoints import (
     LeaderEpochCheckpoint,
     parse_offset_checkpoint,
     read_partition_metadata,
+    write_atomically,
 )
 from minibroker_storage.errors import CorruptCheckpointError
 from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
+from minibroker_storage.publication import NEW
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -208,8 +211,19 @@ class _Job:
             report.logs.append(
                 CompactedLog(log.topic, log.partition, len(log.segments), len(own), plan.cleaned_offset, tally)
             )
+        self._carry_over()
         self._commit.publish(published)
         return report
+
+    def _carry_over(self) -> None:
+        """How topics are set, and whose the directory is: of the first, where there are several."""
+        topics = {view.log.topic for view in self.views}
+        for view in self.views[:1]:
+            # An empty target that is there already has nothing in it that they could be false for.
+            target = self._commit.target
+            directory = target if os.path.isdir(target) else f"{self._commit.staging}/{NEW}"
+            for name, content in carried_files(view.log.data, topics).items():
+                write_atomically(f"{directory}/{name}", content, sync=True)
 
     def _epochs(self, number: int) -> tuple[EpochEntry, ...]:
         """Which leader epochs there were: by the log's own checkpoint, since their first batches may be gone."""
