@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyspark.sql import SparkSession
 
 from minibroker_pipeline.cli import main
 from minibroker_pipeline.data_directories import DirectoryStateError
@@ -65,7 +66,6 @@ def converted(path: Path, segments: Mapping[int, bytes] | bytes, **how: Any) -> 
         base = first.header.base_offset if isinstance(first, RecordBatch) else first.base_offset
         segments = {base: segments}
     put_log(source, "orders-0", segments)
-    (source / ".kafka_cleanshutdown").touch()
     report = convert([str(source)], str(target), ConvertSettings(**how), processes=1)
     found = verify([str(target)], VerifySettings(compacted=("*",)), processes=1)
     assert [finding for finding in found.damage if finding.what not in NOT_OURS] == []
@@ -427,6 +427,23 @@ def test_no_byte_that_has_flipped_goes_unseen(tmp_path: Path, seed: int) -> None
         else:  # what no checksum covers: the leader epoch of a batch
             named = str(partition) if diff(str(source), str(target)).is_equal else ""
         assert str(partition) in named
+
+
+def test_tasks_run_in_processes_and_in_spark_alike(tmp_path: Path, spark: SparkSession) -> None:
+    for topic in ("orders", "users"):
+        put_log(
+            tmp_path / "source",
+            f"{topic}-0",
+            {base: bytes(build_batch(some(50), base_offset=base)) for base in (0, 50, 100)},
+        )
+    source, how = [str(tmp_path / "source")], ConvertSettings(codec="zstd")
+    here = convert(source, str(tmp_path / "here"), how, processes=2)
+    there = convert(source, str(tmp_path / "there"), how, spark=spark)
+    assert here == there
+    assert [line.segments for line in here.lines] == [3, 3]
+    for path in sorted((tmp_path / "here").glob("*-0/*")):
+        assert path.read_bytes() == (tmp_path / "there" / path.parent.name / path.name).read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "source", "there"]
 
 
 def test_the_command_line_converts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

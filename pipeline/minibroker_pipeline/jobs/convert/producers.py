@@ -43,7 +43,11 @@ def log_producers(log: PartitionLog, end_position: int, end_offset: int, engine:
     """What the newest snapshot and the transaction indexes tell, and the batches behind that. `OSError`.
 
     Where a transaction index cannot be read, all batches are gone through. `end_position` is that of the last segment.
+    A broker that has stopped cleanly, and left no snapshot, knew of no producers.
     """
+    has_index = any(TXN_INDEX_SUFFIX in segment.indexes for segment in log.segments)
+    if log.data.is_clean and not log.snapshots and not has_index:
+        return LogProducers({}, ())
     known: set[AbortedTxn] = set()
     snapshot_offset, producers = _newest_snapshot(log, end_offset)
     try:
