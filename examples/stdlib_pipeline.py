@@ -1,0 +1,246 @@
+"""Python's own standard library through a broker into Spark: streamed, read from the log files, measured, counted.
+
+1. Every line of the library is produced to a topic, half before and half after a restart of the broker, and a stream
+   writes the topic to Parquet, also in two runs. Each line must be there once, unchanged.
+2. The broker is gone; its log files are read as a table, which must have the same rows.
+3. The lines lie in a topic for each codec. `stats` says what they take, and would take in the older message formats.
+4. Spark counts what lines begin with, and which words there are.
+
+Steps 3 and 4 are drawn. docs/spark-example.md shows the pictures.
+
+    pip install '.[spark]' confluent-kafka matplotlib                  # in the checkout; and Java 17
+    python examples/stdlib_pipeline.py                                 # a minute or two
+    python examples/stdlib_pipeline.py --limit 20000 --pictures /tmp   # half of that, most of it for Spark to start
+
+Exit status 1 if a line is missing, repeated or changed.
+"""
+
+import argparse
+import keyword
+import os
+import sys
+import sysconfig
+import tempfile
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from confluent_kafka import Producer
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from pyspark.sql import functions as f
+
+from minibroker import Broker
+from minibroker_pipeline.connector import TopicSource, stream_to_parquet, stream_topics
+from minibroker_pipeline.jobs.stats import Line, stats
+from minibroker_pipeline.jobs.stats_page import stats_text
+from minibroker_pipeline.progress import show_progress
+from minibroker_pipeline.session import spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+STREAMED = "lines-zstd"
+FORMATS = ("v0", "v1", "v2")
+COLOURS = ("#b5b5b5", "#8c8c8c", "#5a9e6f")
+INK = "#3b6ea8"
+SHOWN = 20
+"""Bars of a picture."""
+BATCH = 10_000
+"""Lines between two looks at what the broker has acknowledged."""
+
+
+class SourceLine(NamedTuple):
+    """A line of the library, and the file that it is from."""
+
+    file: str
+    text: bytes
+
+
+class LineSum(NamedTuple):
+    """What tells whether all lines of a file have come: how many, and the sum of their checksums."""
+
+    lines: int
+    checksum: int
+
+
+def library_lines(limit: int | None) -> Iterator[SourceLine]:
+    """The lines of the library's .py files, without their ends; the first `limit`."""
+    root = sysconfig.get_path("stdlib")
+    left = sys.maxsize if limit is None else limit
+    for directory, subdirectories, files in os.walk(root):
+        subdirectories[:] = sorted(set(subdirectories) - {"site-packages", "dist-packages", "__pycache__"})
+        for file in sorted(name for name in files if name.endswith(".py")):
+            path = os.path.join(directory, file)
+            with open(path, "rb") as source:
+                for line in source.read().splitlines()[:left]:
+                    left -= 1
+                    yield SourceLine(os.path.relpath(path, root), line)
+
+
+def produce(bootstrap: str, topic: str, codec: str, lines: Sequence[SourceLine]) -> None:
+    """Write lines to a topic, keyed by their files. RuntimeError if the broker refuses one."""
+    refused: list[object] = []
+    settings = {"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 50}
+    producer = Producer({**settings, "on_delivery": lambda error, _: refused.append(error) if error else None})
+    for number, line in enumerate(lines):
+        producer.produce(topic, line.text, line.file)
+        if number % BATCH == BATCH - 1:
+            producer.flush()
+    if producer.flush(60) or refused:
+        raise RuntimeError(
+            f"{topic}: {len(producer)} lines were not acknowledged, {len(refused)} refused: {refused[:1]}"
+        )
+    print(f"{topic}: {len(lines):,} lines produced")
+
+
+def stream(spark: "SparkSession", bootstrap: str, target: str) -> None:
+    """Write what the topic has got since the last run to Parquet."""
+    source = TopicSource(bootstrap=bootstrap, topics=STREAMED)
+    with show_progress(spark):
+        query = stream_to_parquet(stream_topics(spark, source), target, f"{target}.checkpoint", name=STREAMED)
+        query.awaitTermination()
+
+
+def sums_of(lines: Sequence[SourceLine]) -> dict[str, LineSum]:
+    """By file, of the source."""
+    sums: dict[str, LineSum] = {}
+    for file, text in lines:
+        before = sums.get(file, LineSum(0, 0))
+        sums[file] = LineSum(before.lines + 1, before.checksum + zlib.crc32(text))
+    return sums
+
+
+def sums_in(rows: "DataFrame") -> dict[str, LineSum]:
+    """By file, of a table of records."""
+    sums = rows.groupBy(f.col("key").cast("string").alias("file")).agg(
+        f.count("*").alias("lines"), f.sum(f.crc32("value")).alias("checksum")
+    )
+    return {row.file: LineSum(row.lines, row.checksum) for row in sums.collect()}
+
+
+def first_words(rows: "DataFrame") -> list[tuple[str, int]]:
+    """How many lines begin with which keyword, the most frequent first; those of texts in the code, too."""
+    word = f.regexp_extract(f.col("value").cast("string"), r"^\s*([a-z]+)\b", 1)
+    counted = rows.groupBy(word.alias("word")).count().where(f.col("word").isin([*keyword.kwlist, *keyword.softkwlist]))
+    return [(row["word"], row["count"]) for row in counted.orderBy(f.desc("count"), "word").limit(SHOWN).collect()]
+
+
+def words(rows: "DataFrame") -> "DataFrame":
+    """Every word that can be a name in Python, but for what is behind a backslash: `word`, and its `count`."""
+    found = f.regexp_extract_all(f.col("value").cast("string"), f.lit(r"(?<![\w\\])[A-Za-z_]\w*"), f.lit(0))
+    return rows.select(f.explode(found).alias("word")).groupBy("word").count()
+
+
+def draw_formats(axes: Axes, lines: Sequence[Line]) -> None:
+    """Sizes of the topics, in each message format."""
+    by_codec = {(line.topic or "").removeprefix("lines-"): line for line in lines}
+    for place, (name, colour) in enumerate(zip(FORMATS, COLOURS, strict=True)):
+        sizes = [by_codec[codec].sizes[place] for codec in CODECS]
+        heights = [size.bytes / 1e6 if size else 0 for size in sizes]
+        at = [group + (place - 1) * 0.27 for group in range(len(CODECS))]
+        bars = axes.bar(at, heights, 0.25, color=colour, label=name)
+        axes.bar_label(bars, [f"{height:.3g}" if size else "-" for height, size in zip(heights, sizes, strict=True)])
+    payload = (by_codec["none"].counts.key_bytes + by_codec["none"].counts.value_bytes) / 1e6
+    axes.axhline(payload, color=INK, linestyle="--", label="keys and values alone")
+    axes.set_xticks(range(len(CODECS)), CODECS)
+    axes.set_ylabel("MB")
+    axes.set_title(f"{by_codec['none'].counts.records:,} lines of Python in each codec and message format")
+    axes.legend(frameon=False)
+
+
+def draw_first_words(axes: Axes, counts: Sequence[tuple[str, int]]) -> None:
+    """Bars, the most frequent on top."""
+    names = [name for name, _ in counts]
+    bars = axes.barh(names, [count for _, count in counts], color=INK)
+    axes.bar_label(bars, [f"{count:,}" for _, count in counts], padding=3)
+    axes.invert_yaxis()
+    axes.margins(x=0.12)
+    axes.set_title("Keywords that lines begin with")
+
+
+def draw_words(axes: Axes, counts: Sequence[tuple[str, int]]) -> None:
+    """Frequencies by rank: a straight line, if Zipf is right."""
+    ranks = sorted({min(int(1.02**step), len(counts)) for step in range(1_000)})  # more points than this nobody sees
+    axes.loglog(ranks, [counts[rank - 1][1] for rank in ranks], color=INK, linewidth=2)
+    for rank in (1, 2, 4, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000):
+        if rank <= len(counts):
+            word, count = counts[rank - 1]
+            axes.annotate(word, (rank, count), (4, 4), textcoords="offset points")
+            axes.plot([rank], [count], "o", color=INK, markersize=3)
+    axes.set_xlabel("rank")
+    axes.set_ylabel("how often")
+    axes.set_title(f"{len(counts):,} different words")
+
+
+def save(folder: str, name: str, figure: Figure) -> None:
+    """As a picture that does not change as long as the figures do not."""
+    figure.axes[0].spines[["top", "right"]].set_visible(False)
+    path = os.path.join(folder, f"stdlib-{name}.svg")
+    with rc_context({"svg.hashsalt": "minibroker"}):
+        figure.savefig(path, metadata={"Date": None})
+    print(f"drawn: {path}")
+
+
+def run(lines: Sequence[SourceLine], folder: str, pictures: str) -> int:
+    """All of it in a scratch folder; returns the number of differences."""
+    data, parquet = os.path.join(folder, "data"), os.path.join(folder, "parquet")
+    topics = [f"lines-{codec}:2" for codec in CODECS]
+    half = len(lines) // 2
+    spark = spark_session("stdlib_pipeline")
+    spark.sparkContext.setLogLevel("ERROR")
+    spark.conf.set("spark.sql.shuffle.partitions", 4)
+    for part in (lines[:half], lines[half:]):
+        with Broker(topics=topics, data_dir=data) as broker:
+            produce(broker.bootstrap_servers, STREAMED, "zstd", part)
+            stream(spark, broker.bootstrap_servers, parquet)
+    with Broker(data_dir=data) as broker:
+        for codec in CODECS[:-1]:
+            produce(broker.bootstrap_servers, f"lines-{codec}", codec, lines)
+
+    expected, streamed = sums_of(lines), sums_in(spark.read.parquet(parquet))
+    different = [file for file in expected.keys() | streamed.keys() if expected.get(file) != streamed.get(file)]
+    print(f"streamed: {sum(line.lines for line in streamed.values()):,} lines; different files: {len(different)}")
+    rows = spark.read.format("minibroker").option("topics", STREAMED).load(data).cache()
+    found = sums_in(rows)
+    different += [file for file in expected.keys() | found.keys() if expected.get(file) != found.get(file)]
+    print(f"read from the log files: {sum(line.lines for line in found.values()):,} lines")
+
+    report = stats([data])
+    print(stats_text(report, "topic"))
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    draw_formats(figure.subplots(), report.topics())
+    save(pictures, "formats", figure)
+
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    draw_first_words(figure.subplots(), first_words(rows))
+    save(pictures, "keywords", figure)
+
+    counted = [(row["word"], row["count"]) for row in words(rows).orderBy(f.desc("count"), "word").collect()]
+    print("most frequent:", ", ".join(f"{word} {count:,}" for word, count in counted[:SHOWN]))
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    draw_words(figure.subplots(), counted)
+    save(pictures, "words", figure)
+    rows.unpersist()
+    return len(different)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run it; 0 if every line has come through."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--limit", metavar="N", type=int, help="only the first N lines")
+    parser.add_argument("--pictures", metavar="DIR", default=".", help="where pictures go (default: here)")
+    options = parser.parse_args(arguments)
+    os.makedirs(options.pictures, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="stdlib-pipeline-") as folder:
+        different = run(list(library_lines(options.limit)), folder, options.pictures)
+    print(
+        "FAILED: lines are missing, repeated or changed" if different else "OK: each line came through once, unchanged"
+    )
+    return 1 if different else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,33 @@
+"""The example that goes all the way, on a part of its data."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from examples import stdlib_pipeline
+from tests.documented import ROOT
+
+LIMIT = 3_000
+
+
+def test_lines_of_the_library_come_through_and_are_drawn(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert stdlib_pipeline.main(["--limit", str(LIMIT), "--pictures", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert f"streamed: {LIMIT:,} lines; different files: 0\n" in out
+    assert f"read from the log files: {LIMIT:,} lines\n" in out
+    assert out.endswith("OK: each line came through once, unchanged\n")
+    drawn = {path.name for path in tmp_path.iterdir()}
+    assert drawn == {f"stdlib-{name}.svg" for name in ("formats", "keywords", "words")}
+    assert drawn == {path.name for path in (ROOT / "docs/images").glob("stdlib-*")}
+    assert "<path" in (tmp_path / "stdlib-formats.svg").read_text()
+
+
+def test_a_lost_or_changed_line_is_noticed() -> None:
+    lines = [stdlib_pipeline.SourceLine("a.py", text) for text in (b"one", b"two", b"two")]
+    sums = stdlib_pipeline.sums_of(lines)
+    assert sums != stdlib_pipeline.sums_of(lines[:2])
+    assert sums != stdlib_pipeline.sums_of([*lines[:2], lines[0]])
+    assert sums == stdlib_pipeline.sums_of(lines[::-1])
