@@ -1,9 +1,9 @@
 """Records by numpy alone, for where numba is not: all batches of a chunk are read side by side, each in a lane.
 
 Step i reads record i of every batch that has one, field by field, as operations on arrays with one element per lane. So
-a step costs about the same for one lane as for a hundred, and the last few long batches are read one record at a time
-(`alone`). Nothing here looks at a byte outside its block, whatever the bytes claim: a lane that goes wrong reads on
-from a place that exists, and its rows are dropped in the end.
+a step costs about the same for one lane as for a hundred. Of the last few long batches it is found first where their
+records begin (`alone`), each of which is then a lane. Nothing here looks at a byte outside its block, whatever the
+bytes claim: a lane that goes wrong reads on from a place that exists, and its rows are dropped in the end.
 """
 
 from typing import Final
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from minibroker_pipeline.decode.alone import walk_alone
+from minibroker_pipeline.decode.alone import record_starts
 from minibroker_pipeline.decode.blocks import (
     BASE_OFFSET,
     BASE_TIMESTAMP,
@@ -34,7 +34,7 @@ from minibroker_pipeline.decode.table import RecordTable
 _Ints = NDArray[np.int64]
 _Bytes = NDArray[np.uint8]
 
-_FEW_LANES: Final = 24
+_FEW_LANES: Final = 160
 _MIN_RECORD_SIZE: Final = 7
 _MIN_HEADER_SIZE: Final = 2
 _CONTINUES: Final = 0x80
@@ -155,21 +155,20 @@ def _step(lanes: Lanes, base_offsets: _Ints, base_timestamps: _Ints, rows: _Ints
 def _finish_alone(
     data: _Bytes, blocks: _Ints, lines: _Ints, lanes: Lanes, first_rows: _Ints, step: int, columns: _Columns
 ) -> None:
-    """The rest of a few batches, one after the other, from record `step` on."""
-    view = data.data
+    """The rest of a few batches, one after the other, from record `step` on: each record is a lane of its own."""
     for lane, (line, first_row) in enumerate(zip(lines.tolist(), first_rows.tolist(), strict=True)):
         if lanes.bad[lane]:
             continue
         start, end, count = int(lanes.at[lane]), int(blocks[line, END]), int(blocks[line, COUNT])
-        found = walk_alone(view[:end], start, count - step)
-        if found is None:
+        starts = record_starts(data[start:end].tobytes(), count - step)
+        if starts is None:
             lanes.bad[lane] = True
             continue
-        rows = slice(first_row + step, first_row + count)
-        columns.offsets[rows] = found.offset_deltas + blocks[line, BASE_OFFSET]
-        columns.timestamps[rows] = found.timestamp_deltas + blocks[line, BASE_TIMESTAMP]
-        columns.numbers[:, rows] = found.numbers
-        columns.record_end[rows] = found.record_ends
+        at = np.array(starts, np.int64) + start
+        records = Lanes(data, at, np.full(len(at), end))
+        rows = np.arange(first_row + step, first_row + count)
+        _step(records, blocks[line, BASE_OFFSET], blocks[line, BASE_TIMESTAMP], rows, columns)
+        lanes.bad[lane] = records.bad.any()
 
 
 def find_headers(data: _Bytes, at: _Ints, count: _Ints, end: _Ints) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
