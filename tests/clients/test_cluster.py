@@ -1,6 +1,7 @@
 """Real clients on three brokers whose leaders move, and one of which goes and comes back."""
 
 import asyncio
+import json
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -10,6 +11,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka import KafkaConsumer, KafkaProducer
 
 from minibroker import Broker
+from tests.clients.java_programs import VERSIONS
+from tests.clients.test_java import GOLDEN, PROGRAMS, answers
 
 TIMEOUT: Final = 30.0
 PARTITIONS: Final = 3
@@ -188,6 +191,24 @@ def test_transactions_go_on_whoever_leads_and_coordinates(cluster: Broker) -> No
         found.append(value)
     consumer.close()
     assert sorted(found, key=int) == expected
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_java_client_of_three_brokers_is_answered_as_by_one(program: str) -> None:
+    """But for where the groups are coordinated: the client finds that out, and asks there."""
+    config = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 100, "default.replication.factor": 3}
+    with Broker(brokers=3, config=config) as broker:
+        answered = answers(broker.bootstrap_servers, program, VERSIONS[0])
+    noted = (GOLDEN / f"{program}.jsonl").read_text()
+    assert [_wherever(line) for line in answered.splitlines()] == [_wherever(line) for line in noted.splitlines()]
+
+
+def _wherever(line: str) -> Any:
+    """One answer of a Java program, without a word on who has given it."""
+    step = json.loads(line)
+    if isinstance(step.get("answer"), dict):
+        step["answer"].pop("is coordinated where we ask", None)
+    return step
 
 
 def test_what_nobody_leads_is_served_when_its_node_is_back() -> None:
