@@ -13,16 +13,21 @@ import numpy as np
 
 from minibroker_pipeline.decode import AbortedRange
 from minibroker_pipeline.log_indexes import OffsetEntries, aborted_transactions, time_entries
-from minibroker_pipeline.logs import PartitionLog, SegmentFiles
+from minibroker_pipeline.logs import DataDirectory, FoundPartition, PartitionLog, SegmentFiles, open_partition
 from minibroker_pipeline.places import Place
-from minibroker_pipeline.tails import LogTail, index_of, is_entry_at
-from minibroker_storage.layout import TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
+from minibroker_pipeline.tails import LogTail, aborted_in, index_of, is_entry_at
+from minibroker_storage.errors import CorruptIndexError
+from minibroker_storage.layout import TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, offset_of
 
 SPLIT_BYTES: Final = 32 * 1024 * 1024
 OPEN_COST_BYTES: Final = 64 * 1024
 """What opening a file takes, as bytes that could be read meanwhile."""
 _WORTH_AN_INDEX: Final = 256 * 1024
 """Bytes that are decoded in less time than an index takes to open."""
+_TXN_INDEX_HINT: Final = (
+    " (a broker that opens the directory without this file writes it anew, if the log was not closed cleanly; with"
+    " mode=permissive what was aborted is taken from the log)"
+)
 _logger = logging.getLogger(__name__)
 
 
@@ -159,21 +164,27 @@ def _are_true(log: PartitionLog, segment: SegmentFiles, index: OffsetEntries, sl
 
 
 class _Aborted:
-    """The aborted transactions of a log, from one segment on."""
+    """The aborted transactions of a log, from one segment on. `CorruptIndexError` unless `tail` is permissive."""
 
     def __init__(self, log: PartitionLog, first: int, tail: LogTail) -> None:
         self._found: list[AbortedRange] = []
         if tail.transactions is None:
             return
         found = set(tail.transactions.aborted)  # the broker may not have written the last of them to the index yet
-        for segment in log.segments[first:]:
+        for number in range(first, len(log.segments)):
+            segment = log.segments[number]
             if TXN_INDEX_SUFFIX in segment.indexes:
                 path = log.path(segment, TXN_INDEX_SUFFIX)
                 try:
                     data = log.place.read(path)
+                    found.update(AbortedRange(*entry[:3]) for entry in aborted_transactions(data, path))
                 except FileNotFoundError:
                     continue
-                found.update(AbortedRange(*entry[:3]) for entry in aborted_transactions(data, path))
+                except CorruptIndexError as error:
+                    if not tail.is_permissive:
+                        raise CorruptIndexError(f"{error}{_TXN_INDEX_HINT}") from None
+                    _logger.warning("%s; what was aborted is taken from the log", error)
+                    found.update(aborted_in(log, number))
         self._found = sorted(found, key=lambda aborted: (aborted.first_offset, aborted.producer_id))
         self._firsts = np.array([aborted.first_offset for aborted in self._found], np.int64)
         self._lasts = np.array([aborted.last_offset for aborted in self._found], np.int64)
@@ -184,6 +195,19 @@ class _Aborted:
             return ()
         chosen = np.flatnonzero((self._firsts < high) & (self._lasts >= low))
         return tuple(self._found[slot] for slot in chosen.tolist())
+
+
+def aborted_around(wanted: LogRange) -> tuple[int, list[AbortedRange]]:
+    """The aborted transactions that end in the range's segment, from the log instead of its indexes. `OSError`.
+
+    Also where the log begins: what earlier offsets had is not known.
+    """
+    directory, _, name = wanted.path.rpartition("/")
+    data = DataDirectory(directory.rpartition("/")[0], wanted.place)
+    log = open_partition(FoundPartition(wanted.topic, wanted.partition, directory, data))
+    bases = [segment.base_offset for segment in log.segments]
+    base = offset_of(name)
+    return log.start_offset, aborted_in(log, bases.index(base)) if base in bases else []
 
 
 def pack(

@@ -8,6 +8,7 @@ from typing import Final
 import pyarrow as pa
 
 from minibroker_pipeline.decode import (
+    AbortedRange,
     Damage,
     DamagedLogError,
     DecodeReport,
@@ -18,9 +19,10 @@ from minibroker_pipeline.decode import (
     schema_of,
 )
 from minibroker_pipeline.decode.request import Engine, Isolation, Mode
+from minibroker_pipeline.markers import MarkerWatch, contradictions
 from minibroker_pipeline.places import UNKNOWN, OpenFile
-from minibroker_pipeline.planning import LogRange
-from minibroker_storage.layout import DELETED_SUFFIX, offset_of
+from minibroker_pipeline.planning import LogRange, aborted_around
+from minibroker_storage.layout import DELETED_SUFFIX, LOG_SUFFIX, TXN_INDEX_SUFFIX, offset_of
 
 DAMAGE_COLUMN: Final = "damage"
 _READ_BYTES: Final = 16 * 1024 * 1024
@@ -105,6 +107,9 @@ class _RangeReading:
         self._wanted = wanted
         self._settings = settings
         self._report = DecodeReport()
+        self._watch = MarkerWatch(wanted.aborted)
+        self._is_corrected = False
+        self._in_log: tuple[int, list[AbortedRange]] | None = None
         self._request = DecodeRequest(
             topic=wanted.topic,
             partition=wanted.partition,
@@ -154,8 +159,11 @@ class _RangeReading:
                 self._refuse(position + len(data), left - len(data), "the file ends, and was longer a moment ago")
                 left = len(data)
             before = report.consumed
+            contradiction = self._contradiction(data)
             for batch in decode(data, replace(self._request, position=position), report):
                 yield self._complete(batch)
+            if contradiction:
+                self._refuse(position, 0, contradiction)
             consumed = report.consumed - before
             position += consumed
             if not consumed and len(data) >= left:
@@ -174,6 +182,34 @@ class _RangeReading:
         headers = scan_headers(self._file.read_at(0, min(wanted.end_position, _FIRST_ENTRY_BYTES)))
         if len(headers) and int(headers["last_offset"][0]) < named:
             self._refuse(0, 0, f"the file is named by offset {named}, but begins at {int(headers['base_offset'][0])}")
+
+    def _contradiction(self, data: bytes) -> str:
+        """What is wrong with the transaction index, as far as these entries tell; empty if nothing is.
+
+        What the log itself says counts from then on, besides.
+        """
+        wanted, settings = self._wanted, self._settings
+        if settings.isolation != "read_committed" or self._is_corrected:
+            return ""
+        headers = scan_headers(data)
+        is_inside = (headers["last_offset"] >= wanted.first_offset) & (headers["base_offset"] < wanted.end_offset)
+        headers = headers[is_inside]
+        if not self._watch.is_doubtful(memoryview(data), headers):
+            return ""
+        if self._in_log is None:
+            self._in_log = aborted_around(wanted)
+        start, in_log = self._in_log
+        said = self._request.aborted
+        low, high = int(headers["base_offset"].min()), int(headers["last_offset"].max()) + 1
+        differing = contradictions(said, in_log, start=start, low=low, high=high)
+        if not differing:
+            return ""
+        self._is_corrected = True
+        self._request = replace(self._request, aborted=(*said, *in_log))
+        producer, first, last = differing[0]
+        index = wanted.path.removesuffix(LOG_SUFFIX) + TXN_INDEX_SUFFIX
+        has = "has, other than the log," if differing[0] in said else "lacks"
+        return f"{index} {has} an aborted transaction of producer {producer}, offsets {first} to {last}"
 
     def _refuse(self, position: int, size: int, message: str) -> None:
         damage = Damage(position, None, size, message)

@@ -128,6 +128,12 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if reached < end and self._options.fail_on_data_loss:
                 raise DataLossError(f"{key[0]}-{key[1]} ends at offset {reached}, but the query has planned to {end}")
 
+    def commit(self, end: JsonOffsets) -> None:
+        """All below these offsets has been dealt with."""
+        for key, offset in from_json(end).items():
+            if key in self._logs and (transactions := self._logs[key].tail.transactions) is not None:
+                transactions.forget(offset)
+
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Runs in a worker."""
         return read_task(partition, self._settings, self._schema)

@@ -10,7 +10,7 @@ has grown by.
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -89,6 +89,10 @@ class Transactions:
         unstable = [first for first, marker in self.ended if marker >= high_watermark]
         self.ended = [ended for ended in self.ended if ended[1] >= high_watermark]
         return min([end, high_watermark, *self.open.values(), *unstable])
+
+    def forget(self, offset: int) -> None:
+        """What was aborted below an offset, which nobody reads any more."""
+        self.aborted = [aborted for aborted in self.aborted if aborted.last_offset >= offset]
 
 
 class LogTail:
@@ -204,6 +208,11 @@ class LogTail:
                         return int(position)
         return 0
 
+    @property
+    def is_permissive(self) -> bool:
+        """Whether damage is passed over."""
+        return self._permissive
+
     @staticmethod
     def _indexed_at(log: PartitionLog, segment: SegmentFiles, offset: int) -> int:
         """Where to begin for `offset`: at the last batch in the index that ends at or below it."""
@@ -272,3 +281,17 @@ class LogTail:
     def _note_damage(self, path: str, damage: Damage) -> None:
         if self.damage is None:
             self.damage, self.damaged_file = damage, path
+
+
+def aborted_in(log: PartitionLog, number: int) -> list[AbortedRange]:
+    """The aborted transactions of the segment with this number, from the log itself, damage passed over.
+
+    They are in the markers; where a transaction begins that an earlier segment has, the snapshot of producers tells, or
+    the log from the newest snapshot before on. `OSError`.
+    """
+    segments = log.segments[: number + 1]
+    snapshots = tuple(offset for offset in log.snapshots if offset <= segments[-1].base_offset)
+    tail = LogTail(transactions=True, permissive=True, high_watermark="logEnd")
+    tail.update(replace(log, segments=segments, snapshots=snapshots))
+    assert tail.transactions is not None
+    return tail.transactions.aborted

@@ -77,8 +77,8 @@ def test_a_segment_that_ends_within_an_entry_is_damaged_when_another_follows(tmp
     assert set(left) < set(whole)
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_damage_anywhere_is_a_clear_error_or_passed_over(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize("seed", range(20))
+def test_several_kinds_of_damage_at_once_are_a_clear_error_or_passed_over(tmp_path: Path, seed: int) -> None:
     rolls = random.Random(seed)
     home = closed(tmp_path)
     whole = read(tmp_path)
@@ -101,8 +101,8 @@ def test_damage_anywhere_is_a_clear_error_or_passed_over(tmp_path: Path, seed: i
             error, found = outcome(tmp_path, isolation=isolation, mode=mode)
             assert str(home.path) in error
             assert all(row in whole for row in found)
-            if mode == "permissive":  # of which only those who want committed records have to know all transactions
-                assert error == str(home.path) or ".txnindex" in error
+            if mode == "permissive":
+                assert error == str(home.path)
 
 
 def outcome(data_dir: Path, **options: str) -> tuple[str, list[dict[str, Any]]]:

@@ -234,3 +234,19 @@ def test_a_topic_that_was_deleted_is_missed_or_forgotten(tmp_path: Path) -> None
     with pytest.raises(DataLossError, match="others-0 has been deleted; the query was at 3"):
         readers[0].latestOffset(start, ALL)
     assert readers[1].latestOffset(start, ALL) == at(3)
+
+
+def test_a_stream_of_committed_records_forgets_aborts_that_it_has_passed(tmp_path: Path) -> None:
+    home = orders(tmp_path, 0)
+    reader = stream(tmp_path, isolation="read_committed")
+    offset = 0
+    for number in range(20):
+        home.append(sequenced(number, is_transactional=True), marker(commit=False), a_batch())
+        end = reader.latestOffset(at(offset), ALL)
+        assert rows(reader, at(offset), end) == [offset + 2]
+        reader.commit(end)
+        offset += 3
+    (log,) = reader._logs.values()  # nothing but its memory tells
+    assert log.tail.transactions is not None
+    assert log.tail.transactions.aborted == []
+    assert rows(stream(tmp_path, isolation="read_committed"), at(0), at(offset)) == list(range(2, offset, 3))

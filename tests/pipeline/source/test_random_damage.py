@@ -1,0 +1,141 @@
+"""One thing wrong with a log, anything anywhere: readers say so or give what is right, and `verify` finds it.
+
+Seeds are fixed. `DAMAGE_CASES=1000` takes more of them than `make test` has time for.
+"""
+
+import os
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minibroker_pipeline.decode import DamagedLogError
+from minibroker_pipeline.jobs.verify import VerifySettings, verify
+from minibroker_pipeline.logs import LogNameError
+from minibroker_pipeline.reading import DataLossError
+from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch, build_message_set, read_header
+from minibroker_storage import LogConfig
+from minibroker_storage.errors import CorruptCheckpointError, CorruptIndexError
+from tests.pipeline.jobs.directories import cut, flip_a_bit
+from tests.pipeline.source.directories import close, read
+from tests.storage.helpers import NOW, Batch, Home, marker, sequenced
+
+CASES = int(os.environ.get("DAMAGE_CASES", "40"))
+CLEAR = (DamagedLogError, LogNameError, DataLossError, CorruptIndexError, CorruptCheckpointError)
+LEVELS = ("read_uncommitted", "read_committed")
+COLUMNS = ("key", "value", "offset", "timestamp", "timestampType", "headers")
+
+
+def append_legacy(home: Home, magic: int, codec: CompressionCodec) -> None:
+    """Three messages of v0 or v1 or, compressed, a wrapper of them."""
+    first, time = home.log.log_end_offset, NOW if magic else -1
+    records = [NewRecord(b"k", b"old %d" % number, time) for number in range(3)]
+    data = memoryview(build_message_set(records, magic=magic, base_offset=first, codec=codec))
+    home.log.append_message_set(
+        data, last_offset=first + 2, max_timestamp=time, offset_of_max_timestamp=first, now_ms=NOW
+    )
+    home.log.commit()
+
+
+def fill(home: Home, rolls: random.Random) -> None:
+    """All formats and codecs, headers, null keys, and transactions of two producers, of which some span segments."""
+    for magic in (0, 1):
+        for codec in (CompressionCodec.NONE, CompressionCodec.GZIP, CompressionCodec.SNAPPY):
+            append_legacy(home, magic, codec)
+    sequences = {7: 0, 8: 0}
+    is_open = {7: False, 8: False}
+    for number in range(70):
+        codec = rolls.choice(list(CompressionCodec))
+        producer = rolls.choice([0, 0, 7, 7, 8])
+        times = [NOW + 40 * number + by for by in range(3)]
+        if not producer:
+            headers = (("trace", b"%d" % number), ("null", None))
+            records = [NewRecord(b"k", rolls.randbytes(30) + bytes(30), time, headers) for time in times]
+            view = memoryview(build_batch(records, codec=codec))
+            home.append(Batch(view, read_header(view)))
+        elif is_open[producer] and rolls.random() < 0.4:
+            home.append(marker(producer_id=producer, commit=rolls.random() < 0.5))
+            is_open[producer] = False
+        else:
+            value = b"%d of %d, and more of it" % (number, producer)
+            fields: dict[str, Any] = {"timestamps": times, "codec": codec, "is_transactional": True}
+            home.append(sequenced(sequences[producer], 3, producer_id=producer, value=value, **fields))
+            sequences[producer] += 3
+            is_open[producer] = True
+    for producer, still in is_open.items():
+        if still:
+            home.append(marker(producer_id=producer, commit=False))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory in which nothing is wrong."""
+    data = tmp_path_factory.mktemp("whole") / "data"
+    data.mkdir()
+    home = Home(data / "orders-0", LogConfig(segment_bytes=3000, index_interval_bytes=200, segment_index_bytes=1200))
+    fill(home, random.Random(3))
+    assert len(home.log.segments) > 3
+    close(home)
+    return data
+
+
+def rename(path: Path, rolls: random.Random) -> None:
+    """What people and tools do to names."""
+    stem, suffix = path.name[:20], path.suffix
+    names = [
+        f"{stem[1:]}{suffix}",
+        f"copy of {path.name}",
+        f"{stem}.old{suffix}",
+        f"{int(stem) + rolls.randint(1, 30):020d}{suffix}",
+    ]
+    path.rename(path.with_name(rolls.choice(names)))
+
+
+def remove(path: Path, rolls: random.Random) -> None:
+    path.unlink()
+
+
+def zero(path: Path, rolls: random.Random) -> None:
+    """Bytes that were never written, or that are not there."""
+    data = bytearray(path.read_bytes())
+    at = rolls.randrange(len(data))
+    end = min(at + rolls.choice([1, 8, 50, 5000]), len(data))
+    data[at:end] = bytes(end - at) if rolls.random() < 0.8 else b""
+    path.write_bytes(data)
+
+
+def damage(partition: Path, rolls: random.Random) -> str:
+    """Do something to one file; says what and to which."""
+    files = sorted(path for path in partition.iterdir() if path.name[:20].isdecimal() and path.stat().st_size)
+    logs = [path for path in files if path.suffix == ".log"]
+    path = rolls.choice(logs if rolls.random() < 0.4 else files)
+    kind = rolls.choice([flip_a_bit, flip_a_bit, cut, zero, rename, remove])
+    kind(path, rolls)
+    return f"{kind.__name__} {path.name}"
+
+
+@pytest.mark.parametrize("seed", range(CASES))
+def test_damage_anywhere_is_told_or_does_no_harm(whole: Path, tmp_path: Path, seed: int) -> None:
+    data = Path(shutil.copytree(whole, tmp_path / "data"))
+    what = damage(data / "orders-0", random.Random(seed))
+    report = verify([str(data)], VerifySettings(), processes=1)
+    for level in LEVELS:
+        right = read(whole, COLUMNS, isolation=level)
+        error, found = outcome(data, level, "failfast")
+        assert str(data) in error, what
+        assert all(row in right for row in found), what
+        if not report.damage:
+            assert found == right, what
+        error, found = outcome(data, level, "permissive")
+        assert error == str(data), what
+        assert all(row in right for row in found), what
+
+
+def outcome(data: Path, level: str, mode: str) -> tuple[str, list[dict[str, Any]]]:
+    """What is said, and the rows; without an error the directory is."""
+    try:
+        return str(data), read(data, COLUMNS, isolation=level, mode=mode)
+    except CLEAR as error:
+        return str(error), []
