@@ -9,6 +9,7 @@ for it. What gives another handle gives the handle's twin. Needs ruff, which lay
 import ast
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Final
 
@@ -77,7 +78,8 @@ def blocking_source() -> str:
     for each in module.body:
         if isinstance(each, ast.ClassDef):
             parts.append("\n".join(_class(each)))
-    command = ["ruff", "format", "-", "--stdin-filename", TARGET]
+    ruff = os.path.join(os.path.dirname(sys.executable), "ruff")
+    command = [ruff, "format", "-", "--stdin-filename", TARGET]
     return subprocess.run(command, input="\n".join(parts), capture_output=True, text=True, check=True).stdout  # noqa: S603 - our own words
 
 

@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 from minibroker.clock import Clock, ManualClock, Timer
 from minibroker.groups.deadlines import Deadline
 
@@ -7,9 +9,9 @@ class Counted(ManualClock):
 
     timers = 0
 
-    def call_later(self, delay_ms: float, callback: object) -> Timer:
+    def call_later(self, delay_ms: float, callback: Callable[[], None], *, may_wait: bool = False) -> Timer:
         self.timers += 1
-        return super().call_later(delay_ms, callback)  # type: ignore[arg-type]  # it is handed through
+        return super().call_later(delay_ms, callback, may_wait=may_wait)
 
 
 def deadline(clock: Clock) -> tuple[Deadline, list[float]]:
