@@ -5,7 +5,7 @@ Listing, reading whole small files and ranges of large ones is all that reading 
 
 import errno
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, NamedTuple, Protocol, Self
 
@@ -135,7 +135,7 @@ class _LocalFile:
 
 
 @contextmanager
-def _named(address: str) -> Iterator[None]:
+def _named(address: str) -> Generator[None]:
     """Errors of a store's client, which may be of any class and may not say what they are about, as `OSError`."""
     try:
         yield
