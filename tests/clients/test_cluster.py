@@ -3,12 +3,11 @@
 import asyncio
 import json
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import Any, Final
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer, Producer, TopicPartition
-from kafka import KafkaConsumer, KafkaProducer
 
 from minibroker import Broker
 from tests.clients.java_programs import VERSIONS
@@ -85,9 +84,9 @@ def through_librdkafka(broker: Broker) -> list[bytes]:
                 message = consumer.poll(TIMEOUT)
                 assert message is not None
                 assert message.error() is None, message.error()
-                value = message.value()
-                assert isinstance(value, bytes)
-                found.append(value)
+                record = message.value()
+                assert isinstance(record, bytes)
+                found.append(record)
             consumer.commit(asynchronous=False)
             disturb(broker, number)
     finally:
@@ -97,8 +96,9 @@ def through_librdkafka(broker: Broker) -> list[bytes]:
 
 def through_kafka_python(broker: Broker) -> list[bytes]:
     servers = broker.bootstrap_servers.split(",")
-    producer: Any = KafkaProducer(bootstrap_servers=servers, enable_idempotence=True, retry_backoff_ms=20)
-    consumer: Any = KafkaConsumer(
+    kafka: Any = import_module("kafka")
+    producer = kafka.KafkaProducer(bootstrap_servers=servers, enable_idempotence=True, retry_backoff_ms=20)
+    consumer = kafka.KafkaConsumer(
         "t", bootstrap_servers=servers, group_id="g", auto_offset_reset="earliest", enable_auto_commit=False
     )
     found: list[bytes] = []
@@ -120,10 +120,11 @@ def through_kafka_python(broker: Broker) -> list[bytes]:
 
 def through_aiokafka(broker: Broker) -> list[bytes]:
     async def run() -> list[bytes]:
-        producer: Any = AIOKafkaProducer(
+        aiokafka: Any = import_module("aiokafka")
+        producer = aiokafka.AIOKafkaProducer(
             bootstrap_servers=broker.bootstrap_servers, enable_idempotence=True, retry_backoff_ms=20
         )
-        consumer: Any = AIOKafkaConsumer(
+        consumer = aiokafka.AIOKafkaConsumer(
             "t",
             bootstrap_servers=broker.bootstrap_servers,
             group_id="g",
@@ -186,9 +187,9 @@ def test_transactions_go_on_whoever_leads_and_coordinates(cluster: Broker) -> No
         message = consumer.poll(TIMEOUT)
         assert message is not None
         assert message.error() is None, message.error()
-        value = message.value()
-        assert isinstance(value, bytes)
-        found.append(value)
+        record = message.value()
+        assert isinstance(record, bytes)
+        found.append(record)
     consumer.close()
     assert sorted(found, key=int) == expected
 
