@@ -1,0 +1,185 @@
+"""What the pages on Spark and README.md tell to run is run, with directories and addresses of our own."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from pyspark.sql import SparkSession
+
+from minibroker import Broker
+from minibroker_pipeline.cli import main
+from tests.clients.broker_process import environment
+from tests.clients.kafka_python_client import KafkaProducer
+from tests.documented import ROOT, Block, blocks
+from tests.pipeline.producing import Message, create, produce
+
+ELSEWHERE: Final = {
+    ("docs/spark.md", "Spark"): "installs packages",
+    ("docs/spark.md", "On a cluster"): "test_cluster.py",
+    ("docs/spark-jobs.md", "bench: how fast is reading?"): "takes minutes; small in a test of its own",
+    ("docs/spark-example.md", "An example: the standard library in Spark"): "test_examples.py",
+    ("README.md", "minibroker"): "make serve and make test",
+}
+"""Blocks that are run by other tests, or by none for a reason."""
+COMMAND: Final = re.compile(r"^minibroker-pipeline(.*)$", re.MULTILINE)
+PLACES: Final = ("/var/lib/minibroker", "/var/lib/kafka", "/backup/kafka", "s3://mirror/kafka")
+RECORDS: Final = 20
+
+
+def order(number: int) -> dict[str, object]:
+    """Fits the schemas of all pages."""
+    return {"id": number, "name": "Ada", "customer": f"c{number % 3}", "amount": 1.5, "at": "2024-05-17T12:00:00Z"}
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the topics that the pages name, left by a broker."""
+    path = tmp_path_factory.mktemp("logs") / "data"
+    with Broker(data_dir=str(path)) as broker:
+        for topic, config in (("orders", {}), ("users", {"cleanup.policy": "compact"}), ("lines-zstd", {})):
+            create(broker.bootstrap_servers, topic, 4, config)
+            records = [Message(json.dumps(order(n)).encode(), b"%d" % (n % 5), n % 4) for n in range(RECORDS)]
+            produce(broker.bootstrap_servers, topic, records)
+    return path
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that Python works in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def here(logs: Path, home: Path) -> Callable[[str], str]:
+    """What puts our paths in the place of those of a page."""
+    tmp_path = home
+    (tmp_path / "orders.json").write_text("".join(json.dumps(order(n)) + "\n" for n in range(RECORDS)))
+    ours = {place: str(tmp_path / place.replace("s3:/", "").lstrip("/")) for place in PLACES}
+    for path in ours.values():
+        shutil.copytree(logs, path)
+
+    def translate(text: str) -> str:
+        for place, path in ours.items():
+            text = text.replace(place, path)
+        return text.replace("/var/lib/", f"{tmp_path}/var/lib/").replace(f"{tmp_path}{tmp_path}", str(tmp_path))
+
+    return translate
+
+
+def pieces(page: str) -> Iterator[Block]:
+    """The blocks to be run here. A block in a language that nobody runs is output."""
+    found = [block for block in blocks(page) if block.language in {"python", "sh"}]
+    assert found
+    return (block for block in found if (page, block.heading) not in ELSEWHERE)
+
+
+# Spark's JVM works where it was started, so paths that begin nowhere are made absolute.
+RELATIVE: Final = re.compile(
+    r"""((?:parquet\(|start\(|committed_files\(|payload\), )")(?=orders)"""
+    r"""|(")(?=orders\.checkpoint)|( )(?=orders\.(?:json|parquet))"""
+)
+
+
+def made_absolute(text: str) -> str:
+    return RELATIVE.sub(lambda found: f"{found[0]}{os.getcwd()}/", text)
+
+
+def run_all(page: str, namespace: dict[str, Any], translate: Callable[[str], str]) -> None:
+    """Run the blocks of a page one after the other. Directories that one has made, the next may make, too."""
+    for block in pieces(page):
+        for path in Path("var/lib").glob("*ed"):  # compacted, converted
+            shutil.rmtree(path)
+        where = f"{page}, line {block.line}"
+        text = made_absolute(translate(block.text))
+        if block.language == "python":
+            exec(compile("\n" * block.line + text, page, "exec"), namespace)
+            continue
+        commands = COMMAND.findall(text.replace("\\\n", " "))
+        assert len(commands) == len(text.replace("\\\n", " ").splitlines()), f"{where}: what is this?\n{text}"
+        for command in commands:
+            arguments = shlex.split(command)
+            if "--to" in arguments:  # the page means a new one
+                shutil.rmtree(arguments[arguments.index("--to") + 1], ignore_errors=True)
+            assert main(arguments) == 0, f"{where}: minibroker-pipeline{command}"
+    if "query" in namespace:
+        assert namespace["query"].awaitTermination(60)  # fails as the stream did
+
+
+@pytest.mark.parametrize("page", ["docs/spark-source.md", "docs/spark-jobs.md", "docs/spark-example.md"])
+def test_pages_on_log_files(page: str, spark: SparkSession, here: Callable[[str], str], tmp_path: Path) -> None:
+    run_all(page, {"spark": spark, "data_dir": str(tmp_path / "written")}, here)
+
+
+def test_the_page_on_topics(spark: SparkSession, home: Path) -> None:
+    with Broker(topics=["orders:3", "orders-again:3", "people"], data_dir=str(home / "data")) as broker:
+        records = [Message(json.dumps(order(n)).encode(), partition=n % 3) for n in range(RECORDS)]
+        produce(broker.bootstrap_servers, "orders", records)
+        namespace: dict[str, Any] = {}
+        run_all("docs/spark.md", namespace, lambda text: text.replace("127.0.0.1:9092", broker.bootstrap_servers))
+            assert namespace["table"].count() == RECORDS
+        assert spark.read.parquet(str(home / "orders-of-today")).count() == RECORDS
+        again = spark.read.format("minibroker").option("topics", "orders-again,people").load(str(home / "data"))
+        assert again.groupBy("topic").count().orderBy("topic").collect() == [("orders-again", RECORDS), ("people", 2)]
+
+
+def test_the_page_on_going_on_with_kafka_writes_to_a_topic(
+    spark: SparkSession, here: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Its other blocks are those of test_to_kafka.py."""
+    (block,) = [block for block in blocks("docs/spark-to-kafka.md") if block.language == "python"]
+    with Broker(topics=["orders-again:4"], data_dir=str(tmp_path / "again")) as broker:
+        text = here(block.text).replace("127.0.0.1:9092", broker.bootstrap_servers)
+        exec(text, {"spark": spark})
+    copied = spark.read.format("minibroker").load(str(tmp_path / "again"))
+    assert [row["count"] for row in copied.groupBy("partition").count().collect()] == [RECORDS // 4] * 4
+
+
+def test_readme_in_python() -> None:
+    (block,) = [block for block in pieces("README.md") if block.language == "python"]
+    assert KafkaProducer.__name__ in block.text
+    exec(block.text, {})
+
+
+def test_readme_in_a_shell(logs: Path, tmp_path: Path) -> None:
+    install, serve, dump = [block.text for block in pieces("README.md") if block.language == "sh"]
+    assert "pip install" in install  # test_packaging.py
+    command, ready = serve.splitlines()
+    pattern = re.escape(ready.removeprefix("# ")).replace("9092", r"\d+").replace("4711", r"\d+")
+    with subprocess.Popen(
+        [sys.executable, "-m", *shlex.split(command), "--listen", "127.0.0.1:0"],
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as broker:
+        try:
+            assert broker.stdout is not None
+            assert re.fullmatch(pattern, broker.stdout.readline().strip())
+        finally:
+            broker.terminate()
+    file = str(next((logs / "orders-0").glob("*.log")))
+    for told in dump.splitlines():
+        if "-decoder" in told:  # tests/storage/dump
+            continue
+        line = told.partition(" # ")[0].replace("FILE.log", file).replace("./data/orders-0", str(logs / "orders-0"))
+        arguments = shlex.split(line)
+        done = subprocess.run(
+            [sys.executable, "-m", *arguments], env=environment(), capture_output=True, timeout=60, check=False
+        )
+        assert done.returncode == 0, line
+        assert done.stdout
+
+
+def test_nothing_is_left_out_that_is_not_there() -> None:
+    for page, heading in ELSEWHERE:
+        assert blocks(page, heading), f"{page}: {heading}"
+    assert all((ROOT / page).exists() for page, _ in ELSEWHERE)
