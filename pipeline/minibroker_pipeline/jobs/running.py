@@ -17,7 +17,9 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 WORTH_A_PROCESS: Final = 128 * 1024 * 1024
-"""Bytes that one process reads in about the time that another one takes to start."""
+"""Bytes that one process works through in about the time that another one takes to start."""
+QUICKLY: Final = 1024 * 1024 * 1024
+"""The same for jobs that read no keys and values."""
 _TASK_BYTES: Final = 64 * 1024 * 1024
 _CLEAR: Final = "\r\x1b[K"
 
@@ -30,6 +32,7 @@ def run_tasks(
     spark: "SparkSession | None" = None,
     processes: int | None = None,
     progress: "Progress | None" = None,
+    worth_a_process: int = WORTH_A_PROCESS,
 ) -> Iterator[R]:
     """What `function` makes of the items, which are shared out in runs of about equal size, in any order.
 
@@ -40,6 +43,7 @@ def run_tasks(
         spark: a session, whose workers have this package and see the same paths.
         processes: how many at most, without a session. None: one for each processor, if there is enough to read.
         progress: is told of what is done.
+        worth_a_process: bytes for each of which there is another process.
     """
     if spark is not None:
         tasks = share_out(items, sizes, _TASK_BYTES)
@@ -48,7 +52,7 @@ def run_tasks(
             yield from context.parallelize(tasks, len(tasks)).map(partial(_in_worker, function)).collect()
         return
     total = sum(sizes)
-    count = processes or min(os.cpu_count() or 1, 1 + total // WORTH_A_PROCESS)
+    count = processes or min(os.cpu_count() or 1, 1 + total // worth_a_process)
     tasks = share_out(items, sizes, max(1, min(_TASK_BYTES, total // (4 * count))))
     if count == 1 or len(tasks) == 1:
         for task in tasks:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from minibroker_pipeline.decode.columns import CODEC_NAMES
-from minibroker_pipeline.jobs.running import Progress, run_tasks
+from minibroker_pipeline.jobs.running import QUICKLY, Progress, run_tasks
 from minibroker_pipeline.jobs.sizes import Counts, Group, count_entries, measure_records, sample
 from minibroker_pipeline.jobs.walking import NoEntries, read_entries, record_engine, walk_records
 from minibroker_pipeline.logs import find_partitions, open_partition, select
@@ -189,7 +189,10 @@ def stats(
     report = StatsReport(tuple(paths), len(segments))
     progress = Progress("stats", len(segments), "segments")
     sizes = [segment.size for segment in segments]
-    for found in run_tasks(_count, segments, sizes, spark=spark, processes=processes, progress=progress):
+    tasks = run_tasks(
+        _count, segments, sizes, spark=spark, processes=processes, progress=progress, worth_a_process=QUICKLY
+    )
+    for found in tasks:
         for key, counts in found.groups.items():
             report.groups.setdefault(key, Counts()).add(counts)
         report.unreadable += found.unreadable[: _KEPT - len(report.unreadable)]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from minibroker_pipeline.jobs.running import Progress, run_tasks
+from minibroker_pipeline.jobs.running import QUICKLY, Progress, run_tasks
 from minibroker_pipeline.jobs.text_table import bytes_text, text_table
 from minibroker_pipeline.jobs.verify.directories import Partition, find, look_into
 from minibroker_pipeline.jobs.verify.findings import Finding, Findings, What
@@ -215,7 +215,10 @@ def _check_all(
     progress = Progress("verify", len(tasks), "segments")
     by_address = {task.address: check for check in checks for task in check.tasks(settings)}
     sizes = [task.size for task in tasks]
-    for some in run_tasks(check_segments, tasks, sizes, spark=spark, processes=processes, progress=progress):
+    running = run_tasks(
+        check_segments, tasks, sizes, spark=spark, processes=processes, progress=progress, worth_a_process=QUICKLY
+    )
+    for some in running:
         for facts in some:
             by_address[facts.task.address].facts.append(facts)
     for data in {id(check.partition.data): check.partition.data for check in checks}.values():
