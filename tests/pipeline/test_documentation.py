@@ -125,7 +125,7 @@ def test_the_page_on_topics(spark: SparkSession, home: Path) -> None:
         produce(broker.bootstrap_servers, "orders", records)
         namespace: dict[str, Any] = {}
         run_all("docs/spark.md", namespace, lambda text: text.replace("127.0.0.1:9092", broker.bootstrap_servers))
-            assert namespace["table"].count() == RECORDS
+        assert namespace["table"].count() == RECORDS
         assert spark.read.parquet(str(home / "orders-of-today")).count() == RECORDS
         again = spark.read.format("minibroker").option("topics", "orders-again,people").load(str(home / "data"))
         assert again.groupBy("topic").count().orderBy("topic").collect() == [("orders-again", RECORDS), ("people", 2)]
