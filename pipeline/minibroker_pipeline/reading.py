@@ -3,9 +3,11 @@
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from minibroker_pipeline.decode import (
     AbortedRange,
@@ -108,6 +110,7 @@ class _RangeReading:
         self._settings = settings
         self._report = DecodeReport()
         self._watch = MarkerWatch(wanted.aborted)
+        self._last_offset = -1
         self._is_corrected = False
         self._in_log: tuple[int, list[AbortedRange]] | None = None
         self._request = DecodeRequest(
@@ -159,7 +162,9 @@ class _RangeReading:
                 self._refuse(position + len(data), left - len(data), "the file ends, and was longer a moment ago")
                 left = len(data)
             before = report.consumed
-            contradiction = self._contradiction(data)
+            headers = scan_headers(data)
+            self._check_order(headers, position)
+            contradiction = self._contradiction(data, headers)
             for batch in decode(data, replace(self._request, position=position), report):
                 yield self._complete(batch)
             if contradiction:
@@ -183,7 +188,20 @@ class _RangeReading:
         if len(headers) and int(headers["last_offset"][0]) < named:
             self._refuse(0, 0, f"the file is named by offset {named}, but begins at {int(headers['base_offset'][0])}")
 
-    def _contradiction(self, data: bytes) -> str:
+    def _check_order(self, headers: NDArray[Any], position: int) -> None:
+        """Offsets rise from entry to entry. Checksums do not cover them."""
+        if not len(headers):
+            return
+        lasts = headers["last_offset"]
+        before = np.concatenate(([self._last_offset], lasts[:-1]))
+        wrong = np.flatnonzero(np.minimum(headers["base_offset"], lasts) <= before)
+        self._last_offset = int(lasts[-1])
+        if len(wrong):
+            line = wrong[0]
+            message = f"offset {headers['base_offset'][line]} follows offset {before[line]}; one of the two is wrong"
+            self._refuse(position + int(headers["position"][line]), 0, message)
+
+    def _contradiction(self, data: bytes, headers: NDArray[Any]) -> str:
         """What is wrong with the transaction index, as far as these entries tell; empty if nothing is.
 
         What the log itself says counts from then on, besides.
@@ -191,7 +209,6 @@ class _RangeReading:
         wanted, settings = self._wanted, self._settings
         if settings.isolation != "read_committed" or self._is_corrected:
             return ""
-        headers = scan_headers(data)
         is_inside = (headers["last_offset"] >= wanted.first_offset) & (headers["base_offset"] < wanted.end_offset)
         headers = headers[is_inside]
         if not self._watch.is_doubtful(memoryview(data), headers):

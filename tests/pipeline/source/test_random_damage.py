@@ -128,14 +128,17 @@ def test_damage_anywhere_is_told_or_does_no_harm(whole: Path, tmp_path: Path, se
         assert all(row in right for row in found), what
         if not report.damage:
             assert found == right, what
-        error, found = outcome(data, level, "permissive")
+        error, found = outcome(data, level, "permissive", "damage")
         assert error == str(data), what
-        assert all(row in right for row in found), what
+        told = [row.pop("damage") for row in found]
+        is_ambiguous = any("one of the two is wrong" in damage for damage in told if damage)
+        rows = [row for row, damage in zip(found, told, strict=True) if damage is None]
+        assert is_ambiguous or all(row in right for row in rows), what
 
 
-def outcome(data: Path, level: str, mode: str) -> tuple[str, list[dict[str, Any]]]:
+def outcome(data: Path, level: str, mode: str, *more: str) -> tuple[str, list[dict[str, Any]]]:
     """What is said, and the rows; without an error the directory is."""
     try:
-        return str(data), read(data, COLUMNS, isolation=level, mode=mode)
+        return str(data), read(data, (*COLUMNS, *more), isolation=level, mode=mode)
     except CLEAR as error:
         return str(error), []
