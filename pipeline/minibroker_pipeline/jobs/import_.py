@@ -115,6 +115,9 @@ def _typed(frame: "DataFrame", name: str) -> "Column":
         raise ValueError(f"timestamp: {kind.simpleString()} is neither a time nor a whole number of milliseconds")
     if name == "partition":
         return column.cast("int").alias(name)
+    if name == "headers":
+        # The JVM's writer of Arrow goes back to the last array that is there for each one that is null.
+        return f.coalesce(column, f.array()).alias(name)
     return column
 
 
