@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from minibroker_pipeline.decode.columns import CODEC_NAMES
+from minibroker_pipeline.jobs.pieces import Piece, cut
 from minibroker_pipeline.jobs.running import QUICKLY, Progress, run_tasks
 from minibroker_pipeline.jobs.sizes import Counts, Group, count_entries, measure_records, sample
-from minibroker_pipeline.jobs.walking import NoEntries, read_entries, record_engine, walk_records
+from minibroker_pipeline.jobs.walking import CUT_SHORT, ZEROS, NoEntries, read_entries, record_engine, walk_records
 from minibroker_pipeline.logs import find_partitions, open_partition, select
 from minibroker_pipeline.places import Place
 from minibroker_protocol.errors import DecodeError, EncodeError
+from minibroker_storage.layout import LOG_SUFFIX
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,18 +27,21 @@ if TYPE_CHECKING:
 _SAMPLES: Final = 4
 """Compressed entries of each group that are built anew, of each segment."""
 _KEPT: Final = 1000
+_NO_ENTRY: Final = "no entry"
 FORMATS: Final = (0, 1, 2)
 
 _Key = tuple[str, int, Group]
 
 
 class Segment(NamedTuple):
-    """A log file to be measured."""
+    """A log file to be measured, or a piece of one. Counts of pieces add up to those of the file."""
 
     place: Place
     path: str
     topic: str
     partition: int
+    #: Which bytes of it.
+    piece: Piece
     size: int
 
 
@@ -186,9 +191,9 @@ def stats(
         OSError: a directory or a file cannot be read.
     """
     segments = [segment for path in paths for segment in _segments_at(path, topics)]
-    report = StatsReport(tuple(paths), len(segments))
+    report = StatsReport(tuple(paths), sum(not segment.piece.position for segment in segments))
     progress = Progress("stats", len(segments), "segments")
-    sizes = [segment.size for segment in segments]
+    sizes = [segment.piece.end - segment.piece.position for segment in segments]
     tasks = run_tasks(
         _count, segments, sizes, spark=spark, processes=processes, progress=progress, worth_a_process=QUICKLY
     )
@@ -204,7 +209,9 @@ def _segments_at(path: str, topics: Sequence[str]) -> Iterable[Segment]:
     for found in select(find_partitions([path]), topics=topics):
         log = open_partition(found)
         for segment in log.segments:
-            yield Segment(log.place, log.path(segment), log.topic, log.partition, segment.size)
+            path = log.path(segment)
+            for piece in cut(log.place, path.removesuffix(LOG_SUFFIX), segment.base_offset, segment.size):
+                yield Segment(log.place, path, log.topic, log.partition, piece, segment.size)
 
 
 def _count(segments: Sequence[Segment]) -> _Found:
@@ -221,10 +228,12 @@ def _count_segment(segment: Segment, engine: "RecordEngine", unreadable: list[Un
     groups: dict[Group, Counts] = {}
     samples: dict[Group, int] = {}
     with segment.place.open(segment.path) as file:
-        for piece in read_entries(file, segment.size, engine):
+        for piece in read_entries(file, segment.piece.end, engine, segment.piece.position):
             if isinstance(piece, NoEntries):
+                is_end = segment.piece.end == segment.size
                 if len(unreadable) < _KEPT:
-                    unreadable.append(Unreadable(segment.path, piece.position, piece.size, piece.reason))
+                    reason = piece.reason if is_end or piece.reason not in {CUT_SHORT, ZEROS} else _NO_ENTRY
+                    unreadable.append(Unreadable(segment.path, piece.position, piece.size, reason))
                 continue
             for group, counts in count_entries(piece).items():
                 groups.setdefault(group, Counts()).add(counts)

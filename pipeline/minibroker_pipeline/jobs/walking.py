@@ -62,9 +62,9 @@ def record_engine() -> RecordEngine:
     return lanes.ENGINE
 
 
-def read_entries(file: OpenFile, size: int, engine: RecordEngine) -> Iterator[Entries | NoEntries]:
-    """A log file from its first byte to byte `size`, a few megabytes at a time, whatever is in it. `OSError`."""
-    position, wanted = 0, WINDOW_BYTES
+def read_entries(file: OpenFile, size: int, engine: RecordEngine, position: int = 0) -> Iterator[Entries | NoEntries]:
+    """A log file from byte `position` to byte `size`, a few megabytes at a time, whatever is in it. `OSError`."""
+    wanted = WINDOW_BYTES
     while position < size:
         left = size - position
         data = memoryview(file.read_at(position, min(wanted, left))).cast("B").toreadonly()

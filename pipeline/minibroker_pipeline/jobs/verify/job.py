@@ -1,6 +1,6 @@
 """The job: all directories, all segments, and what they say together."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,7 +9,16 @@ from minibroker_pipeline.jobs.text_table import bytes_text, text_table
 from minibroker_pipeline.jobs.verify.directories import Partition, find, look_into
 from minibroker_pipeline.jobs.verify.findings import Finding, Findings, What
 from minibroker_pipeline.jobs.verify.partitions import check_partition, compacted_below
-from minibroker_pipeline.jobs.verify.segments import SegmentFacts, SegmentTask, check_segments
+from minibroker_pipeline.jobs.verify.segments import (
+    PieceScan,
+    PieceTask,
+    SegmentFacts,
+    SegmentTask,
+    Task,
+    check_segments,
+    put_together,
+    share,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -211,19 +220,42 @@ def _check_all(
     spark: "SparkSession | None",
     processes: int | None,
 ) -> None:
-    tasks = [task for check in checks for task in check.tasks(settings)]
-    progress = Progress("verify", len(tasks), "segments")
-    by_address = {task.address: check for check in checks for task in check.tasks(settings)}
-    sizes = [task.size for task in tasks]
-    running = run_tasks(
-        check_segments, tasks, sizes, spark=spark, processes=processes, progress=progress, worth_a_process=QUICKLY
-    )
-    for some in running:
-        for facts in some:
-            by_address[facts.task.address].facts.append(facts)
+    by_address: dict[str, _PartitionCheck] = {}
+    tasks: list[Task] = []
+    for check in checks:
+        for task in check.tasks(settings):
+            by_address[task.address] = check
+            tasks += share(task)
+    pieces: dict[str, list[PieceScan]] = {}
+    for found in _run(tasks, spark, processes):
+        if isinstance(found, SegmentFacts):
+            by_address[found.task.address].facts.append(found)
+        else:
+            pieces.setdefault(found.task.of.address, []).append(found)
+    again: list[Task] = []
+    for address, scans in pieces.items():
+        facts = put_together(scans)
+        if facts is None:
+            again.append(scans[0].task.of)
+        else:
+            by_address[address].facts.append(facts)
+    for found in _run(again, spark, processes):
+        if isinstance(found, SegmentFacts):
+            by_address[found.task.address].facts.append(found)
     for data in {id(check.partition.data): check.partition.data for check in checks}.values():
         data.read_cleaner_offsets()
     for check in checks:
         check.facts.sort(key=lambda facts: facts.task.base_offset)
         check.found += [finding for facts in check.facts for finding in facts.findings]
         check.found += check_partition(check.partition, check.facts, settings.compacted)
+
+
+def _run(
+    tasks: Sequence[Task], spark: "SparkSession | None", processes: int | None
+) -> Iterator[SegmentFacts | PieceScan]:
+    progress = Progress("verify", len(tasks), "segments")
+    sizes = [task.piece.end - task.piece.position if isinstance(task, PieceTask) else task.size for task in tasks]
+    for some in run_tasks(
+        check_segments, tasks, sizes, spark=spark, processes=processes, progress=progress, worth_a_process=QUICKLY
+    ):
+        yield from some

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from minibroker_pipeline.decode.table import RecordEngine
+from minibroker_pipeline.jobs.pieces import Piece, cut
 from minibroker_pipeline.jobs.verify.findings import REBUILD, Finding, Findings, What
 from minibroker_pipeline.jobs.verify.indexes import check_offset_index, check_reach, check_time_index
 from minibroker_pipeline.jobs.verify.log_scan import EpochChange, LogScan, OffsetGap, TransactionEvent
-from minibroker_pipeline.jobs.walking import read_entries, record_engine
+from minibroker_pipeline.jobs.walking import NoEntries, read_entries, record_engine
 from minibroker_pipeline.places import Place
 from minibroker_storage.errors import CorruptIndexError
 from minibroker_storage.layout import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
@@ -55,27 +56,90 @@ class SegmentFacts(NamedTuple):
     has_transaction_index: bool
 
 
-def check_segments(tasks: Sequence[SegmentTask]) -> list[SegmentFacts]:
+class PieceTask(NamedTuple):
+    """A piece of a segment that is shared out: its number, and which bytes."""
+
+    of: SegmentTask
+    number: int
+    piece: Piece
+
+
+class PieceScan(NamedTuple):
+    """What is in a piece. None if anything at all was found: then the segment has to be looked at as a whole."""
+
+    task: PieceTask
+    scan: LogScan | None
+
+
+Task = SegmentTask | PieceTask
+
+
+def share(task: SegmentTask) -> list[Task]:
+    """The segment, or its pieces. One that is being written has none: its indexes have to be read before its end."""
+    pieces = [] if task.is_open else cut(task.place, task.stem, task.base_offset, task.size)
+    return [PieceTask(task, *numbered) for numbered in enumerate(pieces)] if len(pieces) > 1 else [task]
+
+
+def check_segments(tasks: Sequence[Task]) -> list[SegmentFacts | PieceScan]:
     """The task. A segment whose log has gone meanwhile has no facts. `OSError`."""
     engine = record_engine()
-    return [facts for task in tasks if (facts := _check_segment(task, engine)) is not None]
+    found: list[SegmentFacts | PieceScan] = []
+    for task in tasks:
+        if isinstance(task, PieceTask):
+            found.append(PieceScan(task, _scan_piece(task, engine)))
+        elif (facts := _check_segment(task, engine)) is not None:
+            found.append(facts)
+    return found
 
 
-def _check_segment(task: SegmentTask, engine: RecordEngine) -> SegmentFacts | None:
+def put_together(pieces: Sequence[PieceScan]) -> SegmentFacts | None:
+    """What `check_segments` would say of the segment that these are all pieces of; None where it has to be asked.
+
+    `OSError`.
+    """
+    task = pieces[0].task.of
+    whole = _scan_of(task, record_engine())
+    for piece in sorted(pieces, key=lambda piece: piece.task.number):
+        if piece.scan is None:
+            return None
+        whole.join(piece.scan)
+    return _check_segment(task, whole.engine, whole)
+
+
+def _scan_of(task: SegmentTask, engine: RecordEngine) -> LogScan:
+    return LogScan(Findings(task.address + LOG_SUFFIX), engine, task.base_offset, task.next_base, task.is_open)
+
+
+def _scan_piece(task: PieceTask, engine: RecordEngine) -> LogScan | None:
+    segment, (position, end) = task.of, task.piece
+    scan = _scan_of(segment, engine)
+    try:
+        with segment.place.open(segment.stem + LOG_SUFFIX) as file:
+            for piece in read_entries(file, end, engine, position):
+                if isinstance(piece, NoEntries):
+                    return None
+                scan.add(piece)
+                position = piece.position + len(piece.data)
+    except FileNotFoundError:
+        return None
+    return scan if position == end and not any(scan.findings) else None
+
+
+def _check_segment(task: SegmentTask, engine: RecordEngine, scanned: LogScan | None = None) -> SegmentFacts | None:
     place, stem = task.place, task.stem
-    log_findings = Findings(task.address + LOG_SUFFIX)
+    scan = scanned or _scan_of(task, engine)
     # A broker writes to the log, then to the indexes. Read in this order, each entry of an index finds its batch.
     indexes = {suffix: _read(place, stem + suffix) for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)}
     size = _size_now(place, stem, task.size) if task.is_open else task.size
-    scan = LogScan(log_findings, engine, task.base_offset, task.next_base, task.is_open)
-    try:
-        with place.open(stem + LOG_SUFFIX) as file:
-            for piece in read_entries(file, size, engine):
-                scan.add(piece)
-    except FileNotFoundError:
-        return None  # deleted meanwhile
+    if scanned is None:
+        try:
+            with place.open(stem + LOG_SUFFIX) as file:
+                for piece in read_entries(file, size, engine):
+                    scan.add(piece)
+        except FileNotFoundError:
+            return None  # deleted meanwhile
     scan.finish()
-    found = [*log_findings]
+    found = [*scan.findings]
     is_last = task.next_base is None
     for suffix, data in indexes.items():
         findings = Findings(task.address + suffix)
