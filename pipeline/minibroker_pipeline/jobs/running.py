@@ -54,7 +54,7 @@ def run_tasks(
     total = sum(sizes)
     count = processes or min(os.cpu_count() or 1, 1 + total // worth_a_process)
     tasks = share_out(items, sizes, max(1, min(_TASK_BYTES, total // (4 * count))))
-    if count == 1 or len(tasks) == 1:
+    if count == 1 or len(tasks) <= 1:
         for task in tasks:
             yield function(task)
             _tell(progress, len(task))
