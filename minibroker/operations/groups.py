@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from minibroker.groups.group import Group, GroupState
-from minibroker.operations.errors import OperationError
+from minibroker.operations.errors import ConflictError, OperationError
 from minibroker.operations.waiting import DEFAULT_TIMEOUT, until
 from minibroker.state import BrokerState
 from minibroker.topics import TopicPartition
@@ -147,7 +147,7 @@ def rebalance(state: BrokerState, group_id: str) -> None:
     """Have all members join again, as if one had come or gone. `OperationError` for a group without members."""
     group = _find(state, group_id)
     if group is None or not group.members:
-        raise OperationError(f"group {group_id!r} has no members")
+        raise ConflictError(f"group {group_id!r} has no members")
     state.groups.rebalances.maybe_prepare(group)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from minibroker.operations.errors import OperationError
+from minibroker.operations.errors import NotFoundError, OperationError
 from minibroker.partition import Partition
 from minibroker.state import BrokerState
 from minibroker.topics import Topic
@@ -67,21 +67,21 @@ class ConsumerRecord:
 
 
 def topic_of(state: BrokerState, name: str) -> Topic:
-    """The topic. `OperationError` that names those there are."""
+    """The topic. `NotFoundError` that names those there are."""
     topic = state.topics.get(name)
     if topic is None:
         known = ", ".join(sorted(each.name for each in state.topics)[:10]) or "none"
-        raise OperationError(f"there is no topic {name!r}; topics: {known}")
+        raise NotFoundError(f"there is no topic {name!r}; topics: {known}")
     return topic
 
 
 def partitions_of(topic: Topic, partition: int | None) -> Sequence[Partition]:
-    """One partition, or with None all of them. `OperationError`."""
+    """One partition, or with None all of them. `NotFoundError`."""
     if partition is None:
         return topic.partitions
     found = topic.partition(partition)
     if found is None:
-        raise OperationError(f"topic {topic.name!r} has no partition {partition}, only {len(topic.partitions)}")
+        raise NotFoundError(f"topic {topic.name!r} has no partition {partition}, only {len(topic.partitions)}")
     return [found]
 
 

@@ -6,7 +6,7 @@ import tempfile
 import weakref
 from typing import Final, Self
 
-from minibroker.operations.errors import OperationError
+from minibroker.operations.errors import ConflictError, NotFoundError
 from minibroker.operations.reset import forget_topics, forget_visitors
 from minibroker.state import BrokerState
 from minibroker.topics import TOPICS_FILE
@@ -40,9 +40,9 @@ class Snapshot:
 
 
 def take_snapshot(state: BrokerState, directory: str | None = None) -> Snapshot:
-    """Copy everything into a new directory; None for a temporary one. `OperationError` if it is there; `OSError`."""
+    """Copy everything into a new directory; None for a temporary one. `ConflictError` if it is there; `OSError`."""
     if directory is not None and os.path.exists(directory):
-        raise OperationError(f"snapshot: {directory} is there already")
+        raise ConflictError(f"snapshot: {directory} is there already")
     state.writes.commit()
     for topic in state.topics:
         for partition in topic.partitions:
@@ -65,11 +65,11 @@ def take_snapshot(state: BrokerState, directory: str | None = None) -> Snapshot:
 def restore_snapshot(state: BrokerState, snapshot: Snapshot | str) -> None:
     """Bring back what a snapshot holds, in the place of all there is; clients go on as after a restart.
 
-    `OperationError` for a directory that is none; `OSError`, with which the broker may be left without topics.
+    `NotFoundError` for a directory that is none; `OSError`, with which the broker may be left without topics.
     """
     source = snapshot if isinstance(snapshot, str) else snapshot.directory
     if not os.path.exists(f"{source}/{TOPICS_FILE}"):
-        raise OperationError(f"restore: {source} is no snapshot: it has no {TOPICS_FILE}")
+        raise NotFoundError(f"restore: {source} is no snapshot: it has no {TOPICS_FILE}")
     state.writes.commit()
     forget_visitors(state)
     forget_topics(state)

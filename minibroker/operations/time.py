@@ -3,7 +3,7 @@
 import asyncio
 from datetime import timedelta
 
-from minibroker.operations.errors import OperationError
+from minibroker.operations.errors import ConflictError, OperationError
 from minibroker.operations.records import topic_of
 from minibroker.state import BrokerState
 
@@ -29,9 +29,9 @@ async def compact(state: BrokerState, topic: str | None = None) -> None:
     Each log begins a new segment before, so that all there was until now is compacted.
     """
     if topic is not None and not topic_of(state, topic).is_compacted:
-        raise OperationError(f"topic {topic!r} is not compacted: its cleanup.policy has no 'compact'")
+        raise ConflictError(f"topic {topic!r} is not compacted: its cleanup.policy has no 'compact'")
     if not state.config.boolean("log.cleaner.enable"):
-        raise OperationError("log.cleaner.enable is false")
+        raise ConflictError("log.cleaner.enable is false")
     state.writes.commit()
     done = asyncio.Event()
     state.logs.compact(roll=True, then=done.set)

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from minibroker.operations.errors import OperationError
+from minibroker.operations.errors import ConflictError, OperationError
 from minibroker.operations.records import topic_of
 from minibroker.state import BrokerState
 from minibroker.topic_admin import DEFAULT, TopicError, create_topics, plan_topic
 from minibroker.topics import CONSUMER_OFFSETS, Topic
+from minibroker_protocol.error_codes import ErrorCode
 from minibroker_storage.checkpoints import uuid_text
 from minibroker_storage.layout import purge
 
@@ -51,7 +52,8 @@ def create_topic(
         )
         (topic,) = create_topics(state, [plan])
     except TopicError as error:
-        raise OperationError(f"topic {name!r}: {error}") from None
+        kind = ConflictError if error.code is ErrorCode.TOPIC_ALREADY_EXISTS else OperationError
+        raise kind(f"topic {name!r}: {error}") from None
     return _describe(topic)
 
 

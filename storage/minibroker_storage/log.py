@@ -55,7 +55,9 @@ class Log(ReadableLog):
         "_roll_after",
         "_snapshot_at",
         "_staged_epochs",
+        "appended_bytes",
         "next_offset",
+        "opened_at",
     )
 
     def __init__(
@@ -68,6 +70,10 @@ class Log(ReadableLog):
         super().__init__(directory, loaded)
         #: The offset that the next appended record gets: the log end offset plus what is staged.
         self.next_offset: int = loaded.log_end_offset
+        #: The log end offset when it was opened.
+        self.opened_at: int = loaded.log_end_offset
+        #: Bytes of the batches that were written since.
+        self.appended_bytes: int = 0
         self._durability = Durability(max(recovery_point, loaded.log_start_offset), loaded.log_end_offset)
         self._epoch = self.epochs.latest_epoch
         self._staged_epochs: LeaderEpochCheckpoint | None = None
@@ -247,7 +253,10 @@ class Log(ReadableLog):
         try:
             if self._staged_epochs is not None:
                 self._staged_epochs.write()
-            self._active.commit()
+            segment = self._active
+            written = segment.size
+            segment.commit()
+            self.appended_bytes += segment.size - written
         except (OSError, LogClosedError) as error:
             self._undo_staged()
             # Frames of the traceback would keep the caller's buffers from being resized for as long as the error lives.
