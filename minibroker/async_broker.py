@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Final, Self, cast
+from typing import TYPE_CHECKING, Final, Self, cast
 
 from minibroker.clock import Clock
 from minibroker.config import BrokerConfig
@@ -13,6 +13,10 @@ from minibroker.server import Server
 from minibroker.state import BrokerState
 from minibroker.topic_admin import TopicError, TopicPlan, create_topics, plan_topic
 from minibroker.topic_spec import TopicSpec
+
+if TYPE_CHECKING:
+    # Most brokers have none.
+    from minibroker.seeds import Seeds
 
 _REACHABLE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with
 """Where a program on this machine finds a broker that listens on all interfaces."""
@@ -32,7 +36,7 @@ class AsyncBroker(AsyncOperations):
     A client that blocks would wait for itself there: for such clients there is `Broker`, whose arguments these are.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a broker can be given, all of it by name
         self,
         *,
         listen: str = "127.0.0.1:0",
@@ -40,6 +44,7 @@ class AsyncBroker(AsyncOperations):
         advertise: str | None = None,
         config: Mapping[str, Setting] | None = None,
         topics: Iterable[str] = (),
+        seed_data: str | None = None,
         clock: Clock | None = None,
         brokers: int = 1,
         journal: bool | int = False,
@@ -58,6 +63,7 @@ class AsyncBroker(AsyncOperations):
         for name, count in Counter(spec.name for spec in self._topics).items():
             if count > 1:
                 raise ValueError(f"topic {name!r} is given {count} times")
+        self._seeds = None if seed_data is None else _seeds(seed_data)
         self._clock = clock
         if journal is not True and journal < 0:
             raise ValueError(f"journal: {journal} is below 0")
@@ -119,11 +125,15 @@ class AsyncBroker(AsyncOperations):
         self._server = server
 
     def make_topics(self) -> None:
-        """Create the topics that the broker was given and that are not there."""
+        """Create the topics that the broker was given and that are not there, and fill those that have seeds."""
         self._make_topics(self.state)
 
     def _make_topics(self, state: BrokerState) -> None:
         create_topics(state, [_plan(state, spec) for spec in self._topics if state.topics.get(spec.name) is None])
+        if self._seeds is not None:
+            from minibroker.seeds import plant  # noqa: PLC0415 - most brokers have none
+
+            plant(state, self._seeds)
 
     def _keep_journal(self, state: BrokerState) -> None:
         if self._journal:
@@ -165,6 +175,15 @@ def _with_room(address: tuple[str, int], brokers: int, source: str) -> tuple[str
     if port + brokers - 1 > _LAST_PORT:
         raise ValueError(f"{source}: {brokers} brokers need the ports from {port} on, but the last one is {_LAST_PORT}")
     return host, port
+
+
+def _seeds(path: str) -> "Seeds":
+    from minibroker.seed_file import read_seeds  # noqa: PLC0415 - most brokers have none
+
+    return read_seeds(path)
+
+
+
 
 
 def _text(name: str, value: object) -> str:

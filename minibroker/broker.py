@@ -33,12 +33,14 @@ class Broker(BlockingOperations):
             where the logs are is not taken from it, but from the arguments above.
         topics: created at the start unless they exist: "orders", "orders:4" or "orders:4:retention.ms=60000,...".
             TypeError for a single string, ValueError for one that is not of this form.
+        seed_data: a file with topics and records that are there when it starts, see docs/seed-data.md. ValueError that
+            names the file, the place in it and the field; OSError.
         brokers: how many brokers there are, as in a Kafka cluster: each listens on a port of its own (the ports behind
             that of `listen`, and of `advertise`, or free ones), and their node ids count up from `node.id`.
         journal: whether `requests` tells what clients have asked and were told; a number keeps the newest so many.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a broker can be given, all of it by name
         self,
         *,
         listen: str = "127.0.0.1:0",
@@ -46,6 +48,7 @@ class Broker(BlockingOperations):
         advertise: str | None = None,
         config: Mapping[str, Setting] | None = None,
         topics: Iterable[str] = (),
+        seed_data: str | None = None,
         clock: Clock | None = None,
         brokers: int = 1,
         journal: bool | int = False,
@@ -56,6 +59,7 @@ class Broker(BlockingOperations):
             advertise=advertise,
             config=config,
             topics=topics,
+            seed_data=seed_data,
             clock=clock,
             brokers=brokers,
             journal=journal,

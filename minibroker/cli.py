@@ -59,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
         "--set", action="append", default=[], metavar="KEY=VALUE", dest="settings", help="one of them; wins over FILE"
     )
     option("--topic", action="append", default=[], metavar="NAME[:PARTITIONS[:KEY=VALUE,...]]", help="unless it exists")
+    option("--seed-data", metavar="FILE", help="topics and records to start with: YAML, JSON or JSON lines")
     option("--ready-file", metavar="PATH", help="write the bootstrap address there once clients can connect")
     option(
         "--faults", metavar="FILE", help="what is to go wrong, for whom and how often: JSON or YAML, see docs/faults.md"
@@ -88,6 +89,7 @@ async def _serve(options: argparse.Namespace) -> int:
             advertise=advertise,
             config=properties,
             topics=options.topic,
+            seed_data=options.seed_data,
             brokers=options.brokers,
         )
     for each in caught:

@@ -35,7 +35,7 @@ class AsyncOperations:
         raise NotImplementedError
 
     def make_topics(self) -> None:
-        """Create the topics that the broker was given and that are not there."""
+        """Create the topics that the broker was given and that are not there, and fill those that have seeds."""
         raise NotImplementedError
 
     # Topics

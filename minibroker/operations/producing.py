@@ -88,7 +88,7 @@ def produce(
     A topic that there is not is created, as a client would have it. Records are stored in `message_format`, whatever
     the topic's configuration says: v0 and v1 as brokers of their time did. `OperationError`; `OSError` from the disk.
     """
-    magic = _magic(message_format, codec)
+    magic = magic_of(message_format, codec)
     topic = _topic(state, name)
     state.writes.commit()
     records = [_record(message, state.clock.now_ms(), magic) for message in messages]
@@ -112,7 +112,8 @@ def produce(
     return cast("list[RecordMetadata]", places)
 
 
-def _magic(message_format: str, codec: str) -> int:
+def magic_of(message_format: str, codec: str) -> int:
+    """The magic of a format that can have the codec. `OperationError`."""
     if message_format not in _MAGIC:
         raise OperationError(f"message_format: {message_format!r} is none of {', '.join(_MAGIC)}")
     magic = _MAGIC[message_format]

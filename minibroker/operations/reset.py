@@ -16,6 +16,7 @@ def reset(state: BrokerState, make_topics: Callable[[], object], *, keep_topics:
     Producers keep their ids. `OSError`.
     """
     state.writes.commit()
+    state.clock.reset()
     forget_visitors(state)
     if state.faults is not None:
         state.faults.clear()
@@ -30,7 +31,6 @@ def reset(state: BrokerState, make_topics: Callable[[], object], *, keep_topics:
     else:
         forget_topics(state)
         make_topics()
-    state.clock.reset()
 
 
 def forget_visitors(state: BrokerState) -> None:
@@ -43,6 +43,7 @@ def forget_visitors(state: BrokerState) -> None:
 
 def forget_topics(state: BrokerState) -> None:
     """All topics are gone, and what the checkpoints tell of them. `OSError`."""
+    state.cluster.forget_leaders()
     _remove(state, state.topics.delete_all())
     state.logs.forget_all()
 
