@@ -6,7 +6,7 @@ from minibroker.groups.group import Group, GroupState
 from minibroker.operations.errors import ConflictError, OperationError
 from minibroker.operations.waiting import DEFAULT_TIMEOUT, until
 from minibroker.state import BrokerState
-from minibroker.topics import TopicPartition
+from minibroker.topics import CONSUMER_OFFSETS, TopicPartition
 from minibroker_protocol.coordinator_records.consumer_protocol import ConsumerProtocolAssignment
 from minibroker_protocol.coordinator_records.versioned import decode_versioned
 from minibroker_protocol.error_codes import ErrorCode
@@ -155,8 +155,11 @@ def _find(state: BrokerState, group_id: str) -> Group | None:
     code = state.groups.status(group_id)
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         return None
+    if code is ErrorCode.NOT_COORDINATOR and state.topics.get(CONSUMER_OFFSETS) is None:
+        return None  # there has been no group yet
     if code:
-        raise OperationError(f"group {group_id!r}: {code.name}: {code.meaning}")
+        kind = OperationError if code is ErrorCode.INVALID_GROUP_ID else ConflictError
+        raise kind(f"group {group_id!r}: {code.name}: {code.meaning}")
     return state.groups.store.get(group_id)
 
 

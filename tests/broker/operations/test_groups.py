@@ -102,3 +102,10 @@ def test_a_group_that_is_not_stable_is_described(broker: Broker) -> None:
         broker.group("").describe()
     with pytest.raises(OperationError, match="members: -1"):
         broker.group("g").wait_until_stable(members=-1)
+
+
+def test_a_cluster_that_has_had_no_group_tells_of_none() -> None:
+    with Broker(brokers=2) as broker:
+        assert broker.group("g").describe().state == "Dead"
+        assert broker.group("g").lag() == {}
+        assert broker.groups() == []

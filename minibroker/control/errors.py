@@ -1,0 +1,115 @@
+"""What an HTTP client is told when something cannot be: `{"error": ..., "message": ...}` and a status."""
+
+import json
+import logging
+from typing import Any, Final, cast
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from minibroker.cluster import ClusterError
+from minibroker.faults.fault import FaultError
+from minibroker.operations.errors import ConflictError, NotFoundError, OperationError, WaitTimeoutError
+
+_logger = logging.getLogger(__name__)
+
+
+class Problem(BaseModel):
+    """Why a request was not done."""
+
+    error: str = Field(description="A word for programs: `bad_request`, `not_found`, `conflict`, `timeout`, ...")
+    message: str = Field(description="A sentence for people.")
+
+
+class UnavailableError(Exception):
+    """The broker is stopping, or not there any more."""
+
+
+_WORDS: Final = {
+    400: "bad_request",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    409: "conflict",
+    500: "internal",
+    503: "unavailable",
+}
+
+
+def problem(status: int, message: str, word: str | None = None, headers: dict[str, str] | None = None) -> Response:
+    """An answer that tells what was wrong."""
+    body = json.dumps({"error": word or _WORDS.get(status, "error"), "message": message})  # ASCII, whatever was asked
+    return Response(body, status, headers=headers, media_type="application/json")
+
+
+def handle_errors(app: FastAPI) -> None:
+    """Have `app` answer the broker's exceptions, and its own, with problems."""
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(UnavailableError, _unavailable)
+    app.add_exception_handler(UnicodeEncodeError, _no_text)
+    app.add_exception_handler(OSError, _storage)
+    app.add_exception_handler(Exception, _internal)
+    for kind, status, word in (
+        (NotFoundError, 404, None),
+        (ConflictError, 409, None),
+        (OperationError, 400, None),
+        (FaultError, 400, None),
+        (ClusterError, 409, None),
+        # Not 408: some clients repeat such a request by themselves.
+        (WaitTimeoutError, 409, "timeout"),
+    ):
+        app.add_exception_handler(kind, _telling(status, word))
+
+
+def _telling(status: int, word: str | None) -> Any:
+    async def handle(_: Request, error: Exception) -> Response:
+        return problem(status, str(error), word)
+
+    return handle
+
+
+async def _invalid(_: Request, error: Exception) -> Response:
+    complaints = cast("RequestValidationError", error).errors()
+    return problem(400, "; ".join(map(_complaint, complaints)))
+
+
+def _complaint(complaint: dict[str, Any]) -> str:
+    place = ".".join(str(each) for each in complaint["loc"] if each != "body")
+    what = complaint.get("ctx", {}).get("error", "") if complaint["type"] == "json_invalid" else complaint["msg"]
+    if complaint["type"] == "json_invalid":
+        return f"the body is no JSON: {what} at character {place}"
+    given = complaint.get("input")
+    if isinstance(given, bytes):
+        return "the body: JSON is needed, with the header Content-Type: application/json"
+    shown = "" if isinstance(given, dict | list) or complaint["type"] == "missing" else f", not {given!r}"
+    return f"{place or 'body'}: {what}{shown}"
+
+
+async def _http(request: Request, error: Exception) -> Response:
+    found = cast("HTTPException", error)
+    message = str(found.detail)
+    if found.status_code in {404, 405}:
+        message = f"there is no {request.method} {request.url.path}; GET /openapi.json tells what there is"
+    return problem(found.status_code, message, headers=dict(found.headers or {}))
+
+
+async def _unavailable(_: Request, error: Exception) -> Response:  # noqa: ARG001 - it says nothing more
+    return problem(503, "the broker is not running")
+
+
+async def _no_text(_: Request, error: Exception) -> Response:
+    return problem(400, f"a text that is no Unicode: {cast('UnicodeEncodeError', error).reason}")
+
+
+async def _storage(_: Request, error: Exception) -> Response:
+    return problem(500, str(error), "storage")
+
+
+async def _internal(_: Request, error: Exception) -> Response:
+    return problem(500, f"{type(error).__name__}: {error}")

@@ -1,0 +1,204 @@
+"""Metrics, taken when they are asked for: nothing is counted for them while requests are served.
+
+Names are those that Prometheus' exporter for JMX gives Kafka's metrics with its example configuration for Kafka, and
+`kafka_consumergroup_lag` that of the exporter for consumer groups; what only this broker has begins with `minibroker_`.
+Only logs that someone has used are looked at, since a look would open the others.
+"""
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from minibroker.async_broker import AsyncBroker
+from minibroker.groups.group import GroupState
+from minibroker.node_listener import NodeListener
+from minibroker.operations.errors import OperationError
+from minibroker.operations.groups import group_lag
+from minibroker.partition import Partition
+
+_Labelled = dict[tuple[str, ...], float]
+
+
+@dataclass(slots=True)
+class Scrape:
+    """What there was at one moment: numbers by the values of their labels."""
+
+    gauges: dict[str, float] = field(default_factory=dict[str, float])
+    by_broker: dict[str, _Labelled] = field(default_factory=dict[str, _Labelled])
+    messages_in: _Labelled = field(default_factory=_Labelled)
+    bytes_in: _Labelled = field(default_factory=_Labelled)
+    logs: dict[str, _Labelled] = field(default_factory=dict[str, _Labelled])
+    lag: _Labelled = field(default_factory=_Labelled)
+    fired: _Labelled = field(default_factory=_Labelled)
+    requests: int | None = None
+
+
+_GAUGES: Final = {
+    "kafka_controller_kafkacontroller_activebrokercount": "Brokers that are up",
+    "kafka_controller_kafkacontroller_fencedbrokercount": "Brokers that are down",
+    "kafka_controller_kafkacontroller_globaltopiccount": "Topics",
+    "kafka_controller_kafkacontroller_globalpartitioncount": "Partitions",
+    "kafka_controller_kafkacontroller_offlinepartitionscount": "Partitions without a leader",
+    "kafka_coordinator_group_groupmetadatamanager_numgroups": "Consumer groups",
+    "kafka_coordinator_group_groupmetadatamanager_numoffsets": "Committed offsets",
+    **{
+        f"kafka_coordinator_group_groupmetadatamanager_numgroups{state.value.lower()}": f"Groups that are {state.value}"
+        for state in GroupState
+    },
+}
+_BY_BROKER: Final = {
+    "kafka_controller_kafkacontroller_activecontrollercount": "Is it the controller?",
+    "kafka_server_replicamanager_partitioncount": "Partitions that it keeps",
+    "kafka_server_replicamanager_leadercount": "Partitions that it leads",
+    "kafka_server_replicamanager_underreplicatedpartitions": "Partitions that it leads, with replicas out of sync",
+    "kafka_server_replicamanager_underminisrpartitioncount": "Partitions that it leads, with too few replicas in sync",
+    "kafka_server_socket_server_metrics_connection_count": "Open connections",
+    "kafka_server_fetchsessioncache_numincrementalfetchsessions": "Fetch sessions",
+}
+_LOGS: Final = {
+    "kafka_log_log_size": "Bytes of a partition's segments",
+    "kafka_log_log_numlogsegments": "Segments of a partition",
+    "kafka_log_log_logstartoffset": "A partition's first offset",
+    "kafka_log_log_logendoffset": "The offset behind a partition's last one",
+}
+
+
+async def scrape(broker: AsyncBroker) -> Scrape:
+    """Take the numbers. On the broker's loop."""
+    state = broker.state
+    state.writes.commit()
+    found = Scrape()
+    partitions = [partition for topic in state.topics for partition in topic.partitions]
+    _count_brokers(broker, partitions, found)
+    _measure_logs(partitions, found)
+    _count_groups(broker, found)
+    gauges = found.gauges
+    gauges["kafka_controller_kafkacontroller_globaltopiccount"] = sum(1 for _ in state.topics)
+    gauges["kafka_controller_kafkacontroller_globalpartitioncount"] = len(partitions)
+    gauges["kafka_controller_kafkacontroller_offlinepartitionscount"] = sum(
+        partition.leader is None for partition in partitions
+    )
+    for fault in await broker.faults.list():
+        place = (fault.api or "*", fault.action or "delay")
+        found.fired[place] = found.fired.get(place, 0) + fault.fired
+    found.requests = None if state.journal is None else state.journal.count
+    return found
+
+
+def _count_brokers(broker: AsyncBroker, partitions: Iterable[Partition], found: Scrape) -> None:
+    cluster = broker.state.cluster
+    led: Counter[int] = Counter()
+    lacking: Counter[int] = Counter()
+    under: Counter[int] = Counter()
+    kept: Counter[int] = Counter()
+    for partition in partitions:
+        kept.update(partition.replicas)
+        if partition.leader is not None:
+            led[partition.leader.id] += 1
+            lacking[partition.leader.id] += len(partition.isr) < len(partition.replicas)
+            under[partition.leader.id] += partition.is_under_min_isr
+    for node in cluster.nodes.values():
+        connections = len(node.listener.connections) if isinstance(node.listener, NodeListener) else 0
+        numbers = (
+            node is cluster.controller,
+            kept[node.id],
+            led[node.id],
+            lacking[node.id],
+            under[node.id],
+            connections,
+            len(node.fetch_sessions),
+        )
+        for name, number in zip(_BY_BROKER, numbers, strict=True):
+            found.by_broker.setdefault(name, {})[str(node.id),] = number
+    up = len(cluster.up)
+    found.gauges["kafka_controller_kafkacontroller_activebrokercount"] = up
+    found.gauges["kafka_controller_kafkacontroller_fencedbrokercount"] = len(cluster.nodes) - up
+
+
+def _measure_logs(partitions: Iterable[Partition], found: Scrape) -> None:
+    for partition in partitions:
+        log = partition.opened_log
+        if log is None:
+            continue
+        topic = (partition.topic.name,)
+        found.messages_in[topic] = found.messages_in.get(topic, 0) + max(0, log.log_end_offset - log.opened_at)
+        found.bytes_in[topic] = found.bytes_in.get(topic, 0) + log.appended_bytes
+        numbers = log.size, len(log.segments), log.log_start_offset, log.log_end_offset
+        for name, number in zip(_LOGS, numbers, strict=True):
+            found.logs.setdefault(name, {})[partition.topic.name, str(partition.index)] = number
+
+
+def _count_groups(broker: AsyncBroker, found: Scrape) -> None:
+    state = broker.state
+    # A cached property, there once someone has asked for it: a scrape makes none.
+    groups = list(state.groups.store.groups()) if "groups" in state.__dict__ else []
+    states = Counter(group.state for group in groups)
+    prefix = "kafka_coordinator_group_groupmetadatamanager_num"
+    found.gauges[f"{prefix}groups"] = len(groups)
+    found.gauges[f"{prefix}offsets"] = sum(
+        len(partitions) for group in groups for partitions in group.offsets.committed.values()
+    )
+    for each in GroupState:
+        found.gauges[f"{prefix}groups{each.value.lower()}"] = states[each]
+    for group in groups:
+        with contextlib.suppress(OperationError):  # its coordinator has moved
+            for (topic, index), behind in group_lag(state, group.group_id).items():
+                found.lag[group.group_id, topic, str(index)] = behind
+
+
+class _Numbers(Collector):
+    """A scrape as Prometheus' library takes it."""
+
+    def __init__(self, found: Scrape) -> None:
+        self._found = found
+
+    def collect(self) -> Iterator[Metric]:
+        found = self._found
+        for name, help_text in _GAUGES.items():
+            yield GaugeMetricFamily(name, help_text, value=found.gauges[name])
+        for name, help_text in _BY_BROKER.items():
+            yield _filled(GaugeMetricFamily(name, help_text, labels=["broker"]), found.by_broker.get(name, {}))
+        for name, help_text in _LOGS.items():
+            yield _filled(GaugeMetricFamily(name, help_text, labels=["topic", "partition"]), found.logs.get(name, {}))
+        prefix = "kafka_server_brokertopicmetrics_"
+        counted = CounterMetricFamily(f"{prefix}messagesin", "Records that were appended", labels=["topic"])
+        yield _filled(counted, found.messages_in)
+        yield _filled(
+            CounterMetricFamily(f"{prefix}bytesin", "Bytes of their batches", labels=["topic"]), found.bytes_in
+        )
+        labels = ["consumergroup", "topic", "partition"]
+        yield _filled(
+            GaugeMetricFamily("kafka_consumergroup_lag", "Offsets that a group is behind", labels=labels), found.lag
+        )
+        fired = CounterMetricFamily(
+            "minibroker_faults_fired", "Requests that faults have hit", labels=["api", "action"]
+        )
+        yield _filled(fired, found.fired)
+        if found.requests is not None:
+            yield CounterMetricFamily(
+                "minibroker_journal_requests", "Requests since the journal was begun", value=found.requests
+            )
+
+
+def _filled(family: Metric, numbers: _Labelled) -> Metric:
+    """A family with a sample for each of the numbers."""
+    assert isinstance(family, GaugeMetricFamily | CounterMetricFamily)
+    for labels, number in numbers.items():
+        family.add_metric(labels, number)
+    return family
+
+
+def exposition(found: Scrape, accept: str) -> tuple[bytes, str]:
+    """The numbers in the format that the client takes, and its content type."""
+    registry = CollectorRegistry()
+    registry.register(_Numbers(found))
+    ProcessCollector(registry=registry)
+    encode, content_type = choose_encoder(accept)
+    return encode(registry), content_type

@@ -1,0 +1,126 @@
+"""The control plane's life: a socket, a thread, an event loop and uvicorn."""
+
+import asyncio
+import contextlib
+import os
+import socket
+import threading
+from collections.abc import Sequence
+from typing import Final
+
+import uvicorn
+
+from minibroker.async_broker import AsyncBroker
+from minibroker.control.app import make_app
+from minibroker.control.guard import Guard
+from minibroker.control.remote import Remote
+
+_BACKLOG: Final = 128
+_KEEP_ALIVE_S: Final = 600
+"""Longer than clients keep idle connections: one that the server closes may fail a client's next request."""
+_PATIENCE_S: Final = 2
+
+
+class _Server(uvicorn.Server):
+    """uvicorn that ends when it is told, not when it looks the next time."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._end = asyncio.Event()
+
+    async def main_loop(self) -> None:
+        """Wait for the end."""
+        await self._end.wait()
+
+    def end(self) -> None:
+        """Serve no more. On the server's loop."""
+        self._end.set()
+
+
+class ControlPlane:
+    """What listens from the beginning, and serves from `start` to `stop`.
+
+    Args:
+        address: (host, port); port 0 picks a free one. OSError when it cannot be had.
+        token: that requests have to have; None for none.
+    """
+
+    def __init__(self, address: tuple[str, int], token: str | None) -> None:
+        host, port = address
+        self._host = host
+        self._token = token
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        try:
+            self._socket = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+            raise OSError(error.errno, f"cannot listen on {host}:{port} for control: {reason}") from error
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._server: _Server | None = None
+        self._remote: Remote | None = None
+        self._serving = threading.Event()
+
+    @property
+    def url(self) -> str:
+        """Where it is, as a program on this machine asks for it."""
+        address: tuple[str, int] = self._socket.getsockname()[:2]
+        host, port = address
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared with
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    def start(self, broker: AsyncBroker, loop: asyncio.AbstractEventLoop) -> None:
+        """Serve, on a thread of its own, what is asked of a broker that runs on `loop`."""
+        self._remote = Remote(broker, loop)
+        self._thread = threading.Thread(target=self._run, name="minibroker-control", daemon=True)
+        self._thread.start()
+
+    async def stop(self) -> None:
+        """Answer whoever waits, and serve no more. On the broker's loop, which goes on meanwhile."""
+        if self._thread is not None:
+            await asyncio.get_running_loop().run_in_executor(None, self._end, self._thread)
+            self._thread = None
+        self._socket.close()
+
+    def _end(self, thread: threading.Thread) -> None:
+        self._serving.wait()
+        if self._loop is not None and thread.is_alive():
+            with contextlib.suppress(RuntimeError):  # it has ended by itself
+                self._loop.call_soon_threadsafe(self._give_up)
+        thread.join()
+
+    def _give_up(self) -> None:
+        assert self._remote is not None
+        assert self._server is not None
+        self._remote.stop()
+        self._server.end()
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve([self._socket]))
+        finally:
+            self._serving.set()
+
+    async def _serve(self, sockets: Sequence[socket.socket]) -> None:
+        assert self._remote is not None
+        app = make_app(self._remote)
+        self._server = _Server(
+            uvicorn.Config(
+                Guard(app, self._token, self._host),
+                loop="asyncio",
+                http="h11",
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_keep_alive=_KEEP_ALIVE_S,
+                timeout_graceful_shutdown=_PATIENCE_S,
+            )
+        )
+        self._loop = asyncio.get_running_loop()
+        self._serving.set()
+        try:
+            await self._server.serve(sockets=list(sockets))
+        finally:
+            app.state.snapshots.clear()

@@ -1,0 +1,116 @@
+"""Write the tables of docs/control-plane.md: `python -m minibroker.control.reference docs/control-plane.md`.
+
+They are made of the OpenAPI document, and stand between two marks; what is around them is written by hand.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any, Final
+
+from minibroker.control.app import make_app
+
+BEGIN: Final = "<!-- Made by `python -m minibroker.control.reference docs/control-plane.md`: change the code. -->"
+END: Final = "<!-- The end of what was made. -->"
+_QUOTE: Final = '"'
+_REF: Final = "#/components/schemas/"
+
+
+def render() -> str:
+    """The reference, in Markdown: the requests of each kind, then the objects in them."""
+    document = make_app(None).openapi()
+    kinds: dict[str, list[str]] = {}
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            kinds.setdefault(operation["tags"][0], []).append(_operation(f"{method.upper()} {path}", operation))
+    parts = [f"### {kind}\n\n" + "\n".join(operations) for kind, operations in kinds.items()]
+    schemas: dict[str, Any] = document["components"]["schemas"]
+    objects = [_object(name, schema) for name, schema in sorted(schemas.items()) if schema.get("properties")]
+    return "\n".join([*parts, "### Objects\n", *objects])
+
+
+def _operation(title: str, operation: dict[str, Any]) -> str:
+    said = " ".join(operation["description"].split())
+    python = ", ".join(f"`{each}`" for each in operation["x-python"])
+    lines = [f"#### `{title}`", "", said, ""]
+    rows = [
+        _row(f"`{each['name']}`", each["schema"], each.get("description"), required=each["required"])
+        for each in operation.get("parameters", [])
+        if each["in"] == "query"
+    ]
+    if rows:
+        lines += ["| Parameter | Type | Meaning |", "| --- | --- | --- |", *rows, ""]
+    if "requestBody" in operation:
+        body = operation["requestBody"]
+        asked = _type(body["content"]["application/json"]["schema"]).removesuffix(" or null")
+        lines.append(f"Body: {asked}{'' if body.get('required') else '; may be left out'}.")
+    lines.append(f"Answer: {'; '.join(_answers(operation['responses']))}." + (f" Python: {python}." if python else ""))
+    return "\n".join([*lines, ""])
+
+
+def _answers(responses: dict[str, Any]) -> Iterator[str]:
+    for status, response in responses.items():
+        content = response.get("content", {})
+        schema = content.get("application/json", {}).get("schema")
+        if status.startswith("2"):
+            what = "nothing" if not content else _type(schema) if schema else "text"
+            yield f"{status}, {what}"
+
+
+def _object(name: str, schema: dict[str, Any]) -> str:
+    required = schema.get("required", [])
+    rows = [
+        _row(f"`{field}`", each, each.get("description"), required=field in required or "default" not in each)
+        for field, each in schema["properties"].items()
+    ]
+    said = " ".join(schema.get("description", "").split())
+    return "\n".join([f"#### {name}", "", said, "", "| Field | Type | Meaning |", "| --- | --- | --- |", *rows, ""])
+
+
+def _row(name: str, schema: dict[str, Any], meaning: str | None, *, required: bool) -> str:
+    default = (
+        ""
+        if required or schema.get("default") in (None, {})
+        else f"Default `{json.dumps(schema['default']).strip(_QUOTE)}`."
+    )
+    what = " ".join(filter(None, (meaning, default)))
+    return f"| {name} | {_type(schema)} | {' '.join(what.split())} |"
+
+
+def _type(schema: dict[str, Any]) -> str:  # noqa: PLR0911 - one for each kind of schema
+    """What may stand there, in a few words."""
+    if "$ref" in schema:
+        name = schema["$ref"].removeprefix(_REF)
+        return f"[{name}](#{name.lower()})"
+    if "enum" in schema:
+        return ", ".join(f"`{each}`" for each in schema["enum"])
+    if "const" in schema:
+        return f"`{schema['const']}`"
+    if "anyOf" in schema:
+        return " or ".join(map(_type, schema["anyOf"]))
+    if "prefixItems" in schema:
+        return f"[{', '.join(map(_type, schema['prefixItems']))}]"
+    if schema.get("type") == "array":
+        return f"list of {_type(schema['items'])}"
+    if schema.get("title") == "Fault":
+        return "[the fields of a fault](faults.md#the-fields)"
+    if schema.get("type") == "object":
+        return "object"
+    kind: str = schema.get("type", "any")
+    return kind
+
+
+def filled(page: str) -> str:
+    """A page with the reference between the marks. ValueError when it has no such place."""
+    before, mark, rest = page.partition(BEGIN)
+    _, other, after = rest.partition(END)
+    if not mark or not other:
+        raise ValueError("there is no place for the reference")
+    return f"{before}{BEGIN}\n\n{render()}\n{END}{after}"
+
+
+if __name__ == "__main__":
+    with open(sys.argv[1], encoding="utf-8") as file:
+        content = filled(file.read())
+    with open(sys.argv[1], "w", encoding="utf-8") as file:
+        file.write(content)

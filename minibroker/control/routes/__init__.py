@@ -1,0 +1,8 @@
+"""One module per kind of resource. Each route names the Python methods that it calls; a test wants them all."""
+
+from typing import Any
+
+
+def calls(*methods: str) -> dict[str, Any]:
+    """What the OpenAPI document tells of a route: the methods of a `Broker` and its handles that it stands for."""
+    return {"x-python": list(methods)}

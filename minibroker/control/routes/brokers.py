@@ -1,0 +1,78 @@
+"""The brokers: which are up, and who leads what."""
+
+from fastapi import APIRouter
+
+from minibroker.async_broker import AsyncBroker
+from minibroker.control.models import Leader, NewLeader, Node, Nodes
+from minibroker.control.remote import OnBroker
+from minibroker.control.routes import calls
+from minibroker.operations.asynchronous import AsyncBrokerNode
+from minibroker.operations.errors import NotFoundError
+
+router = APIRouter(tags=["Brokers"])
+
+
+@router.get("/brokers", openapi_extra=calls("brokers", "brokers.is_up", "brokers.node_id"))
+async def list_brokers(on_broker: OnBroker) -> Nodes:
+    """All brokers, up or down."""
+
+    async def work(broker: AsyncBroker) -> list[Node]:
+        return [_node(broker, node_id) for node_id in broker.brokers]
+
+    return Nodes(brokers=await on_broker(work))
+
+
+@router.post("/brokers/{node_id}/stop", openapi_extra=calls("brokers.stop"))
+async def stop_broker(node_id: int, on_broker: OnBroker) -> Node:
+    """Take it down: its connections end, others lead what it has led. One that is down stays so."""
+
+    async def work(broker: AsyncBroker) -> Node:
+        await _find(broker, node_id).stop()
+        await broker.state.cluster.settled()
+        return _node(broker, node_id)
+
+    return await on_broker(work)
+
+
+@router.post("/brokers/{node_id}/start", openapi_extra=calls("brokers.start"))
+async def start_broker(node_id: int, on_broker: OnBroker) -> Node:
+    """Bring it up again, at the same address. One that is up stays so."""
+
+    async def work(broker: AsyncBroker) -> Node:
+        await _find(broker, node_id).start()
+        await broker.state.cluster.settled()
+        return _node(broker, node_id)
+
+    return await on_broker(work)
+
+
+@router.get("/topics/{topic}/partitions/{partition}/leader", openapi_extra=calls("leader"))
+async def read_leader(topic: str, partition: int, on_broker: OnBroker) -> Leader:
+    """Who leads a partition."""
+    return Leader(node_id=await on_broker(lambda broker: broker.leader(topic, partition)))
+
+
+@router.put("/topics/{topic}/partitions/{partition}/leader", openapi_extra=calls("move_leader"))
+async def move_leader(topic: str, partition: int, to: NewLeader, on_broker: OnBroker) -> Leader:
+    """Have another broker lead a partition. 409 when it is down."""
+
+    async def work(broker: AsyncBroker) -> int | None:
+        await broker.leader(topic, partition)  # is there such a partition?
+        node = _find(broker, to.node_id)
+        await broker.move_leader(topic, partition, node.node_id)
+        return await broker.leader(topic, partition)
+
+    return Leader(node_id=await on_broker(work))
+
+
+def _find(broker: AsyncBroker, node_id: int) -> AsyncBrokerNode:
+    try:
+        return broker.brokers[node_id]
+    except KeyError:
+        known = ", ".join(map(str, broker.brokers))
+        raise NotFoundError(f"there is no broker {node_id}; brokers: {known}") from None
+
+
+def _node(broker: AsyncBroker, node_id: int) -> Node:
+    addresses = dict(zip(broker.brokers, broker.bootstrap_servers.split(","), strict=True))
+    return Node(node_id=node_id, is_up=broker.brokers[node_id].is_up, address=addresses[node_id])

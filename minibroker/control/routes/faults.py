@@ -1,0 +1,148 @@
+"""Faults, by ids that they get when they are first seen: also those of a file, or of Python."""
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Body, Depends, Request
+from pydantic import WithJsonSchema
+
+from minibroker.async_broker import AsyncBroker
+from minibroker.control.models import FaultHits, InstalledFault, InstalledFaults
+from minibroker.control.remote import OnBroker
+from minibroker.control.routes import calls
+from minibroker.control.routes.requests import entry_json
+from minibroker.faults.fault import Fault
+from minibroker.faults.reference import HOW_OFTEN, MATCH, WHAT
+from minibroker.operations.errors import NotFoundError
+
+router = APIRouter(tags=["Faults"])
+
+_TYPES: Final[dict[str, dict[str, Any]]] = {
+    "pattern": {"type": "string"},
+    "range": {"type": ["string", "integer"]},
+    "integer": {"type": "integer"},
+    "number": {"type": "number"},
+    "name": {"type": ["string", "integer"]},
+}
+"""By the first word of what `faults.reference` says of a field's type."""
+
+
+def _schema(kind: str) -> dict[str, Any]:
+    if kind == "`true`":
+        return {"const": True, "type": "boolean"}
+    if kind.startswith("`"):
+        return {"type": "string", "enum": [each.strip("` ") for each in kind.split(",")]}
+    return _TYPES[kind.replace(",", " ").split()[0]]
+
+
+_FIELDS: Final = WithJsonSchema(
+    {
+        "type": "object",
+        "title": "Fault",
+        "additionalProperties": False,
+        "properties": {
+            row.name: {**_schema(row.kind), "description": row.meaning} for row in (*MATCH, *HOW_OFTEN, *WHAT)
+        },
+    }
+)
+
+
+class FaultIds:
+    """Ids of faults: numbers in the order in which they were seen. Used on the broker's thread alone."""
+
+    def __init__(self) -> None:
+        self._faults: dict[str, Fault] = {}
+        self._count = 0
+
+    def see(self, installed: Iterable[Fault]) -> dict[str, Fault]:
+        """The ids of the faults that are installed."""
+        known = {id(fault): name for name, fault in self._faults.items()}
+        seen: dict[str, Fault] = {}
+        for fault in installed:
+            name = known.get(id(fault))
+            if name is None:
+                self._count += 1
+                name = str(self._count)
+            seen[name] = fault
+        self._faults = seen
+        return seen
+
+    async def find(self, broker: AsyncBroker, fault_id: str) -> Fault:
+        """The installed fault with this id. `NotFoundError`."""
+        seen = self.see(await broker.faults.list())
+        if fault_id not in seen:
+            raise NotFoundError(f"there is no fault {fault_id!r}; faults: {', '.join(seen) or 'none'}")
+        return seen[fault_id]
+
+
+async def _ids(request: Request) -> FaultIds:
+    ids: FaultIds = request.app.state.faults
+    return ids
+
+
+Ids = Annotated[FaultIds, Depends(_ids)]
+
+
+@router.get("/faults", openapi_extra=calls("faults", "faults.list"))
+async def list_faults(on_broker: OnBroker, ids: Ids) -> InstalledFaults:
+    """The faults that are installed, in the order in which they were added; of several that match the first acts."""
+
+    async def work(broker: AsyncBroker) -> InstalledFaults:
+        seen = ids.see(await broker.faults.list())
+        return InstalledFaults(faults=[_shown(name, fault) for name, fault in seen.items()])
+
+    return await on_broker(work)
+
+
+@router.post("/faults", status_code=201, openapi_extra=calls("faults.add", "fault"))
+async def add_fault(
+    fields: Annotated[dict[str, Any], Body(description="The fields of the fault, as in docs/faults.md."), _FIELDS],
+    on_broker: OnBroker,
+    ids: Ids,
+) -> InstalledFault:
+    """Install a fault. It stays until it is deleted, or until it has hit `times`."""
+
+    async def work(broker: AsyncBroker) -> InstalledFault:
+        fault = await broker.faults.add(Fault.from_json(fields))
+        seen = ids.see(await broker.faults.list())
+        return next(_shown(name, each) for name, each in seen.items() if each is fault)
+
+    return await on_broker(work)
+
+
+@router.delete("/faults", status_code=204, openapi_extra=calls("faults.clear"))
+async def clear_faults(on_broker: OnBroker) -> None:
+    """Take all faults away."""
+    await on_broker(lambda broker: broker.faults.clear())
+
+
+@router.get("/faults/{fault_id}", openapi_extra=calls("faults.list"))
+async def read_fault(fault_id: str, on_broker: OnBroker, ids: Ids) -> FaultHits:
+    """How often a fault has hit, and which requests."""
+
+    async def work(broker: AsyncBroker) -> FaultHits:
+        return _with_hits(fault_id, await ids.find(broker, fault_id))
+
+    return await on_broker(work)
+
+
+@router.delete("/faults/{fault_id}", openapi_extra=calls("faults.remove"))
+async def remove_fault(fault_id: str, on_broker: OnBroker, ids: Ids) -> FaultHits:
+    """Take a fault away; the answer tells what it has done."""
+
+    async def work(broker: AsyncBroker) -> FaultHits:
+        fault = await ids.find(broker, fault_id)
+        await broker.faults.remove(fault)
+        return _with_hits(fault_id, fault)
+
+    return await on_broker(work)
+
+
+def _shown(fault_id: str, fault: Fault) -> InstalledFault:
+    return InstalledFault(id=fault_id, fired=fault.fired, fault=fault.to_json())
+
+
+def _with_hits(fault_id: str, fault: Fault) -> FaultHits:
+    return FaultHits(
+        id=fault_id, fired=fault.fired, fault=fault.to_json(), hits=[entry_json(each) for each in fault.hits]
+    )

@@ -1,0 +1,72 @@
+"""How the broker is: for people, for container runtimes and for Prometheus."""
+
+import asyncio
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Header, Response
+
+from minibroker import __version__
+from minibroker.async_broker import AsyncBroker
+from minibroker.control.errors import UnavailableError
+from minibroker.control.metrics import exposition, scrape
+from minibroker.control.models import BrokerInfo, Status
+from minibroker.control.remote import OnBroker
+from minibroker.control.routes import calls
+
+router = APIRouter(tags=["Health"])
+
+_PATIENCE_S: Final = 5
+
+
+@router.get("/", openapi_extra=calls())
+async def about(on_broker: OnBroker) -> BrokerInfo:
+    """What this is, and where its clients connect."""
+
+    async def work(broker: AsyncBroker) -> BrokerInfo:
+        controller = broker.state.cluster.controller
+        return BrokerInfo(
+            version=__version__,
+            cluster_id=broker.state.cluster_id,
+            bootstrap_servers=broker.bootstrap_servers,
+            controller=None if controller is None else controller.id,
+        )
+
+    return await on_broker(work)
+
+
+@router.get("/healthz", openapi_extra=calls())
+async def healthz(on_broker: OnBroker) -> Status:
+    """Does the broker's event loop go round? 503 if it does not. Needs no token."""
+    await _are_up(on_broker)
+    return Status(status="ok")
+
+
+@router.get("/readyz", responses={503: {"model": Status, "description": "No broker is up"}}, openapi_extra=calls())
+async def readyz(on_broker: OnBroker, response: Response) -> Status:
+    """Can clients connect? 503 while no broker is up. Needs no token."""
+    if any(await _are_up(on_broker)):
+        return Status(status="ok")
+    response.status_code = 503
+    return Status(status="down")
+
+
+@router.get(
+    "/metrics",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {}}, "description": "In Prometheus' text format, or OpenMetrics"}},
+    openapi_extra=calls(),
+)
+async def metrics(on_broker: OnBroker, accept: Annotated[str, Header()] = "") -> Response:
+    """Metrics for Prometheus, named as its exporter for Kafka's JMX names them where Kafka has them."""
+    content, content_type = exposition(await on_broker(scrape), accept)
+    return Response(content, headers={"Content-Type": content_type})
+
+
+async def _are_up(on_broker: OnBroker) -> list[bool]:
+    async def work(broker: AsyncBroker) -> list[bool]:
+        return [node.is_up for node in broker.state.cluster.nodes.values()]
+
+    try:
+        return await asyncio.wait_for(on_broker(work), _PATIENCE_S)
+    except TimeoutError:
+        raise UnavailableError from None

@@ -1,0 +1,131 @@
+"""The journal of requests: whether one is kept, and what is in it."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+
+from minibroker.async_broker import AsyncBroker
+from minibroker.control.models import JournalEntries, JournalEntry, JournalInfo, JournalSize, RequestWait
+from minibroker.control.remote import OnBroker
+from minibroker.control.routes import calls
+from minibroker.journal import Entry, Journal, error_code
+from minibroker.operations.errors import ConflictError, OperationError
+from minibroker.taps import drop_journal, keep_journal
+
+router = APIRouter(tags=["Requests"])
+
+_NEWEST = 1000
+_Pattern = Annotated[str | None, Query(description="A name, in which * and ? are wildcards.")]
+
+
+def entry_json(entry: Entry) -> JournalEntry:
+    """An entry, whose own fields are named here as in Python. On the broker's thread."""
+    return JournalEntry.model_validate({_snake_case(name): value for name, value in entry.to_json().items()})
+
+
+@router.get("/journal", openapi_extra=calls("requests"))
+async def read_journal(on_broker: OnBroker) -> JournalInfo:
+    """Is a journal kept?"""
+    return await on_broker(_info)
+
+
+@router.put("/journal", openapi_extra=calls("requests"))
+async def begin_journal(on_broker: OnBroker, size: JournalSize | None = None) -> JournalInfo:
+    """Keep a journal from now on; an old one goes. It copies every request, which clients may notice."""
+
+    async def work(broker: AsyncBroker) -> JournalInfo:
+        keep_journal(broker.state, (size or JournalSize()).capacity)
+        return await _info(broker)
+
+    return await on_broker(work)
+
+
+@router.delete("/journal", status_code=204, openapi_extra=calls("requests"))
+async def end_journal(on_broker: OnBroker) -> None:
+    """Keep no journal any more."""
+
+    async def work(broker: AsyncBroker) -> None:
+        drop_journal(broker.state)
+
+    await on_broker(work)
+
+
+@router.get("/requests", openapi_extra=calls("requests"))
+async def list_requests(
+    on_broker: OnBroker,
+    api: Annotated[str | None, Query(description="`Produce`, `PRODUCE`, `*Group*`.")] = None,
+    client_id: _Pattern = None,
+    topic: _Pattern = None,
+    group: _Pattern = None,
+    error: Annotated[str | None, Query(description="The name or number of an error in the answer.")] = None,
+    after: Annotated[int, Query(description="Leaves out those up to this number.")] = 0,
+    limit: Annotated[int, Query(ge=1, description="The newest so many of those that fit.")] = _NEWEST,
+) -> JournalEntries:
+    """What clients have asked and were told, as far as it fits all that is given. 409 unless a journal is kept."""
+    wanted: dict[str, Any] = {"api": api, "client_id": client_id, "topic": topic, "group": group}
+
+    async def work(broker: AsyncBroker) -> JournalEntries:
+        journal = _journal(broker)
+        return _entries(journal, journal.entries(**wanted, error=_error(error), after=after)[-limit:])
+
+    return await on_broker(work)
+
+
+@router.delete("/requests", status_code=204, openapi_extra=calls("requests"))
+async def forget_requests(on_broker: OnBroker) -> None:
+    """Forget the requests up to now; numbers go on."""
+
+    async def work(broker: AsyncBroker) -> None:
+        _journal(broker).clear()
+
+    await on_broker(work)
+
+
+@router.post("/requests/wait", openapi_extra=calls("wait_for_requests"))
+async def wait_for_requests(wanted: RequestWait, on_broker: OnBroker) -> JournalEntries:
+    """Wait for so many requests that fit all that is given, and return all there are."""
+
+    async def work(broker: AsyncBroker) -> JournalEntries:
+        journal = _journal(broker)
+        found = await broker.wait_for_requests(
+            wanted.count,
+            api=wanted.api,
+            client_id=wanted.client_id,
+            topic=wanted.topic,
+            group=wanted.group,
+            error=_error(wanted.error),
+            timeout=wanted.timeout,
+        )
+        return _entries(journal, found)
+
+    return await on_broker(work)
+
+
+def _entries(journal: Journal, entries: list[Entry]) -> JournalEntries:
+    return JournalEntries(count=journal.count, requests=[entry_json(each) for each in entries])
+
+
+def _journal(broker: AsyncBroker) -> Journal:
+    if broker.state.journal is None:
+        raise ConflictError("the broker keeps no journal of requests; PUT /journal, or serve --journal, begins one")
+    return broker.requests
+
+
+async def _info(broker: AsyncBroker) -> JournalInfo:
+    journal = broker.state.journal
+    return JournalInfo(is_kept=journal is not None, count=0 if journal is None else journal.count)
+
+
+def _error(error: str | int | None) -> str | int | None:
+    """By name or number. `OperationError` for one that Kafka does not have."""
+    if error is None:
+        return None
+    found = int(error) if isinstance(error, str) and error.lstrip("-").isdecimal() else error
+    try:
+        return error_code(found).name
+    except ValueError as unknown:
+        raise OperationError(str(unknown)) from None
+
+
+def _snake_case(name: str) -> str:
+    return "".join(f"_{each.lower()}" if each.isupper() else each for each in name)

@@ -1,0 +1,40 @@
+"""Time, and what it does."""
+
+from fastapi import APIRouter
+
+from minibroker.async_broker import AsyncBroker
+from minibroker.control.models import Advance, Clock, Compaction, Retained
+from minibroker.control.remote import OnBroker
+from minibroker.control.routes import calls
+
+router = APIRouter(tags=["Time"])
+
+
+@router.get("/clock", openapi_extra=calls("clock.now_ms"))
+async def read_clock(on_broker: OnBroker) -> Clock:
+    """The broker's time."""
+    return Clock(now_ms=await on_broker(lambda broker: broker.clock.now_ms()))
+
+
+@router.post("/clock/advance", openapi_extra=calls("clock.advance"))
+async def advance_clock(by: Advance, on_broker: OnBroker) -> Clock:
+    """Move time on: sessions end, transactions and parked requests time out, chores such as retention are done."""
+
+    async def work(broker: AsyncBroker) -> int:
+        await broker.clock.advance(by.seconds)
+        return await broker.clock.now_ms()
+
+    return Clock(now_ms=await on_broker(work))
+
+
+@router.post("/retention/run", openapi_extra=calls("retention.run"))
+async def run_retention(on_broker: OnBroker) -> Retained:
+    """Delete what is not to be kept any longer, now."""
+    return Retained(deleted_segments=await on_broker(lambda broker: broker.retention.run()))
+
+
+@router.post("/compact", status_code=204, openapi_extra=calls("compact"))
+async def compact(on_broker: OnBroker, what: Compaction | None = None) -> None:
+    """Compact up to what was produced until now; the answer comes when it is done."""
+    topic = None if what is None else what.topic
+    await on_broker(lambda broker: broker.compact(topic))

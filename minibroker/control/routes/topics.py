@@ -1,0 +1,52 @@
+"""Topics."""
+
+from fastapi import APIRouter
+
+from minibroker.async_broker import AsyncBroker
+from minibroker.control.models import NewTopic, Topic, TopicList
+from minibroker.control.remote import OnBroker
+from minibroker.control.routes import calls
+from minibroker.operations.errors import OperationError
+from minibroker.operations.records import topic_of
+from minibroker.operations.topics import TopicDescription
+
+router = APIRouter(tags=["Topics"])
+
+
+@router.get("/topics", openapi_extra=calls("topics"))
+async def list_topics(on_broker: OnBroker) -> TopicList:
+    """All topics, by name."""
+    found = await on_broker(lambda broker: broker.topics())
+    return TopicList(topics=[Topic.model_validate(each) for each in found.values()])
+
+
+@router.post("/topics", status_code=201, openapi_extra=calls("create_topic", "fresh_topic"))
+async def create_topic(new: NewTopic, on_broker: OnBroker) -> Topic:
+    """Create a topic: one with a name, or one that nobody has heard of."""
+    if (new.name is None) is (new.prefix is None):
+        raise OperationError("a topic needs either a name or a prefix")
+
+    async def work(broker: AsyncBroker) -> TopicDescription:
+        factor, configs = new.replication_factor, new.configs
+        if new.name is not None:
+            return await broker.create_topic(new.name, new.partitions, replication_factor=factor, configs=configs)
+        name = await broker.fresh_topic(new.prefix or "", new.partitions, replication_factor=factor, configs=configs)
+        return (await broker.topics())[name]
+
+    return Topic.model_validate(await on_broker(work))
+
+
+@router.get("/topics/{topic}", openapi_extra=calls("topics"))
+async def describe_topic(topic: str, on_broker: OnBroker) -> Topic:
+    """One topic."""
+
+    async def work(broker: AsyncBroker) -> TopicDescription:
+        return (await broker.topics())[topic_of(broker.state, topic).name]
+
+    return Topic.model_validate(await on_broker(work))
+
+
+@router.delete("/topics/{topic}", status_code=204, openapi_extra=calls("delete_topic"))
+async def delete_topic(topic: str, on_broker: OnBroker) -> None:
+    """Delete a topic, and what groups have committed for it."""
+    await on_broker(lambda broker: broker.delete_topic(topic))
