@@ -1,18 +1,22 @@
 """The broker as Python programs use it: in this process, for as long as a `with` block lasts."""
 
 import asyncio
+import contextlib
 import threading
 import warnings
 from collections.abc import Coroutine, Iterable, Mapping
 from concurrent.futures import CancelledError
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from minibroker.async_broker import AsyncBroker, Setting
 from minibroker.clock import Clock
 from minibroker.operations.blocking import BlockingOperations
 
 T = TypeVar("T")
+
+_LOOK_AGAIN: Final = 1.0
+"""Seconds after which whoever waits looks whether the broker's thread is still there."""
 
 
 class Broker(BlockingOperations):
@@ -38,6 +42,9 @@ class Broker(BlockingOperations):
         brokers: how many brokers there are, as in a Kafka cluster: each listens on a port of its own (the ports behind
             that of `listen`, and of `advertise`, or free ones), and their node ids count up from `node.id`.
         journal: whether `requests` tells what clients have asked and were told; a number keeps the newest so many.
+        control: HOST:PORT for the HTTP control plane (docs/control-plane.md), which takes the extra `control`; port 0
+            picks a free one, which `control_url` tells.
+        control_token: what its clients have to know; has to be given when `control` is no loopback address.
     """
 
     def __init__(  # noqa: PLR0913 - what a broker can be given, all of it by name
@@ -52,6 +59,8 @@ class Broker(BlockingOperations):
         clock: Clock | None = None,
         brokers: int = 1,
         journal: bool | int = False,
+        control: str | None = None,
+        control_token: str | None = None,
     ) -> None:
         self._twin = AsyncBroker(
             listen=listen,
@@ -63,6 +72,8 @@ class Broker(BlockingOperations):
             clock=clock,
             brokers=brokers,
             journal=journal,
+            control=control,
+            control_token=control_token,
         )
         for remark in self._twin.remarks():
             warnings.warn(remark, stacklevel=2)
@@ -81,9 +92,19 @@ class Broker(BlockingOperations):
         return self._twin.address
 
     @property
+    def control_url(self) -> str:
+        """Where the HTTP control plane is. RuntimeError unless there is one, and the broker runs."""
+        return self._twin.control_url
+
+    @property
     def data_dir(self) -> str:
         """Where the logs are. RuntimeError before the broker has run with a temporary directory."""
         return self._twin.data_dir
+
+    @property
+    def is_running(self) -> bool:
+        """Has it been started, and not been stopped since?"""
+        return self._thread is not None
 
     @property
     def twin(self) -> AsyncBroker:
@@ -99,10 +120,26 @@ class Broker(BlockingOperations):
                 if self._thread is None
                 else "this is the broker's own thread, which cannot wait for itself"
             )
+        thread = self._thread
         try:
-            return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        except RuntimeError:  # the loop is closed: another thread has stopped it just now
+            work.close()
+            raise RuntimeError("the broker was stopped") from None
+        try:
+            while True:
+                try:
+                    return future.result(_LOOK_AGAIN)
+                except TimeoutError:
+                    if future.done():  # it may be the work's own, or be done by now
+                        return future.result()
+                    if not thread.is_alive():  # its loop has ended with this in its queue
+                        raise RuntimeError("the broker was stopped") from None
         except CancelledError:
             raise RuntimeError("the broker was stopped") from None
+        except BaseException:  # such as KeyboardInterrupt: nobody waits any longer
+            future.cancel()
+            raise
 
     def start(self) -> None:
         """Start; when it returns, clients can connect and the given topics are there. RuntimeError if it runs."""
@@ -114,7 +151,13 @@ class Broker(BlockingOperations):
             target=lambda: asyncio.run(self._run(started, failure)), name="minibroker", daemon=True
         )
         self._thread.start()
-        started.wait()
+        try:
+            started.wait()
+        except BaseException:  # such as KeyboardInterrupt: nobody will stop what has not been entered
+            started.wait()
+            if not failure:
+                self.stop()
+            raise
         if failure:
             self._thread.join()
             self._thread = None
@@ -122,12 +165,14 @@ class Broker(BlockingOperations):
 
     def stop(self) -> None:
         """Stop; connections are closed, logs are closed, a temporary directory is removed. Twice does no harm."""
-        if self._thread is None:
+        thread = self._thread
+        if thread is None:
             return
         assert self._loop is not None
         assert self._stop is not None
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join()
+        with contextlib.suppress(RuntimeError):  # the loop is closed: another thread has stopped it just now
+            self._loop.call_soon_threadsafe(self._stop.set)
+        thread.join()
         self._thread = None
 
     def __enter__(self) -> Self:

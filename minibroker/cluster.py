@@ -87,6 +87,7 @@ class Cluster:
         is_single: there is only one node, however often it is stopped.
         controller: the one that clients are told of; None while no node is up.
         topics: whose partitions they keep; set once these are read.
+        first_epoch: the leader epoch with which partitions begin; see `forget_leaders`.
         on_leader_moved: is told of each partition that has another leader, or none any more.
     """
 
@@ -99,6 +100,7 @@ class Cluster:
         self.topics: Topics | None = None
         self.on_leader_moved: Callable[[Partition], None] = _nothing
         self.is_single = count == 1
+        self.first_epoch = 0
         self._start = 0
         self._moved: list[Partition] = []
 
@@ -143,6 +145,7 @@ class Cluster:
             ids = tuple(self.nodes)
             replicas = (ids[partition.index % len(ids)],)
         partition.replicas = replicas
+        partition.leader_epoch = self.first_epoch
         in_sync = tuple(each for each in replicas if self.nodes[each].is_up)
         partition.set_isr(in_sync or replicas[:1])
         partition.leader = self.nodes[in_sync[0]] if in_sync else None
@@ -155,7 +158,15 @@ class Cluster:
             partition.leader = self.nodes[leader]
         assert partition.leader is not None
         led_before = self.first.id if replicas is None else leader  # alone, or nobody
-        partition.leader_epoch = epoch if partition.leader.id == led_before else epoch + 1
+        partition.leader_epoch = max(self.first_epoch, epoch if partition.leader.id == led_before else epoch + 1)
+
+    def forget_leaders(self) -> None:
+        """All topics are about to go, and others may come under their names.
+
+        These begin with the highest leader epoch that there was: clients that stay, librdkafka among them, hold
+        metadata with a lower one for out of date.
+        """
+        self.first_epoch = max([self.first_epoch, *(each.leader_epoch for each in self._partitions())])
 
     # Who leads
 

@@ -69,7 +69,13 @@ def kafka_session(request: pytest.FixtureRequest) -> Iterator[Broker]:
 
 @pytest.fixture
 def kafka(kafka_session: Broker, request: pytest.FixtureRequest) -> Broker:
-    """The broker of the session as it was at its start: without records, groups, transactions and faults."""
+    """The broker of the session as it was at its start: without records, groups, transactions and faults.
+
+    When a test has stopped it, it is started again, on another port.
+    """
+    if not kafka_session.is_running:
+        kafka_session.start()
+        return kafka_session
     kafka_session.reset(keep_topics=request.config.getini("kafka_keep_topics"))
     return kafka_session
 
@@ -102,7 +108,11 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     if broker is not None and report.failed and "kafka" in getattr(item, "fixturenames", ()):
         from minibroker.operations.overview import overview  # noqa: PLC0415 - most tests do not fail
 
-        report.sections.append(("kafka", overview(broker, _TOLD_REQUESTS)))
+        try:
+            told = overview(broker, _TOLD_REQUESTS)
+        except Exception as error:  # noqa: BLE001 - pytest would end all tests over it
+            told = f"cannot be told: {error}"  # such as "the broker is not running"
+        report.sections.append(("kafka", told))
     return report
 
 

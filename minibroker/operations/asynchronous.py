@@ -264,6 +264,7 @@ class AsyncOperations:
         from minibroker.operations.reset import reset  # noqa: PLC0415 - see above
 
         reset(self.state, self.make_topics, keep_topics=keep_topics)
+        await self.state.cluster.settled()
 
     async def snapshot(self, directory: str | None = None) -> "Snapshot":
         """Copy all topics, records, groups and transactions into a new directory; None for a temporary one."""
@@ -276,6 +277,7 @@ class AsyncOperations:
         from minibroker.operations.snapshots import restore_snapshot  # noqa: PLC0415 - see above
 
         restore_snapshot(self.state, snapshot)
+        await self.state.cluster.settled()
 
 
 class AsyncConsumerGroup:
@@ -399,10 +401,12 @@ class AsyncBrokerNode:
         """Take it down: its connections end, others lead what it has led. One that is down stays so."""
         self._broker.state.writes.commit()
         self._broker.state.cluster.stop_node(self._node_id)
+        await self._broker.state.cluster.settled()
 
     async def start(self) -> None:
         """Bring it up again, at the same address. One that is up stays so."""
         self._broker.state.cluster.start_node(self._node_id)
+        await self._broker.state.cluster.settled()
 
 
 class AsyncFaults:

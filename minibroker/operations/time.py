@@ -11,6 +11,8 @@ from minibroker.state import BrokerState
 def advance_clock(state: BrokerState, by: float | timedelta) -> None:
     """Move the broker's time on, by seconds or a `timedelta`. Sessions, transactions and parked requests time out."""
     seconds = by.total_seconds() if isinstance(by, timedelta) else by
+    if not seconds <= timedelta.max.total_seconds():  # nor is "not a number"
+        raise OperationError(f"advance: {seconds} s: no broker lives that long")
     if seconds < 0:
         raise OperationError(f"advance: {seconds} s: time does not go back")
     state.writes.commit()

@@ -138,6 +138,21 @@ def test_without(kafka_session):
     assert result.stdout.count("- kafka -") == 1
 
 
+def test_a_broker_that_a_test_has_stopped_is_there_for_the_next_one(run: Run) -> None:
+    tests = """
+def test_it(kafka):
+    kafka.stop()
+    assert False
+
+def test_next(kafka):
+    produce(kafka, "orders", b"x")
+    kafka.expect("orders", "x")
+"""
+    result = run(tests)
+    assert "1 failed, 1 passed" in result.stdout, result.stdout + result.stderr
+    assert "cannot be told: the broker is not running" in result.stdout
+
+
 def test_asyncio(run: Run) -> None:
     tests = """
 import asyncio

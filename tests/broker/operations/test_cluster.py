@@ -1,5 +1,7 @@
 """Brokers that go and come back, and leaders that move, by a test's hand."""
 
+import socket
+
 import pytest
 from confluent_kafka import Producer
 
@@ -39,6 +41,46 @@ def test_a_broker_is_taken_down_and_up_again() -> None:
         broker.brokers[led].stop()
         broker.reset()
         assert all(broker.brokers[each].is_up for each in broker.brokers)
+
+
+def accepts(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), 10).close()
+    except ConnectionError:
+        return False
+    return True
+
+
+def test_a_broker_is_down_or_up_once_that_is_said() -> None:
+    with Broker(brokers=2) as broker:
+        port = int(broker.bootstrap_servers.rpartition(":")[2])
+        for _ in range(20):
+            broker.brokers[2].stop()
+            assert not accepts(port)
+            broker.brokers[2].start()
+            assert accepts(port)
+            broker.brokers[2].stop()
+            broker.reset()
+            assert accepts(port)
+
+
+@pytest.mark.parametrize("begins_anew", ["reset", "restore"])
+def test_a_producer_finds_new_leaders_after_others_have_been_forgotten(begins_anew: str) -> None:
+    with Broker(brokers=3, topics=["t:3"]) as broker, broker.snapshot() as snapshot:
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        for to in (1, 2, 3, 1):
+            for partition in range(3):
+                broker.move_leader("t", partition, to)
+                producer.produce("t", b"x", partition=partition)
+            assert producer.flush(20) == 0
+        if begins_anew == "reset":
+            broker.reset()
+        else:
+            broker.restore(snapshot)
+        for partition in range(3):
+            producer.produce("t", b"y", partition=partition)
+        assert producer.flush(20) == 0
+        assert [each.value for each in broker.records("t")] == [b"y"] * 3
 
 
 def test_what_there_is_not_is_named() -> None:

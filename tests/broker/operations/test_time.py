@@ -76,3 +76,13 @@ def test_compaction_leaves_the_newest_of_each_key() -> None:
 def test_time_does_not_go_back() -> None:
     with Broker() as broker, pytest.raises(OperationError, match="advance: -1 s: time does not go back"):
         broker.clock.advance(-1)
+
+
+@pytest.mark.parametrize("by", [float("inf"), float("nan"), 1e300])
+def test_a_jump_that_no_time_can_show_is_refused(by: float) -> None:
+    with Broker() as broker:
+        with pytest.raises(OperationError, match=r"advance: .* s: no broker lives that long"):
+            broker.clock.advance(by)
+        broker.clock.advance(timedelta.max)
+        broker.produce("t", "x")
+        assert len(broker.records("t")) == 1
