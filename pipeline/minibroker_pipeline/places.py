@@ -5,6 +5,7 @@ Listing, reading whole small files and ranges of large ones is all that reading 
 
 import errno
 import os
+import sys
 from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, NamedTuple, Protocol, Self
@@ -42,6 +43,15 @@ class OpenFile(Protocol):
 
     def read_at(self, position: int, size: int) -> bytes:
         """`size` bytes, fewer at the end of the file. `OSError`."""
+        ...
+
+    def read_into(self, position: int, target: memoryview) -> int:
+        """The same into `target`, to its end; how many there are."""
+        ...
+
+    @property
+    def bytes_at_once(self) -> int:
+        """How much to read at once of what is read as a whole."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -114,6 +124,8 @@ class LocalPlace:
 class _LocalFile:
     """A descriptor. What it refers to stays readable when the file is deleted."""
 
+    bytes_at_once = 4 * 1024 * 1024  # which a processor's cache can hold
+
     def __init__(self, path: str) -> None:
         self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self.identity = os.fstat(self._fd).st_ino
@@ -126,6 +138,19 @@ class _LocalFile:
                 break
             data += more
         return data
+
+    def read_into(self, position: int, target: memoryview) -> int:
+        if sys.platform == "darwin":  # older ones have no preadv
+            data = self.read_at(position, len(target))
+            target[: len(data)] = data
+            return len(data)
+        done = 0
+        while done < len(target):
+            more = os.preadv(self._fd, [target[done:]], position + done)
+            if not more:
+                break
+            done += more
+        return done
 
     def __enter__(self) -> Self:
         return self
@@ -195,6 +220,7 @@ class _RemoteFile:
     """Each range is a request of its own, unless it is small and near one that has been read."""
 
     identity = UNKNOWN
+    bytes_at_once = 16 * 1024 * 1024
 
     def __init__(self, place: RemotePlace, path: str) -> None:
         self._place = place
@@ -211,6 +237,11 @@ class _RemoteFile:
         self._read = self._place.read_range(self._path, position, position + _LEAST_BYTES)
         self._read_from = position
         return self._read[:size]
+
+    def read_into(self, position: int, target: memoryview) -> int:
+        data = self.read_at(position, len(target))
+        target[: len(data)] = data
+        return len(data)
 
     def __enter__(self) -> Self:
         return self

@@ -24,10 +24,12 @@ from minibroker_pipeline.decode.request import Engine, Isolation, Mode
 from minibroker_pipeline.markers import MarkerWatch, contradictions
 from minibroker_pipeline.places import UNKNOWN, OpenFile
 from minibroker_pipeline.planning import LogRange, aborted_around
+from minibroker_pipeline.read_buffers import ReadBuffer
 from minibroker_storage.layout import DELETED_SUFFIX, LOG_SUFFIX, TXN_INDEX_SUFFIX, offset_of
 
 DAMAGE_COLUMN: Final = "damage"
-_READ_BYTES: Final = 16 * 1024 * 1024
+_LEAST_BATCH_BYTES: Final = 2 * 1024 * 1024
+"""Smaller ones are joined, which copies them."""
 _FIRST_ENTRY_BYTES: Final = 64 * 1024
 """Larger ones are not looked at."""
 HINT: Final = (
@@ -68,13 +70,14 @@ def read_ranges(ranges: Sequence[LogRange], settings: ReadSettings) -> Iterator[
     With `DAMAGE_COLUMN` among the columns each damaged piece that was passed over is a row of its own, which names the
     file, the byte and the reason. `DamagedLogError`, `DataLossError`, `OSError`.
     """
-    return coalesce(batch for one in ranges for batch in _read_range(one, settings))
+    batches = (batch for one in ranges for batch in _read_range(one, settings))
+    return coalesce(batches, target_bytes=_LEAST_BATCH_BYTES)
 
 
 def _read_range(wanted: LogRange, settings: ReadSettings) -> Iterator[pa.RecordBatch]:
     try:
-        with _open(wanted) as file:
-            yield from _RangeReading(file, wanted, settings).batches()
+        with _open(wanted) as file, ReadBuffer() as buffer:
+            yield from _RangeReading(file, buffer, wanted, settings).batches()
     except FileNotFoundError:
         what = (
             f"{wanted.path} was deleted before it was read: offsets {wanted.first_offset} to {wanted.end_offset - 1} of"
@@ -104,8 +107,9 @@ def _open(wanted: LogRange) -> OpenFile:
 class _RangeReading:
     """Reads one range, some megabytes at a time."""
 
-    def __init__(self, file: OpenFile, wanted: LogRange, settings: ReadSettings) -> None:
+    def __init__(self, file: OpenFile, buffer: ReadBuffer, wanted: LogRange, settings: ReadSettings) -> None:
         self._file = file
+        self._buffer = buffer
         self._wanted = wanted
         self._settings = settings
         self._report = DecodeReport()
@@ -154,10 +158,10 @@ class _RangeReading:
         position = wanted.position
         self._check_name()
         # In the permissive mode a piece of an entry is taken for damage if it holds what looks like an entry.
-        size = _READ_BYTES if self._settings.mode == "failfast" else wanted.end_position - position
+        size = self._file.bytes_at_once if self._settings.mode == "failfast" else wanted.end_position - position
         while position < wanted.end_position:
             left = wanted.end_position - position
-            data = self._file.read_at(position, min(size, left))
+            data = self._buffer.read(self._file, position, min(size, left))
             if len(data) < min(size, left):
                 self._refuse(position + len(data), left - len(data), "the file ends, and was longer a moment ago")
                 left = len(data)
@@ -201,7 +205,7 @@ class _RangeReading:
             message = f"offset {headers['base_offset'][line]} follows offset {before[line]}; one of the two is wrong"
             self._refuse(position + int(headers["position"][line]), 0, message)
 
-    def _contradiction(self, data: bytes, headers: NDArray[Any]) -> str:
+    def _contradiction(self, data: memoryview, headers: NDArray[Any]) -> str:
         """What is wrong with the transaction index, as far as these entries tell; empty if nothing is.
 
         What the log itself says counts from then on, besides.
@@ -211,7 +215,7 @@ class _RangeReading:
             return ""
         is_inside = (headers["last_offset"] >= wanted.first_offset) & (headers["base_offset"] < wanted.end_offset)
         headers = headers[is_inside]
-        if not self._watch.is_doubtful(memoryview(data), headers):
+        if not self._watch.is_doubtful(data, headers):
             return ""
         if self._in_log is None:
             self._in_log = aborted_around(wanted)

@@ -1,5 +1,6 @@
 """Bytes of a log to Arrow batches: chunk by chunk, with whichever engine."""
 
+import threading
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 from typing import Any, Final, cast
@@ -87,6 +88,16 @@ def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     return joined
 
 
+class _Inflated(threading.local):
+    """What entries have been decompressed to, until their rows are made. Kept, since fresh memory costs time."""
+
+    def __init__(self) -> None:
+        self.buffer = np.empty(0, np.uint8)
+
+
+_inflated: Final = _Inflated()
+
+
 class _Decoding:
     """One call of `decode`."""
 
@@ -100,7 +111,6 @@ class _Decoding:
         self._builder = ColumnBuilder(request.columns, request.topic, request.partition, self._engine)
         self._selection = Selection(request)
         self._damage = DamageHandler(view, request, report)
-        self._buffer = np.empty(0, np.uint8)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         position, end = 0, len(self._view)
@@ -188,12 +198,12 @@ class _Decoding:
 
     def _put(self, at: int, part: bytes | memoryview) -> None:
         end = at + len(part)
-        if end > len(self._buffer):
-            self._buffer = np.empty(max(end, self._chunk_bytes), np.uint8)  # only ever grown for a group's first part
-        self._buffer[at:end] = np.frombuffer(part, np.uint8)
+        if not at and len(_inflated.buffer) < max(end, self._chunk_bytes):  # later parts fit into a chunk
+            _inflated.buffer = np.empty(max(end, self._chunk_bytes), np.uint8)
+        _inflated.buffer[at:end] = np.frombuffer(part, np.uint8)
 
     def _group(self, blocks: NDArray[np.int64], size: int) -> _Group:
-        data = self._buffer[:size]
+        data = _inflated.buffer[:size]
         data.flags.writeable = False
         return data, np.ascontiguousarray(blocks)
 
