@@ -1,17 +1,25 @@
 """What a copy of a data directory takes over of it besides logs: whose it is, and how minibroker's topics are set."""
 
 import json
+from collections.abc import Sequence
 from typing import Any, Final
 
 from minibroker_pipeline.closed_logs import TOPICS_FILE
-from minibroker_pipeline.logs import DataDirectory
+from minibroker_pipeline.logs import PartitionLog
 
 META_PROPERTIES: Final = "meta.properties"
 
 
-def carried_files(data: DataDirectory, topics: set[str]) -> dict[str, bytes]:
-    """The small files of a data directory for a copy that has these topics only, by name. `OSError`."""
+def carried_files(logs: Sequence[PartitionLog]) -> dict[str, bytes]:
+    """The small files of these logs' data directory for a copy that has them only, by name. `OSError`.
+
+    Of the first one, where there are several directories.
+    """
     found: dict[str, bytes] = {}
+    if not logs:
+        return found
+    data = logs[0].data
+    topics = {log.topic for log in logs}
     for name in (META_PROPERTIES, TOPICS_FILE):
         try:
             content = data.place.read(f"{data.path}/{name}")

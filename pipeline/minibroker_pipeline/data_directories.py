@@ -9,19 +9,26 @@ A directory that was not there appears with one rename, complete. One that is th
 `minibroker_storage.publication` describes: killed at any moment, the job has done nothing or all.
 """
 
+import contextlib
 import errno
 import fcntl
 import os
 import shutil
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from minibroker_pipeline.logs import CLEAN_SHUTDOWN, HIGH_WATERMARKS, LOCK, LOG_START_OFFSETS, TopicPartition
+from minibroker_pipeline.places import LocalPlace, place_of
 from minibroker_pipeline.staging_owners import claim, remove_abandoned
 from minibroker_storage import publication
-from minibroker_storage.checkpoints import fsync_directory, read_offset_checkpoint, write_offset_checkpoint
+from minibroker_storage.checkpoints import (
+    fsync_directory,
+    read_offset_checkpoint,
+    write_atomically,
+    write_offset_checkpoint,
+)
 from minibroker_storage.layout import DELETE_DIRECTORY_SUFFIX, LOG_SUFFIX
 from minibroker_storage.publication import NEW, Steps
 
@@ -93,6 +100,26 @@ def check_closed(data_dir: str) -> None:
                 )
 
 
+def check_apart(paths: Iterable[str], target: str) -> None:
+    """`DirectoryStateError` for a target within a directory that is read: brokers refuse what they find there."""
+    new = local_path(target)
+    for path in paths:
+        place, directory = place_of(path)
+        if isinstance(place, LocalPlace) and f"{new}/".startswith(f"{os.path.realpath(directory)}/"):
+            raise DirectoryStateError(f"{new} lies within {path}, which is read: name a directory elsewhere")
+
+
+def is_vacant(target: str) -> bool:
+    """Whether a directory is not there, or has nothing in it but what jobs leave that did not come to their end."""
+    if not os.path.lexists(target):
+        return True
+    return os.path.isdir(target) and all(name == LOCK or _is_staging(name) for name in os.listdir(target))
+
+
+def _is_staging(name: str) -> bool:
+    return name.startswith(publication.STAGING_PREFIX) and name.endswith(DELETE_DIRECTORY_SUFFIX)
+
+
 def check_writable(target: str) -> None:
     """Raises what `publish` would, so that a job need not run first to learn it."""
     if os.path.isdir(target):
@@ -120,12 +147,20 @@ def new_staging(target: str) -> str:
     os.mkdir(staging)
     claim(staging)
     os.mkdir(f"{staging}/{NEW}")
+    os.mkdir(f"{staging}/{_TASKS}")
     return staging
 
 
 def remove_staging(staging: str) -> None:
-    """Remove what a job has made ready, if it is there. What cannot be removed stays; a broker does so later."""
-    shutil.rmtree(staging, ignore_errors=True)
+    """Remove what a job has made ready, if it is there. What cannot be removed stays; a broker does so later.
+
+    Under another name, so that tasks that still run have nothing to write to any more.
+    """
+    head, dot, tail = staging.rpartition(".")
+    gone = f"{head}{dot}gone.{tail}"
+    with contextlib.suppress(OSError):
+        os.rename(staging, gone)
+    shutil.rmtree(gone, ignore_errors=True)
 
 
 def staged_partition(staging: str, topic: str, partition: int) -> str:
@@ -136,9 +171,12 @@ def staged_partition(staging: str, topic: str, partition: int) -> str:
 
 
 def staged_task(staging: str) -> str:
-    """A new directory for what an attempt of a task writes, which goes with the staging; a path."""
+    """A new directory for what an attempt of a task writes, which goes with the staging; a path.
+
+    `FileNotFoundError` when it is gone already.
+    """
     directory = f"{staging}/{_TASKS}/{os.urandom(12).hex()}"
-    os.makedirs(directory)
+    os.mkdir(directory)
     return directory
 
 
@@ -155,6 +193,10 @@ def publish(
             check_closed(target)
             publish_locked(target, staging, logs, replaced=replaced)
         return
+    _appear(target, staging, logs)
+
+
+def _appear(target: str, staging: str, logs: Mapping[TopicPartition, PublishedLog]) -> None:
     new = f"{staging}/{NEW}"
     _write_checkpoints(new, new, logs, ())
     _mark_clean(new)
@@ -165,9 +207,17 @@ def publish(
 
 
 def publish_locked(
-    target: str, staging: str, logs: Mapping[TopicPartition, PublishedLog], *, replaced: Collection[str] = ()
+    target: str,
+    staging: str,
+    logs: Mapping[TopicPartition, PublishedLog],
+    *,
+    replaced: Collection[str] = (),
+    beside: Collection[str] = (),
 ) -> None:
-    """The same for a target that is there, is closed, and is locked by the caller."""
+    """The same for a target that is there, is closed, and is locked by the caller.
+
+    `beside` are files that stand beside the partitions and are made ready as well.
+    """
     if os.path.dirname(staging) != target:  # which was not there when the job began
         within = publication.staging_name(target)
         os.rename(staging, within)
@@ -185,7 +235,7 @@ def publish_locked(
         # The log file last: it makes the other files count.
         names = sorted(os.listdir(f"{new}/{name}"), key=lambda one: (one.endswith(LOG_SUFFIX), one))
         files += [f"{name}/{one}" for one in names]
-    files += _write_checkpoints(target, new, logs, replaced)
+    files += [*beside, *_write_checkpoints(target, new, logs, replaced)]
     if not os.path.exists(f"{target}/{CLEAN_SHUTDOWN}"):
         _mark_clean(new)
         files.append(CLEAN_SHUTDOWN)
@@ -238,8 +288,7 @@ class DataDirectoryCommit:
 
     def __init__(self, target: str) -> None:
         self.target = local_path(target)
-        if os.path.lexists(self.target) and (not os.path.isdir(self.target) or os.listdir(self.target)):
-            raise DirectoryStateError(f"{self.target} is there already and not empty: name a new directory")
+        self._check_vacant()
         #: Where it is made ready. Processes of the job may write below it.
         self.staging = new_staging(self.target)
 
@@ -251,10 +300,25 @@ class DataDirectoryCommit:
     ) -> None:
         remove_staging(self.staging)
 
+    def _check_vacant(self) -> None:
+        if not is_vacant(self.target):
+            raise DirectoryStateError(f"{self.target} is there already and not empty: name a new directory")
+
     def partition_directory(self, topic: str, partition: int) -> str:
         """Where the files of a partition go, made now; a path. `OSError`."""
         return staged_partition(self.staging, topic, partition)
 
-    def publish(self, logs: Mapping[TopicPartition, PublishedLog]) -> None:
-        """Let the target be what was made ready. See `publish`."""
-        publish(self.target, self.staging, logs)
+    def publish(self, logs: Mapping[TopicPartition, PublishedLog], beside: Mapping[str, bytes] | None = None) -> None:
+        """Let the target be what was made ready, with the files `beside` the partitions. See `publish`.
+
+        `DirectoryStateError` when others have put something there meanwhile.
+        """
+        beside = beside or {}
+        for name, content in beside.items():
+            write_atomically(f"{self.staging}/{NEW}/{name}", content, sync=True)
+        if not os.path.isdir(self.target):
+            _appear(self.target, self.staging, logs)
+            return
+        with locked(self.target):
+            self._check_vacant()
+            publish_locked(self.target, self.staging, logs, beside=tuple(beside))

@@ -45,7 +45,10 @@ def _is_abandoned(staging: str) -> bool:
             owner: Any = json.load(file)
         if owner["host"] != socket.gethostname() or owner["started"] is None:
             return False
-        return bool(owner["boot"] != _boot_id() or owner != _identity(owner["pid"]))
+        if owner["boot"] != _boot_id():
+            return True
+        # Containers may share a host's name, but see no processes of each other.
+        return bool(owner["namespace"] == _namespace() and owner != _identity(owner["pid"]))
     except (OSError, ValueError, KeyError, TypeError):
         return False
 
@@ -54,7 +57,13 @@ def _identity(pid: int) -> dict[str, Any]:
     """What tells a process from all others; `started` is None when there is none, or none is known of."""
     process = _process(pid)
     started = process[1][_STARTED] if process is not None else None
-    return {"host": socket.gethostname(), "boot": _boot_id(), "pid": pid, "started": started}
+    return {
+        "host": socket.gethostname(),
+        "boot": _boot_id(),
+        "namespace": _namespace(),
+        "pid": pid,
+        "started": started,
+    }
 
 
 def _process(pid: int) -> tuple[str, list[str]] | None:
@@ -66,6 +75,14 @@ def _process(pid: int) -> tuple[str, list[str]] | None:
         return None
     head, _, tail = line.rpartition(")")
     return head.partition("(")[2], tail.split()
+
+
+def _namespace() -> str | None:
+    """Within which pids mean something."""
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return None
 
 
 def _boot_id() -> str | None:

@@ -24,6 +24,7 @@ from minibroker_protocol.errors import EncodeError
 from minibroker_protocol.records import (
     LOG_OVERHEAD,
     MAGIC_V2,
+    MAX_DECOMPRESSED_SIZE,
     NO_TIMESTAMP,
     RECORD_BATCH_OVERHEAD,
     CompressionCodec,
@@ -35,6 +36,7 @@ from minibroker_protocol.records.legacy import encode_message
 
 _LENGTH: Final = Struct(">i")
 _CRC: Final = Struct(">I")
+Buffer = bytes | bytearray | memoryview
 _Write = Callable[[Rows, NDArray[np.int64], int], PlainBatches]
 
 
@@ -87,6 +89,12 @@ def _check_legacy(rows: Rows, groups: NDArray[np.int64], magic: int) -> None:
         raise EncodeError(f"timestamp: {lowest}")
 
 
+def check_compressible(records: Buffer) -> None:
+    """`EncodeError` for more than readers decompress at once."""
+    if len(records) > MAX_DECOMPRESSED_SIZE:
+        raise EncodeError(f"record: {len(records)} bytes, and under a codec {MAX_DECOMPRESSED_SIZE} can be read again")
+
+
 def _compressed(plain: PlainBatches, codecs: list[int], level: int | None) -> bytearray:
     """The same v2 batches with their records compressed, checksums still missing."""
     view = memoryview(plain.data)
@@ -94,8 +102,11 @@ def _compressed(plain: PlainBatches, codecs: list[int], level: int | None) -> by
     places = plain.batches[:, POSITION : SIZE + 1].tolist()
     for (position, size), codec in zip(places, codecs, strict=True):
         start = len(out)
+        records = view[position + RECORD_BATCH_OVERHEAD : position + size]
+        if codec:
+            check_compressible(records)
         out += view[position : position + RECORD_BATCH_OVERHEAD]
-        out += compress(CompressionCodec(codec), view[position + RECORD_BATCH_OVERHEAD : position + size], level=level)
+        out += compress(CompressionCodec(codec), records, level=level)
         _LENGTH.pack_into(out, start + LENGTH_AT, len(out) - start - LOG_OVERHEAD)
     return out
 
@@ -110,6 +121,7 @@ def _wrapped(plain: PlainBatches, rows: Rows, groups: NDArray[np.int64], magic: 
         if not attributes & CODEC_MASK:
             out += messages
             continue
+        check_compressible(messages)
         out += encode_message(
             int(rows.offsets[batch[END_ROW] - 1]),
             None,

@@ -115,6 +115,8 @@ def _offsets(batch: pa.RecordBatch, base_offset: int | None) -> NDArray[np.int64
     offsets = column.cast(pa.int64()).to_numpy()
     if len(offsets) and (offsets[0] < 0 or (np.diff(offsets) <= 0).any()):
         raise EncodeError("offset: the column must rise from 0 or above")
+    if len(offsets) and offsets[-1] == INT64_MAX:
+        raise EncodeError(f"offset: {INT64_MAX} leaves none for the end of the log")
     return np.ascontiguousarray(offsets)
 
 

@@ -5,7 +5,13 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from minibroker_protocol.records import NO_PARTITION_LEADER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
+from minibroker_protocol.records import (
+    MAX_DECOMPRESSED_SIZE,
+    NO_PARTITION_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+)
 from minibroker_protocol.records.varint import INT32_MAX
 
 GROUP_END: Final = 0
@@ -18,7 +24,7 @@ PRODUCER_EPOCH: Final = 4
 BASE_SEQUENCE: Final = 5
 """Of the group's first row; those behind it count on. `NO_SEQUENCE` without a producer."""
 BATCH_BYTES: Final = 6
-"""What the records of a batch may take uncompressed, unless there is one only."""
+"""What the records of a batch may take uncompressed, unless there is one only: no more than readers decompress."""
 GROUP_WIDTH: Final = 7
 
 FIRST_ROW: Final = 0
@@ -73,5 +79,5 @@ def groups_table(ends: NDArray[np.int64] | list[int], batch_bytes: int = INT32_M
     table[:, PRODUCER_ID] = NO_PRODUCER_ID
     table[:, PRODUCER_EPOCH] = NO_PRODUCER_EPOCH
     table[:, BASE_SEQUENCE] = NO_SEQUENCE
-    table[:, BATCH_BYTES] = batch_bytes
+    table[:, BATCH_BYTES] = min(batch_bytes, MAX_DECOMPRESSED_SIZE)
     return table

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pyspark.sql import functions as f
 from pyspark.sql.types import BinaryType, DateType, IntegralType, StringType, TimestampNTZType, TimestampType
 
-from minibroker_pipeline.data_directories import DirectoryStateError, local_path
+from minibroker_pipeline.data_directories import DirectoryStateError, is_vacant, local_path
 from minibroker_pipeline.messages import Payload, compose
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def import_files(
     """
     settings = settings or ImportSettings()
     directory = local_path(target)
-    if settings.save == "error" and os.path.isdir(directory) and os.listdir(directory):
+    if settings.save == "error" and os.path.isdir(directory) and not is_vacant(directory):
         raise DirectoryStateError(f"{directory} is there already and not empty: append to it, or name a new directory")
     reader = spark.read.format(settings.format).options(**settings.read_options)
     if settings.schema:

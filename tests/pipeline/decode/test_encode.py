@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minibroker_pipeline.decode import RECORD_COLUMNS, EncodedBatches, EncodeError, Engine, encode
+from minibroker_pipeline.decode import RECORD_COLUMNS, EncodedBatches, EncodeError, Engine, assemble, encode
+from minibroker_pipeline.decode import rows as decode_rows
 from minibroker_protocol.records import CompressionCodec, NewRecord, RecordBatch, build_batch, iter_batches
 from tests.pipeline.decode.logs import read, records
 
@@ -137,11 +138,26 @@ def headers_with(null: str) -> pa.Array:
         (simple(value=[b""]), {"keep_offsets": True}, "offset: a column"),
         (simple(offset=[5, 5]), {"keep_offsets": True}, "offset: the column must rise"),
         (simple(offset=[-1]), {"keep_offsets": True}, "offset: the column must rise"),
+        (simple(offset=[2**63 - 1]), {"keep_offsets": True}, "leaves none for the end"),
     ],
 )
 def test_what_cannot_be_written_is_refused(engine: Engine, rows: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(EncodeError, match=message):
         encode(rows, engine=engine, **options)
+
+
+@each_engine
+@pytest.mark.parametrize("magic", [1, 2])
+def test_no_batch_is_larger_than_readers_decompress(
+    engine: Engine, magic: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (assemble, decode_rows):
+        monkeypatch.setattr(module, "MAX_DECOMPRESSED_SIZE", 1000)
+    encoded = encode(simple(value=[bytes(90)] * 20), codec="lz4", batch_bytes=2**70, magic=magic, engine=engine)
+    assert len(encoded.headers) > 1
+    with pytest.raises(EncodeError, match="can be read again"):
+        encode(simple(value=[bytes(1001)]), codec="lz4", magic=magic, engine=engine)
+    assert len(encode(simple(value=[bytes(1001)]), magic=magic, engine=engine).headers) == 1
 
 
 @each_engine

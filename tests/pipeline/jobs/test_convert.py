@@ -458,4 +458,7 @@ def test_the_command_line_converts(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "nothing to convert to" in capsys.readouterr().err
     assert main([*arguments, "--codec", "gzip"]) == 2
     assert "is there already and not empty" in capsys.readouterr().err
+    assert main([*arguments[:-1], str(tmp_path / "source" / "new"), "--codec", "gzip"]) == 2
+    assert "which is read" in capsys.readouterr().err
+    assert not (tmp_path / "source" / "new").exists()
     assert main([*arguments[:-1], str(tmp_path / "json"), "--codec", "gzip", "--json", "-"]) == 0

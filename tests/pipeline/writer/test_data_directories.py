@@ -1,6 +1,7 @@
 """A job's directory is there complete or not at all; a directory in use, or not closed, is left alone."""
 
 import fcntl
+import json
 import os
 import subprocess
 import sys
@@ -19,9 +20,11 @@ from minibroker_pipeline.data_directories import (
     local_path,
     new_staging,
     publish,
+    remove_staging,
     staged_partition,
     staged_task,
 )
+from minibroker_pipeline.staging_owners import OWNER
 from minibroker_storage.checkpoints import read_offset_checkpoint, write_offset_checkpoint
 from minibroker_storage.publication import UNFINISHED
 from minibroker_storage.recovery import LastStop
@@ -229,6 +232,58 @@ def test_what_killed_jobs_have_made_ready_goes_with_the_next_one(closed: Path, t
         assert not left.exists()
         assert other.is_dir()
         assert third.is_dir()
+
+
+def test_only_one_of_two_jobs_gets_a_new_directory(tmp_path: Path) -> None:
+    def job(name: str) -> None:
+        put(commit.partition_directory("a", 0), name)
+        commit.publish({("a", 0): PublishedLog(7)}, {"meta.properties": name.encode()})
+
+    (tmp_path / "empty").mkdir()
+    for target in (tmp_path / "new", tmp_path / "empty"):
+        with DataDirectoryCommit(str(target)) as commit, DataDirectoryCommit(str(target)) as other:
+            put(other.partition_directory("a", 0), f"{5:020d}.log")
+            job(LOG)
+            with pytest.raises(DirectoryStateError, match="not empty"):
+                other.publish({("a", 0): PublishedLog(9)}, {"meta.properties": b"other"})
+        assert [path.name for path in (target / "a-0").iterdir()] == [LOG]
+        assert (target / "meta.properties").read_text() == LOG
+        assert not list(target.glob("*-delete"))
+
+
+def test_what_unfinished_jobs_leave_in_an_empty_directory_is_in_nobodys_way(tmp_path: Path) -> None:
+    left = Path(new_staging(str(tmp_path)))
+    put(tmp_path, ".lock", "")
+    with DataDirectoryCommit(str(tmp_path)) as commit:
+        put(commit.partition_directory("a", 0))
+        commit.publish({("a", 0): PublishedLog(7)})
+    assert state(tmp_path)[f"a-0/{LOG}"] == "new"
+    assert left.is_dir()  # of this process, which lives
+
+
+def test_tasks_that_still_run_when_all_is_over_leave_nothing(closed: Path, tmp_path: Path) -> None:
+    for target in (closed, tmp_path / "new"):
+        before = sorted(target.parent.iterdir())
+        staging = new_staging(str(target))
+        attempt = staged_task(staging)
+        remove_staging(staging)
+        with pytest.raises(FileNotFoundError):
+            put(attempt)
+        with pytest.raises(FileNotFoundError):
+            staged_task(staging)
+        assert sorted(target.parent.iterdir()) == before
+        assert not list(target.glob("*-delete"))
+
+
+def test_processes_that_cannot_be_seen_from_here_are_left_alone(tmp_path: Path) -> None:
+    staging = Path(new_staging(str(tmp_path / "new")))
+    owner = json.loads((staging / OWNER).read_text())
+    (staging / OWNER).write_text(json.dumps({**owner, "namespace": "pid:[1]", "started": "1"}))
+    new_staging(str(tmp_path / "new"))
+    assert staging.is_dir()
+    (staging / OWNER).write_text(json.dumps({**owner, "started": "1"}))
+    new_staging(str(tmp_path / "new"))
+    assert not staging.exists()
 
 
 @pytest.mark.parametrize("path", ["s3://bucket/kafka", ""])

@@ -9,9 +9,8 @@ from minibroker_pipeline.carried import carried_files
 from minibroker_pipeline.data_directories import (
     CLEANER_OFFSETS,
     DataDirectoryCommit,
-    DirectoryStateError,
     PublishedLog,
-    local_path,
+    check_apart,
 )
 from minibroker_pipeline.jobs.compact.key_files import BYTES_PER_ROW
 from minibroker_pipeline.jobs.compact.keys import new_secret
@@ -31,17 +30,14 @@ from minibroker_pipeline.logs import (
     open_partition,
     select,
 )
-from minibroker_pipeline.places import LocalPlace, place_of
 from minibroker_storage.checkpoints import (
     EpochEntry,
     LeaderEpochCheckpoint,
     parse_offset_checkpoint,
     read_partition_metadata,
-    write_atomically,
 )
 from minibroker_storage.errors import CorruptCheckpointError
 from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
-from minibroker_storage.publication import NEW
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,7 +78,7 @@ def compact(
     settings = settings or CompactSettings()
     now_ms = time.time_ns() // 1_000_000 if settings.now_ms is None else settings.now_ms
     logs = [open_partition(found) for found in select(find_partitions(paths), topics=settings.topics)]
-    _check_apart(paths, target)
+    check_apart(paths, target)
     with DataDirectoryCommit(target) as commit:
         job = _Job(commit, logs, settings, now_ms)
         progress = Progress("compact", 2 * sum(len(view.sources) for view in job.views), "segments")
@@ -92,15 +88,6 @@ def compact(
             pass
         written = list(run_tasks(rewrite, *job.rewrite_tasks(), spark=spark, processes=processes, progress=progress))
         return job.finish([one for some in written for one in some])
-
-
-def _check_apart(paths: Sequence[str], target: str) -> None:
-    """`DirectoryStateError` for a target within a directory that is read: brokers refuse what they find there."""
-    new = local_path(target)
-    for path in paths:
-        place, directory = place_of(path)
-        if isinstance(place, LocalPlace) and f"{new}/".startswith(f"{os.path.realpath(directory)}/"):
-            raise DirectoryStateError(f"{new} lies within {path}, which is read: name a directory elsewhere")
 
 
 class _Job:
@@ -211,19 +198,8 @@ class _Job:
             report.logs.append(
                 CompactedLog(log.topic, log.partition, len(log.segments), len(own), plan.cleaned_offset, tally)
             )
-        self._carry_over()
-        self._commit.publish(published)
+        self._commit.publish(published, carried_files([view.log for view in self.views]))
         return report
-
-    def _carry_over(self) -> None:
-        """How topics are set, and whose the directory is: of the first, where there are several."""
-        topics = {view.log.topic for view in self.views}
-        for view in self.views[:1]:
-            # An empty target that is there already has nothing in it that they could be false for.
-            target = self._commit.target
-            directory = target if os.path.isdir(target) else f"{self._commit.staging}/{NEW}"
-            for name, content in carried_files(view.log.data, topics).items():
-                write_atomically(f"{directory}/{name}", content, sync=True)
 
     def _epochs(self, number: int) -> tuple[EpochEntry, ...]:
         """Which leader epochs there were: by the log's own checkpoint, since their first batches may be gone."""

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minibroker_pipeline.decode import AbortedRange, Damage, DamagedLogError, DecodeRequest, scan_headers
+from minibroker_pipeline.decode.assemble import check_compressible
 from minibroker_pipeline.decode.blocks import ROWS
 from minibroker_pipeline.decode.inflate import inflate
 from minibroker_pipeline.decode.selection import Selection
@@ -150,6 +151,8 @@ class EntryConverter:
                 self._refuse(Damage(entries.position + position, int(header["base_offset"]), size, str(error)))
                 continue
             codec = CompressionCodec(int(ways.codec[line]))
+            if codec:
+                self._check_size(records, header)
             if header["magic"] == MAGIC_V2:
                 out += pack_batch(read_header(entry), records, codec, level)[0]
             elif has_wrong_messages(memoryview(records), self._engine):
@@ -160,6 +163,12 @@ class EntryConverter:
             self.counts.recompressed += 1
         view = memoryview(out)
         return Piece(view, scan_headers(view))
+
+    def _check_size(self, records: bytes | bytearray | memoryview, header: Any) -> None:
+        try:
+            check_compressible(records)
+        except EncodeError as error:
+            raise ConvertError(f"{self._where(int(header['base_offset']))}: {error}") from None
 
     def _rebuilt(self, entries: Entries, run: _Ints, ways: Ways, magic: int) -> Iterator[Piece]:
         assert self._rebuilder is not None, "entries are copied without settings"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from minibroker_pipeline.carried import carried_files
-from minibroker_pipeline.data_directories import CLEANER_OFFSETS, DataDirectoryCommit, PublishedLog
+from minibroker_pipeline.data_directories import CLEANER_OFFSETS, DataDirectoryCommit, PublishedLog, check_apart
 from minibroker_pipeline.decode.table import RecordEngine
 from minibroker_pipeline.followed import FollowedLog, FollowedLogs
 from minibroker_pipeline.jobs.convert.producers import LogProducers, log_producers
@@ -31,7 +31,6 @@ from minibroker_storage.checkpoints import (
 )
 from minibroker_storage.errors import CorruptCheckpointError
 from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
-from minibroker_storage.publication import NEW
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,10 +75,11 @@ def convert(
 
     Raises:
         ConvertError: the format has no place for something; a ValueError, like the others.
-        ValueError: a topic is not there, a partition is in two directories, the target is not empty.
+        ValueError: a topic is not there, a partition is in two directories, the target is not empty, or within `paths`.
         decode.DamagedLogError: a log is damaged, under failfast.
         OSError: a directory or a file cannot be read or written.
     """
+    check_apart(paths, target)
     engine = record_engine()
     logs = {key: _look_at(followed, engine) for key, followed in _found(paths, settings).items()}
     with DataDirectoryCommit(target) as commit:
@@ -95,8 +95,7 @@ def convert(
             key: PublishedLog(log.end_offset, log.followed.log.start_offset, cleaned)
             for key, log, cleaned in _cleaned(logs)
         }
-        _carry_over(commit, logs)
-        commit.publish(published)
+        commit.publish(published, carried_files([log.followed.log for log in logs.values()]))
     return report
 
 
@@ -230,13 +229,3 @@ def _offsets(data: DataDirectory, name: str) -> dict[TopicPartition, int]:
         return parse_offset_checkpoint(data.place.read(path), path)
     except (FileNotFoundError, NotADirectoryError):
         return {}
-
-
-def _carry_over(commit: DataDirectoryCommit, logs: dict[TopicPartition, _Log]) -> None:
-    """Files of the data directory, if it is one: the first, where there are several."""
-    for log in list(logs.values())[:1]:
-        files = carried_files(log.followed.log.data, {topic for topic, _ in logs})
-        # An empty target that is there already has nothing in it that they could be false for.
-        directory = commit.target if os.path.isdir(commit.target) else f"{commit.staging}/{NEW}"
-        for name, content in files.items():
-            write_atomically(f"{directory}/{name}", content, sync=True)

@@ -16,7 +16,7 @@ from minibroker_pipeline.jobs.convert.settings import ConvertSettings
 from minibroker_pipeline.jobs.convert.ways import Ways
 from minibroker_pipeline.jobs.sizes import BATCH_BYTES as USUAL_BATCH_BYTES
 from minibroker_pipeline.jobs.walking import Walked
-from minibroker_protocol.records import MAGIC_V2, NO_TIMESTAMP
+from minibroker_protocol.records import MAGIC_V2, MAX_DECOMPRESSED_SIZE, NO_TIMESTAMP
 from minibroker_protocol.records.header import TIMESTAMP_TYPE_FLAG
 from minibroker_protocol.records.varint import INT32_MAX
 
@@ -122,7 +122,7 @@ class Rebuilder:
         groups = groups_table(ends)
         groups[:, ATTRIBUTES] = attributes[firsts]
         groups[:, LEADER_EPOCH] = own["leader_epoch"][firsts]
-        limit = self._settings.batch_bytes or USUAL_BATCH_BYTES
+        limit = min(self._settings.batch_bytes or USUAL_BATCH_BYTES, MAX_DECOMPRESSED_SIZE)
         groups[:, BATCH_BYTES] = np.where(is_joined[firsts], limit, INT32_MAX)
         return groups
 
