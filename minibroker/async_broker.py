@@ -1,5 +1,6 @@
 """The broker on the caller's event loop; `Broker` runs one of these on a thread of its own."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
@@ -16,6 +17,7 @@ from minibroker.topic_spec import TopicSpec
 
 if TYPE_CHECKING:
     # Most brokers have none.
+    from minibroker.control.plane import ControlPlane
     from minibroker.seeds import Seeds
 
 _REACHABLE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with
@@ -48,6 +50,8 @@ class AsyncBroker(AsyncOperations):
         clock: Clock | None = None,
         brokers: int = 1,
         journal: bool | int = False,
+        control: str | None = None,
+        control_token: str | None = None,
     ) -> None:
         self._config = BrokerConfig.from_properties({name: _text(name, each) for name, each in (config or {}).items()})
         if isinstance(topics, str):
@@ -68,6 +72,9 @@ class AsyncBroker(AsyncOperations):
         if journal is not True and journal < 0:
             raise ValueError(f"journal: {journal} is below 0")
         self._journal = journal
+        self._control = None if control is None else _control_address(control, control_token)
+        self._control_token = control_token
+        self._plane: ControlPlane | None = None
         self._temporary = data_dir is None
         self._data_dir = data_dir
         self._server: Server | None = None
@@ -94,6 +101,13 @@ class AsyncBroker(AsyncOperations):
         return self._data_dir
 
     @property
+    def control_url(self) -> str:
+        """Where the control plane is. RuntimeError unless there is one, and the broker runs."""
+        if self._plane is None:
+            raise RuntimeError("there is no control plane")
+        return self._plane.url
+
+    @property
     def state(self) -> BrokerState:
         """What its handlers share. RuntimeError unless it runs."""
         return self._running.state
@@ -112,6 +126,10 @@ class AsyncBroker(AsyncOperations):
             self._data_dir = tempfile.mkdtemp(prefix="minibroker-")
         server: Server | None = None
         try:
+            if self._control is not None:
+                from minibroker.control import open_plane  # noqa: PLC0415 - most brokers have none
+
+                self._plane = open_plane(self._control, self._control_token)
             server = Server(
                 self._config, self.data_dir, self._listen, self._advertise, self._clock, brokers=self._brokers
             )
@@ -123,6 +141,8 @@ class AsyncBroker(AsyncOperations):
             await self.stop()
             raise
         self._server = server
+        if self._plane is not None:
+            self._plane.start(self, asyncio.get_running_loop())
 
     def make_topics(self) -> None:
         """Create the topics that the broker was given and that are not there, and fill those that have seeds."""
@@ -144,6 +164,9 @@ class AsyncBroker(AsyncOperations):
 
     async def stop(self) -> None:
         """Stop; connections are closed, logs are closed, a temporary directory is removed."""
+        plane, self._plane = self._plane, None
+        if plane is not None:
+            await plane.stop()
         server, self._server = self._server, None
         if server is not None:
             await server.stop(keep=not self._temporary)
@@ -183,7 +206,13 @@ def _seeds(path: str) -> "Seeds":
     return read_seeds(path)
 
 
+def _control_address(text: str, token: str | None) -> tuple[str, int]:
+    """Where the control plane listens. ValueError for what is no address, or one that needs a token."""
+    from minibroker.control import check_token  # noqa: PLC0415 - most brokers have none
 
+    address = parse_address(text, "control")
+    check_token(address, token)
+    return address
 
 
 def _text(name: str, value: object) -> str:

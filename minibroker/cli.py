@@ -64,6 +64,21 @@ def _parser() -> argparse.ArgumentParser:
     option(
         "--faults", metavar="FILE", help="what is to go wrong, for whom and how often: JSON or YAML, see docs/faults.md"
     )
+    option(
+        "--journal",
+        nargs="?",
+        const=True,
+        default=False,
+        type=int,
+        metavar="N",
+        help="keep the newest N requests (10000)",
+    )
+    option("--control", metavar="HOST:PORT", help="the HTTP control plane, see docs/control-plane.md; port 0 picks one")
+    option(
+        "--control-token",
+        metavar="TOKEN",
+        help="what its clients have to know, else MINIBROKER_CONTROL_TOKEN; needed where others can reach it",
+    )
     serve.set_defaults(run=_run_serve)
     add_dump_parser(commands)
     return parser
@@ -91,6 +106,9 @@ async def _serve(options: argparse.Namespace) -> int:
             topics=options.topic,
             seed_data=options.seed_data,
             brokers=options.brokers,
+            journal=options.journal,
+            control=options.control,
+            control_token=options.control_token or os.environ.get("MINIBROKER_CONTROL_TOKEN") or None,
         )
     for each in caught:
         _warn(str(each.message))
@@ -109,6 +127,8 @@ async def _serve(options: argparse.Namespace) -> int:
             if ready_file:
                 write_atomically(ready_file, f"{broker.bootstrap_servers}\n".encode())
             where = f"bootstrap={broker.bootstrap_servers} data-dir={broker.data_dir} pid={os.getpid()}"
+            if options.control:
+                where += f" control={broker.control_url}"
             print(f"minibroker ready: {where}", flush=True)  # noqa: T201 - the one line that others wait for
             await stop.wait()
     finally:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, Strict
 
 from minibroker.control.payloads import Form, shown
 from minibroker.operations.groups import GroupDescription
@@ -24,6 +24,8 @@ Payload = Annotated[
 ReadPayload = Annotated[Any, Field(description="As `format` asks.")]
 Timeout = Annotated[float, Field(ge=0, le=_TEN_MINUTES, allow_inf_nan=False, description="Patience, in seconds.")]
 Count = Annotated[int, Field(ge=0, description="How many there have to be at least.")]
+_Pair = Annotated[tuple[str, Payload], Strict(strict=False)]
+"""JSON has lists only."""
 TopicPartition = tuple[str, int]
 
 
@@ -123,7 +125,7 @@ class NewRecord(Body):
 
     value: Payload = None
     key: Payload = None
-    headers: dict[str, Payload] | list[tuple[str, Payload]] = Field(
+    headers: dict[str, Payload] | list[_Pair] = Field(
         default={}, description="An object, or a list of [name, value] where the order counts or names come twice."
     )
     timestamp: int | None = Field(default=None, description="ms since the epoch; null for the broker's time.")

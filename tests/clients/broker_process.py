@@ -18,6 +18,9 @@ class BrokerProcess:
     """A broker on one port and one data directory, however often it is started.
 
     What it writes to stderr is an error: a warning, a traceback, a word that nobody asked for.
+
+    Attributes:
+        words: what it said when it was ready, by name.
     """
 
     def __init__(self, directory: Path, options: Sequence[str] = ()) -> None:
@@ -25,6 +28,7 @@ class BrokerProcess:
         self.bootstrap = "127.0.0.1:0"  # the kernel picks the port at the first start; later it is the same one
         self._options = options
         self._stderr = directory / "stderr"
+        self.words: dict[str, str] = {}
         self._child: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -33,7 +37,7 @@ class BrokerProcess:
         command += ["--listen", self.bootstrap, "--data-dir", str(self.data_dir), *self._options]
         with self._stderr.open("ab") as stderr:
             self._child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, env=environment())
-        words = dict(word.split("=", 1) for word in self._first_line().split() if "=" in word)
+        self.words = words = dict(word.split("=", 1) for word in self._first_line().split() if "=" in word)
         self.bootstrap = words["bootstrap"]
         assert words["data-dir"] == str(self.data_dir)
         assert int(words["pid"]) == self._child.pid

@@ -1,0 +1,52 @@
+"""What docs/control-plane.md shows runs as it stands, in every language whose tools are there."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from minibroker import Broker
+from tests.clients.toolchains import tool
+from tests.documented import code
+
+PAGE = "docs/control-plane.md"
+
+
+def run(command: list[str], broker: Broker, **more: str) -> str:
+    environment = {**os.environ, "CONTROL": broker.control_url, **more}
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_curl(broker: Broker, number: int) -> None:
+    tool("curl")
+    output = run([tool("sh"), "-euc", code(PAGE, "curl", "sh")[number]], broker)
+    if not number:
+        assert '"value":{"id":1,"state":"new"}' in output
+
+
+def test_python(broker: Broker) -> None:
+    (program,) = code(PAGE, "Python", "python")
+    run([sys.executable, "-c", program], broker)
+    assert [record.json() for record in broker.records("orders")] == [{"id": 1}]
+
+
+def test_node(broker: Broker) -> None:
+    (program,) = code(PAGE, "Node", "js")
+    assert run([tool("node"), "-e", program], broker) == "1\n"
+
+
+def test_java(broker: Broker, tmp_path: Path) -> None:
+    (program,) = code(PAGE, "Java", "java")
+    (tmp_path / "Control.java").write_text(program)
+    assert '"value":{"id":1}' in run([tool("java"), str(tmp_path / "Control.java")], broker)
+
+
+def test_go(broker: Broker, tmp_path: Path) -> None:
+    (program,) = code(PAGE, "Go", "go")
+    (tmp_path / "control.go").write_text(program)
+    assert '"value":{"id":1}' in run([tool("go"), "run", str(tmp_path / "control.go")], broker, GO111MODULE="off")

@@ -1,0 +1,90 @@
+"""What the control plane tells of itself, held against what Python offers and what the documentation says."""
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+from minibroker.control.app import make_app
+from minibroker.control.reference import filled
+from minibroker.faults.fault import Fault
+from minibroker.operations import asynchronous
+from tests.broker.control.http import Control
+
+PAGE = Path(__file__).parents[3] / "docs" / "control-plane.md"
+
+HANDLES = {
+    "AsyncConsumerGroup": "group",
+    "AsyncBrokerClock": "clock",
+    "AsyncRetention": "retention",
+    "AsyncBrokers": "brokers",
+    "AsyncBrokerNode": "brokers",
+    "AsyncFaults": "faults",
+}
+WITHOUT_A_ROUTE = {
+    "state": "what lies behind the door",
+    "make_topics": "what a reset calls",
+    "group": "a handle, each of whose methods has a route",
+    "clock": "the same",
+    "retention": "the same",
+}
+
+
+def operations() -> set[str]:
+    """Every public method of `AsyncOperations` and its handles, as routes name them."""
+    found: set[str] = set()
+    for name, each in inspect.getmembers(asynchronous, inspect.isclass):
+        if each.__module__ != asynchronous.__name__ or name == "AsyncFaultContext":  # `fault` in a `with` block
+            continue
+        prefix = "" if name == "AsyncOperations" else f"{HANDLES[name]}."
+        found |= {f"{prefix}{method}" for method in vars(each) if not method.startswith("_")}
+    return found
+
+
+def documented() -> dict[str, Any]:
+    return make_app(None).openapi()
+
+
+def test_everything_that_python_offers_can_be_asked_for() -> None:
+    routed = {
+        method
+        for item in documented()["paths"].values()
+        for operation in item.values()
+        for method in operation["x-python"]
+    }
+    assert routed - operations() - {"brokers"} == set()
+    assert operations() - routed == set(WITHOUT_A_ROUTE)
+
+
+def test_every_route_is_documented_and_has_an_id_of_its_own() -> None:
+    found = [operation for item in documented()["paths"].values() for operation in item.values()]
+    assert [each["operationId"] for each in found if not each.get("description")] == []
+    ids = [each["operationId"] for each in found]
+    assert len(ids) == len(set(ids)) > 35
+    assert all({"4XX", "5XX"} <= each["responses"].keys() and "422" not in each["responses"] for each in found)
+
+
+def test_the_fields_of_a_fault_are_those_that_there_are() -> None:
+    operation = documented()["paths"]["/faults"]["post"]
+    schema = operation["requestBody"]["content"]["application/json"]["schema"]
+    assert sorted(schema["properties"]) == sorted(field for field in Fault.__dataclass_fields__)
+    assert schema["properties"]["drop"]["enum"] == ["before", "after"]
+    assert schema["properties"]["times"]["type"] == "integer"
+
+
+def test_it_is_served_and_names_no_foreign_host(control: Control) -> None:
+    served = control.get("/openapi.json")
+    assert served["paths"].keys() == documented()["paths"].keys()
+    assert "http" not in {each["url"].partition(":")[0] for each in served.get("servers", [])}
+    assert control.ask("GET", "/docs").problem[0] == 404
+
+
+def test_the_reference_is_the_one_that_the_code_makes() -> None:
+    page = PAGE.read_text()
+    assert filled(page) == page, "run python -m minibroker.control.reference docs/control-plane.md"
+
+
+def test_what_there_is_not_is_told_with_where_to_look(control: Control) -> None:
+    status, word, message = control.ask("GET", "/nope").problem
+    assert (status, word) == (404, "not_found")
+    assert message == "there is no GET /nope; GET /openapi.json tells what there is"
+    assert control.ask("PATCH", "/topics").problem[:2] == (405, "method_not_allowed")

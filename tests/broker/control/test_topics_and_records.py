@@ -1,0 +1,197 @@
+"""Topics and records over HTTP."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from minibroker import Broker
+from tests.broker.control.http import Control
+
+
+def test_topics_are_made_listed_and_deleted(control: Control) -> None:
+    made = control.post("/topics", {"name": "orders", "partitions": 3, "configs": {"retention.ms": 60_000}}, 201)
+    assert (made["name"], made["partitions"], made["configs"]) == ("orders", 3, {"retention.ms": "60000"})
+    assert control.get("/topics/orders") == made
+    assert [each["name"] for each in control.get("/topics")["topics"]] == ["given", "orders"]
+    control.delete("/topics/orders")
+    assert [each["name"] for each in control.get("/topics")["topics"]] == ["given"]
+
+
+def test_a_topic_with_a_prefix_has_a_name_that_nobody_has_heard_of(control: Control) -> None:
+    names = {control.post("/topics", {"prefix": "orders"}, 201)["name"] for _ in range(3)}
+    assert len(names) == 3
+    assert all(name.startswith("orders-") for name in names)
+
+
+def test_a_topic_that_is_there_or_cannot_be_is_refused_with_kafkas_words(control: Control) -> None:
+    there = control.ask("POST", "/topics", {"name": "given"})
+    assert there.problem == (409, "conflict", "topic 'given': Topic 'given' already exists.")
+    status, word, message = control.ask("POST", "/topics", {"name": "a/b"}).problem
+    assert (status, word) == (400, "bad_request")
+    assert "a/b" in message
+    both = control.ask("POST", "/topics", {"name": "a", "prefix": "b"})
+    assert both.problem == (400, "bad_request", "a topic needs either a name or a prefix")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/topics/nope"),
+        ("DELETE", "/topics/nope"),
+        ("GET", "/topics/nope/records"),
+        ("GET", "/topics/nope/partitions/0/leader"),
+    ],
+)
+def test_a_topic_that_there_is_not_is_not_found_and_those_there_are_are_named(
+    control: Control, method: str, path: str
+) -> None:
+    assert control.ask(method, path).problem == (404, "not_found", "there is no topic 'nope'; topics: given")
+
+
+def test_a_partition_that_there_is_not_is_not_found(control: Control) -> None:
+    answer = control.ask("GET", "/topics/given/records?partition=7")
+    assert answer.problem == (404, "not_found", "topic 'given' has no partition 7, only 2")
+
+
+def test_records_keep_their_bytes_whatever_they_are(control: Control, broker: Broker) -> None:
+    sent: list[Any] = [
+        "text\n\u00e9",
+        {"base64": "/w8="},
+        None,
+        {"id": 1},
+        [1],
+        7,
+        {"json": "quoted"},
+        {"json": {"json": 1}},
+    ]
+    places = control.post("/topics/given/records", {"records": [{"value": each, "partition": 0} for each in sent]})
+    assert [each["offset"] for each in places["records"]] == list(range(len(sent)))
+    stored = [record.value for record in broker.records("given")]
+    expected = ["text\n\u00e9".encode(), b"\xff\x0f", None, b'{"id":1}', b"[1]", b"7", b'"quoted"', b'{"json":1}']
+    assert stored == expected
+    text = [each["value"] for each in control.get("/topics/given/records")["records"]]
+    assert text == [
+        None if each is None else {"base64": "/w8="} if b"\xff" in each else each.decode() for each in stored
+    ]
+    read = control.get("/topics/given/records?format=json")["records"]
+    assert [each["value"] for each in read] == [
+        "text\n\u00e9",
+        {"base64": "/w8="},
+        None,
+        {"id": 1},
+        [1],
+        7,
+        "quoted",
+        {"json": 1},
+    ]
+    base64 = control.get("/topics/given/records?format=base64&start=7")["records"]
+    assert base64[0]["value"] == {"base64": "eyJqc29uIjoxfQ=="}
+
+
+@pytest.mark.parametrize("stored", [b"NaN", b'"\\ud800"', b"1" * 5000, b"[" * 5000, b"-Infinity"])
+def test_what_is_json_to_python_alone_is_shown_as_text(control: Control, broker: Broker, stored: bytes) -> None:
+    broker.produce("given", stored)
+    assert control.get("/topics/given/records?format=json")["records"][0]["value"] == stored.decode()
+
+
+def test_headers_keys_and_times_are_as_they_were_sent(control: Control) -> None:
+    record = {
+        "key": "a",
+        "headers": [["h", "1"], ["h", {"base64": "/w=="}], ["n", None]],
+        "timestamp": 5,
+        "partition": 1,
+    }
+    control.post("/topics/given/records", {"records": [record], "codec": "gzip"})
+    (found,) = control.get("/topics/given/records?partition=1")["records"]
+    assert found["headers"] == [
+        {"name": "h", "value": "1"},
+        {"name": "h", "value": {"base64": "/w=="}},
+        {"name": "n", "value": None},
+    ]
+    assert (found["key"], found["value"], found["timestamp"], found["codec"]) == ("a", None, 5, "gzip")
+
+
+def test_records_of_old_formats_are_written_and_told(control: Control) -> None:
+    control.post("/topics/given/records", {"records": [{"value": "old"}], "message_format": "v0"})
+    (found,) = control.get("/topics/given/records")["records"]
+    assert (found["message_format"], found["timestamp"], found["timestamp_type"]) == (0, -1, "NoTimestampType")
+
+
+def test_waiting_ends_when_the_record_comes(control: Control, broker: Broker) -> None:
+    found: list[Any] = []
+    waiting = threading.Thread(
+        target=lambda: found.append(
+            control.post(
+                "/topics/orders/records/wait?format=json",
+                {"count": 2, "matching": {"value": {"state": "new"}, "headers": {"h": "1"}}},
+            )
+        )
+    )
+    waiting.start()
+    broker.produce("orders", {"state": "new", "id": 1}, {"state": "old", "id": 2}, headers={"h": "1"})
+    broker.produce("orders", {"state": "new", "id": 3}, headers={"h": "2"})
+    broker.produce("orders", {"state": "new", "id": 4}, headers={"h": "1"})
+    waiting.join()
+    assert [each["value"]["id"] for each in found[0]["records"]] == [1, 4]
+
+
+def test_a_record_that_does_not_come_is_a_conflict_that_compares(control: Control, broker: Broker) -> None:
+    broker.produce("orders", {"id": 1, "state": "new"})
+    wanted = {"value": {"id": 1, "state": "paid"}, "timeout": 0}
+    status, word, message = control.ask("POST", "/topics/orders/records/expect", wanted).problem
+    assert (status, word) == (409, "timeout")
+    assert "value.state: expected 'paid', found 'new'" in message
+    waited = control.ask("POST", "/topics/orders/records/wait", {"count": 2, "timeout": 0}).problem
+    assert waited[:2] == (409, "timeout")
+    assert "expected 2 records in 'orders' within 0 s; found 1" in waited[2]
+
+
+def test_null_is_expected_as_null_and_what_is_not_said_is_anything(control: Control, broker: Broker) -> None:
+    broker.produce("orders", "a", key="k")
+    broker.produce("orders", None, key="k")
+    assert control.post("/topics/orders/records/expect", {"key": "k"})["offset"] == 0
+    assert control.post("/topics/orders/records/expect", {"value": None})["offset"] == 1
+    assert control.post("/topics/orders/records/expect", {"value": {"base64": "YQ=="}})["offset"] == 0
+    answer = control.ask("POST", "/topics/orders/records/expect", {"key": None, "timeout": 0})
+    assert answer.problem[:2] == (409, "timeout")
+
+
+@pytest.mark.parametrize(
+    ("body", "complaint"),
+    [
+        ({}, "records: Field required"),
+        ({"records": [{"valu": 1}]}, "records.0.valu: Extra inputs are not permitted, not 1"),
+        (
+            {"records": [], "codec": "brotli"},
+            "codec: Input should be 'none', 'gzip', 'snappy', 'lz4' or 'zstd', not 'brotli'",
+        ),
+        ({"records": [{"value": {"base64": "?"}}]}, "value: '?' is no base64: "),
+        ({"records": [{"value": {"base64": 1}}]}, "value: 1 is no base64: "),
+        ({"records": [{"value": "\ud800"}]}, "a text that is no Unicode: "),
+        ({"records": [{"headers": {"\ud800": "1"}}]}, ""),
+        ({"records": [{"value": "a", "timestamp": 2**70}]}, ""),
+        ({"records": [{"value": "a", "timestamp": -5}]}, "timestamp: -5 is negative"),
+        ({"records": [{"value": "a", "partition": 9}]}, "partition: topic 'given' has no partition 9"),
+        ({"records": [{"value": "a", "headers": {"h": "1"}}], "message_format": "v0"}, "headers: format v0"),
+        (b'{"records": [', "the body: JSON is needed"),
+    ],
+)
+def test_records_that_cannot_be_are_refused_with_the_field(control: Control, body: Any, complaint: str) -> None:
+    status, word, message = control.ask("POST", "/topics/given/records", body).problem
+    assert (status, word) == (400, "bad_request"), message
+    assert complaint in message
+    assert control.get("/topics/given/records")["records"] == []
+
+
+def test_a_body_that_is_no_json_is_refused_with_the_place(control: Control) -> None:
+    answer = control.ask("POST", "/topics", b'{"name": ', {"Content-Type": "application/json"})
+    assert answer.problem[:2] == (400, "bad_request")
+    assert "the body is no JSON" in answer.problem[2]
+
+
+@pytest.mark.parametrize("timeout", [-1, 601, float("nan"), "1"])
+def test_patience_has_its_limits(control: Control, timeout: object) -> None:
+    answer = control.ask("POST", "/topics/given/records/wait", {"timeout": timeout})
+    assert answer.problem[:2] == (400, "bad_request")
+    assert answer.problem[2].startswith("timeout: ")
