@@ -27,8 +27,8 @@ CORE_DEPENDENCIES = ["crc32c", "lz4", "python-snappy", "zstandard"]
 OF_THE_CORE = ["minibroker", "minibroker_protocol", "minibroker_storage"]
 """The others need the extra `spark`."""
 
-# Loaded by pytest, which is there by then.
-NEEDS_AN_EXTRA = ["minibroker.pytest_plugin"]
+# What begins so is loaded by pytest, which is there by then, or needs the extra `control`.
+NEEDS_AN_EXTRA = ["minibroker.pytest_plugin", "minibroker.control."]
 
 IMPORT_EVERYTHING = """
 import importlib, json, pkgutil, sys
@@ -48,7 +48,7 @@ imported = []
 for package in packages:
     importlib.import_module(package)
     for module in pkgutil.walk_packages(sys.modules[package].__path__, package + "."):
-        if not module.name.endswith("__main__") and module.name not in skipped:
+        if not module.name.endswith("__main__") and not module.name.startswith(tuple(skipped)):
             importlib.import_module(module.name)
             imported.append(module.name)
 print(json.dumps(imported))
