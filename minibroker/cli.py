@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import sys
@@ -15,10 +16,14 @@ from minibroker.config import parse_properties
 from minibroker.dump_command import add_parser as add_dump_parser
 
 if TYPE_CHECKING:
+    from minibroker.broker import Broker
+    from minibroker.console import Console
     from minibroker.faults.fault import Fault
     from minibroker.state import BrokerState
 
 _DEFAULT_LISTEN: Final = "127.0.0.1:9092"
+_TOLD_TOPICS: Final = 10
+_logger: Final = logging.getLogger("minibroker")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,10 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run: Callable[[argparse.Namespace], int] = options.run
     try:
         return run(options)
-    except ValueError as error:
-        return _fail(str(error))
-    except OSError as error:
-        return _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error))
+    except (ValueError, OSError) as error:
+        print(f"minibroker: {_reason(error)}", file=sys.stderr)  # noqa: T201 - the user's message
+        return 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -79,16 +83,25 @@ def _parser() -> argparse.ArgumentParser:
         metavar="TOKEN",
         help="what its clients have to know, else MINIBROKER_CONTROL_TOKEN; needed where others can reach it",
     )
+    option("--log-format", choices=("text", "json"), default="text", help="of what is written to stderr (default text)")
+    option("-v", "--verbose", action="store_true", help="a line on stderr for each request")
     serve.set_defaults(run=_run_serve)
     add_dump_parser(commands)
     return parser
 
 
 def _run_serve(options: argparse.Namespace) -> int:
-    return asyncio.run(_serve(options))
+    from minibroker.console import Console  # noqa: PLC0415 - `--help` needs none of it
+
+    with Console(options.log_format, verbose=options.verbose) as console:
+        try:
+            return asyncio.run(_serve(options, console))
+        except (ValueError, OSError) as error:
+            _logger.critical("%s", _reason(error))
+            return 1
 
 
-async def _serve(options: argparse.Namespace) -> int:
+async def _serve(options: argparse.Namespace, console: "Console") -> int:
     from minibroker.broker import Broker  # noqa: PLC0415 - `--help` needs none of it
     from minibroker_storage.checkpoints import write_atomically  # noqa: PLC0415 - the same
 
@@ -111,7 +124,7 @@ async def _serve(options: argparse.Namespace) -> int:
             control_token=options.control_token or os.environ.get("MINIBROKER_CONTROL_TOKEN") or None,
         )
     for each in caught:
-        _warn(str(each.message))
+        _logger.warning("%s", each.message)
     faults = _faults(options.faults) if options.faults else []
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -124,12 +137,17 @@ async def _serve(options: argparse.Namespace) -> int:
         async with broker:
             if faults:
                 _install(broker.state, faults)
+            if options.verbose:
+                _watch(broker.state)
             if ready_file:
                 write_atomically(ready_file, f"{broker.bootstrap_servers}\n".encode())
             where = f"bootstrap={broker.bootstrap_servers} data-dir={broker.data_dir} pid={os.getpid()}"
             if options.control:
                 where += f" control={broker.control_url}"
             print(f"minibroker ready: {where}", flush=True)  # noqa: T201 - the one line that others wait for
+            console.greet(_told(broker, advertise, control=options.control))
+            if advertise is not None:
+                console.check_advertised(advertise)
             await stop.wait()
     finally:
         if ready_file:
@@ -149,6 +167,29 @@ def _install(state: "BrokerState", faults: "list[Fault]") -> None:
     registry = faults_of(state)
     for fault in faults:
         registry.add(fault)
+
+
+def _watch(state: "BrokerState") -> None:
+    from minibroker.console import tell_request  # noqa: PLC0415 - as above
+    from minibroker.taps import watch_requests  # noqa: PLC0415 - most runs tell of none
+
+    watch_requests(state, tell_request)
+
+
+def _told(broker: "Broker", advertise: str | None, *, control: str | None) -> dict[str, str]:
+    """What people want to know of a broker that has just started."""
+    topics = [topic.name for topic in broker.twin.state.topics if not topic.is_internal]
+    rows = {
+        "minibroker": __version__,
+        "bootstrap.servers": broker.bootstrap_servers,
+        "advertised": advertise or "where each client has found it",
+        "data": broker.data_dir,
+        "topics": ", ".join(topics[:_TOLD_TOPICS]) + (", ..." if len(topics) > _TOLD_TOPICS else "") or "none yet",
+    }
+    if control:
+        rows["control plane"] = broker.control_url
+    rows["to stop it"] = "Ctrl-C"
+    return rows
 
 
 def _remove(path: str) -> None:
@@ -187,15 +228,12 @@ def _addresses(options: argparse.Namespace, properties: Mapping[str, str]) -> tu
 
     listener, dropped = client_listener(properties, text, "listeners")
     for other in dropped:
-        _warn(f"listeners: {other.name} is not served; the broker listens on {listener.name} alone")
+        _logger.warning("listeners: %s is not served; the broker listens on %s alone", other.name, listener.name)
     advertised = advertised_address(properties.get("advertised.listeners", ""), "advertised.listeners", listener)
     return listener.bind_address, options.advertise or advertised
 
 
-def _warn(message: str) -> None:
-    print(f"minibroker: {message}", file=sys.stderr)  # noqa: T201 - the user's message
-
-
-def _fail(message: str) -> int:
-    _warn(message)
-    return 1
+def _reason(error: ValueError | OSError) -> str:
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
+    return str(error)

@@ -166,6 +166,7 @@ class Connection(asyncio.BufferedProtocol):
                 elif outcome is not None:
                     answers.append(outcome)
         except (DecodeError, UnservedRequestError) as error:
+            self._advise()
             fault = error
         except Exception as error:  # a fault of ours costs this connection, not the broker
             _logger.exception("A request could not be served")
@@ -177,6 +178,14 @@ class Connection(asyncio.BufferedProtocol):
             return
         reader.settle()
         self._regulate()
+
+    def _advise(self) -> None:
+        """Something came that is no request: say what it is, if that is known."""
+        from minibroker.advice import about_first_bytes, advise  # noqa: PLC0415 - most clients send requests
+
+        advice = about_first_bytes(self._reader.peek(4))
+        if advice is not None:
+            advise(self._state.advised, advice, advice)
 
     def end(self) -> None:
         """Serve no more; what was answered leaves, then the connection closes."""

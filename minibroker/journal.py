@@ -15,7 +15,7 @@ from minibroker.patterns import api_matcher, matcher
 from minibroker_protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from minibroker.faults.fault import Fault
     from minibroker.targets import Target
@@ -41,6 +41,7 @@ class Entry:
         bytes_in, bytes_out: the sizes of both, with their length fields; `bytes_out` is 0 when nothing was sent.
         fault: the fault that has hit it.
         failure: why the connection was closed over it.
+        watcher: is called when it is over.
         targets: the topics, partitions, groups and transactional ids that it names.
     """
 
@@ -62,12 +63,19 @@ class Entry:
     bytes_out: int = 0
     fault: Fault | None = None
     failure: str | None = None
+    watcher: Callable[[Entry], None] | None = None
+
+    def end(self) -> None:
+        """Nothing more will become of it: tell who watches."""
+        if self.watcher is not None:
+            self.watcher(self)
 
     def finish(self, response: Any, size: int, monotonic_ms: float) -> None:
         """It was answered: `size` bytes have gone to the client."""
         self.response = detached(response)
         self.bytes_out = size
         self.duration_ms = monotonic_ms - self.began_ms
+        self.end()
 
     @property
     def is_answered(self) -> bool:

@@ -220,10 +220,14 @@ def _pairs(value: Any) -> Iterator[tuple[str, Any]]:
         return
     pairs: Sequence[object] = cast("Sequence[object]", value) if isinstance(value, list) else [value]
     for pair in pairs:
-        if not isinstance(pair, list) or len(cast("list[Any]", pair)) != len(("name", "value")):
-            raise ValueError(f"{_shown(cast('object', pair))} is not [name, value]")
-        name, each = cast("list[Any]", pair)
-        yield _text(name), each
+        items = _items(pair)
+        if len(items) != len(("name", "value")):
+            raise ValueError(f"{_shown(pair)} is not [name, value]")
+        yield _text(items[0]), items[1]
+
+
+def _items(value: object) -> Sequence[Any]:
+    return cast("Sequence[Any]", value) if isinstance(value, list) else ()
 
 
 def _timestamp(value: Any) -> int:

@@ -84,6 +84,8 @@ class BrokerState:
         # What the hot paths ask for is looked up once.
         self.validated_records = config.integer("minibroker.validate.records.max")
         self.fetch_max_bytes = config.integer("fetch.max.bytes")
+        #: What was said to help (`minibroker.advice`).
+        self.advised: set[str] = set()
         self._closed = False
         call_soon(self.resume_coordinators)
 

@@ -44,6 +44,13 @@ def keep_journal(state: BrokerState, capacity: int = DEFAULT_CAPACITY) -> Journa
     return journal
 
 
+def watch_requests(state: BrokerState, watcher: Callable[[Entry], None] | None) -> None:
+    """Have `watcher` called with each request that is over; None for nobody."""
+    taps = _taps_of(state)
+    taps.watcher = watcher
+    taps.settle()
+
+
 def drop_journal(state: BrokerState) -> None:
     """Keep no journal any more."""
     if state.taps is not None:
@@ -108,6 +115,7 @@ class Taps:
     Attributes:
         journal: None while none is kept.
         faults: None while there are none.
+        watcher: told of each request that is over.
         history: of the metadata, while a fault answers with what it was.
     """
 
@@ -115,11 +123,13 @@ class Taps:
         self._state = state
         self.journal: Journal | None = None
         self.faults: FaultRegistry | None = None
+        self.watcher: Callable[[Entry], None] | None = None
         self.history: MetadataHistory | None = None
 
     def settle(self) -> None:
         """Be where requests pass by if there is anything to do."""
-        self._state.taps = None if self.journal is None and self.faults is None else self
+        idle = self.journal is None and self.faults is None and self.watcher is None
+        self._state.taps = None if idle else self
 
     def at(self, line: Line) -> Callable[..., Answer | Waiting | None]:
         """What stands for `dispatch.accept` on one connection."""
@@ -146,16 +156,21 @@ class Taps:
         request = _Request(endpoint, header, decoded, call)
         asked = Asked(request.api, header.api_version, header.client_id, node.id, request.targets)
         strike = None if self.faults is None else self.faults.strike(asked)
-        if self.journal is not None or strike is not None:
+        if self.journal is not None or self.watcher is not None or strike is not None:
             request.entry = self._begin(request, line, len(frame))
         try:
             if strike is None:
-                return request.outcome_of(request.serve(decoded))
-            return self._struck(strike, request, line)
+                outcome = request.outcome_of(request.serve(decoded))
+            else:
+                outcome = self._struck(strike, request, line)
         except Exception as error:
             if request.entry is not None:
                 request.entry.failure = str(error) or type(error).__name__
+                request.entry.end()
             raise
+        if outcome is None and request.entry is not None:
+            request.entry.end()
+        return outcome
 
     def encode(self, answers: list[Answer]) -> tuple[bytearray, Splices]:
         """`dispatch.encode_answers`, with a note of what is sent."""
@@ -194,13 +209,14 @@ class Taps:
             bytes_in=size + _LENGTH_SIZE,
             began_ms=clock.monotonic_ms(),
         )
+        entry.watcher = self.watcher
         if journal is not None:
             journal.add(entry)
         return entry
 
     def _note_refused(self, frame: memoryview, line: Line, client_host: str, node: Node, error: Exception) -> None:
         """Write down what is no request, as far as it can be read."""
-        if self.journal is None:
+        if self.journal is None and self.watcher is None:
             return
         entry = self._entry(line, client_host, node, len(frame))
         entry.failure = str(error)
@@ -211,6 +227,7 @@ class Taps:
             entry.api = _api_name(header.api_key)
         except DecodeError:
             pass
+        entry.end()
 
     # The faults
 

@@ -24,6 +24,8 @@ _CORRELATION_ID_AT: Final = 4
 _CRC_AT: Final = 17
 _CRC_OF_MESSAGES_AT: Final = 12
 
+_WITHOUT_ANSWER: Final = frozenset({"disconnect", "black_hole", "drop"})
+
 
 class Line(Protocol):
     """What a held request may do with its connection (`connection.Connection`)."""
@@ -103,6 +105,8 @@ class HeldRequest(Parked):
     def _act(self, response: Any) -> None:
         fault, line = self._strike.fault, self._line
         action = None if fault is None else fault.action
+        if response is None or action in _WITHOUT_ANSWER:
+            self._answer.entry.end()
         if action == "disconnect":
             line.end()
         elif action == "black_hole":
@@ -135,6 +139,7 @@ class HeldRequest(Parked):
         entry = self._answer.entry
         entry.bytes_out = len(data)
         entry.duration_ms = self._clock.monotonic_ms() - entry.began_ms
+        entry.end()
         self._line.send(data, [])
 
     def _send_corrupt(self, fault: Fault, response: Any) -> None:

@@ -69,6 +69,10 @@ def _answer(wanted: MetadataRequestTopic, request: MetadataRequest, call: Call) 
         if topic_name_error(wanted.name) is not None:
             return _error(ErrorCode.INVALID_TOPIC_EXCEPTION, wanted.name)
         if not (request.allow_auto_topic_creation and call.state.config.boolean("auto.create.topics.enable")):
+            if request.allow_auto_topic_creation:
+                from minibroker.advice import about_missing, advise  # noqa: PLC0415 - most topics are there
+
+                advise(call.state.advised, f"missing {wanted.name}", about_missing(wanted.name))
             return _error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, wanted.name)
         try:
             topic = create_topic(call.state, wanted.name)

@@ -183,6 +183,10 @@ class FrameReader:
         length: int = _LENGTH.unpack_from(self._view, self._start)[0]
         return _LENGTH.size + (length if 0 <= length <= self._max_size else 0)
 
+    def peek(self, size: int) -> bytes:
+        """The next bytes, at most so many."""
+        return bytes(self._view[self._start : min(self._end, self._start + size)])
+
     def _length(self) -> int:
         length: int = _LENGTH.unpack_from(self._view, self._start)[0]
         if not 0 <= length <= self._max_size:

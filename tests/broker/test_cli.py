@@ -1,5 +1,6 @@
 """The command line: what it runs, how it ends, and what it says about arguments that are wrong."""
 
+import json
 import os
 import selectors
 import signal
@@ -155,7 +156,7 @@ def test_a_server_properties_says_where_to_listen_what_to_advertise_and_where_th
     config.write_text(
         "# as for Kafka\n"
         "listeners=CONTROLLER://127.0.0.1:19093,PLAINTEXT://127.0.0.1:0\n"
-        "advertised.listeners=PLAINTEXT://broker.test:9092\n"
+        "advertised.listeners=PLAINTEXT://127.0.0.1:9092\n"
         f"log.dirs={tmp_path}/one, {tmp_path}/two\n"
         "node.id=3\n"
         "num.partitions=2\n"
@@ -163,7 +164,7 @@ def test_a_server_properties_says_where_to_listen_what_to_advertise_and_where_th
     served = serve("--config", str(config), "--set", "num.partitions=5", "--topic", "t", listen=None)
     assert served.words["data-dir"] == f"{tmp_path}/one"
     response = served.metadata()
-    assert [(b.node_id, b.host, b.port) for b in response.brokers] == [(3, "broker.test", 9092)]
+    assert [(b.node_id, b.host, b.port) for b in response.brokers] == [(3, "127.0.0.1", 9092)]
     assert len(response.topics[0].partitions) == 5
     assert served.end() == (0, "")
 
@@ -353,3 +354,24 @@ def test_help_and_version_are_told(arguments: list[str], capsys: pytest.CaptureF
     assert ended.value.code == 0
     out = capsys.readouterr().out
     assert out == f"minibroker {__version__}\n" if arguments == ["--version"] else out.startswith("usage: minibroker")
+
+
+def test_verbose_tells_requests_on_stderr(serve: Serve) -> None:
+    served = serve("-v", "--topic", "t", "--log-format", "json")
+    served.metadata()
+    status, said = served.end()
+    assert status == 0
+    assert [json.loads(line)["message"].split()[:2] for line in said.splitlines()] == [["Metadata", "v12"]]
+
+
+def test_a_client_that_speaks_tls_is_told_of(serve: Serve) -> None:
+    served = serve()
+    with socket.create_connection(served.address, TIMEOUT_S) as client:
+        client.sendall(b"\x16\x03\x01\x02\x00")
+        assert client.recv(1) == b""
+    assert "minibroker: a client speaks TLS" in served.end()[1]
+
+
+def test_what_ends_a_start_is_json_where_that_is_asked_for(refused: Callable[..., str]) -> None:
+    said = json.loads(refused("--log-format", "json", "--topic", "orders:0"))
+    assert (said["level"], "Number of partitions" in said["message"]) == ("CRITICAL", True)

@@ -1,0 +1,58 @@
+"""What helps people whose clients fail for a reason that is often met: each thing is told once.
+
+`minibroker serve` shows it on stderr. Python programs find it at the logger
+`minibroker.advice`, at level INFO.
+"""
+
+import logging
+import socket
+from typing import Final
+
+LOGGER: Final = "minibroker.advice"
+_logger: Final = logging.getLogger(LOGGER)
+_MOST: Final = 1000
+"""Things that are told in the life of a broker: clients choose the names of topics."""
+
+_TLS_RECORD: Final = b"\x16\x03"
+_HTTP: Final = (b"GET ", b"POST", b"HEAD", b"PUT ")
+
+
+def advise(told: set[str], about: str, advice: str) -> None:
+    """Say something unless it has been said `about` this; `told` is what has been."""
+    if about not in told and len(told) < _MOST:
+        told.add(about)
+        _logger.info("%s", advice)
+
+
+def about_first_bytes(start: bytes) -> str | None:
+    """What a client that sends no requests may be in truth."""
+    if start.startswith(_TLS_RECORD):
+        return "a client speaks TLS, but this broker does not: give it security.protocol=PLAINTEXT"
+    if start.startswith(_HTTP):
+        return "a client speaks HTTP; this is a port for Kafka clients (the control plane has another one: --control)"
+    return None
+
+
+def about_size(topic: str, size: int, limit: int) -> str:
+    """A batch is larger than its topic allows."""
+    return (
+        f"a batch of {size} bytes for {topic} was refused: its max.message.bytes is {limit}. Raise it "
+        "(message.max.bytes for all topics), or have the producer send smaller batches"
+    )
+
+
+def about_missing(topic: str) -> str:
+    """A client asks for a topic that it may not create by asking."""
+    return f"a client asks for the topic {topic!r}, which there is not, and auto.create.topics.enable is false"
+
+
+def about_advertised(host: str) -> str | None:
+    """Clients are sent to a host; None if that can be found from here. Asks the resolver, which may take seconds."""
+    try:
+        socket.getaddrinfo(host, None)
+    except OSError as error:
+        return (
+            f"clients are sent to {host} (advertised), which cannot be found from here ({error.strerror}): "
+            "they fail after their first connection unless they can find it"
+        )
+    return None
