@@ -259,7 +259,8 @@ class AsyncOperations:
 
         Topics go, too; those given to the broker at its start are made anew, with new ids. With `keep_topics` they
         stay, and their offsets go on where they were: a reader with a checkpoint, such as a Spark query, misses
-        nothing. Connections stay; producers and consumers go on as after a restart.
+        nothing. Connections stay. Without it a consumer that stays commits its offsets of before, and may miss what is
+        new; a transactional producer has to be made anew after either.
         """
         from minibroker.operations.reset import reset  # noqa: PLC0415 - see above
 
