@@ -11,6 +11,8 @@ from minibroker_pipeline.commands.shared import FAILED
 
 _JOBS: Final = (stats, verify, diff, export, import_, compact, convert, bench)
 _OURS: Final = re.compile(r"^minibroker_[\w.]+: (.+)$", re.MULTILINE)
+_CALL: Final = re.compile(r"^An error occurred while calling \S+\n: (?:[\w.$]+: )?")
+"""What Py4J writes before an error of the JVM that PySpark has no class for."""
 _MISSING: Final = re.compile(r"^ModuleNotFoundError: No module named '([\w.]+)'$", re.MULTILINE)
 
 
@@ -44,7 +46,7 @@ def _message(error: Exception) -> str | None:
         if missing := _MISSING.search(str(error)):
             return f"Spark's workers have no {missing[1]}: install it there, or send it along (docs/spark.md, clusters)"
         ours = _OURS.findall(str(error))
-        return ours[-1] if ours else next(iter(str(error).strip().splitlines()), type(error).__name__)
+        return ours[-1] if ours else next(iter(_CALL.sub("", str(error)).strip().splitlines()), type(error).__name__)
     return str(error) if isinstance(error, ValueError) or module.startswith("minibroker_") else None
 
 

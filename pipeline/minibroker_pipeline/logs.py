@@ -22,6 +22,7 @@ from minibroker_storage.layout import (
     TXN_INDEX_SUFFIX,
     offset_of,
 )
+from minibroker_storage.publication import UNFINISHED
 
 LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
@@ -136,7 +137,7 @@ def _partitions_at(path: str, storage: Mapping[str, Any] | None) -> list[FoundPa
     place, directory = place_of(path, storage)
     parent, _, name = directory.rpartition("/")
     own_name = _PARTITION.fullmatch(name)
-    entries = place.entries(directory)
+    entries = _entries_between_writes(place, directory)
     if own_name and any(entry.name.endswith(LOG_SUFFIX) and not entry.is_directory for entry in entries):
         return [
             FoundPartition(own_name["topic"], int(own_name["partition"]), directory, _data_directory(place, parent))
@@ -147,6 +148,19 @@ def _partitions_at(path: str, storage: Mapping[str, Any] | None) -> list[FoundPa
         for entry in entries
         if entry.is_directory and (match := _PARTITION.fullmatch(entry.name))
     ]
+
+
+def _entries_between_writes(place: Place, directory: str) -> list[Entry]:
+    """A listing from outside the few milliseconds in which a writer puts its work in place (see `publication`)."""
+    for wait in _SWAP_WAITS:
+        entries = place.entries(directory)
+        if all(entry.name != UNFINISHED for entry in entries):
+            return entries
+        time.sleep(wait)
+    raise LogNameError(
+        f"{directory}: a writer was killed there when it put its work in place; the next write into the directory, or"
+        " a start of minibroker on it, completes that"
+    )
 
 
 def _data_directory(place: Place, path: str, names: set[str] | None = None) -> DataDirectory:

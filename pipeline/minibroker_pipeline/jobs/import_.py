@@ -126,6 +126,9 @@ def write(frame: "DataFrame", directory: str, settings: ImportSettings) -> None:
     options = {**settings.options, **({"topic": settings.topic} if settings.topic else {})}
     if settings.keep_offsets:
         options["keepOffsets"] = "true"
+        missing = [name for name in ("partition", "offset") if name not in frame.columns]
+        if missing:
+            raise ValueError(f"keepOffsets: the column {missing[0]} is missing")
         places = [name for name in ("topic", "partition") if name in frame.columns and name not in options]
         frame = frame.repartition(*places).sortWithinPartitions(*places, "offset")
     mode = "overwrite" if settings.save == "overwrite" else "append"

@@ -64,6 +64,20 @@ def test_the_command_makes_json_with_keys_times_and_headers(spark: SparkSession,
     assert len(read(target, COLUMNS)) == 40
 
 
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [(["--format", "jsn"], "data source: jsn"), (["--keep-offsets"], "column partition is missing")],
+)
+def test_what_cannot_be_imported_is_told_in_one_line(
+    option: list[str], message: str, tmp_path: Path, lines: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["import", lines, "--to", str(tmp_path / "data"), "--topic", "orders", "--json", "--format", "json"]
+    assert cli.main([*arguments, *option]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line
+
+
 def test_what_export_has_written_comes_back_to_where_it_was(spark: SparkSession, tmp_path: Path) -> None:
     home = orders(tmp_path / "data")
     orders(tmp_path / "data", name="orders-1")

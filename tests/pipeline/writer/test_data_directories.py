@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from minibroker_pipeline.data_directories import (
     staged_partition,
     staged_task,
 )
+from minibroker_pipeline.logs import LogNameError, find_partitions
 from minibroker_pipeline.staging_owners import OWNER
 from minibroker_storage.checkpoints import read_offset_checkpoint, write_offset_checkpoint
 from minibroker_storage.publication import UNFINISHED
@@ -149,6 +151,17 @@ def test_a_broker_finishes_what_a_killed_job_has_begun(closed: Path, tmp_path: P
     DataDir(str(begun)).release()
     assert state(begun) == state(closed)
     assert not (begun / UNFINISHED).exists()
+
+
+def test_readers_do_not_take_work_that_is_half_done_for_all(closed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr(time, "sleep", waited.append)
+    (closed / UNFINISHED).mkdir()
+    with pytest.raises(LogNameError, match="a writer was killed there"):
+        find_partitions([str(closed)])
+    monkeypatch.setattr(time, "sleep", lambda _: (closed / UNFINISHED).rmdir())
+    assert set(find_partitions([str(closed)])) == {("a", 0), ("a", 1), ("b", 0)}
+    assert waited
 
 
 def test_a_target_that_has_come_into_being_meanwhile_is_added_to(closed: Path, tmp_path: Path) -> None:
