@@ -9,8 +9,8 @@ meanwhile. Clients of versions 0 to 3 get message format v0 or v1, converted if 
 
 Fetch sessions (KIP-227) from version 7 on. The leader epoch is checked from version 9 on (FENCED_LEADER_EPOCH,
 UNKNOWN_LEADER_EPOCH). Readers of committed data see what lies below the last stable offset, with the aborted
-transactions in it (KIP-98). A topic whose batches are zstd needs version 10 (UNSUPPORTED_COMPRESSION_TYPE below);
-unlike Kafka, which looks at the topic's `compression.type` only, the batches that would be sent are looked at as well.
+transactions in it (KIP-98). A topic whose `compression.type` is zstd needs version 10 (KIP-110,
+UNSUPPORTED_COMPRESSION_TYPE below); batches that producers have compressed so are sent from version 4 on.
 From version 11 on a replica that does not lead serves consumers, too (KIP-392); which one they should ask is not told.
 Any other broker answers NOT_LEADER_OR_FOLLOWER. Ignored: the rack, the replica id, the last fetched epoch (replicas
 that share a log never diverge).
@@ -33,14 +33,6 @@ from minibroker_protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
-from minibroker_protocol.records import CompressionCodec
-from minibroker_protocol.records.header import (
-    CODEC_MASK,
-    CRC_COVERS_FROM,
-    MAGIC_AT,
-    MAGIC_V2,
-    entry_bounds,
-)
 from minibroker_storage.log import Log
 from minibroker_storage.segment import LogSlice
 
@@ -49,7 +41,7 @@ FIRST_WITH_V2: Final = 4
 _FIRST_WITH_A_WHOLE_BATCH: Final = 3
 _FIRST_WITH_ZSTD: Final = 10
 _FIRST_FROM_FOLLOWERS: Final = 11
-_ATTRIBUTES_SIZE: Final = 2
+_ZSTD: Final = "zstd"
 _READ_COMMITTED: Final = 1
 _NO_OFFSET: Final = -1
 _NOTHING: Final = b""
@@ -149,7 +141,7 @@ class _Reader:
     def _read_partition(self, topic_name: str, wanted: FetchPartition, left: int) -> PartitionData:
         topic = self._call.state.topics.get(topic_name)
         partition = topic.partition(wanted.partition) if topic is not None else None
-        if partition is None:
+        if topic is None or partition is None:
             return _error(wanted.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         node, epoch = self._call.node, wanted.current_leader_epoch
         if partition.leader is not node or epoch != partition.leader_epoch:
@@ -167,12 +159,10 @@ class _Reader:
                 min_one_batch=self.size == 0 and version >= _FIRST_WITH_A_WHOLE_BATCH,
                 end_offset=log.last_stable_offset if committed else None,
             )
-            old_client = found.size > 0 and FIRST_WITH_V2 <= version < _FIRST_WITH_ZSTD
-            data = _without_zstd(found) if old_client else found
             aborted = _aborted(log, wanted.fetch_offset, found) if committed else None
         except MAPPED as error:
             return _error(wanted.partition, error_code_of(error))
-        if data is None:
+        if version < _FIRST_WITH_ZSTD and topic.config.text("compression.type") == _ZSTD:
             return _error(wanted.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
         self.logs.append(log)
         return PartitionData(
@@ -182,7 +172,7 @@ class _Reader:
             last_stable_offset=log.last_stable_offset,
             log_start_offset=log.log_start_offset,
             aborted_transactions=aborted,
-            records=data if data.size else _NOTHING,
+            records=found if found.size else _NOTHING,
         )
 
 
@@ -198,21 +188,6 @@ def _aborted(log: Log, offset: int, found: LogSlice) -> list[AbortedTransaction]
 
 def _error(index: int, code: ErrorCode) -> PartitionData:
     return PartitionData(partition_index=index, error_code=code, high_watermark=_NO_OFFSET, records=_NOTHING)
-
-
-def _without_zstd(data: LogSlice) -> LogSlice | None:
-    """The batches before the first one in zstd, for a client that cannot know zstd.
-
-    None when there is none before it.
-    """
-    content = memoryview(data.read())
-    for position, _ in entry_bounds(content):
-        if position + CRC_COVERS_FROM + _ATTRIBUTES_SIZE > len(content):
-            break
-        codec = content[position + CRC_COVERS_FROM + 1] & CODEC_MASK
-        if content[position + MAGIC_AT] == MAGIC_V2 and codec == CompressionCodec.ZSTD:  # older formats have no zstd
-            return data._replace(size=position) if position else None
-    return data
 
 
 class _ParkedFetch(Parked):

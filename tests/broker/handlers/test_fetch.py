@@ -263,26 +263,25 @@ def test_a_topic_that_is_deleted_meanwhile_is_unknown_at_once(harness: Harness) 
     assert only_partition_error(pending.response) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
-# zstd is not for clients from before version 10 (KIP-110).
+# A topic of zstd is not for clients from before version 10 (KIP-110).
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_zstd_needs_version_10(harness: Harness, version: int) -> None:
-    harness.produce(batch(b"a", codec=CompressionCodec.ZSTD))
-    data = harness.fetch_one(version=version)
+def test_a_topic_of_zstd_needs_version_10(harness: Harness, version: int) -> None:
+    harness.create("small", compression_type="zstd")
+    harness.produce(batch(b"a"), "small")
+    data = harness.fetch_one(0, "small", version=version)
     assert data.error_code == (0 if version >= 10 else ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     assert values_in(data.records) == ([(0, b"a")] if version >= 10 else [])
 
 
-def test_an_old_client_reads_up_to_the_first_zstd_batch(harness: Harness) -> None:
+@pytest.mark.parametrize("version", [version for version in VERSIONS if version >= 4])
+def test_what_producers_have_compressed_with_zstd_is_for_all_clients_of_format_v2(
+    harness: Harness, version: int
+) -> None:
     harness.produce(batch(b"a"))
-    harness.produce(batch(b"b", codec=CompressionCodec.GZIP))
-    harness.produce(batch(b"c", codec=CompressionCodec.ZSTD))
-    harness.produce(batch(b"d"))
-    assert values_in(harness.fetch_one(version=9).records) == [(0, b"a"), (1, b"b")]
-    assert harness.fetch_one(2, version=9).error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-    assert values_in(harness.fetch_one(3, version=9).records) == [(3, b"d")]
-    assert len(values_in(harness.fetch_one(version=10).records)) == 4
+    harness.produce(batch(b"b", codec=CompressionCodec.ZSTD))
+    assert values_in(harness.fetch_one(version=version).records) == [(0, b"a"), (1, b"b")]
 
 
 def test_a_log_that_cannot_be_opened_is_a_storage_error(harness: Harness, tmp_path: Path) -> None:
