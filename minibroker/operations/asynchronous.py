@@ -290,8 +290,9 @@ class AsyncConsumerGroup:
 
     async def describe(self) -> "GroupDescription":
         """State, generation and members; a group that nobody knows is Dead."""
-        from minibroker.operations.groups import describe_group  # noqa: PLC0415 - see above
+        from minibroker.operations.groups import describe_group, group_loaded  # noqa: PLC0415 - see above
 
+        await group_loaded(self._broker.state, self.group_id)
         return describe_group(self._broker.state, self.group_id)
 
     async def wait_until_stable(
@@ -310,14 +311,16 @@ class AsyncConsumerGroup:
 
     async def committed(self) -> "dict[TopicPartition, int]":
         """Committed offsets, by (topic, partition)."""
-        from minibroker.operations.groups import committed_offsets  # noqa: PLC0415 - see above
+        from minibroker.operations.groups import committed_offsets, group_loaded  # noqa: PLC0415 - see above
 
+        await group_loaded(self._broker.state, self.group_id)
         return committed_offsets(self._broker.state, self.group_id)
 
     async def lag(self) -> "dict[TopicPartition, int]":
         """How many offsets the group is behind, by (topic, partition)."""
-        from minibroker.operations.groups import group_lag  # noqa: PLC0415 - see above
+        from minibroker.operations.groups import group_lag, group_loaded  # noqa: PLC0415 - see above
 
+        await group_loaded(self._broker.state, self.group_id)
         return group_lag(self._broker.state, self.group_id)
 
     async def rebalance(self) -> None:

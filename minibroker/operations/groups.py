@@ -53,6 +53,16 @@ async def group_ids(state: BrokerState) -> list[str]:
     return sorted(group.group_id for group in store.groups())
 
 
+async def group_loaded(state: BrokerState, group_id: str) -> None:
+    """Return once all is known about a group: what an earlier run or a snapshot has left is being read until then."""
+    loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    await until(
+        lambda: None if state.groups.status(group_id) is loading else True,
+        lambda: f"group {group_id!r} is still being loaded",
+        DEFAULT_TIMEOUT,
+    )
+
+
 def describe_group(state: BrokerState, group_id: str) -> GroupDescription:
     """A group; one that nobody knows is Dead, as in DescribeGroups. `OperationError` while it cannot be told."""
     group = _find(state, group_id)

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from minibroker import Broker
 from minibroker.operations.errors import OperationError
@@ -157,3 +157,21 @@ def test_the_directory_of_deleted_topics_is_emptied() -> None:
         while any(name.endswith("-delete") for name in os.listdir(directory)):
             threading.Event().wait(0.01)
         assert len([name for name in os.listdir(directory) if name.startswith("t")]) == 50
+
+
+def test_groups_are_known_right_after_a_restore_however_much_they_have_committed() -> None:
+    with Broker(topics=["given:100"]) as broker:
+        consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "g"})
+        for offset in range(2000):
+            offsets = [TopicPartition("given", index, offset) for index in range(100)]
+            consumer.commit(offsets=offsets, asynchronous=False)
+        consumer.close()
+        group = broker.group("g")
+        before = group.committed()
+        with broker.snapshot() as snapshot:
+            broker.restore(snapshot)
+            assert group.committed() == before
+            broker.restore(snapshot)
+            assert group.describe().state == "Empty"
+            broker.restore(snapshot)
+            assert len(group.lag()) == 100
