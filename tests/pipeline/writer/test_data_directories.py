@@ -25,6 +25,7 @@ from minibroker_pipeline.data_directories import (
     staged_partition,
     staged_task,
 )
+from minibroker_pipeline.jobs.verify import verify
 from minibroker_pipeline.logs import LogNameError, find_partitions
 from minibroker_pipeline.staging_owners import OWNER
 from minibroker_storage.checkpoints import read_offset_checkpoint, write_offset_checkpoint
@@ -159,6 +160,7 @@ def test_readers_do_not_take_work_that_is_half_done_for_all(closed: Path, monkey
     (closed / UNFINISHED).mkdir()
     with pytest.raises(LogNameError, match="a writer was killed there"):
         find_partitions([str(closed)])
+    assert str(closed / UNFINISHED) in {finding.path for finding in verify([str(closed)], processes=1).damage}
     monkeypatch.setattr(time, "sleep", lambda _: (closed / UNFINISHED).rmdir())
     assert set(find_partitions([str(closed)])) == {("a", 0), ("a", 1), ("b", 0)}
     assert waited

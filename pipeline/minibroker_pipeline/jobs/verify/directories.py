@@ -24,6 +24,7 @@ from minibroker_storage.layout import (
     offset_of,
 )
 from minibroker_storage.producer_snapshot import decode_snapshot
+from minibroker_storage.publication import UNFINISHED
 
 LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
 CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
@@ -121,7 +122,10 @@ def _partitions_in(data: DataDirectory, entries: list[Entry], findings: list[Fin
                 found.add(What.NAME, None, "a file of a log, outside a partition's directory", RENAME)
             continue
         match = _PARTITION.fullmatch(entry.name)
-        if match:
+        if entry.name == UNFINISHED:
+            message = "a writer was killed when it put its work in place: logs may be missing, or have others' ends"
+            found.add(What.MISSING, None, message, "write there again, or start minibroker there: either completes it")
+        elif match:
             there.add((match["topic"], int(match["partition"])))
             yield Partition(match["topic"], int(match["partition"]), path, data)
         elif _ON_ITS_WAY.fullmatch(entry.name) is None and any(
@@ -129,7 +133,7 @@ def _partitions_in(data: DataDirectory, entries: list[Entry], findings: list[Fin
         ):
             message = "holds logs, but its name is not that of a topic, a dash and a partition: brokers do not see it"
             found.add(What.NAME, None, message, RENAME)
-    if data.is_clean:
+    if data.is_clean and all(entry.name != UNFINISHED for entry in entries):
         for topic, partition in sorted(set(data.checkpoints.get(RECOVERY_POINTS, {})) - there):
             found = Findings(f"{data.scheme}{data.path}/{topic}-{partition}")
             found.add(What.MISSING, None, f"{RECOVERY_POINTS} names it, but it is not there", "restore the directory")
