@@ -125,7 +125,7 @@ def _arguments(config: pytest.Config) -> dict[str, Any]:
             if not equals or not key.strip():
                 raise pytest.UsageError(f"{source}: {line!r} is not KEY=VALUE")
             settings[key.strip()] = value.strip()
-    number = config.option.kafka_brokers or config.getini("kafka_brokers")
+    number = config.getini("kafka_brokers") if config.option.kafka_brokers is None else config.option.kafka_brokers
     if not str(number).isdigit() or not int(number):
         raise pytest.UsageError(f"kafka_brokers: {number!r} is no number of brokers")
     topics = [*config.getini("kafka_topics"), *config.option.kafka_topic]

@@ -19,7 +19,9 @@ class TopicSpec(NamedTuple):
         ValueError that says what is wrong.
         """
         name, _, rest = text.partition(":")
-        count, _, settings = rest.partition(":")
+        count, colon, settings = rest.partition(":")
+        if colon and not settings:
+            raise ValueError(f"{text!r}: there is no key=value behind the last colon")
         if count and not (count.isascii() and count.isdigit()):
             raise ValueError(f"{text!r}: {count!r} is no number of partitions")
         configs: dict[str, str | None] = {}

@@ -250,7 +250,7 @@ class AsyncOperations:
         """
         from minibroker.faults.fault import Fault  # noqa: PLC0415 - see above
 
-        return AsyncFaultContext(self, Fault(**fields))
+        return AsyncFaultContext(self, Fault.from_json(fields))
 
     # Beginning anew
 
@@ -424,7 +424,7 @@ class AsyncFaults:
         from minibroker.faults.fault import Fault  # noqa: PLC0415 - see above
         from minibroker.taps import faults_of  # noqa: PLC0415 - see above
 
-        return faults_of(self._broker.state).add(Fault(**fields) if fault is None else fault)
+        return faults_of(self._broker.state).add(Fault.from_json(fields) if fault is None else fault)
 
     async def remove(self, fault: "Fault") -> bool:
         """Take a fault away; False when it is not installed."""

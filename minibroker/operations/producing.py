@@ -67,10 +67,10 @@ def payload_bytes(payload: Payload, what: str) -> bytes | None:
         return payload
     if isinstance(payload, bytearray | memoryview):
         return bytes(payload)
-    if isinstance(payload, str):
-        return payload.encode()
     try:
-        return json.dumps(payload, separators=(",", ":"), ensure_ascii=False).encode()
+        if isinstance(payload, str):
+            return payload.encode()
+        return json.dumps(payload, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError) as error:
         raise OperationError(f"{what}: {payload!r} is neither bytes nor text, and no JSON: {error}") from None
 
@@ -101,8 +101,8 @@ def produce(
             partition = partition_for_key(record.key, len(topic.partitions))
         elif partition is None:
             partition = (turn + number) % len(topic.partitions)
-        elif topic.partition(partition) is None:
-            raise OperationError(f"partition: topic {name!r} has no partition {partition}")
+        elif not _is_integer(partition) or topic.partition(partition) is None:
+            raise OperationError(f"partition: topic {name!r} has no partition {partition!r}")
         by_partition.setdefault(partition, []).append(number)
     for partition, numbers in by_partition.items():
         for chosen in _batches(records, numbers, min(_BATCH_BYTES, topic.max_message_bytes)):
@@ -135,14 +135,34 @@ def _topic(state: BrokerState, name: str) -> Topic:
 
 def _record(message: Message, now_ms: int, magic: int) -> NewRecord:
     key, value = payload_bytes(message.key, "key"), payload_bytes(message.value, "value")
-    given = message.headers.items() if isinstance(message.headers, Mapping) else message.headers
-    headers = tuple((name, payload_bytes(header, f"header {name!r}")) for name, header in given)
+    headers = _headers(message.headers)
     if headers and magic != MAGIC_V2:
         raise OperationError(f"headers: format v{magic} does not have any")
     timestamp = now_ms if message.timestamp is None else message.timestamp
+    if not _is_integer(timestamp):
+        raise OperationError(f"timestamp: {timestamp!r} is no whole number of milliseconds")
     if timestamp < _NO_TIMESTAMP:
         raise OperationError(f"timestamp: {timestamp} is negative")
     return NewRecord(key, value, timestamp, headers)
+
+
+def _headers(given: object) -> tuple[tuple[str, bytes | None], ...]:
+    pairs = list(cast("Mapping[object, Any]", given).items()) if isinstance(given, Mapping) else given
+    if not isinstance(pairs, list | tuple):
+        raise OperationError(f"headers: {given!r} is neither a mapping nor a list of names and values")
+    headers: list[tuple[str, bytes | None]] = []
+    for pair in cast("Sequence[object]", pairs):
+        if not isinstance(pair, list | tuple) or len(cast("Sequence[object]", pair)) != 2:  # noqa: PLR2004 - name and value
+            raise OperationError(f"headers: {pair!r} is no name with a value")
+        name, value = cast("Sequence[Any]", pair)
+        if not isinstance(name, str):
+            raise OperationError(f"headers: {name!r} is no text, as a header's name has to be")
+        headers.append((name, payload_bytes(value, f"header {name!r}")))
+    return tuple(headers)
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _batches(records: Sequence[NewRecord], numbers: Sequence[int], max_bytes: int) -> Iterator[list[int]]:

@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import timedelta
+from typing import cast
 
 from minibroker.operations.errors import ConflictError, OperationError
 from minibroker.operations.records import topic_of
@@ -10,7 +11,9 @@ from minibroker.state import BrokerState
 
 def advance_clock(state: BrokerState, by: float | timedelta) -> None:
     """Move the broker's time on, by seconds or a `timedelta`. Sessions, transactions and parked requests time out."""
-    seconds = by.total_seconds() if isinstance(by, timedelta) else by
+    seconds = cast("object", by.total_seconds() if isinstance(by, timedelta) else by)
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool):
+        raise OperationError(f"advance: {seconds!r} is neither a number of seconds nor a timedelta")
     if not seconds <= timedelta.max.total_seconds():  # nor is "not a number"
         raise OperationError(f"advance: {seconds} s: no broker lives that long")
     if seconds < 0:

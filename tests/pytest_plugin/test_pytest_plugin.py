@@ -198,6 +198,7 @@ class OrdersTest(unittest.TestCase):
         (["--kafka-set", "nothing"], "", "--kafka-set: 'nothing' is not KEY=VALUE"),
         ([], "kafka_config = =5", "kafka_config: '=5' is not KEY=VALUE"),
         ([], "kafka_brokers = many", "kafka_brokers: 'many' is no number of brokers"),
+        (["--kafka-brokers", "0"], "", "kafka_brokers: 0 is no number of brokers"),
         (["--kafka-topic", "a/b"], "", "a/b"),
     ],
 )

@@ -41,6 +41,8 @@ def test_faults_are_added_listed_and_removed() -> None:
         assert broker.faults.list() == ()
         with pytest.raises(FaultError, match="api: 'Product' is none of"):
             broker.fault(api="Product", error=1)
+        with pytest.raises(FaultError, match="foo: there is no such field"):
+            broker.fault(foo=1)
 
 
 def test_waiting_for_requests() -> None:

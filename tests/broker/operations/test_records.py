@@ -122,6 +122,13 @@ def test_only_committed_records_are_shown_unless_all_are_asked_for(broker: Broke
         ({"headers": {"h": "1"}, "message_format": "v0"}, "headers: format v0 does not have any"),
         ({"timestamp": -2}, "timestamp: -2 is negative"),
         ({"partition": 3}, "partition: topic 'orders' has no partition 3"),
+        ({"timestamp": 1.5}, "timestamp: 1.5 is no whole number of milliseconds"),
+        ({"partition": "0"}, "topic 'orders' has no partition '0'"),
+        ({"headers": {1: "a"}}, "headers: 1 is no text"),
+        ({"headers": "abc"}, "headers: 'abc' is neither a mapping nor a list"),
+        ({"headers": [("a",)]}, r"headers: \('a',\) is no name with a value"),
+        ({"key": "\ud800"}, "key: .* is neither bytes nor text, and no JSON"),
+        ({"key": {"a": float("nan")}}, "key: .* is neither bytes nor text, and no JSON"),
         ({"key": object()}, "key: <object .*> is neither bytes nor text, and no JSON"),
     ],
 )

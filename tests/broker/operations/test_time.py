@@ -73,6 +73,11 @@ def test_compaction_leaves_the_newest_of_each_key() -> None:
             broker.compact("plain")
 
 
+def test_time_goes_by_numbers() -> None:
+    with Broker() as broker, pytest.raises(OperationError, match="advance: '1' is neither a number"):
+        broker.clock.advance("1")  # type: ignore[arg-type]  # that is the point
+
+
 def test_time_does_not_go_back() -> None:
     with Broker() as broker, pytest.raises(OperationError, match="advance: -1 s: time does not go back"):
         broker.clock.advance(-1)
