@@ -1,14 +1,18 @@
-"""The container's entry point: turns the environment of the apache/kafka image into `minibroker serve` and becomes it.
+"""The container's entry point: turns the environment of Kafka's images into `minibroker serve` and becomes it.
+
+It understands that of apache/kafka and of confluentinc/cp-kafka, and the names of bitnami/kafka (KAFKA_CFG_...).
 
 Variables are read as `kafka.docker.KafkaDockerWrapper` reads them: after KAFKA_ the name is lower-cased, `___` stands
 for a dash, `__` for an underscore and `_` for a dot, so that KAFKA_LOG_SEGMENT_BYTES is `log.segment.bytes`. What the
 JVM and its logging would have read is skipped. A file mounted as /mnt/shared/config/server.properties is read first.
 
-The broker has one listener, so of KAFKA_LISTENERS one is taken: PLAINTEXT, else the first that speaks plaintext.
-Listeners of the KRaft controller are dropped; every other one that is dropped is named on stderr.
+Of KAFKA_LISTENERS those are served that speak plaintext, each with its own advertised address: PLAINTEXT comes first.
+Listeners of the KRaft controller are dropped; every other one that is dropped is named on stderr. Without the variable
+the broker listens on every port that is advertised, as cp-kafka does, and on 9092, as the others do.
 
-MINIBROKER_LISTEN, _ADVERTISE, _DATA_DIR, _CONFIG and _READY_FILE are the options of the same names and go before their
-KAFKA_ twins; MINIBROKER_TOPICS is a list of --topic values with blanks between them.
+MINIBROKER_LISTEN, _ADVERTISE, _DATA_DIR, _CONFIG, _READY_FILE, _BROKERS, _CONTROL, _FAULTS, _LOG_FORMAT and _SEED_DATA
+are the options of the same names and go before their KAFKA_ twins; MINIBROKER_CONTROL_TOKEN is read by the broker.
+MINIBROKER_TOPICS is a list of --topic values with blanks between them.
 
 Arguments of the container that begin with a dash are further options of `minibroker serve`; a word is a command to run
 instead. `--print-command` prints what would be run. `--check-health` asks the broker of the same environment for its
@@ -32,6 +36,7 @@ DATA_DIR = "/var/lib/minibroker"
 
 # Without any variable the apache/kafka image serves the machine that publishes its port.
 _DEFAULT_LISTENERS = "PLAINTEXT://:9092"
+_DEFAULT_PORT = 9092
 _DEFAULT_ADVERTISED = "PLAINTEXT://localhost:9092"
 
 _PLAIN_OPTIONS = {
@@ -40,6 +45,11 @@ _PLAIN_OPTIONS = {
     "MINIBROKER_DATA_DIR": "--data-dir",
     "MINIBROKER_CONFIG": "--config",
     "MINIBROKER_READY_FILE": "--ready-file",
+    "MINIBROKER_BROKERS": "--brokers",
+    "MINIBROKER_CONTROL": "--control",
+    "MINIBROKER_FAULTS": "--faults",
+    "MINIBROKER_LOG_FORMAT": "--log-format",
+    "MINIBROKER_SEED_DATA": "--seed-data",
 }
 _TOPICS = "MINIBROKER_TOPICS"
 
@@ -58,15 +68,32 @@ _CORRELATION_ID = 0x68656C70
 def broker_configs(environment: Mapping[str, str]) -> dict[str, str]:
     """Collect the KAFKA_ variables that are broker configs, under Kafka's own names."""
     return {
-        name.removeprefix("KAFKA_").lower().replace("_", ".").replace("...", "-").replace("..", "_"): value
+        _config_name(name): value
         for name, value in sorted(environment.items())
         if name.startswith("KAFKA_") and not _NOT_CONFIGS.fullmatch(name) and not _SERVICE_LINKS.fullmatch(name)
     }
 
 
-def client_listener(configs: Mapping[str, str]) -> tuple[Listener, list[Listener]]:
-    """Choose the listener that is served, and tell the others; see `listeners.client_listener`."""
-    return listeners.client_listener(configs, configs.get("listeners") or _DEFAULT_LISTENERS, "KAFKA_LISTENERS")
+def _config_name(variable: str) -> str:
+    name = variable.removeprefix("KAFKA_").removeprefix("CFG_").lower()
+    return name.replace("_", ".").replace("...", "-").replace("..", "_")
+
+
+def listener_list(configs: Mapping[str, str]) -> str:
+    """The list of listeners. Without one cp-kafka listens on the ports that are advertised, the others on 9092."""
+    text = configs.get("listeners")
+    if text:
+        return text
+    advertised = listeners.parse_listeners("KAFKA_ADVERTISED_LISTENERS", configs.get("advertised.listeners", ""))
+    entries = [f"{each.name}://:{each.port}" for each in advertised]
+    if not any(each.port == _DEFAULT_PORT for each in advertised):
+        entries.append(_DEFAULT_LISTENERS)
+    return ",".join(entries)
+
+
+def client_listeners(configs: Mapping[str, str]) -> tuple[list[Listener], list[Listener]]:
+    """Choose the listeners that are served, and tell the others; see `listeners.client_listeners`."""
+    return listeners.client_listeners(configs, listener_list(configs), "KAFKA_LISTENERS")
 
 
 def advertised_address(configs: Mapping[str, str], listener: Listener) -> str | None:
@@ -100,20 +127,25 @@ def serve_options(environment: Mapping[str, str]) -> list[str]:
     """
     configs = effective_configs(environment)
     options = {option: environment[name] for name, option in _PLAIN_OPTIONS.items() if environment.get(name)}
+    further: list[str] = []
     if "--listen" not in options:
-        listener, dropped = client_listener(configs)
+        served, dropped = client_listeners(configs)
         for other in dropped:
-            _warn(f"KAFKA_LISTENERS: {other.name} is not served; the broker listens on {listener.name} alone")
-        options["--listen"] = listener.bind_address
-        advertised = advertised_address(configs, listener)
+            _warn(f"KAFKA_LISTENERS: {other.name} is not served: it does not speak PLAINTEXT")
+        options["--listen"] = served[0].bind_address
+        advertised = advertised_address(configs, served[0])
         if advertised is not None:
             options.setdefault("--advertise", advertised)
+        if environment.get("MINIBROKER_BROKERS", "1") == "1":
+            further = [listeners.further_listener(each, advertised_address(configs, each)) for each in served[1:]]
     log_dirs = configs.get("log.dirs") or configs.get("log.dir") or DATA_DIR
     options.setdefault("--data-dir", log_dirs.split(",")[0].strip())
     path = config_file(environment)
     if path is not None:
         options["--config"] = path
     arguments = [word for option in options.items() for word in option]
+    for address in further:
+        arguments += ["--also-listen", address]
     for topic in environment.get(_TOPICS, "").split():
         arguments += ["--topic", topic]
     for key, value in broker_configs(environment).items():
@@ -130,7 +162,7 @@ def container_command(environment: Mapping[str, str], arguments: Sequence[str]) 
         if (
             name.startswith("MINIBROKER_")
             and name not in _PLAIN_OPTIONS
-            and name != _TOPICS
+            and name not in {_TOPICS, "MINIBROKER_CONTROL_TOKEN"}
             and not _SERVICE_LINKS.fullmatch(name)
         ):
             _warn(f"{name} is not known and has no effect")
@@ -139,7 +171,7 @@ def container_command(environment: Mapping[str, str], arguments: Sequence[str]) 
 
 def check_health(environment: Mapping[str, str]) -> None:
     """Send ApiVersions v0 to the broker of `environment`. Raises OSError if no answer to it comes in time."""
-    listen = environment.get("MINIBROKER_LISTEN") or client_listener(effective_configs(environment))[0].bind_address
+    listen = environment.get("MINIBROKER_LISTEN") or client_listeners(effective_configs(environment))[0][0].bind_address
     host, _, port = listen.rpartition(":")
     address = ("127.0.0.1" if host in listeners.WILDCARDS else host.strip("[]"), int(port))
     header = struct.pack(">hhih", _API_VERSIONS, 0, _CORRELATION_ID, -1)

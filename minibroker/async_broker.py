@@ -10,7 +10,7 @@ from minibroker.clock import Clock
 from minibroker.config import BrokerConfig
 from minibroker.config.keys import refused
 from minibroker.operations.asynchronous import AsyncOperations
-from minibroker.server import Server
+from minibroker.server import FurtherListener, Server
 from minibroker.state import BrokerState
 from minibroker.topic_admin import TopicError, TopicPlan, create_topics, plan_topic
 from minibroker.topic_spec import TopicSpec
@@ -49,6 +49,7 @@ class AsyncBroker(AsyncOperations):
         seed_data: str | None = None,
         clock: Clock | None = None,
         brokers: int = 1,
+        also_listen: Iterable[str] = (),
         journal: bool | int = False,
         control: str | None = None,
         control_token: str | None = None,
@@ -63,6 +64,9 @@ class AsyncBroker(AsyncOperations):
         self._advertise = None
         if advertise is not None:
             self._advertise = _with_room(_advertised(advertise), brokers, "advertise")
+        self._further = [_further(text) for text in also_listen]
+        if self._further and brokers > 1:
+            raise ValueError("also_listen: several brokers have one listener each")
         self._topics = [TopicSpec.parse(text) for text in topics]
         for name, count in Counter(spec.name for spec in self._topics).items():
             if count > 1:
@@ -131,7 +135,13 @@ class AsyncBroker(AsyncOperations):
 
                 self._plane = open_plane(self._control, self._control_token)
             server = Server(
-                self._config, self.data_dir, self._listen, self._advertise, self._clock, brokers=self._brokers
+                self._config,
+                self.data_dir,
+                self._listen,
+                self._advertise,
+                self._clock,
+                brokers=self._brokers,
+                further=self._further,
             )
             self._make_topics(server.state)
             self._keep_journal(server.state)
@@ -244,6 +254,12 @@ def parse_address(text: str, source: str) -> tuple[str, int]:
     if not colon or not port.isascii() or not port.isdigit() or int(port) > _LAST_PORT:
         raise ValueError(f"{source}: {text!r} is not HOST:PORT, with a port of 0 to 65535")
     return host.removeprefix("[").removesuffix("]") or "0.0.0.0", int(port)  # noqa: S104 - ":9092" means all interfaces
+
+
+def _further(text: str) -> FurtherListener:
+    """A further listener, written as HOST:PORT or HOST:PORT=ADVERTISED. ValueError."""
+    listen, equals, advertised = text.partition("=")
+    return parse_address(listen, "also_listen"), _advertised(advertised) if equals else None
 
 
 def _advertised(text: str) -> tuple[str, int]:

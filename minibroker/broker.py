@@ -41,6 +41,8 @@ class Broker(BlockingOperations):
             names the file, the place in it and the field; OSError.
         brokers: how many brokers there are, as in a Kafka cluster: each listens on a port of its own (the ports behind
             that of `listen`, and of `advertise`, or free ones), and their node ids count up from `node.id`.
+        also_listen: further addresses of a single broker, HOST:PORT or HOST:PORT=ADVERTISED: who comes there is told to
+            find it at ADVERTISED (HOST:PORT), else where they have found it.
         journal: whether `requests` tells what clients have asked and were told; a number keeps the newest so many.
         control: HOST:PORT for the HTTP control plane (docs/control-plane.md), which takes the extra `control`; port 0
             picks a free one, which `control_url` tells.
@@ -58,6 +60,7 @@ class Broker(BlockingOperations):
         seed_data: str | None = None,
         clock: Clock | None = None,
         brokers: int = 1,
+        also_listen: Iterable[str] = (),
         journal: bool | int = False,
         control: str | None = None,
         control_token: str | None = None,
@@ -71,6 +74,7 @@ class Broker(BlockingOperations):
             seed_data=seed_data,
             clock=clock,
             brokers=brokers,
+            also_listen=also_listen,
             journal=journal,
             control=control,
             control_token=control_token,

@@ -54,6 +54,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="brokers of one cluster, in this process; each listens on the port behind the last one's (default 1)",
     )
+    option(
+        "--also-listen",
+        action="append",
+        default=[],
+        metavar="HOST:PORT[=ADVERTISED]",
+        help="at a further address; who comes there is told ADVERTISED, HOST:PORT",
+    )
     option("--data-dir", metavar="DIR", help="default: `log.dirs`, or a temporary directory, removed at exit")
     option(
         "--advertise", metavar="HOST:PORT", help="where clients find it; default: `advertised.listeners`, or as dialled"
@@ -119,6 +126,7 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
             topics=options.topic,
             seed_data=options.seed_data,
             brokers=options.brokers,
+            also_listen=options.also_listen,
             journal=options.journal,
             control=options.control,
             control_token=options.control_token or os.environ.get("MINIBROKER_CONTROL_TOKEN") or None,
@@ -224,13 +232,16 @@ def _addresses(options: argparse.Namespace, properties: Mapping[str, str]) -> tu
     text = properties.get("listeners")
     if options.listen or not text:
         return options.listen or _DEFAULT_LISTEN, options.advertise
-    from minibroker.listeners import advertised_address, client_listener  # noqa: PLC0415 - most starts need none of it
+    from minibroker.listeners import advertised_address, client_listeners, further_listener  # noqa: PLC0415 - most starts need none of it
 
-    listener, dropped = client_listener(properties, text, "listeners")
+    served, dropped = client_listeners(properties, text, "listeners")
     for other in dropped:
-        _logger.warning("listeners: %s is not served; the broker listens on %s alone", other.name, listener.name)
-    advertised = advertised_address(properties.get("advertised.listeners", ""), "advertised.listeners", listener)
-    return listener.bind_address, options.advertise or advertised
+        _logger.warning("listeners: %s is not served: it does not speak PLAINTEXT", other.name)
+    advertised = properties.get("advertised.listeners", "")
+    told = [advertised_address(advertised, "advertised.listeners", each) for each in served]
+    if options.brokers == 1:
+        options.also_listen += [further_listener(*each) for each in zip(served[1:], told[1:], strict=True)]
+    return served[0].bind_address, options.advertise or told[0]
 
 
 def _reason(error: ValueError | OSError) -> str:

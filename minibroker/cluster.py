@@ -51,19 +51,21 @@ class Node:
     """One broker.
 
     Attributes:
+        further: the ports of its further listeners, and what clients are told who have come to one, as `advertised`.
         advertised: (host, port) at which clients are told to find it; None for `port` where they have dialled.
         port: what it listens on; 0 before it does.
         listener: its socket; None where there is none, as in tests.
         fetch_sessions: of its clients.
     """
 
-    __slots__ = ("_slots", "advertised", "fetch_sessions", "id", "is_up", "listener", "port", "rack")
+    __slots__ = ("_slots", "advertised", "fetch_sessions", "further", "id", "is_up", "listener", "port", "rack")
 
     def __init__(self, node_id: int, rack: str | None = None, session_slots: int = 0) -> None:
         self.id = node_id
         self.rack = rack
         self.is_up = True
         self.advertised: tuple[str, int] | None = None
+        self.further: dict[int, tuple[str, int] | None] = {}
         self.port = 0
         self.listener: Listener | None = None
         self._slots = session_slots

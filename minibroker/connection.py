@@ -87,8 +87,6 @@ class Connection(asyncio.BufferedProtocol):
         self._ending = False  # a fault: what was answered before leaves, then the connection closes
         self._stopped = False  # reading is paused: the client has to wait, or to read
         self.node = node
-        if node.advertised is not None:
-            self._advertised = node.advertised
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client has connected."""
@@ -96,8 +94,8 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.set_write_buffer_limits(high=_WRITE_HIGH_WATER)
         self._outbox = Outbox(self._transport, self._on_drained)
         self._connections.add(self)
-        if not hasattr(self, "_advertised"):
-            self._advertised = transport.get_extra_info("sockname")[:2]
+        dialled = transport.get_extra_info("sockname")[:2]
+        self._advertised = self.node.further.get(dialled[1], self.node.advertised) or dialled
         self._client_host = _kafka_address(transport.get_extra_info("peername"))
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature

@@ -1,4 +1,4 @@
-"""Kafka's listener lists (`listeners`, `advertised.listeners`), of which this broker serves one entry."""
+"""Kafka's listener lists (`listeners`, `advertised.listeners`), of which this broker serves those in plaintext."""
 
 import re
 from collections.abc import Mapping
@@ -39,8 +39,8 @@ def parse_listeners(source: str, text: str) -> list[Listener]:
     return listeners
 
 
-def client_listener(configs: Mapping[str, str], text: str, source: str) -> tuple[Listener, list[Listener]]:
-    """Choose from the list `text` the listener that is served: PLAINTEXT, else the first that speaks plaintext.
+def client_listeners(configs: Mapping[str, str], text: str, source: str) -> tuple[list[Listener], list[Listener]]:
+    """Choose from the list `text` the listeners that are served: those that speak plaintext, PLAINTEXT first.
 
     Also returns the other ones meant for clients, which are not served. Listeners of the KRaft controller count for
     nothing. ListenerError if no listener for clients speaks plaintext.
@@ -52,8 +52,8 @@ def client_listener(configs: Mapping[str, str], text: str, source: str) -> tuple
     plain = [entry for entry in offered if protocols.get(entry.name, entry.name) == "PLAINTEXT"]
     if not plain:
         raise ListenerError(f"{source}: {text!r} has no listener for clients that speaks PLAINTEXT")
-    chosen = next((entry for entry in plain if entry.name == "PLAINTEXT"), plain[0])
-    return chosen, [entry for entry in offered if entry is not chosen]
+    plain.sort(key=lambda entry: entry.name != "PLAINTEXT")
+    return plain, [entry for entry in offered if entry not in plain]
 
 
 def advertised_address(text: str, source: str, listener: Listener) -> str | None:
@@ -62,3 +62,8 @@ def advertised_address(text: str, source: str, listener: Listener) -> str | None
         if advertised.name == listener.name and advertised.host not in WILDCARDS:
             return f"{advertised.host}:{advertised.port}"
     return None
+
+
+def further_listener(listener: Listener, advertised: str | None) -> str:
+    """A listener as `--also-listen` takes it."""
+    return f"{listener.bind_address}={advertised}" if advertised else listener.bind_address

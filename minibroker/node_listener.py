@@ -41,10 +41,16 @@ class NodeListener:
         host, port = sockets[0].getsockname()[:2]
         return host, port
 
+    @property
+    def newest_port(self) -> int:
+        """Of the address that was last given to `listen`."""
+        port: int = self._servers[-1].sockets[0].getsockname()[1]
+        return port
+
     async def listen(self, host: str, port: int) -> None:
-        """Listen for the first time; port 0 picks a free one. OSError when the address cannot be had."""
+        """Listen for the first time, or at one more address; port 0 picks a free one. OSError when it cannot be had."""
         try:
-            self._servers = [await self._loop.create_server(self._connection, host, port, backlog=_BACKLOG)]
+            self._servers.append(await self._loop.create_server(self._connection, host, port, backlog=_BACKLOG))
         except OSError as error:
             # asyncio's own words hold the address as a tuple; a name that is not found has an errno of its own kind.
             reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from minibroker_storage.cleaner import CleaningPlan, CleaningResult
 
 _logger = logging.getLogger(__name__)
+
+FurtherListener = tuple[tuple[str, int], tuple[str, int] | None]
+"""(host, port) to listen on, and (host, port) that clients are told; None for what they have dialled."""
+
 _WANTED_FILES: Final = 65_536
 _LEAST_LOG_FILES: Final = 64
 
@@ -32,6 +36,7 @@ class Server:
         advertise: where clients are told to find the first one, and at the ports behind it the others. None: where they
             have found it.
         brokers: how many there are.
+        further: further addresses of the first one, each with what clients are told who come there, as `advertise`.
     """
 
     def __init__(
@@ -43,8 +48,10 @@ class Server:
         clock: Clock | None = None,
         *,
         brokers: int = 1,
+        further: Sequence[FurtherListener] = (),
     ) -> None:
         self._listen = listen
+        self._further = further
         self._loop = asyncio.get_running_loop()
         self._pool = BufferPool()
         self._listeners: list[NodeListener] = []
@@ -81,6 +88,11 @@ class Server:
             await listener.listen(host, port and port + number)
             self._listeners.append(listener)
             node.listener, node.port = listener, listener.address[1]
+        for (host, port), advertised in self._further:
+            first = self.state.cluster.first
+            listener = self._listeners[0]
+            await listener.listen(host, port)
+            first.further[listener.newest_port] = advertised
 
     def _connection(self, node: Node, connections: ConnectionSet) -> Connection:
         return Connection(self.state, self._pool, connections, node)

@@ -82,6 +82,7 @@ def test_the_environment_of_a_single_node_compose_file_is_understood() -> None:
     ("variable", "config"),
     [
         ("KAFKA_LOG_SEGMENT_BYTES", "log.segment.bytes"),
+        ("KAFKA_CFG_LOG_SEGMENT_BYTES", "log.segment.bytes"),
         ("KAFKA_CONFLUENT_METRICS__NAME", "confluent.metrics_name"),
         ("KAFKA_SASL_SCRAM___SHA_512", "sasl.scram-sha.512"),
         ("KAFKA_MY_KAFKA_HOST", "my.kafka.host"),
@@ -111,19 +112,39 @@ def test_variables_that_are_no_broker_configs_are_skipped(variable: str) -> None
     assert printed_command({variable: "anything"}) == printed_command({})
 
 
-def test_the_listener_called_plaintext_is_preferred_and_others_are_named_on_stderr() -> None:
+def test_all_plaintext_listeners_are_served_and_others_are_named_on_stderr() -> None:
     environment = {
-        "KAFKA_LISTENERS": "PLAINTEXT_HOST://:9092, PLAINTEXT://broker:29092, CTRL://:9093",
+        "KAFKA_LISTENERS": "PLAINTEXT_HOST://:9092, PLAINTEXT://broker:29092, CTRL://:9093, SSL://:9094",
         "KAFKA_CONTROLLER_LISTENER_NAMES": "CTRL",
-        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "PLAINTEXT:PLAINTEXT,PLAINTEXT_HOST:PLAINTEXT,CTRL:PLAINTEXT",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "PLAINTEXT:PLAINTEXT,PLAINTEXT_HOST:PLAINTEXT,CTRL:PLAINTEXT,SSL:SSL",
         "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT_HOST://localhost:9092,PLAINTEXT://broker:29092",
     }
     command = printed_command(environment)
     assert values(command, "--listen") == ["broker:29092"]
     assert values(command, "--advertise") == ["broker:29092"]
+    assert values(command, "--also-listen") == ["0.0.0.0:9092=localhost:9092"]
     warnings = run(environment, "--print-command").stderr
-    assert "PLAINTEXT_HOST is not served" in warnings
+    assert "SSL is not served: it does not speak PLAINTEXT" in warnings
     assert "CTRL" not in warnings
+    assert "--also-listen" not in printed_command({**environment, "MINIBROKER_BROKERS": "3"})
+
+
+def test_without_listeners_all_advertised_ports_are_served_as_in_cp_kafka() -> None:
+    command = printed_command(
+        {
+            "CLUSTER_ID": "MkU3OEVBNTcwNTJENDM2Qk",
+            "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://broker:29092,PLAINTEXT_HOST://localhost:9092",
+            "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "PLAINTEXT:PLAINTEXT,PLAINTEXT_HOST:PLAINTEXT",
+        }
+    )
+    assert (values(command, "--listen"), values(command, "--advertise")) == (["0.0.0.0:29092"], ["broker:29092"])
+    assert values(command, "--also-listen") == ["0.0.0.0:9092=localhost:9092"]
+
+
+def test_without_listeners_port_9092_is_served_whatever_is_advertised() -> None:
+    command = printed_command({"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://localhost:32768"})
+    assert (values(command, "--listen"), values(command, "--advertise")) == (["0.0.0.0:32768"], ["localhost:32768"])
+    assert values(command, "--also-listen") == ["0.0.0.0:9092=localhost:32768"]
 
 
 def test_a_listener_of_another_name_is_taken_if_its_protocol_is_plaintext() -> None:
@@ -162,6 +183,8 @@ def test_variables_of_minibroker_go_before_those_of_kafka() -> None:
             "MINIBROKER_ADVERTISE": "localhost:1",
             "MINIBROKER_DATA_DIR": "/data",
             "MINIBROKER_READY_FILE": "/run/ready",
+            "MINIBROKER_BROKERS": "3",
+            "MINIBROKER_SEED_DATA": "/seeds.yaml",
             "MINIBROKER_TOPICS": "orders:3  audit:1:cleanup.policy=compact",
         }
     )
@@ -170,6 +193,8 @@ def test_variables_of_minibroker_go_before_those_of_kafka() -> None:
         *("--advertise", "localhost:1"),
         *("--data-dir", "/data"),
         *("--ready-file", "/run/ready"),
+        *("--brokers", "3"),
+        *("--seed-data", "/seeds.yaml"),
         *("--topic", "orders:3"),
         *("--topic", "audit:1:cleanup.policy=compact"),
     ]

@@ -5,6 +5,11 @@ import re
 import sys
 from pathlib import Path
 from subprocess import run
+from typing import Any
+
+import pytest
+
+from tests.documented import blocks
 
 ROOT = Path(__file__).parents[2]
 DOCKER = ROOT / "docker"
@@ -64,18 +69,68 @@ def test_what_the_dockerfile_copies_exists_and_is_sent_to_the_engine() -> None:
     assert sorted(copied_sources()) == sorted(kept)
 
 
-def test_the_compose_file_publishes_and_advertises_the_same_address() -> None:
-    text = (DOCKER / "compose.yaml").read_text()
-    environment = {name: value.strip('"') for name, value in re.findall(r"^ +(KAFKA_\w+): (.*)$", text, re.MULTILINE)}
+def compose(name: str) -> dict[str, Any]:
+    """Return what a compose file says."""
+    yaml = pytest.importorskip("yaml")
+    document: dict[str, Any] = yaml.safe_load((DOCKER / name).read_text())
+    return document
+
+
+COMPOSE_FILES = sorted(path.name for path in DOCKER.glob("compose*.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("compose.yaml", "--listen 0.0.0.0:29092 --advertise broker:29092 --also-listen 0.0.0.0:9092=localhost:9092"),
+        ("compose.spark.yaml", "--listen 0.0.0.0:29092 --advertise broker:29092 --also-listen"),
+        ("compose.cluster.yaml", "--brokers 3 --listen 0.0.0.0:9092 --advertise localhost:9092"),
+    ],
+)
+def test_a_compose_file_listens_and_advertises_as_it_publishes(name: str, options: str) -> None:
+    service = next(each for each in compose(name)["services"].values() if each["image"] == "minibroker")
     printed = run(
         [sys.executable, str(DOCKER / "entrypoint.py"), "--print-command"],
-        env=environment,
+        env=service["environment"],
         capture_output=True,
         text=True,
         timeout=30,
         check=True,
     )
     assert printed.stderr == ""
-    assert " --listen 0.0.0.0:9092 --advertise localhost:9092 " in printed.stdout
-    assert '"127.0.0.1:9092:9092"' in text
-    assert f"data:{final_stage()['VOLUME'][2:-2]}" in text
+    said = printed.stdout.replace(" --data-dir /var/lib/minibroker", "")
+    assert options in said
+    (port,) = service["ports"]
+    assert port.startswith("127.0.0.1:9092")
+
+
+@pytest.mark.parametrize("name", COMPOSE_FILES)
+def test_a_compose_file_builds_our_image_keeps_it_tight_and_names_known_things_only(name: str) -> None:
+    document = compose(name)
+    assert set(document) <= {"services", "volumes"}
+    for service in document["services"].values():
+        if service["image"] != "minibroker":
+            continue
+        assert (DOCKER / service["build"]["context"] / service["build"]["dockerfile"]).is_file()
+        assert (service["read_only"], service["cap_drop"]) == (True, ["ALL"])
+        for volume in service.get("volumes", []):
+            source, _, target = volume.partition(":")
+            assert source in document["volumes"]
+            assert target == final_stage()["VOLUME"][2:-2]
+
+
+def test_the_environment_of_other_images_that_is_shown_serves_both_sides() -> None:
+    yaml = pytest.importorskip("yaml")
+    (block,) = [each for each in blocks("docs/docker.md") if each.language == "yaml"]
+    environment = yaml.safe_load(block.text)["services"]["broker"]["environment"]
+    printed = run(
+        [sys.executable, str(DOCKER / "entrypoint.py"), "--print-command"],
+        env={name: str(value) for name, value in environment.items()},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    assert printed.stderr == ""
+    assert "--listen broker:29092 --advertise broker:29092" in printed.stdout
+    assert "--also-listen 0.0.0.0:9092=localhost:9092" in printed.stdout
