@@ -23,12 +23,12 @@ export PYRIGHT_PYTHON_GLOBAL_NODE := 0
 unexport PYRIGHT_PYTHON_FORCE_VERSION PYRIGHT_PYTHON_PYLANCE_VERSION PYRIGHT_PYTHON_NODE_VERSION
 
 .NOTPARALLEL:
-.PHONY: help setup serve test torture lint format bench docs lock clean
+.PHONY: help setup serve test torture suites lint format bench docs lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(VENV)/.dev ## Install into .venv what serve, test, torture, lint, format and bench need
+setup: $(VENV)/.dev ## Install into .venv what serve, test, torture, suites, lint, format and bench need
 	@echo "setup: $(VENV) is ready"
 
 serve: $(VENV)/.core ## Run the broker on 127.0.0.1:9092 (ARGS: options of `minibroker serve`)
@@ -41,6 +41,9 @@ test: $(VENV)/.dev ## Run lint, then every test (ARGS: options of pytest)
 
 torture: $(VENV)/.dev ## Kill brokers, clients and streams 750 times and look what is left (ARGS=--help lists what can be chosen)
 	@$(VENV)/bin/python -m tests.torture $(ARGS)
+
+suites: $(VENV)/.dev ## Run the Kafka tests of other Python projects, unchanged (ARGS=--help lists what can be chosen)
+	@$(VENV)/bin/python -m tests.suites $(ARGS)
 
 lint: $(VENV)/.dev ## Run ruff, mypy, pyright and import-linter; report all that fail
 	@failed=; \
