@@ -23,7 +23,7 @@ export PYRIGHT_PYTHON_GLOBAL_NODE := 0
 unexport PYRIGHT_PYTHON_FORCE_VERSION PYRIGHT_PYTHON_PYLANCE_VERSION PYRIGHT_PYTHON_NODE_VERSION
 
 .NOTPARALLEL:
-.PHONY: help setup serve test torture suites lint format bench docs lock clean
+.PHONY: help setup serve test torture suites lint format bench docs dist lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,6 +67,12 @@ docs: $(VENV)/.docs ## Build the documentation site into build/site; a broken li
 	@rm -rf build/docs && mkdir -p build/docs
 	@cp -R $(wildcard *.md LICENSE docs docker examples) build/docs/
 	@$(VENV)/bin/mkdocs build --strict --clean
+
+# The wheel is made from the source archive, as whoever has only that would make it.
+dist: $(VENV)/.core ## Build wheel and source archive into dist, and try both in empty environments
+	@rm -rf dist
+	@$(VENV)/bin/python -m build --no-isolation --outdir dist . >/dev/null
+	@$(VENV)/bin/python -m tests.distribution dist
 
 lock: $(VENV)/.lock ## Resolve requirements/*.txt again from pyproject.toml (ARGS=--upgrade takes newer versions)
 	@set -e; constraints=; for name in $(LOCKS); do \

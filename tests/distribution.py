@@ -1,0 +1,65 @@
+"""Tries what `make dist` has built as its users will: each archive in an empty environment, away from the checkout.
+
+    python -m tests.distribution DIST
+
+The packages that the broker needs come as requirements/core.txt pins them; the source archive is built in its
+environment, with those of requirements/build.txt.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[1]
+_TIMEOUT: Final = 600
+_PROGRAM: Final = """
+from minibroker import Broker
+
+with Broker(topics=["orders:2"]) as broker:
+    broker.produce("orders", {"id": 1}, key="a", codec="zstd")
+    assert broker.expect("orders", {"id": 1}, key="a").codec == "zstd"
+"""
+
+
+def main(directory: str) -> int:
+    """Try the archives in a directory; returns the exit status."""
+    archives = sorted(Path(directory).resolve().iterdir())
+    suffixes = sorted(path.suffix for path in archives)
+    if suffixes != [".gz", ".whl"]:
+        print(f"{directory}: a wheel and a source archive should be there: {suffixes}", file=sys.stderr)  # noqa: T201 - for whoever builds
+        return 1
+    for archive in archives:
+        with tempfile.TemporaryDirectory() as place:
+            version = _try(archive, Path(place))
+        print(f"{archive.name}: {version}, as installed into an empty environment")  # noqa: T201 - as above
+    return 0
+
+
+def _try(archive: Path, place: Path) -> str:
+    """Install an archive and use it; returns the version that it tells. CalledProcessError."""
+    venv.create(place / "venv", with_pip=True)
+    python = str(place / "venv" / "bin" / "python")
+    pip = [python, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    locks = ["core"] if archive.suffix == ".whl" else ["core", "build"]
+    for lock in locks:
+        _run(place, *pip, "install", "--require-hashes", "--requirement", str(ROOT / "requirements" / f"{lock}.txt"))
+    _run(place, *pip, "install", "--no-deps", "--no-build-isolation", str(archive))
+    _run(place, *pip, "check")
+    _run(place, python, "-W", "error", "-c", _PROGRAM)
+    return _run(place, str(place / "venv" / "bin" / "minibroker"), "--version").strip()
+
+
+def _run(place: Path, *command: str) -> str:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run(
+        command, cwd=place, env=environment, stdout=subprocess.PIPE, text=True, timeout=_TIMEOUT, check=True
+    )
+    return done.stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
