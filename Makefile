@@ -66,7 +66,7 @@ bench: $(VENV)/.dev ## Measure the broker beside its peers (ARGS=--help lists wh
 docs: $(VENV)/.docs ## Build the documentation site into build/site; a broken link is an error
 	@rm -rf build/docs && mkdir -p build/docs
 	@cp -R $(wildcard *.md LICENSE docs docker examples) build/docs/
-	@$(VENV)/bin/mkdocs build --strict --clean
+	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --clean
 
 # The wheel is made from the source archive, as whoever has only that would make it.
 dist: $(VENV)/.core ## Build wheel and source archive into dist, and try both in empty environments

@@ -134,3 +134,11 @@ def test_the_environment_of_other_images_that_is_shown_serves_both_sides() -> No
     assert printed.stderr == ""
     assert "--listen broker:29092 --advertise broker:29092" in printed.stdout
     assert "--also-listen 0.0.0.0:9092=localhost:9092" in printed.stdout
+
+
+def test_the_dockerfile_is_what_hadolint_wants() -> None:
+    hadolint = Path(sys.executable).with_name("hadolint")
+    if not hadolint.exists():
+        pytest.skip("hadolint is not installed")
+    linted = run([str(hadolint), str(DOCKER / "Dockerfile")], capture_output=True, text=True, timeout=60, check=False)
+    assert (linted.returncode, linted.stdout) == (0, "")

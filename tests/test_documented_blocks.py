@@ -1,0 +1,76 @@
+"""Every block of code in the documentation is run by a test, or has a reason why not."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.documented import ROOT, Block, blocks
+
+PAGES: Final = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
+CODE: Final = {"python", "sh"}
+
+RUN_ELSEWHERE: Final = {
+    "README.md": "tests/pipeline/test_documentation.py",
+    "docs/control-plane.md": "tests/broker/control/test_documented.py",
+    "docs/faults.md": "tests/broker/faults/test_docs.py",
+    "docs/spark-example.md": "tests/pipeline/test_documentation.py",
+    "docs/spark-jobs.md": "tests/pipeline/test_documentation.py",
+    "docs/spark-source.md": "tests/pipeline/test_documentation.py",
+    "docs/spark-to-kafka.md": "tests/pipeline/test_documentation.py",
+    "docs/spark.md": "tests/pipeline/test_documentation.py",
+    "docs/testing.md": "tests/test_documented.py",
+}
+"""The tests that take a page's blocks from it."""
+
+RUN_HERE: Final = {"docs/clients.md", "docs/tutorial.md"}
+
+NOT_RUN: Final = {
+    ("docs/docker.md", "In a container"): "takes a container engine",
+    ("docs/tutorial.md", "Install"): "what it installs is installed where the tests run",
+}
+
+
+def named(block: Block) -> str:
+    return f"{block.heading}:{block.line}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_all_code_of_a_page_is_run_or_has_a_reason(page: str) -> None:
+    if page in RUN_ELSEWHERE:
+        assert (ROOT / RUN_ELSEWHERE[page]).exists()
+        return
+    code = [block for block in blocks(page) if block.language in CODE]
+    left = {
+        block.heading
+        for block in code
+        if not (page in RUN_HERE and block.language == "python") and (page, block.heading) not in NOT_RUN
+    }
+    assert left == set()
+
+
+PROGRAMS: Final = [
+    pytest.param(page, block, id=f"{page}:{block.line}")
+    for page in sorted(RUN_HERE)
+    for block in blocks(page)
+    if block.language == "python" and "def test_" not in block.text
+]
+
+
+@pytest.mark.parametrize(("page", "block"), PROGRAMS)
+def test_a_program_that_is_shown_runs(page: str, block: Block) -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", block.text], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert result.returncode == 0, f"{page}:{block.line}: {result.stderr}"
+
+
+def test_the_test_that_is_shown_passes(tmp_path: Path) -> None:
+    (block,) = [block for block in blocks("docs/tutorial.md") if "def test_" in block.text]
+    (tmp_path / "test_it.py").write_text(block.text)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert result.returncode == 0, result.stdout
