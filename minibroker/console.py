@@ -113,7 +113,7 @@ class _Json(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        entry: "Entry | None" = getattr(record, "entry", None)
+        entry: Entry | None = getattr(record, "entry", None)
         if entry is not None:
             line["request"] = entry.to_json()
         return json.dumps(line)
