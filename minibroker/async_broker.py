@@ -156,7 +156,8 @@ class AsyncBroker(AsyncOperations):
 
     def make_topics(self) -> None:
         """Create the topics that the broker was given and that are not there, and fill those that have seeds."""
-        self._make_topics(self.state)
+        if self._topics or self._seeds is not None:  # else the topics file would be written anew for nothing
+            self._make_topics(self.state)
 
     def _make_topics(self, state: BrokerState) -> None:
         create_topics(state, [_plan(state, spec) for spec in self._topics if state.topics.get(spec.name) is None])

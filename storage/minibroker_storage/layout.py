@@ -71,10 +71,10 @@ def _create(path: str, *, data: bytes = b"", size: int = 0) -> None:
 
 def delete_directory_name(directory: str) -> str:
     """The name of a deleted partition: `<topic>-<p>.<32 hex digits>-delete`, its topic cut to make 255 bytes."""
-    parent, name = os.path.split(directory)
+    parent, slash, name = directory.rpartition("/")
     topic, dash, partition = name.rpartition("-")
     tail = f"{dash}{partition}.{os.urandom(16).hex()}{DELETE_DIRECTORY_SUFFIX}"
-    return os.path.join(parent, topic[: _MAX_NAME_BYTES - len(tail)] + tail)
+    return f"{parent}{slash}{topic[: _MAX_NAME_BYTES - len(tail)]}{tail}"
 
 
 def rename_if_there(directory: str, target: str) -> None:
