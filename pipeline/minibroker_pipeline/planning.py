@@ -19,7 +19,8 @@ from minibroker_pipeline.tails import LogTail, aborted_in, index_of, is_entry_at
 from minibroker_storage.errors import CorruptIndexError
 from minibroker_storage.layout import TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, offset_of
 
-SPLIT_BYTES: Final = 32 * 1024 * 1024
+SPLIT_BYTES: Final = 64 * 1024 * 1024
+"""With half of it a query takes an eighth more CPU time, with twice as much it gains little."""
 OPEN_COST_BYTES: Final = 64 * 1024
 """What opening a file takes, as bytes that could be read meanwhile."""
 _WORTH_AN_INDEX: Final = 256 * 1024
