@@ -190,7 +190,9 @@ def test_an_epoch_counts_once(many: Harness) -> None:
 
 def test_epochs_go_on_at_1_after_the_largest(many: Harness) -> None:
     session = Session(many, *ALL)
-    many.state.cluster.first.fetch_sessions._sessions[session.id].epoch = 2**31 - 1  # two billion fetches would take a while
+    many.state.cluster.first.fetch_sessions._sessions[session.id].epoch = (
+        2**31 - 1
+    )  # two billion fetches would take a while
     session.epoch = 2**31 - 1
     assert session.told() == []
     session.epoch = 1

@@ -13,10 +13,10 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tests.clients.broker_process import BrokerProcess
+from tests.documented import code
 from tests.kafka import jars
 from tests.kafka.answers import all_answers, answers
 from tests.kafka.real_kafka import RealKafka
-from tests.documented import code
 from tests.pipeline.producing import TIMEOUT, Message, begin, create, produce, produce_in_transaction
 
 PAGE: Final = "docs/spark-to-kafka.md"
