@@ -41,6 +41,14 @@ def about_size(topic: str, size: int, limit: int) -> str:
     )
 
 
+def about_lost_members(group: str, session_timeout_ms: int) -> str:
+    """The last member of a group was not heard of any more."""
+    return (
+        f"group {group!r} has no members left, so nobody reads its topics: the last one was silent for longer than its "
+        f"session timeout of {session_timeout_ms} ms. It was killed, it does not poll, or it was stopped in a debugger"
+    )
+
+
 def about_missing(topic: str) -> str:
     """A client asks for a topic that it may not create by asking."""
     return f"a client asks for the topic {topic!r}, which there is not, and auto.create.topics.enable is false"

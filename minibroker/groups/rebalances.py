@@ -9,6 +9,7 @@ import logging
 from functools import partial
 from typing import Final
 
+from minibroker.advice import about_lost_members, advise
 from minibroker.clock import Timer
 from minibroker.groups.answers import join_error, joined, sync_error, synced
 from minibroker.groups.deadlines import Deadline
@@ -41,6 +42,7 @@ class Rebalances:
     """The rebalances of all groups, and the sessions of their members."""
 
     def __init__(self, state: BrokerState, store: GroupStore) -> None:
+        self._advised = state.advised
         self._clock = state.clock
         self._store = store
         self._initial_delay_ms = state.config.integer("group.initial.rebalance.delay.ms")
@@ -93,6 +95,9 @@ class Rebalances:
         if member.is_new or (member.join is None and member.sync is None):
             _logger.info("Member %s of group %s has failed", member.member_id, group.group_id)
             self.remove(group, member)
+            if not group.members:
+                about = about_lost_members(group.group_id, member.session_timeout_ms)
+                advise(self._advised, f"group {group.group_id}", about)
 
     def resume(self, group: Group) -> None:
         """A group has been read from the log: its members have a session's time to be heard of."""

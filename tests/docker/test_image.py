@@ -138,7 +138,18 @@ def test_the_environment_of_other_images_that_is_shown_serves_both_sides() -> No
 
 def test_the_dockerfile_is_what_hadolint_wants() -> None:
     hadolint = Path(sys.executable).with_name("hadolint")
-    if not hadolint.exists():
-        pytest.skip("hadolint is not installed")
     linted = run([str(hadolint), str(DOCKER / "Dockerfile")], capture_output=True, text=True, timeout=60, check=False)
     assert (linted.returncode, linted.stdout) == (0, "")
+
+
+@pytest.mark.parametrize("path", sorted(DOCKER.glob("compose*.yaml")), ids=lambda path: path.name)
+def test_the_compose_files_are_what_the_compose_specification_wants(path: Path) -> None:
+    checker = Path(sys.executable).with_name("check-jsonschema")
+    checked = run(
+        [str(checker), "--builtin-schema", "vendor.compose-spec", str(path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (checked.returncode, checked.stderr) == (0, ""), checked.stdout

@@ -166,6 +166,16 @@ def test_a_member_is_removed_when_its_session_ends(members: Members) -> None:
     assert members.ids == {first}
 
 
+def test_a_group_that_has_lost_its_last_member_is_told_of(members: Members, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "minibroker.advice")
+    members.pair()
+    members.harness.clock.advance(SESSION_MS)
+    assert members.ids == set()
+    (told,) = [each.getMessage() for each in caplog.records if each.name == "minibroker.advice"]
+    assert "has no members left, so nobody reads its topics" in told
+    assert f"session timeout of {SESSION_MS} ms" in told
+
+
 def test_every_request_of_a_member_counts_as_a_heartbeat(members: Members) -> None:
     first, second, generation = members.pair()
     members.harness.clock.advance(SESSION_MS - 1)
