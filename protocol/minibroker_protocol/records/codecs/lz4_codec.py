@@ -48,7 +48,8 @@ def decompress_pieces(pieces: Iterable[bytes | bytearray | memoryview], max_size
             taken += len(piece)
             while size <= max_size and not frame.eof:
                 part: bytes = frame.decompress(waiting, max_length=min(max_size + 1 - size, _PIECE))
-                parts.append(part)
+                if part:  # the frame's end comes apart; joining a single part copies nothing
+                    parts.append(part)
                 size += len(part)
                 waiting = b""
                 if frame.needs_input:
