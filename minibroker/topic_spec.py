@@ -19,9 +19,7 @@ class TopicSpec(NamedTuple):
         ValueError that says what is wrong.
         """
         name, _, rest = text.partition(":")
-        count, colon, settings = rest.partition(":")
-        if colon and not settings:
-            raise ValueError(f"{text!r}: there is no key=value behind the last colon")
+        count, _, settings = rest.partition(":")
         if count and not (count.isascii() and count.isdigit()):
             raise ValueError(f"{text!r}: {count!r} is no number of partitions")
         configs: dict[str, str | None] = {}
