@@ -3,14 +3,17 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
+from minibroker.config.keys import LONG_MAX
 from minibroker.groups.group import Group
-from minibroker.groups.offsets import CommittedOffset
+from minibroker.groups.offsets import NO_TIMESTAMP, CommittedOffset
 from minibroker.state import BrokerState
 from minibroker.topics import TopicPartition
 from minibroker_protocol.error_codes import ErrorCode
 
 _BYTES_PER_CHARACTER: Final = 2
 """Java counts a string in units of UTF-16."""
+
+_AS_LONG_AS_THE_GROUP: Final = -1
 
 Outcomes = dict[str, list[tuple[int, ErrorCode]]]
 """By topic, its partitions and what has become of each."""
@@ -56,7 +59,9 @@ class Commit(NamedTuple):
     write: Callable[[Group, Mapping[TopicPartition, CommittedOffset]], ErrorCode]
 
 
-def commit(state: BrokerState, topics: Sequence[WantedTopic], what: Commit, *, expire_timestamp: int = -1) -> Outcomes:
+def commit(
+    state: BrokerState, topics: Sequence[WantedTopic], what: Commit, *, retention_ms: int = _AS_LONG_AS_THE_GROUP
+) -> Outcomes:
     """Commit what can be.
 
     UNKNOWN_TOPIC_OR_PARTITION for a partition that does not exist. If there are others, the group decides over all of
@@ -65,6 +70,8 @@ def commit(state: BrokerState, topics: Sequence[WantedTopic], what: Commit, *, e
     """
     longest = state.config.integer("offset.metadata.max.bytes")
     now_ms = state.clock.now_ms()
+    # Of one moment: by the record a reader sees how long the client wanted it to be kept.
+    expire_timestamp = NO_TIMESTAMP if retention_ms == _AS_LONG_AS_THE_GROUP else min(now_ms + retention_ms, LONG_MAX)
     offsets: dict[TopicPartition, CommittedOffset] = {}
     codes: list[tuple[TopicPartition, ErrorCode]] = []
     for wanted in topics:

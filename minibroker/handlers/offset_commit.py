@@ -11,10 +11,9 @@ that versions 2-4 may ask for is kept to, up to the last moment that there is; v
 from collections.abc import Mapping
 
 from minibroker.call import Call
-from minibroker.config.keys import LONG_MAX
 from minibroker.groups.commits import Commit, RefusedCommitError, commit
 from minibroker.groups.group import Group
-from minibroker.groups.offsets import NO_TIMESTAMP, CommittedOffset
+from minibroker.groups.offsets import CommittedOffset
 from minibroker.topics import TopicPartition
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.offset_commit import (
@@ -47,9 +46,7 @@ def handle(request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse:
     def write(group: Group, offsets: Mapping[TopicPartition, CommittedOffset]) -> ErrorCode:
         return store.commit(group, offsets)
 
-    retention_ms = request.retention_time_ms
-    expire_timestamp = NO_TIMESTAMP if retention_ms == -1 else min(state.clock.now_ms() + retention_ms, LONG_MAX)
-    outcomes = commit(state, request.topics, Commit(admit, write), expire_timestamp=expire_timestamp)
+    outcomes = commit(state, request.topics, Commit(admit, write), retention_ms=request.retention_time_ms)
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponseTopic(
