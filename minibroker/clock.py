@@ -90,8 +90,9 @@ class SystemClock(Clock):
                 timer.fire()
         now_ms = self.monotonic_ms()
         for timer in [timer for timer in self._timers if timer.may_wait and timer.due_ms <= now_ms]:
-            timer.handle.cancel()
-            timer.fire()
+            if timer in self._timers:  # one before it may have cancelled it
+                timer.handle.cancel()
+                timer.fire()
         for timer in self._timers:
             timer.handle.cancel()
             timer.handle = self._loop.call_later(max(0.0, timer.due_ms - now_ms) / 1000, timer.fire)

@@ -144,3 +144,18 @@ async def test_resetting_takes_back_the_wall_clock_and_nothing_else() -> None:
     clock.reset()
     assert abs(clock.now_ms() - time.time() * 1000) < 60_000
     assert clock.monotonic_ms() >= evenly
+
+
+async def test_what_waits_for_the_end_of_a_jump_can_be_cancelled_by_what_comes_before_it() -> None:
+    clock = SystemClock(asyncio.get_running_loop())
+    called: list[str] = []
+    later: list[Timer] = []
+
+    def first() -> None:
+        called.append("first")
+        later[0].cancel()
+
+    clock.call_later(1000, first, may_wait=True)
+    later.append(clock.call_later(1000, lambda: called.append("cancelled"), may_wait=True))
+    clock.advance(5000)
+    assert called == ["first"]
