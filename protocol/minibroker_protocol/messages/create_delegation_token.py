@@ -1,0 +1,51 @@
+"""CreateDelegationToken (key 38): TODO."""
+
+from typing import Annotated
+
+from minibroker_protocol.schema import (
+    Array,
+    Bytes,
+    Int16,
+    Int32,
+    Int64,
+    NullableString,
+    String,
+    message,
+    since,
+    structure,
+)
+
+
+@structure
+class CreatableRenewers:
+    """TODO."""
+
+    principal_type: String
+    principal_name: String
+
+
+@message(versions="0-3", flexible="2+")
+class CreateDelegationTokenRequest:
+    """TODO."""
+
+    owner_principal_type: Annotated[NullableString, since(3)] = ""
+    owner_principal_name: Annotated[NullableString, since(3)] = ""
+    renewers: Array[CreatableRenewers]
+    max_lifetime_ms: Int64
+
+
+@message(versions="0-3", flexible="2+")
+class CreateDelegationTokenResponse:
+    """TODO."""
+
+    error_code: Int16
+    principal_type: String
+    principal_name: String
+    token_requester_principal_type: Annotated[String, since(3)] = ""
+    token_requester_principal_name: Annotated[String, since(3)] = ""
+    issue_timestamp_ms: Int64
+    expiry_timestamp_ms: Int64
+    max_timestamp_ms: Int64
+    token_id: String
+    hmac: Bytes
+    throttle_time_ms: Int32 = 0
