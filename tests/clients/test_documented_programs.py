@@ -1,0 +1,67 @@
+"""What docs/clients.md shows in other languages than Python runs as it stands, where their tools are."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from minibroker import Broker
+from tests.clients import go_programs, java_programs, node_programs, rust_programs
+from tests.clients.toolchains import tool
+from tests.documented import code
+
+PAGE = "docs/clients.md"
+
+
+def java(folder: Path) -> Sequence[str]:
+    # A source file in the place of a class is compiled as it is started.
+    return java_programs.client_command(str(folder / "main.java"), java_programs.VERSIONS[-1])
+
+
+def node(folder: Path) -> Sequence[str]:
+    interpreter, _ = node_programs.command("member")
+    return [interpreter, str(folder / "main.js")]
+
+
+def go(folder: Path) -> Sequence[str]:
+    for name in ("go.mod", "go.sum"):
+        shutil.copy(go_programs.FOLDER / name, folder)
+    return [tool("go"), "run", "-C", str(folder), "."]
+
+
+def rust(folder: Path) -> Sequence[str]:
+    return [rust_programs.compiled(folder / "main.rs")]
+
+
+@pytest.mark.parametrize(
+    ("heading", "language", "suffix", "command"),
+    [
+        ("Java", "java", "java", java),
+        ("Node.js", "js", "js", node),
+        ("Go", "go", "go", go),
+        ("Rust", "rust", "rs", rust),
+    ],
+    ids=["java", "node", "go", "rust"],
+)
+def test_the_program_that_is_shown_sends_its_record(
+    tmp_path: Path,
+    heading: str,
+    language: str,
+    suffix: str,
+    command: Callable[[Path], Sequence[str]],
+) -> None:
+    (program,) = code(PAGE, heading, language)
+    (tmp_path / f"main.{suffix}").write_text(program)
+    words = command(tmp_path)
+    with Broker(topics=["orders"]) as broker:
+        environment: Mapping[str, str] = {
+            **os.environ,
+            **(node_programs.environment() if language == "js" else {}),
+            "BOOTSTRAP_SERVERS": broker.bootstrap_servers,
+        }
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert [(record.key, record.value) for record in broker.records("orders")] == [(b"a", b"hello")]
