@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any, Final, cast
 
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.primitives import ZERO_UUID
 
 _NO_OFFSET: Final = -1
 _FIRST_OFFSET_FETCH_WITH_TOP_LEVEL: Final = 2
@@ -21,7 +22,7 @@ _FIRST_OFFSET_FETCH_WITH_GROUPS: Final = 8
 _FIRST_JOIN_WITH_NULL_PROTOCOL: Final = 7
 _FIRST_COORDINATORS: Final = 4
 _FIRST_ADD_PARTITIONS_WITH_TRANSACTIONS: Final = 4
-_IDENTITIES: Final = ("name", "topic", "transactional_id", "group_id", "producer_id")
+_IDENTITIES: Final = ("topic_id", "name", "topic", "transactional_id", "group_id", "producer_id")
 
 Answering = Callable[[Any, int, ErrorCode], Any]
 
@@ -30,6 +31,11 @@ Answering = Callable[[Any, int, ErrorCode], Any]
 def _messages(module: str) -> Any:
     """The declarations of one API; loaded when an answer of it is first needed."""
     return importlib.import_module(f"minibroker_protocol.messages.{module}")
+
+
+def _named(topic: Any) -> dict[str, Any]:
+    """The name of a topic, and its id in APIs that have versions with ids."""
+    return {"name": topic.name, "topic_id": topic.topic_id} if hasattr(topic, "topic_id") else {"name": topic.name}
 
 
 def _produce(request: Any, _version: int, code: ErrorCode) -> Any:
@@ -113,7 +119,7 @@ def _offset_fetch_parts(request: Any, _version: int, code: ErrorCode) -> Any:
     def parts(topics: Any, topic_class: Any, partition_class: Any) -> list[Any]:
         return [
             topic_class(
-                name=topic.name,
+                **_named(topic),
                 partitions=[
                     partition_class(partition_index=index, committed_offset=_NO_OFFSET, metadata="", error_code=code)
                     for index in topic.partition_indexes
@@ -274,7 +280,7 @@ def _of_partitions(module: str, response: str, topic: str, partition: str) -> An
         one, all_of_it = getattr(m, partition), getattr(m, topic)
         topics = [
             all_of_it(
-                name=each.name,
+                **_named(each),
                 partitions=[one(partition_index=p.partition_index, error_code=code) for p in each.partitions],
             )
             for each in request.topics
@@ -441,4 +447,4 @@ def _merged_lists(here: list[Any], there: Sequence[Any]) -> list[Any]:
 
 
 def _identity(item: Any) -> Any:
-    return next((getattr(item, name) for name in _IDENTITIES if hasattr(item, name)), None)
+    return next((named for name in _IDENTITIES if (named := getattr(item, name, ZERO_UUID)) != ZERO_UUID), None)

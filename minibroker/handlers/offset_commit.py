@@ -1,27 +1,33 @@
 """OffsetCommit: how far a group has read.
 
-Versions 0-9. Version 0, which older Kafkas kept in ZooKeeper and newer ones refuse, is served as any other. A
-partition that does not exist is UNKNOWN_TOPIC_OR_PARTITION, metadata beyond `offset.metadata.max.bytes`
-OFFSET_METADATA_TOO_LARGE. Over the rest the group decides: a member is held against its generation
-(UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION), and told REBALANCE_IN_PROGRESS while assignments are made;
-someone without a generation may commit while the group has no members. A commit counts as a heartbeat. The retention
-that versions 2-4 may ask for is kept to, up to the last moment that there is; version 1 may set the time of the commit.
+Versions 0-10. Version 0, which older Kafkas kept in ZooKeeper and newer ones refuse, is served as any other. A
+partition that does not exist is UNKNOWN_TOPIC_OR_PARTITION, and one of a topic whose id nobody has UNKNOWN_TOPIC_ID
+(version 10 names topics by their ids); metadata beyond `offset.metadata.max.bytes` is OFFSET_METADATA_TOO_LARGE. Over
+the rest the group decides: a member is held against its generation (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
+ILLEGAL_GENERATION), and told REBALANCE_IN_PROGRESS while assignments are made; someone without a generation may commit
+while the group has no members. A commit counts as a heartbeat. The retention that versions 2-4 may ask for is kept to,
+up to the last moment that there is; version 1 may set the time of the commit.
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from minibroker.call import Call
 from minibroker.groups.commits import Commit, RefusedCommitError, commit
 from minibroker.groups.group import Group
 from minibroker.groups.offsets import CommittedOffset
+from minibroker.topic_ids import with_names
 from minibroker.topics import TopicPartition
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+
+_FIRST_WITH_TOPIC_IDS: Final = 10
 
 
 def handle(request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse:
@@ -46,15 +52,36 @@ def handle(request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse:
     def write(group: Group, offsets: Mapping[TopicPartition, CommittedOffset]) -> ErrorCode:
         return store.commit(group, offsets)
 
-    outcomes = commit(state, request.topics, Commit(admit, write), retention_ms=request.retention_time_ms)
+    topics: list[OffsetCommitRequestTopic] = request.topics
+    unknown: list[OffsetCommitRequestTopic] = []
+    if call.api_version >= _FIRST_WITH_TOPIC_IDS:
+        topics, unknown = with_names(state.topics, topics)
+    outcomes = commit(state, topics, Commit(admit, write), retention_ms=request.retention_time_ms)
+    ids = {each.name: each.topic_id for each in topics}
     return OffsetCommitResponse(
         topics=[
-            OffsetCommitResponseTopic(
-                name=name,
-                partitions=[
-                    OffsetCommitResponsePartition(partition_index=index, error_code=code) for index, code in partitions
-                ],
-            )
-            for name, partitions in outcomes.items()
+            *(
+                OffsetCommitResponseTopic(
+                    topic_id=each.topic_id,
+                    partitions=[
+                        OffsetCommitResponsePartition(
+                            partition_index=partition.partition_index, error_code=ErrorCode.UNKNOWN_TOPIC_ID
+                        )
+                        for partition in each.partitions
+                    ],
+                )
+                for each in unknown
+            ),
+            *(
+                OffsetCommitResponseTopic(
+                    name=name,
+                    topic_id=ids[name],
+                    partitions=[
+                        OffsetCommitResponsePartition(partition_index=index, error_code=code)
+                        for index, code in partitions
+                    ],
+                )
+                for name, partitions in outcomes.items()
+            ),
         ]
     )

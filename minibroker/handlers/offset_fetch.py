@@ -1,10 +1,12 @@
 """OffsetFetch: how far groups have read.
 
-Versions 0-9. Version 0, which older Kafkas answered from ZooKeeper, is served as any other. Null topics (version 2)
+Versions 0-10. Version 0, which older Kafkas answered from ZooKeeper, is served as any other. Null topics (version 2)
 ask for all that a group has committed; version 8 asks for several groups (KIP-709); the member of version 9 matters to
 no classic group. Partitions are not held against the topics that there are; offset -1 says that nothing is committed.
 With `require_stable` (version 7, KIP-447) a partition that an open transaction may change is UNSTABLE_OFFSET_COMMIT. An
 error of a whole group, such as COORDINATOR_LOAD_IN_PROGRESS, stands at each of its partitions before version 2.
+Version 10 names topics by their ids: one that nobody has is UNKNOWN_TOPIC_ID, and of all that a group has committed,
+what belongs to topics that are gone is not told.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -12,9 +14,11 @@ from typing import Final, NamedTuple, TypeVar
 
 from minibroker.call import Call
 from minibroker.groups.offsets import GroupOffsets
+from minibroker.topic_ids import with_names
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.offset_fetch import (
     OffsetFetchRequest,
+    OffsetFetchRequestTopics,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
@@ -25,6 +29,7 @@ from minibroker_protocol.messages.offset_fetch import (
 
 _FIRST_WITH_GROUP_ERROR: Final = 2
 _FIRST_WITH_GROUPS: Final = 8
+_FIRST_WITH_TOPIC_IDS: Final = 10
 _NO_OFFSET: Final = -1
 _NO_EPOCH: Final = -1
 
@@ -50,9 +55,14 @@ def handle(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
     if call.api_version >= _FIRST_WITH_GROUPS:
         groups: list[OffsetFetchResponseGroup] = []
         for wanted in request.groups:
-            topics = None if wanted.topics is None else [(each.name, each.partition_indexes) for each in wanted.topics]
+            named, unknown = wanted.topics, list[OffsetFetchRequestTopics]()
+            if named is not None and call.api_version >= _FIRST_WITH_TOPIC_IDS:
+                named, unknown = with_names(call.state.topics, named)
+            topics = None if named is None else [(each.name, each.partition_indexes) for each in named]
             code, found = _fetch(call, wanted.group_id, topics, stable=stable)
             told = _told(found, OffsetFetchResponseTopics, OffsetFetchResponsePartitions)
+            if call.api_version >= _FIRST_WITH_TOPIC_IDS:
+                told = [*_with_ids(told, call), *([] if code else map(_unknown, unknown))]
             groups.append(OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=code, topics=told))
         return OffsetFetchResponse(groups=groups)
     topics = None if request.topics is None else [(each.name, each.partition_indexes) for each in request.topics]
@@ -60,6 +70,24 @@ def handle(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
     return OffsetFetchResponse(
         error_code=code, topics=_told(found, OffsetFetchResponseTopic, OffsetFetchResponsePartition)
     )
+
+
+def _with_ids(told: list[OffsetFetchResponseTopics], call: Call) -> list[OffsetFetchResponseTopics]:
+    """What can be told of by id."""
+    kept: list[OffsetFetchResponseTopics] = []
+    for each in told:
+        topic = call.state.topics.get(each.name)
+        if topic is not None:
+            each.topic_id = topic.id
+            kept.append(each)
+    return kept
+
+
+def _unknown(wanted: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
+    nothing = [_none(index, ErrorCode.UNKNOWN_TOPIC_ID) for index in wanted.partition_indexes]
+    (told,) = _told([("", nothing)], OffsetFetchResponseTopics, OffsetFetchResponsePartitions)
+    told.topic_id = wanted.topic_id
+    return told
 
 
 def _fetch(call: Call, group_id: str, topics: _Topics | None, *, stable: bool) -> _Answer:

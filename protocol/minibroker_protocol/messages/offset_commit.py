@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_protocol.schema import (
     Array,
     Int16,
@@ -9,6 +10,7 @@ from minibroker_protocol.schema import (
     Int64,
     NullableString,
     String,
+    Uuid,
     message,
     since,
     structure,
@@ -32,15 +34,18 @@ class OffsetCommitRequestPartition:
 
 @structure
 class OffsetCommitRequestTopic:
-    """The partitions of one topic."""
+    """The partitions of one topic, which from version 10 on is named by its id (KIP-848)."""
 
-    name: String
+    name: Annotated[String, versions("0-9")] = ""
+    topic_id: Annotated[Uuid, since(10)] = ZERO_UUID
     partitions: Array[OffsetCommitRequestPartition]
 
 
-@message(versions="0-9", flexible="8+")
+@message(versions="0-10", flexible="8+")
 class OffsetCommitRequest:
     """Generation -1 with an empty member id comes from a client that is no member.
+
+    A member of a consumer group names its epoch in the generation's place (version 9, KIP-848).
 
     `retention_time_ms` -1 leaves it to the broker how long the offsets are kept.
     """
@@ -63,13 +68,14 @@ class OffsetCommitResponsePartition:
 
 @structure
 class OffsetCommitResponseTopic:
-    """The partitions of one topic."""
+    """The partitions of one topic, which from version 10 on is named by its id (KIP-848)."""
 
-    name: String
+    name: Annotated[String, versions("0-9")] = ""
+    topic_id: Annotated[Uuid, since(10)] = ZERO_UUID
     partitions: Array[OffsetCommitResponsePartition]
 
 
-@message(versions="0-9", flexible="8+")
+@message(versions="0-10", flexible="8+")
 class OffsetCommitResponse:
     """One outcome per partition asked."""
 

@@ -3,6 +3,7 @@
 from dataclasses import field
 from typing import Annotated
 
+from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_protocol.schema import (
     Array,
     Bool,
@@ -12,6 +13,7 @@ from minibroker_protocol.schema import (
     NullableArray,
     NullableString,
     String,
+    Uuid,
     empty,
     message,
     nullable,
@@ -31,9 +33,10 @@ class OffsetFetchRequestTopic:
 
 @structure
 class OffsetFetchRequestTopics:
-    """The partitions of one topic (from version 8 on)."""
+    """The partitions of one topic (from version 8 on), which from version 10 on is named by its id (KIP-848)."""
 
-    name: String
+    name: Annotated[String, versions("8-9")] = ""
+    topic_id: Annotated[Uuid, since(10)] = ZERO_UUID
     partition_indexes: Array[Int32]
 
 
@@ -47,7 +50,7 @@ class OffsetFetchRequestGroup:
     topics: NullableArray[OffsetFetchRequestTopics]
 
 
-@message(versions="0-9", flexible="6+")
+@message(versions="0-10", flexible="6+")
 class OffsetFetchRequest:
     """One group at the top up to version 7, several later (KIP-709).
 
@@ -95,9 +98,10 @@ class OffsetFetchResponsePartitions:
 
 @structure
 class OffsetFetchResponseTopics:
-    """The partitions of one topic (from version 8 on)."""
+    """The partitions of one topic (from version 8 on), which from version 10 on is named by its id (KIP-848)."""
 
-    name: String
+    name: Annotated[String, versions("8-9")] = ""
+    topic_id: Annotated[Uuid, since(10)] = ZERO_UUID
     partitions: Array[OffsetFetchResponsePartitions]
 
 
@@ -110,7 +114,7 @@ class OffsetFetchResponseGroup:
     error_code: Int16 = 0
 
 
-@message(versions="0-9", flexible="6+")
+@message(versions="0-10", flexible="6+")
 class OffsetFetchResponse:
     """One group at the top up to version 7, several later; `error_code` is that of the one group."""
 

@@ -1,6 +1,6 @@
 """The requests about committed offsets, as functions."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from minibroker.groups.group import Group
@@ -10,6 +10,7 @@ from minibroker_protocol.coordinator_records import (
     MemberMetadata,
     encode_versioned,
 )
+from minibroker_protocol.messages.metadata import MetadataRequest
 from minibroker_protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -33,6 +34,8 @@ NOTHING: Final = (-1, -1, "", 0)
 """What OffsetFetch says of a partition without a committed offset: offset, leader epoch, metadata, error code."""
 MEMBER: Final[dict[str, Any]] = {"member_id": "m", "generation_id_or_member_epoch": 3}
 """How the member of `with_members` commits."""
+FIRST_WITH_TOPIC_IDS: Final = 10
+"""The version of OffsetCommit and OffsetFetch that names topics by their ids."""
 Place = tuple[str, int]
 Found = tuple[int, int, str, int]
 
@@ -53,13 +56,29 @@ def commit_request(
     return OffsetCommitRequest(group_id=group_id, topics=wanted, **fields)
 
 
+def with_ids(broker: Asks, topics: Sequence[Any]) -> dict[bytes, str]:
+    """Put the ids of topics into a request; the names of all ids. Topics that do not exist get ids that nobody has."""
+    names: dict[bytes, str] = {
+        topic.topic_id: topic.name for topic in broker.ask(MetadataRequest(topics=None), 12).topics
+    }
+    ids = {name: topic_id for topic_id, name in names.items()}
+    for each in topics:
+        each.topic_id = ids.get(each.name) or each.name.encode().ljust(16, b"?")
+        names[each.topic_id] = each.name
+    return names
+
+
 def commit(
     broker: Asks, offsets: Mapping[Place, int], group_id: str = "g", *, version: int = 9, **fields: Any
 ) -> dict[Place, int]:
     """Commit; the error code of each partition."""
-    response = broker.ask(commit_request(offsets, group_id, **fields), version)
+    request = commit_request(offsets, group_id, **fields)
+    names = with_ids(broker, request.topics) if version >= FIRST_WITH_TOPIC_IDS else {}
+    response = broker.ask(request, version)
     return {
-        (topic.name, each.partition_index): each.error_code for topic in response.topics for each in topic.partitions
+        (topic.name or names[topic.topic_id], each.partition_index): each.error_code
+        for topic in response.topics
+        for each in topic.partitions
     }
 
 
@@ -77,10 +96,12 @@ def fetch_with_error(
 ) -> tuple[int, dict[Place, Found]]:
     """The error code of the group, and what is committed."""
     topics: dict[str, list[int]] = {}
+    names: dict[bytes, str] = {}
     for topic, partition in places:
         topics.setdefault(topic, []).append(partition)
     if version >= 8:
         wanted = [OffsetFetchRequestTopics(name=name, partition_indexes=each) for name, each in topics.items()]
+        names = with_ids(broker, wanted) if version >= FIRST_WITH_TOPIC_IDS else {}
         group = OffsetFetchRequestGroup(group_id=group_id, topics=wanted if places else None)
         (answer,) = broker.ask(OffsetFetchRequest(groups=[group], require_stable=stable), version).groups
         assert answer.group_id == group_id
@@ -89,7 +110,7 @@ def fetch_with_error(
         request = OffsetFetchRequest(group_id=group_id, topics=asked if places else None, require_stable=stable)
         answer = broker.ask(request, version)
     return answer.error_code, {
-        (topic.name, each.partition_index): (
+        (names[topic.topic_id] if names else topic.name, each.partition_index): (
             each.committed_offset,
             each.committed_leader_epoch,
             each.metadata,

@@ -19,7 +19,7 @@ from tests.broker.groups.offset_requests import MEMBER, commit, fetch, offsets_o
 from tests.broker.harness import Harness
 from tests.broker.logs import log_of
 
-VERSIONS = range(10)
+VERSIONS = range(11)
 T0 = ("t", 0)
 
 
@@ -74,6 +74,13 @@ def test_a_partition_that_does_not_exist_is_refused_and_the_others_are_committed
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     codes = commit(harness, {("t", 1): 1, T0: 7, ("t", -1): 1, ("none", 0): 1})
     assert codes == {("t", 1): unknown, T0: 0, ("t", -1): unknown, ("none", 0): unknown}
+    assert offsets_of(harness) == {T0: 7}
+
+
+def test_version_10_names_topics_by_their_ids_and_does_not_know_those_that_nobody_has(harness: Harness) -> None:
+    codes = commit(harness, {("none", 0): 1, T0: 7, ("t", 1): 1}, version=10)
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert codes == {("none", 0): ErrorCode.UNKNOWN_TOPIC_ID, T0: 0, ("t", 1): unknown}
     assert offsets_of(harness) == {T0: 7}
 
 

@@ -14,7 +14,7 @@ from tests.broker.groups.offset_requests import NOTHING, commit, fetch, fetch_wi
 from tests.broker.harness import Harness
 from tests.broker.transactions.producer import Producer
 
-VERSIONS = range(10)
+VERSIONS = range(11)
 T0, T1 = ("t", 0), ("t", 1)
 
 
@@ -42,10 +42,12 @@ def test_offsets_are_told_with_their_metadata_and_from_version_5_on_with_their_l
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_group_or_topic_that_nobody_knows_has_no_offsets(harness: Harness, version: int) -> None:
-    assert fetch(harness, ("none", 3), group_id="unknown", version=version) == {("none", 3): NOTHING}
+    nothing = NOTHING if version < 10 else (*NOTHING[:3], ErrorCode.UNKNOWN_TOPIC_ID)
+    assert fetch(harness, ("none", 3), group_id="unknown", version=version) == {("none", 3): nothing}
+    assert fetch(harness, T0, group_id="unknown", version=version) == {T0: NOTHING}
 
 
-@pytest.mark.parametrize("version", range(2, 10))
+@pytest.mark.parametrize("version", range(2, 11))
 def test_null_topics_are_all_that_is_committed(harness: Harness, version: int) -> None:
     harness.create("u", 2)
     assert fetch(harness, version=version) == {}
