@@ -1,31 +1,49 @@
 """What a handler has to do with the way of its request: its surroundings, and two answers that are none."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minibroker.cluster import Node
+from minibroker.security.principals import Principal
+from minibroker.session import Session
 from minibroker.state import BrokerState
+
+if TYPE_CHECKING:
+    from minibroker.security.acls import Operation, ResourceType
 
 
 class Call(NamedTuple):
-    """One request's surroundings, as handlers see them.
-
-    Attributes:
-        advertised: (host, port) at which this client should find the broker.
-        client_host: where the client is, as Kafka writes addresses.
-        node: the one that the client has connected to.
-    """
+    """One request's surroundings, as handlers see them; `session` is the connection that it has come by."""
 
     state: BrokerState
     api_version: int
     client_id: str | None
-    advertised: tuple[str, int]
-    client_host: str
-    node: Node
+    session: Session
+
+    @property
+    def node(self) -> Node:
+        """The node that the client has connected to."""
+        return self.session.node
+
+    @property
+    def client_host(self) -> str:
+        """Where the client is, as Kafka writes addresses."""
+        return self.session.client_host
+
+    @property
+    def principal(self) -> Principal:
+        """Whom the client has proved to be."""
+        return self.session.principal
 
     def address_of(self, node: Node) -> tuple[str, int]:
         """(host, port) at which this client should find a node."""
-        return self.advertised if node is self.node else node.address(self.advertised)
+        advertised = self.session.advertised
+        return advertised if node is self.session.node else node.address(advertised)
+
+    def allows(self, operation: "Operation", resource_type: "ResourceType", name: str) -> bool:
+        """Whether the client may do this to a resource; everybody may do everything where there is no authorizer."""
+        authorizer = self.state.authorizer
+        return authorizer is None or authorizer.allows(self.session, operation, resource_type, name)
 
 
 class Parked:

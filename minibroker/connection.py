@@ -16,6 +16,7 @@ from minibroker.cluster import Node
 from minibroker.dispatch import Answer, Waiting, accept, encode_answers, may_delete_files
 from minibroker.outbox import Outbox
 from minibroker.produce_memo import ProduceMemo
+from minibroker.session import Session
 from minibroker.state import BrokerState
 from minibroker_protocol.codec import Splices
 from minibroker_protocol.errors import DecodeError
@@ -53,14 +54,12 @@ class Connection(asyncio.BufferedProtocol):
     """
 
     __slots__ = (
-        "_advertised",
-        "_client_host",
         "_connections",
         "_ending",
-        "_memo",
         "_outbox",
         "_parked",
         "_reader",
+        "_session",
         "_state",
         "_stopped",
         "_transport",
@@ -69,8 +68,7 @@ class Connection(asyncio.BufferedProtocol):
 
     _transport: asyncio.Transport
     _outbox: Outbox
-    _advertised: tuple[str, int]
-    _client_host: str
+    _session: Session
 
     def __init__(
         self,
@@ -82,7 +80,6 @@ class Connection(asyncio.BufferedProtocol):
         self._state = state
         self._connections = connections
         self._reader = FrameReader(pool, state.config.integer("socket.request.max.bytes"))
-        self._memo = ProduceMemo()
         self._parked: Waiting | None = None
         self._ending = False  # a fault: what was answered before leaves, then the connection closes
         self._stopped = False  # reading is paused: the client has to wait, or to read
@@ -95,8 +92,13 @@ class Connection(asyncio.BufferedProtocol):
         self._outbox = Outbox(self._transport, self._on_drained)
         self._connections.add(self)
         dialled = transport.get_extra_info("sockname")[:2]
-        self._advertised = self.node.further.get(dialled[1], self.node.advertised) or dialled
-        self._client_host = _kafka_address(transport.get_extra_info("peername"))
+        self._session = Session(
+            self._state,
+            self.node,
+            advertised=self.node.further.get(dialled[1], self.node.advertised) or dialled,
+            client_host=_kafka_address(transport.get_extra_info("peername")),
+            memo=ProduceMemo(),
+        )
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         """The client has gone, or we have closed."""
@@ -104,6 +106,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._parked is not None:
             self._parked.parked.cancel()
             self._parked = None
+        self._session.memo = None  # which knows the session
         self._outbox.close()
         self._reader.close()
 
@@ -149,15 +152,14 @@ class Connection(asyncio.BufferedProtocol):
         """Handle all whole requests that are here, write what they append, send their answers."""
         answers: list[Answer] = []
         fault: Exception | None = None
-        reader, state, advertised, memo = self._reader, self._state, self._advertised, self._memo
-        client_host, node = self._client_host, self.node
+        reader, state, session = self._reader, self._state, self._session
         take = accept if state.taps is None else state.taps.at(self)
         try:
             while self._parked is None and (frame := reader.next_frame()) is not None:
                 if answers and may_delete_files(frame):  # of which an answer may tell
                     self._send(answers)
                     answers = []
-                outcome = take(frame, state, advertised, memo, client_host, node)
+                outcome = take(frame, session)
                 if isinstance(outcome, Waiting):
                     self._parked = outcome
                     outcome.parked.deliver = self._deliver

@@ -9,8 +9,8 @@ import importlib
 from typing import Any, Final, NamedTuple, Protocol
 
 from minibroker.call import Call, Parked, UnservedRequestError
-from minibroker.cluster import Node
 from minibroker.produce_memo import ProduceMemo
+from minibroker.session import Session
 from minibroker.state import BrokerState
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import Splices, decode, encode
@@ -114,6 +114,7 @@ class Endpoint(NamedTuple):
 _PRODUCE: Final = ApiKey.PRODUCE
 _API_VERSIONS: Final = ApiKey.API_VERSIONS
 _DELETING: Final = frozenset(int(key).to_bytes(2, "big") for key in (ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS))
+_UNSERVED: Final = (1, 0)
 _ROUTE_BY_KEY: Final = {int(route.key): route for route in ROUTES}
 _ENDPOINTS: Final[dict[int, Endpoint]] = {}
 
@@ -133,23 +134,17 @@ def endpoint(key: int) -> Endpoint:
     return known
 
 
-def accept(
-    frame: memoryview,
-    state: BrokerState,
-    advertised: tuple[str, int],
-    memo: ProduceMemo | None = None,
-    client_host: str = "/127.0.0.1",
-    node: Node | None = None,
-) -> Answer | Waiting | None:
-    """Serve one request frame; `memo` is the connection's, for the rest see `Call`. Without `node` it is the first one.
+def accept(frame: memoryview, session: Session) -> Answer | Waiting | None:
+    """Serve one request frame of a connection.
 
     Raises DecodeError for bytes that are no such request and UnservedRequestError for one that is not in the table;
     in both cases the connection should close.
     """
+    memo, state = session.memo, session.state
     if memo is not None and memo.recall(frame):
         return _accept_repeated(frame, memo)
-    served, header, version, request = read_request(frame)
-    call = Call(state, version, header.client_id, advertised, client_host, node or state.cluster.first)
+    served, header, version, request = read_request(frame, state)
+    call = Call(state, version, header.client_id, session)
     if served.route.key is not _PRODUCE:
         state.writes.commit()
     elif memo is not None:
@@ -161,7 +156,7 @@ def accept(
     return outcome_of(response, version, header.correlation_id, flexible_header=flexible_header)
 
 
-def read_request(frame: memoryview) -> tuple[Endpoint, RequestHeader, int, Any]:
+def read_request(frame: memoryview, state: BrokerState) -> tuple[Endpoint, RequestHeader, int, Any]:
     """(endpoint, header, version of the answer, request) of a frame; errors as those of `accept`.
 
     The request is None, and the version 0, for ApiVersions in a version that is not served.
@@ -170,8 +165,9 @@ def read_request(frame: memoryview) -> tuple[Endpoint, RequestHeader, int, Any]:
     version = header.api_version
     served = endpoint(header.api_key)
     route = served.route
-    if not route.first <= version <= route.last:
-        if route.key is not _API_VERSIONS:
+    first, last = (route.first, route.last) if state.served is None else state.served.get(header.api_key, _UNSERVED)
+    if not first <= version <= last:
+        if route.key is not _API_VERSIONS or not first <= last:
             raise UnservedRequestError(f"{route.key.name} v{version} is not served")
         # A client from the future is told the table in the form that every client can read (KIP-511).
         return served, header, 0, None

@@ -1,12 +1,13 @@
 """What the handlers of one broker share: its configuration, its clock and all that outlives a request."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from minibroker.chores import Chores
 from minibroker.clock import Clock
 from minibroker.cluster import Cluster
+from minibroker.cluster_metadata import ClusterMetadata
 from minibroker.config import BrokerConfig
 from minibroker.data_dir import DataDir
 from minibroker.log_manager import LogManager
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from minibroker.groups.coordinator import GroupCoordinator
     from minibroker.journal import Journal
     from minibroker.log_cleaner import RunCleaning
+    from minibroker.security.authorizer import Authorizer
     from minibroker.taps import Taps
     from minibroker.transactions.coordinator import TransactionCoordinator
 
@@ -36,6 +38,7 @@ class BrokerState:
         logs: what happens to the logs beside requests.
         cluster_id, node_id: as the data directory says; `node_id` is that of the first node.
         cluster: the nodes, and who leads what.
+        metadata: what was altered at run time, and outlives the run.
     """
 
     def __init__(
@@ -61,6 +64,7 @@ class BrokerState:
         self.files = FilePool(max_open_files)
         self.chores = Chores(clock, call_soon)
         try:
+            self.metadata = ClusterMetadata(data_dir)
             self.logs = LogManager(
                 config,
                 self._data_dir,
@@ -84,6 +88,10 @@ class BrokerState:
         # What the hot paths ask for is looked up once.
         self.validated_records = config.integer("minibroker.validate.records.max")
         self.fetch_max_bytes = config.integer("fetch.max.bytes")
+        #: API key -> its first and last version, where a broker serves less than the dispatch table has.
+        self.served: Mapping[int, tuple[int, int]] | None = None
+        #: Who may do what; None where everybody may do everything.
+        self.authorizer: Authorizer | None = None
         #: What was said to help (`minibroker.advice`).
         self.advised: set[str] = set()
         self._closed = False

@@ -27,8 +27,7 @@ from minibroker_protocol.frame import RequestHeader, read_request_header
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from minibroker.cluster import Node
-    from minibroker.produce_memo import ProduceMemo
+    from minibroker.session import Session
     from minibroker.state import BrokerState
     from minibroker_protocol.codec import Splices
 
@@ -139,22 +138,18 @@ class Taps:
         self,
         line: Line,
         frame: memoryview,
-        state: BrokerState,
-        advertised: tuple[str, int],
-        _memo: ProduceMemo | None,
-        client_host: str,
-        node: Node,
+        session: Session,
     ) -> Answer | Waiting | None:
         try:
-            endpoint, header, version, decoded = read_request(frame)
+            endpoint, header, version, decoded = read_request(frame, self._state)
         except (DecodeError, UnservedRequestError) as error:
-            self._note_refused(frame, line, client_host, node, error)
+            self._note_refused(frame, line, session, error)
             raise
         if self.history is not None:
             self.history.note()
-        call = Call(state, version, header.client_id, advertised, client_host, node)
+        call = Call(session.state, version, header.client_id, session)
         request = _Request(endpoint, header, decoded, call)
-        asked = Asked(request.api, header.api_version, header.client_id, node.id, request.targets)
+        asked = Asked(request.api, header.api_version, header.client_id, session.node.id, request.targets)
         strike = None if self.faults is None else self.faults.strike(asked)
         if self.journal is not None or self.watcher is not None or strike is not None:
             request.entry = self._begin(request, line, len(frame))
@@ -189,7 +184,7 @@ class Taps:
 
     def _begin(self, request: _Request, line: Line, size: int) -> Entry:
         header, call = request.header, request.call
-        entry = self._entry(line, call.client_host, call.node, size)
+        entry = self._entry(line, call.session, size)
         entry.client_id = header.client_id
         entry.api = request.api
         entry.version = header.api_version
@@ -198,14 +193,14 @@ class Taps:
         entry.targets = request.targets
         return entry
 
-    def _entry(self, line: Line, client_host: str, node: Node, size: int) -> Entry:
+    def _entry(self, line: Line, session: Session, size: int) -> Entry:
         journal, clock = self.journal, self._state.clock
         entry = Entry(
             number=0 if journal is None else journal.next_number(),
             time_ms=clock.now_ms(),
             connection="-".join(map(_address, line.ends)),
-            node=node.id,
-            client_host=client_host,
+            node=session.node.id,
+            client_host=session.client_host,
             bytes_in=size + _LENGTH_SIZE,
             began_ms=clock.monotonic_ms(),
         )
@@ -214,11 +209,11 @@ class Taps:
             journal.add(entry)
         return entry
 
-    def _note_refused(self, frame: memoryview, line: Line, client_host: str, node: Node, error: Exception) -> None:
+    def _note_refused(self, frame: memoryview, line: Line, session: Session, error: Exception) -> None:
         """Write down what is no request, as far as it can be read."""
         if self.journal is None and self.watcher is None:
             return
-        entry = self._entry(line, client_host, node, len(frame))
+        entry = self._entry(line, session, len(frame))
         entry.failure = str(error)
         try:
             header = read_request_header(frame)

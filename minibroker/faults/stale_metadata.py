@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from minibroker.call import Call
 from minibroker.dispatch import endpoint
 from minibroker.message_json import detached
+from minibroker.session import Session
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
@@ -38,7 +39,7 @@ class MetadataHistory:
     def note(self) -> None:
         """Look whether anything has changed."""
         now: MetadataResponse = detached(
-            _ask(None, Call(self._state, _VERSION, None, _NOWHERE, "", self._state.cluster.first))
+            _ask(None, Call(self._state, _VERSION, None, Session(self._state, advertised=_NOWHERE, client_host="")))
         )
         if not self._states or now != self._states[-1]:
             self._states.append(now)
@@ -49,7 +50,7 @@ class MetadataHistory:
         past: MetadataResponse = detached(self._states[max(0, len(self._states) - 1 - changes)])
         today = {broker.node_id: broker for broker in _ask([], call).brokers}
         past.brokers = [
-            today.get(broker.node_id) or replace(broker, host=broker.host or call.advertised[0])
+            today.get(broker.node_id) or replace(broker, host=broker.host or call.session.advertised[0])
             for broker in past.brokers
         ]
         wanted = request.topics

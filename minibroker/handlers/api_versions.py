@@ -6,6 +6,7 @@ version must look like names, otherwise INVALID_REQUEST. No features are adverti
 """
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from minibroker.call import Call
@@ -14,18 +15,26 @@ from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 
-_TABLE: Final = [ApiVersion(api_key=route.key, min_version=route.first, max_version=route.last) for route in ROUTES]
-_OWN_RANGE: Final = [row for row in _TABLE if row.api_key == ApiKey.API_VERSIONS]
+_ALL: Final = [ApiVersion(api_key=route.key, min_version=route.first, max_version=route.last) for route in ROUTES]
 _SOFTWARE_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
 _FIRST_WITH_SOFTWARE_NAME: Final = 3
 
 
 def handle(request: ApiVersionsRequest | None, call: Call) -> ApiVersionsResponse:
     """Answer with the table; `request` is None when the client's version is not known here."""
+    table = _table(call.state.served)
     if request is None:
-        return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_OWN_RANGE)
+        own_range = [row for row in table if row.api_key == ApiKey.API_VERSIONS]
+        return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=own_range)
     if call.api_version >= _FIRST_WITH_SOFTWARE_NAME and not (
         _SOFTWARE_NAME.match(request.client_software_name) and _SOFTWARE_NAME.match(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
-    return ApiVersionsResponse(error_code=ErrorCode.NONE, api_keys=_TABLE)
+    return ApiVersionsResponse(error_code=ErrorCode.NONE, api_keys=table)
+
+
+def _table(served: Mapping[int, tuple[int, int]] | None) -> list[ApiVersion]:
+    """All that is in the dispatch table, or what this broker serves of it."""
+    if served is None:
+        return _ALL
+    return [ApiVersion(api_key=key, min_version=first, max_version=last) for key, (first, last) in served.items()]

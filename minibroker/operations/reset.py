@@ -11,6 +11,8 @@ from minibroker_storage.layout import purge
 def reset(state: BrokerState, make_topics: Callable[[], object], *, keep_topics: bool = False) -> None:
     """Forget all records, groups, transactions, faults and the journal; all nodes are up, and time is the machine's.
 
+    What was altered while the broker ran (configurations, ACLs, credentials, quotas) is as it was at the start.
+
     Topics go, too, and `make_topics` makes those that there were at the start, with new ids. With `keep_topics` they
     stay as they are, and their offsets go on where they were, so that readers with a checkpoint miss nothing.
     Producers keep their ids. `OSError`.
@@ -18,6 +20,7 @@ def reset(state: BrokerState, make_topics: Callable[[], object], *, keep_topics:
     state.writes.commit()
     state.clock.reset()
     forget_visitors(state)
+    state.metadata.reset()
     if state.faults is not None:
         state.faults.clear()
     if state.journal is not None:

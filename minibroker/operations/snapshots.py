@@ -1,11 +1,13 @@
 """A broker as it was before: everything in a directory of its own, and back."""
 
+import contextlib
 import os
 import shutil
 import tempfile
 import weakref
 from typing import Final, Self
 
+from minibroker.cluster_metadata import CLUSTER_FILE
 from minibroker.operations.errors import ConflictError, NotFoundError
 from minibroker.operations.reset import forget_topics, forget_visitors
 from minibroker.state import BrokerState
@@ -75,10 +77,18 @@ def restore_snapshot(state: BrokerState, snapshot: Snapshot | str) -> None:
     forget_topics(state)
     with os.scandir(source) as entries:
         partitions = {entry.name for entry in entries if entry.is_dir()}
+    _remove_cluster_file(state.topics.data_dir)
     _copy_all(source, state.topics.data_dir, partitions, but=_OF_THE_RUN)
+    state.metadata.load()
     state.topics.load()
     state.logs.restored()
     state.resume_coordinators()
+
+
+def _remove_cluster_file(data_dir: str) -> None:
+    """A snapshot has one only if anything was altered before it was taken."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(f"{data_dir}/{CLUSTER_FILE}")
 
 
 def _copy_all(source: str, target: str, partitions: set[str], but: frozenset[str] | set[str]) -> None:

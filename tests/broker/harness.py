@@ -8,6 +8,7 @@ from typing import Any, Final
 from minibroker.clock import ManualClock
 from minibroker.config import BrokerConfig
 from minibroker.dispatch import ROUTES, Answer, Waiting, accept, encode_answers
+from minibroker.session import Session
 from minibroker.state import BrokerState
 from minibroker_protocol.codec import decode, encode
 from minibroker_protocol.messages.create_topics import (
@@ -187,8 +188,12 @@ class Harness:
 
     def accept(self, request: Any, version: int) -> Answer | Waiting | None:
         """Hand in a request, without the end of the wake-up: nothing is written yet."""
+        return accept(memoryview(bytearray(frame_of(request, version))), self.session())
+
+    def session(self, **given: Any) -> Session:
+        """A connection that has just been made; `given` as `Session` takes it."""
         node = None if self.asks is None else self.state.cluster.node(self.asks)
-        return accept(memoryview(bytearray(frame_of(request, version))), self.state, ADVERTISED, node=node)
+        return Session(self.state, node, advertised=ADVERTISED, **given)
 
     def send(self, request: Any, version: int) -> Any:
         """One request in a wake-up of its own: the response, a `Pending`, or None when there is no response."""

@@ -22,7 +22,7 @@ from minibroker.taps import faults_of, watch_requests
 from minibroker_protocol.messages.heartbeat import HeartbeatRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.faults.tapped import Line, Tapped
-from tests.broker.harness import ADVERTISED, Harness, batch, fetch_request, frame_of, produce_request
+from tests.broker.harness import Harness, batch, fetch_request, frame_of, produce_request
 
 
 @pytest.fixture
@@ -75,11 +75,10 @@ def test_requests_without_an_answer_are_told_too(tapped: Tapped, over: list[Entr
 def test_what_is_no_request_is_told_with_the_reason(tapped: Tapped, over: list[Entry]) -> None:
     frame = bytearray(frame_of(MetadataRequest(topics=None), 9))
     frame[2:4] = b"\0\x63"
-    (node,) = tapped.state.cluster.nodes.values()
     assert tapped.state.taps is not None
     take = tapped.state.taps.at(Line())
     with pytest.raises(UnservedRequestError):
-        take(memoryview(frame), tapped.state, ADVERTISED, None, "/127.0.0.1", node)
+        take(memoryview(frame), tapped.session())
     (entry,) = over
     assert line_of(entry).startswith("Metadata v99 from test 127.0.0.1:51234: connection closed: ")
 

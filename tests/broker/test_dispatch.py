@@ -17,7 +17,6 @@ from minibroker_protocol.messages.api_versions import ApiVersionsRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from minibroker_protocol.schema import schema_of
 from tests.broker.harness import (
-    ADVERTISED,
     Harness,
     batch,
     bytes_of,
@@ -40,7 +39,7 @@ def header(key: int, version: int, client_id: bytes = b"c") -> bytes:
 
 
 def handed_in(harness: Harness, frame: bytes) -> Answer | Waiting | None:
-    return accept(memoryview(bytearray(frame)), harness.state, ADVERTISED)
+    return accept(memoryview(bytearray(frame)), harness.session())
 
 
 # Every row of the table is whole: declarations, handler, documentation, tests.

@@ -18,7 +18,7 @@ from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.messages.heartbeat import HeartbeatRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.faults.tapped import Line, Tapped
-from tests.broker.harness import ADVERTISED, batch, fetch_request, frame_of, produce_request
+from tests.broker.harness import batch, fetch_request, frame_of, produce_request
 from tests.protocol.message_strategies import message_class, messages
 
 
@@ -86,7 +86,7 @@ def test_a_failure_tells_why_the_connection_was_closed(tapped: Tapped, journal: 
     assert taps is not None
     for frame, error in ((b"\0\x03\x7f\xff\0\0\0\x07\0\1c", UnservedRequestError), (b"\0\x01", DecodeError)):
         with pytest.raises(error):
-            taps.at(Line())(memoryview(frame), tapped.state, ADVERTISED, None, "/::1", tapped.state.cluster.first)
+            taps.at(Line())(memoryview(frame), tapped.session(client_host="/::1"))
     failed, unserved, cut = journal
     assert failed.failure is not None
     assert failed.failure.startswith("produce with acks=0 failed")

@@ -13,7 +13,7 @@ from minibroker.produce_memo import ProduceMemo
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.messages.metadata import MetadataRequest
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.broker.harness import ADVERTISED, Harness, batch, bytes_of, frame_of, produce_request, values_in
+from tests.broker.harness import Harness, batch, bytes_of, frame_of, produce_request, values_in
 
 TOPICS = ("t", "u", "missing")
 
@@ -21,7 +21,7 @@ TOPICS = ("t", "u", "missing")
 def outcome(harness: Harness, frame: bytes, memo: ProduceMemo | None) -> bytes | str | None:
     """The bytes of the answer, or how the request was refused."""
     try:
-        answer = accept(memoryview(bytearray(frame)), harness.state, ADVERTISED, memo)
+        answer = accept(memoryview(bytearray(frame)), harness.session(memo=memo))
     except (DecodeError, UnservedRequestError) as error:
         return type(error).__name__
     assert answer is None or isinstance(answer, Answer)
@@ -92,7 +92,7 @@ def test_no_buffer_is_held_after_a_request(harness: Harness) -> None:
     for _ in range(2):
         frame = bytearray(frame_of(produce_request(batch(b"a")), 9))
         view = memoryview(frame)
-        accept(view, harness.state, ADVERTISED, memo)
+        accept(view, harness.session(memo=memo))
         harness.state.writes.commit()
         view.release()
         frame.clear()  # BufferError while anything still looks at it

@@ -8,7 +8,7 @@ from minibroker.faults.fault import Fault
 from minibroker.faults.registry import FaultRegistry
 from minibroker.taps import faults_of
 from minibroker_protocol.codec import Splices
-from tests.broker.harness import ADVERTISED, Harness, bytes_of, frame_of, response_of
+from tests.broker.harness import Harness, bytes_of, frame_of, response_of
 
 
 class Line:
@@ -103,9 +103,9 @@ class Tapped(Harness):
         """One request in a wake-up of its own."""
         asking = Asking(request, version)
         frame = memoryview(bytearray(frame_of(request, version, client_id=client_id)))
-        taps, node = self.state.taps, self.state.cluster.first
+        taps = self.state.taps
         take = accept if taps is None else taps.at(asking.line)
-        outcome = take(frame, self.state, ADVERTISED, None, "/127.0.0.1", node)
+        outcome = take(frame, self.session())
         self.state.writes.commit()
         asking.take(outcome, self)
         self.run_soon()

@@ -29,7 +29,7 @@ from tests.broker.groups.offset_requests import (
     offsets_of,
     with_members,
 )
-from tests.broker.harness import ADVERTISED, Harness, frame_of, produce_request
+from tests.broker.harness import Harness, frame_of, produce_request
 from tests.broker.logs import log_of, topic_of
 from tests.broker.transactions.producer import Producer
 
@@ -366,7 +366,7 @@ def test_clients_may_not_write_to_the_topic_but_the_admin_client_may(harness: Ha
     assert harness.produce(records, "t").error_code == 0
     request = produce_request(build_batch([NewRecord(b"k", b"v", 0)]), OFFSETS)
     frame = memoryview(bytearray(frame_of(request, 9, client_id="__admin_client")))
-    answer = accept(frame, harness.state, ADVERTISED)
+    answer = accept(frame, harness.session())
     assert isinstance(answer, Answer)
     harness.state.writes.commit()
     assert answer.response.responses[0].partition_responses[0].error_code == 0

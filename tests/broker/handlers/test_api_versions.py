@@ -9,7 +9,7 @@ from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import decode
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from tests.broker.harness import ADVERTISED, Harness, bytes_of
+from tests.broker.harness import Harness, bytes_of
 
 TABLE = [ApiVersion(api_key=route.key, min_version=route.first, max_version=route.last) for route in ROUTES]
 OWN_RANGE = ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=0, max_version=4)
@@ -44,7 +44,7 @@ def test_a_version_that_is_not_known_is_told_the_own_range_in_the_form_of_versio
     harness: Harness, version: int, body: bytes
 ) -> None:
     frame = bytearray(struct.pack(">hhih", ApiKey.API_VERSIONS, version, 77, 1) + b"c" + body)
-    outcome = accept(memoryview(frame), harness.state, ADVERTISED)
+    outcome = accept(memoryview(frame), harness.session())
     assert isinstance(outcome, Answer)
     data = bytes_of(outcome)
     assert data[4:8] == b"\0\0\0\x4d"

@@ -4,7 +4,7 @@ from minibroker.dispatch import accept
 from minibroker_protocol.messages.describe_groups import DescribeGroupsRequest
 from tests.broker.groups.driver import Members
 from tests.broker.groups.member_requests import RANGE, join_request
-from tests.broker.harness import ADVERTISED, Harness, frame_of
+from tests.broker.harness import Harness, frame_of
 
 every_version = pytest.mark.parametrize("version", range(6))
 READ_DELETE_AND_DESCRIBE = 0b1_0100_1000
@@ -53,6 +53,6 @@ def test_operations_are_told_if_asked(version: int, members: Members) -> None:
 
 def test_members_are_described_with_the_host_that_they_come_from(harness: Harness) -> None:
     frame = memoryview(bytearray(frame_of(join_request("g"), 3)))
-    accept(frame, harness.state, ADVERTISED, client_host="/192.0.2.7")
+    accept(frame, harness.session(client_host="/192.0.2.7"))
     (member,) = Members(harness).describe().members
     assert member.client_host == "/192.0.2.7"

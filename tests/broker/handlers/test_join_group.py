@@ -8,7 +8,7 @@ import pytest
 from minibroker.dispatch import Answer, accept
 from tests.broker.groups.driver import Members
 from tests.broker.groups.member_requests import BOTH, RANGE, SESSION_MS, join_request
-from tests.broker.harness import ADVERTISED, Harness, bytes_of, frame_of, response_of
+from tests.broker.harness import Harness, bytes_of, frame_of, response_of
 
 ALL = range(10)
 every_version = pytest.mark.parametrize("version", ALL)
@@ -61,7 +61,7 @@ def test_a_client_without_a_name_may_join(harness: Harness) -> None:
 
 
 def _answer(harness: Harness, frame: bytes, request: Any, version: int) -> Any:
-    outcome = accept(memoryview(bytearray(frame)), harness.state, ADVERTISED)
+    outcome = accept(memoryview(bytearray(frame)), harness.session())
     assert isinstance(outcome, Answer)
     return response_of(request, version, bytes_of(outcome))
 
@@ -129,7 +129,7 @@ def test_a_given_id_is_not_for_static_members(members: Members) -> None:
 
 def test_what_members_say_outlives_the_buffer_that_it_came_in(harness: Harness) -> None:
     frame = bytearray(frame_of(join_request("g", protocols=RANGE), 3))
-    accept(memoryview(frame), harness.state, ADVERTISED)
+    accept(memoryview(frame), harness.session())
     frame[:] = bytes(len(frame))
     group = harness.state.groups.store.get("g")
     assert group is not None

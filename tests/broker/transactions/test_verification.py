@@ -8,7 +8,7 @@ from minibroker.dispatch import Answer, accept, encode_answers
 from minibroker.produce_memo import ProduceMemo
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.broker.harness import ADVERTISED, Harness, bytes_of, frame_of, response_of
+from tests.broker.harness import Harness, bytes_of, frame_of, response_of
 from tests.broker.logs import log_of
 from tests.broker.transactions.producer import Producer, init_producer_id, produce_in, read_committed
 
@@ -77,7 +77,7 @@ def test_a_repeated_request_is_verified_again(harness: Harness) -> None:
             topic_data=[TopicProduceData(name="t", partition_data=[data])],
         )
         frame = memoryview(bytearray(frame_of(request, 11)))
-        answer = accept(frame, harness.state, ADVERTISED, memo)
+        answer = accept(frame, harness.session(memo=memo))
         harness.state.writes.commit()
         assert isinstance(answer, Answer)
         assert encode_answers([answer])[0]

@@ -1,0 +1,92 @@
+"""What a Kafka keeps in its metadata log beside the topics: what has been altered while it ran, by section.
+
+ACLs, credentials, quotas, dynamic configurations and the like each have a section of `minibroker-cluster.json` in the
+data directory, replaced atomically at every change:
+
+    {"version": 1, "sections": {"acls": [...], "configs": {...}}}
+
+What a section holds is its owner's business; here it is a JSON value.
+"""
+
+import json
+import os
+from collections.abc import Callable
+from typing import Any, Final
+
+from minibroker_storage.checkpoints import write_atomically
+
+CLUSTER_FILE: Final = "minibroker-cluster.json"
+_FILE_VERSION: Final = 1
+
+
+class ClusterFileError(ValueError):
+    """`minibroker-cluster.json` cannot be understood; the message names it and says why."""
+
+
+class ClusterMetadata:
+    """The sections of one data directory. ClusterFileError, OSError."""
+
+    def __init__(self, data_dir: str) -> None:
+        self._path = os.path.join(data_dir, CLUSTER_FILE)
+        self._sections = self._read()
+        self._first = dict(self._sections)
+        self._changed: dict[str, list[Callable[[], None]]] = {}
+
+    def read(self, section: str) -> Any:
+        """What a section holds; None where nothing was ever written. Do not change it: write another one."""
+        return self._sections.get(section)
+
+    def write(self, section: str, value: Any) -> None:
+        """Put a JSON value in the place of a section; None removes it. OSError, and then nothing has changed."""
+        sections = {**self._sections, section: value}
+        if value is None:
+            del sections[section]
+        self._save(sections)
+
+    def subscribe(self, section: str, callback: Callable[[], None]) -> None:
+        """Have `callback` called when a section was replaced from outside: by `reset` or `load`."""
+        self._changed.setdefault(section, []).append(callback)
+
+    def reset(self) -> None:
+        """Go back to what there was at the start. OSError."""
+        if self._sections != self._first:
+            self._replace(self._first)
+
+    def keep(self) -> None:
+        """What is there now is what there was at the start."""
+        self._first = dict(self._sections)
+
+    def load(self) -> None:
+        """Take in what the directory holds, where it was brought back. ClusterFileError, OSError."""
+        self._announce(self._read())
+
+    def _replace(self, sections: dict[str, Any]) -> None:
+        self._save(sections)
+        self._announce(sections)
+
+    def _announce(self, sections: dict[str, Any]) -> None:
+        self._sections = dict(sections)
+        for callbacks in self._changed.values():
+            for callback in callbacks:
+                callback()
+
+    def _save(self, sections: dict[str, Any]) -> None:
+        if sections or os.path.exists(self._path):
+            text = json.dumps({"version": _FILE_VERSION, "sections": sections}, indent=1)
+            write_atomically(self._path, text.encode())
+        self._sections = sections
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            with open(self._path, encoding="utf-8") as file:
+                content = json.load(file)
+        except FileNotFoundError:
+            return {}
+        except ValueError as error:
+            raise ClusterFileError(f"{self._path} cannot be understood: {error}") from None
+        if not isinstance(content, dict) or content.get("version") != _FILE_VERSION:
+            raise ClusterFileError(f"{self._path} is not of version {_FILE_VERSION}")
+        sections = content.get("sections")
+        if not isinstance(sections, dict):
+            raise ClusterFileError(f"{self._path} has no sections")
+        return sections

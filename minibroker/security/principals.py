@@ -1,0 +1,19 @@
+"""Whom a client has proved to be (`org.apache.kafka.common.security.auth.KafkaPrincipal`)."""
+
+from typing import Final, NamedTuple
+
+USER: Final = "User"
+
+
+class Principal(NamedTuple):
+    """A type, always `User` unless a token says otherwise, and a name; `str` gives "User:alice"."""
+
+    type: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.type}:{self.name}"
+
+
+ANONYMOUS: Final = Principal(USER, "ANONYMOUS")
+"""Who has come without having to say."""

@@ -1,0 +1,44 @@
+"""One client's connection as the way of a request sees it: who asks, from where, and what it is told of addresses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from minibroker.security.principals import ANONYMOUS, Principal
+
+if TYPE_CHECKING:
+    from minibroker.cluster import Node
+    from minibroker.produce_memo import ProduceMemo
+    from minibroker.state import BrokerState
+
+
+class Session:
+    """What outlives a request on one connection.
+
+    Attributes:
+        state: the broker that serves.
+        node: the one whose listener has taken the connection.
+        advertised: (host, port) at which this client should find `node`.
+        client_host: where the client is, as Kafka writes addresses.
+        memo: the connection's last produce request; None where nobody keeps one.
+        principal: whom the client has proved to be.
+    """
+
+    __slots__ = ("advertised", "client_host", "memo", "node", "principal", "state")
+
+    def __init__(
+        self,
+        state: BrokerState,
+        node: Node | None = None,
+        *,
+        advertised: tuple[str, int],
+        client_host: str = "/127.0.0.1",
+        memo: ProduceMemo | None = None,
+        principal: Principal = ANONYMOUS,
+    ) -> None:
+        self.state = state
+        self.node = node or state.cluster.first
+        self.advertised = advertised
+        self.client_host = client_host
+        self.memo = memo
+        self.principal = principal

@@ -1,0 +1,60 @@
+"""What was altered at run time outlives the run, and goes back where it was."""
+
+from pathlib import Path
+
+import pytest
+
+from minibroker import Broker
+from minibroker.cluster_metadata import CLUSTER_FILE, ClusterFileError, ClusterMetadata
+
+
+def test_a_section_is_there_after_a_restart(tmp_path: Path) -> None:
+    ClusterMetadata(str(tmp_path)).write("acls", [{"name": "a"}])
+    assert ClusterMetadata(str(tmp_path)).read("acls") == [{"name": "a"}]
+
+
+def test_nothing_is_written_before_something_was_altered(tmp_path: Path) -> None:
+    metadata = ClusterMetadata(str(tmp_path))
+    metadata.reset()
+    assert metadata.read("acls") is None
+    assert not (tmp_path / CLUSTER_FILE).exists()
+
+
+def test_none_removes_a_section(tmp_path: Path) -> None:
+    metadata = ClusterMetadata(str(tmp_path))
+    metadata.write("acls", [])
+    metadata.write("acls", None)
+    assert ClusterMetadata(str(tmp_path)).read("acls") is None
+
+
+def test_reset_goes_back_to_the_start_and_tells_those_who_asked(tmp_path: Path) -> None:
+    ClusterMetadata(str(tmp_path)).write("quotas", {"a": 1})
+    metadata = ClusterMetadata(str(tmp_path))
+    told: list[object] = []
+    metadata.subscribe("quotas", lambda: told.append(metadata.read("quotas")))
+    metadata.write("quotas", {"a": 2})
+    assert told == []
+    metadata.reset()
+    assert told == [{"a": 1}]
+    assert ClusterMetadata(str(tmp_path)).read("quotas") == {"a": 1}
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"version": 2}', '{"version": 1, "sections": 3}'])
+def test_a_file_that_means_nothing_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / CLUSTER_FILE).write_text(text)
+    with pytest.raises(ClusterFileError, match=CLUSTER_FILE):
+        ClusterMetadata(str(tmp_path))
+
+
+def test_a_snapshot_holds_what_was_altered_before_it() -> None:
+    with Broker() as broker:
+        metadata = broker.twin.state.metadata
+        with broker.snapshot() as before:
+            metadata.write("quotas", {"a": 1})
+            with broker.snapshot() as after:
+                broker.restore(before)
+                assert metadata.read("quotas") is None
+                broker.restore(after)
+                assert metadata.read("quotas") == {"a": 1}
+        broker.reset()
+        assert metadata.read("quotas") is None
