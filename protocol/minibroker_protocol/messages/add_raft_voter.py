@@ -1,4 +1,4 @@
-"""AddRaftVoter (key 80): TODO."""
+"""AddRaftVoter (key 80): a controller becomes a voter of the metadata quorum (KIP-853)."""
 
 from typing import Annotated
 
@@ -19,7 +19,7 @@ from minibroker_protocol.schema import (
 
 @structure
 class Listener:
-    """TODO."""
+    """Where the voter is found."""
 
     name: String
     host: String
@@ -28,7 +28,10 @@ class Listener:
 
 @message(versions="0-1", flexible="0+")
 class AddRaftVoterRequest:
-    """TODO."""
+    """The voter, by its id and the id of its directory.
+
+    `ack_when_committed` says whether the answer waits until the new set of voters is committed (KIP-1186).
+    """
 
     cluster_id: NullableString
     timeout_ms: Int32
@@ -40,7 +43,7 @@ class AddRaftVoterRequest:
 
 @message(versions="0-1", flexible="0+")
 class AddRaftVoterResponse:
-    """TODO."""
+    """The outcome."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16

@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments (key 45): TODO."""
+"""AlterPartitionReassignments (key 45): give partitions other replicas, or take that back (KIP-455)."""
 
 from typing import Annotated
 
@@ -18,7 +18,7 @@ from minibroker_protocol.schema import (
 
 @structure
 class ReassignablePartition:
-    """TODO."""
+    """One partition and the brokers that shall keep it, the preferred leader first; None cancels what is going on."""
 
     partition_index: Int32
     replicas: NullableArray[Int32] = None
@@ -26,7 +26,7 @@ class ReassignablePartition:
 
 @structure
 class ReassignableTopic:
-    """TODO."""
+    """The partitions of one topic."""
 
     name: String
     partitions: Array[ReassignablePartition]
@@ -34,7 +34,7 @@ class ReassignableTopic:
 
 @message(versions="0-1", flexible="0+")
 class AlterPartitionReassignmentsRequest:
-    """TODO."""
+    """The changes; from version 1 on a client may forbid that a partition gets more or fewer replicas (KIP-860)."""
 
     timeout_ms: Int32 = 60000
     allow_replication_factor_change: Annotated[Bool, since(1)] = True
@@ -43,7 +43,7 @@ class AlterPartitionReassignmentsRequest:
 
 @structure
 class ReassignablePartitionResponse:
-    """TODO."""
+    """The outcome for one partition."""
 
     partition_index: Int32
     error_code: Int16
@@ -52,7 +52,7 @@ class ReassignablePartitionResponse:
 
 @structure
 class ReassignableTopicResponse:
-    """TODO."""
+    """The partitions of one topic."""
 
     name: String
     partitions: Array[ReassignablePartitionResponse]
@@ -60,7 +60,7 @@ class ReassignableTopicResponse:
 
 @message(versions="0-1", flexible="0+")
 class AlterPartitionReassignmentsResponse:
-    """TODO."""
+    """One outcome for each partition, unless `error_code` is about all of them."""
 
     throttle_time_ms: Int32 = 0
     allow_replication_factor_change: Annotated[Bool, since(1)] = True

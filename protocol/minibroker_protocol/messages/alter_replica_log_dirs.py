@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs (key 34): TODO."""
+"""AlterReplicaLogDirs (key 34): move replicas to another log directory of their broker (KIP-113)."""
 
 from minibroker_protocol.schema import (
     Array,
@@ -12,7 +12,7 @@ from minibroker_protocol.schema import (
 
 @structure
 class AlterReplicaLogDirTopic:
-    """TODO."""
+    """The partitions of one topic."""
 
     name: String
     partitions: Array[Int32]
@@ -20,7 +20,7 @@ class AlterReplicaLogDirTopic:
 
 @structure
 class AlterReplicaLogDir:
-    """TODO."""
+    """A directory, and what shall be there."""
 
     path: String
     topics: Array[AlterReplicaLogDirTopic]
@@ -28,14 +28,14 @@ class AlterReplicaLogDir:
 
 @message(versions="0-2", flexible="2+")
 class AlterReplicaLogDirsRequest:
-    """TODO."""
+    """The directories of the broker that is asked."""
 
     dirs: Array[AlterReplicaLogDir]
 
 
 @structure
 class AlterReplicaLogDirPartitionResult:
-    """TODO."""
+    """The outcome for one partition."""
 
     partition_index: Int32
     error_code: Int16
@@ -43,7 +43,7 @@ class AlterReplicaLogDirPartitionResult:
 
 @structure
 class AlterReplicaLogDirTopicResult:
-    """TODO."""
+    """The partitions of one topic."""
 
     topic_name: String
     partitions: Array[AlterReplicaLogDirPartitionResult]
@@ -51,7 +51,7 @@ class AlterReplicaLogDirTopicResult:
 
 @message(versions="0-2", flexible="2+")
 class AlterReplicaLogDirsResponse:
-    """TODO."""
+    """One outcome for each partition that was named."""
 
     throttle_time_ms: Int32 = 0
     results: Array[AlterReplicaLogDirTopicResult]

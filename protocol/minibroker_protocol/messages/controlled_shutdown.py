@@ -1,4 +1,4 @@
-"""ControlledShutdown (key 7): TODO."""
+"""ControlledShutdown (key 7): a broker with ZooKeeper asks its controller to be stopped; gone in Kafka 4.0."""
 
 from typing import Annotated
 
@@ -16,7 +16,7 @@ from minibroker_protocol.schema import (
 
 @message(versions="0-3", flexible="3+")
 class ControlledShutdownRequest:
-    """TODO."""
+    """The broker that wants to stop. Version 0 is the one request without a client id in its header."""
 
     broker_id: Int32
     broker_epoch: Annotated[Int64, since(2)] = -1
@@ -24,7 +24,7 @@ class ControlledShutdownRequest:
 
 @structure
 class RemainingPartition:
-    """TODO."""
+    """A partition that the broker leads still."""
 
     topic_name: String
     partition_index: Int32
@@ -32,7 +32,7 @@ class RemainingPartition:
 
 @message(versions="0-3", flexible="3+")
 class ControlledShutdownResponse:
-    """TODO."""
+    """The outcome, and what keeps the broker from stopping."""
 
     error_code: Int16
     remaining_partitions: Array[RemainingPartition]

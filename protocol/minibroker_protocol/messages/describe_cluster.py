@@ -1,4 +1,4 @@
-"""DescribeCluster (key 60): TODO."""
+"""DescribeCluster (key 60): which brokers there are, and which of them is the controller (KIP-700)."""
 
 from typing import Annotated
 
@@ -18,7 +18,10 @@ from minibroker_protocol.schema import (
 
 @message(versions="0-2", flexible="0+")
 class DescribeClusterRequest:
-    """TODO."""
+    """What to tell; `endpoint_type` is 1 for brokers and 2 for controllers (KIP-919).
+
+    From version 2 on brokers that are registered but down are told, too, if the client wants them (KIP-1073).
+    """
 
     include_cluster_authorized_operations: Bool
     endpoint_type: Annotated[Int8, since(1)] = 1
@@ -27,7 +30,7 @@ class DescribeClusterRequest:
 
 @structure
 class DescribeClusterBroker:
-    """TODO."""
+    """One broker and where this client finds it."""
 
     broker_id: Int32
     host: String
@@ -38,7 +41,7 @@ class DescribeClusterBroker:
 
 @message(versions="0-2", flexible="0+")
 class DescribeClusterResponse:
-    """TODO."""
+    """The cluster; `cluster_authorized_operations` is a set of bits, and -2**31 when nobody has asked for it."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16

@@ -1,4 +1,4 @@
-"""DescribeLogDirs (key 35): TODO."""
+"""DescribeLogDirs (key 35): where replicas are, and how many bytes they take (KIP-113)."""
 
 from typing import Annotated
 
@@ -18,7 +18,7 @@ from minibroker_protocol.schema import (
 
 @structure
 class DescribableLogDirTopic:
-    """TODO."""
+    """The partitions of one topic."""
 
     topic: String
     partitions: Array[Int32]
@@ -26,14 +26,18 @@ class DescribableLogDirTopic:
 
 @message(versions="0-5", flexible="2+")
 class DescribeLogDirsRequest:
-    """TODO."""
+    """The partitions to tell of; None means all."""
 
     topics: NullableArray[DescribableLogDirTopic]
 
 
 @structure
 class DescribeLogDirsPartition:
-    """TODO."""
+    """One replica.
+
+    `partition_size` is in bytes; `offset_lag` is how far it is behind the high watermark, or, of a replica that is
+    being moved here (`is_future_key`), behind the one that it will replace.
+    """
 
     partition_index: Int32
     partition_size: Int64
@@ -43,7 +47,7 @@ class DescribeLogDirsPartition:
 
 @structure
 class DescribeLogDirsTopic:
-    """TODO."""
+    """The replicas of one topic."""
 
     name: String
     partitions: Array[DescribeLogDirsPartition]
@@ -51,7 +55,10 @@ class DescribeLogDirsTopic:
 
 @structure
 class DescribeLogDirsResult:
-    """TODO."""
+    """One log directory, with the bytes of its volume (KIP-827); -1 where these are not known.
+
+    A cordoned directory is given no new replicas (KIP-1066).
+    """
 
     error_code: Int16
     log_dir: String
@@ -63,7 +70,7 @@ class DescribeLogDirsResult:
 
 @message(versions="0-5", flexible="2+")
 class DescribeLogDirsResponse:
-    """TODO."""
+    """The log directories of the broker that was asked."""
 
     throttle_time_ms: Int32 = 0
     error_code: Annotated[Int16, since(3)] = 0

@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions (key 75): TODO."""
+"""DescribeTopicPartitions (key 75): partitions of topics, page by page (KIP-966)."""
 
 from minibroker_protocol.schema import (
     Array,
@@ -16,14 +16,14 @@ from minibroker_protocol.schema import (
 
 @structure
 class TopicRequest:
-    """TODO."""
+    """A topic by name."""
 
     name: String
 
 
 @structure
 class Cursor:
-    """TODO."""
+    """The first partition that a page has, or that the next one will have."""
 
     topic_name: String
     partition_index: Int32
@@ -31,7 +31,7 @@ class Cursor:
 
 @message(versions="0", flexible="0+")
 class DescribeTopicPartitionsRequest:
-    """TODO."""
+    """The topics to describe, all of them if there are none, and how many partitions a page may have."""
 
     topics: Array[TopicRequest]
     response_partition_limit: Int32 = 2000
@@ -40,7 +40,11 @@ class DescribeTopicPartitionsRequest:
 
 @structure
 class DescribeTopicPartitionsResponsePartition:
-    """TODO."""
+    """One partition.
+
+    `eligible_leader_replicas` are not in sync but have all that is committed, and `last_known_elr` are those that had
+    it when they went without a clean stop; None where nobody keeps account of them.
+    """
 
     error_code: Int16
     partition_index: Int32
@@ -55,7 +59,7 @@ class DescribeTopicPartitionsResponsePartition:
 
 @structure
 class DescribeTopicPartitionsResponseTopic:
-    """TODO."""
+    """One topic, or why it cannot be described."""
 
     error_code: Int16
     name: NullableString
@@ -67,7 +71,7 @@ class DescribeTopicPartitionsResponseTopic:
 
 @message(versions="0", flexible="0+")
 class DescribeTopicPartitionsResponse:
-    """TODO."""
+    """A page, in the order of names and partitions; `next_cursor` is None on the last one."""
 
     throttle_time_ms: Int32 = 0
     topics: Array[DescribeTopicPartitionsResponseTopic]

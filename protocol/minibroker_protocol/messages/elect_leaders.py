@@ -1,4 +1,4 @@
-"""ElectLeaders (key 43): TODO."""
+"""ElectLeaders (key 43): have partitions led by another replica (KIP-183, KIP-460)."""
 
 from typing import Annotated
 
@@ -18,7 +18,7 @@ from minibroker_protocol.schema import (
 
 @structure
 class TopicPartitions:
-    """TODO."""
+    """The partitions of one topic."""
 
     topic: String
     partitions: Array[Int32]
@@ -26,7 +26,10 @@ class TopicPartitions:
 
 @message(versions="0-2", flexible="2+")
 class ElectLeadersRequest:
-    """TODO."""
+    """The partitions, None for all.
+
+    `election_type` 0 wants the preferred replica as leader, and 1 any that is alive, also one that is not in sync.
+    """
 
     election_type: Annotated[Int8, since(1)] = 0
     topic_partitions: NullableArray[TopicPartitions]
@@ -35,7 +38,7 @@ class ElectLeadersRequest:
 
 @structure
 class PartitionResult:
-    """TODO."""
+    """The outcome for one partition."""
 
     partition_id: Int32
     error_code: Int16
@@ -44,7 +47,7 @@ class PartitionResult:
 
 @structure
 class ReplicaElectionResult:
-    """TODO."""
+    """The partitions of one topic."""
 
     topic: String
     partition_result: Array[PartitionResult]
@@ -52,7 +55,7 @@ class ReplicaElectionResult:
 
 @message(versions="0-2", flexible="2+")
 class ElectLeadersResponse:
-    """TODO."""
+    """One outcome for each partition; of all partitions, for those that needed an election."""
 
     throttle_time_ms: Int32 = 0
     error_code: Annotated[Int16, since(1)] = 0

@@ -1,4 +1,4 @@
-"""LeaderAndIsr (key 4): TODO."""
+"""LeaderAndIsr (key 4): a controller with ZooKeeper tells a broker what to lead and to follow; gone in Kafka 4.0."""
 
 from dataclasses import field
 from typing import Annotated
@@ -22,7 +22,7 @@ from minibroker_protocol.schema import (
 
 @structure
 class LeaderAndIsrPartitionState:
-    """TODO."""
+    """A partition as the controller has it; brokers by their ids."""
 
     topic_name: Annotated[String, versions("0-1")] = ""
     partition_index: Int32
@@ -40,7 +40,7 @@ class LeaderAndIsrPartitionState:
 
 @structure
 class LeaderAndIsrTopicState:
-    """TODO."""
+    """The partitions of one topic."""
 
     topic_name: Annotated[String, since(2)] = ""
     topic_id: Annotated[Uuid, since(5)] = bytes(16)
@@ -49,7 +49,7 @@ class LeaderAndIsrTopicState:
 
 @structure
 class LeaderAndIsrLiveLeader:
-    """TODO."""
+    """Where a leader is found."""
 
     broker_id: Int32
     host_name: String
@@ -58,7 +58,7 @@ class LeaderAndIsrLiveLeader:
 
 @message(versions="0-7", flexible="4+")
 class LeaderAndIsrRequest:
-    """TODO."""
+    """What to lead and to follow; `controller_epoch` counts the controllers that there have been."""
 
     controller_id: Int32
     is_kraft_controller: Annotated[Bool, since(7)] = False
@@ -74,7 +74,7 @@ class LeaderAndIsrRequest:
 
 @structure
 class LeaderAndIsrPartitionError:
-    """TODO."""
+    """The outcome for one partition."""
 
     topic_name: Annotated[String, versions("0-4")] = ""
     partition_index: Int32
@@ -83,7 +83,7 @@ class LeaderAndIsrPartitionError:
 
 @structure
 class LeaderAndIsrTopicError:
-    """TODO."""
+    """The partitions of one topic."""
 
     topic_id: Annotated[Uuid, since(5)] = bytes(16)
     partition_errors: Annotated[Array[LeaderAndIsrPartitionError], since(5)] = field(default_factory=empty)
@@ -91,7 +91,7 @@ class LeaderAndIsrTopicError:
 
 @message(versions="0-7", flexible="4+")
 class LeaderAndIsrResponse:
-    """TODO."""
+    """One outcome for each partition, unless `error_code` is about all of them."""
 
     error_code: Int16
     partition_errors: Annotated[Array[LeaderAndIsrPartitionError], versions("0-4")] = field(default_factory=empty)

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (key 46): TODO."""
+"""ListPartitionReassignments (key 46): which partitions are on their way to other brokers (KIP-455)."""
 
 from minibroker_protocol.schema import (
     Array,
@@ -14,7 +14,7 @@ from minibroker_protocol.schema import (
 
 @structure
 class ListPartitionReassignmentsTopics:
-    """TODO."""
+    """The partitions of one topic."""
 
     name: String
     partition_indexes: Array[Int32]
@@ -22,7 +22,7 @@ class ListPartitionReassignmentsTopics:
 
 @message(versions="0", flexible="0+")
 class ListPartitionReassignmentsRequest:
-    """TODO."""
+    """The partitions to look at; None means all."""
 
     timeout_ms: Int32 = 60000
     topics: NullableArray[ListPartitionReassignmentsTopics] = None
@@ -30,7 +30,7 @@ class ListPartitionReassignmentsRequest:
 
 @structure
 class OngoingPartitionReassignment:
-    """TODO."""
+    """One partition: all of its replicas, those that are new, and those that will go."""
 
     partition_index: Int32
     replicas: Array[Int32]
@@ -40,7 +40,7 @@ class OngoingPartitionReassignment:
 
 @structure
 class OngoingTopicReassignment:
-    """TODO."""
+    """The partitions of one topic."""
 
     name: String
     partitions: Array[OngoingPartitionReassignment]
@@ -48,7 +48,7 @@ class OngoingTopicReassignment:
 
 @message(versions="0", flexible="0+")
 class ListPartitionReassignmentsResponse:
-    """TODO."""
+    """The partitions that are being reassigned."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16

@@ -1,4 +1,4 @@
-"""RemoveRaftVoter (key 81): TODO."""
+"""RemoveRaftVoter (key 81): a controller is no voter of the metadata quorum any more (KIP-853)."""
 
 from minibroker_protocol.schema import (
     Int16,
@@ -11,7 +11,7 @@ from minibroker_protocol.schema import (
 
 @message(versions="0", flexible="0+")
 class RemoveRaftVoterRequest:
-    """TODO."""
+    """The voter, by its id and the id of its directory."""
 
     cluster_id: NullableString
     voter_id: Int32
@@ -20,7 +20,7 @@ class RemoveRaftVoterRequest:
 
 @message(versions="0", flexible="0+")
 class RemoveRaftVoterResponse:
-    """TODO."""
+    """The outcome."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16

@@ -1,4 +1,4 @@
-"""StopReplica (key 5): TODO."""
+"""StopReplica (key 5): a controller with ZooKeeper takes replicas from a broker; gone in Kafka 4.0."""
 
 from dataclasses import field
 from typing import Annotated
@@ -20,7 +20,7 @@ from minibroker_protocol.schema import (
 
 @structure
 class StopReplicaPartitionV0:
-    """TODO."""
+    """A partition."""
 
     topic_name: Annotated[String, versions("0")] = ""
     partition_index: Annotated[Int32, versions("0")] = 0
@@ -28,7 +28,7 @@ class StopReplicaPartitionV0:
 
 @structure
 class StopReplicaTopicV1:
-    """TODO."""
+    """The partitions of one topic."""
 
     name: Annotated[String, versions("1-2")] = ""
     partition_indexes: Annotated[Array[Int32], versions("1-2")] = field(default_factory=empty)
@@ -36,7 +36,7 @@ class StopReplicaTopicV1:
 
 @structure
 class StopReplicaPartitionState:
-    """TODO."""
+    """A partition, and whether its log goes, too."""
 
     partition_index: Annotated[Int32, since(3)] = 0
     leader_epoch: Annotated[Int32, since(3)] = -1
@@ -45,7 +45,7 @@ class StopReplicaPartitionState:
 
 @structure
 class StopReplicaTopicState:
-    """TODO."""
+    """The partitions of one topic."""
 
     topic_name: Annotated[String, since(3)] = ""
     partition_states: Annotated[Array[StopReplicaPartitionState], since(3)] = field(default_factory=empty)
@@ -53,7 +53,7 @@ class StopReplicaTopicState:
 
 @message(versions="0-4", flexible="2+")
 class StopReplicaRequest:
-    """TODO."""
+    """The replicas to stop; `controller_epoch` counts the controllers that there have been."""
 
     controller_id: Int32
     is_kraft_controller: Annotated[Bool, since(4)] = False
@@ -67,7 +67,7 @@ class StopReplicaRequest:
 
 @structure
 class StopReplicaPartitionError:
-    """TODO."""
+    """The outcome for one partition."""
 
     topic_name: String
     partition_index: Int32
@@ -76,7 +76,7 @@ class StopReplicaPartitionError:
 
 @message(versions="0-4", flexible="2+")
 class StopReplicaResponse:
-    """TODO."""
+    """One outcome for each partition, unless `error_code` is about all of them."""
 
     error_code: Int16
     partition_errors: Array[StopReplicaPartitionError]

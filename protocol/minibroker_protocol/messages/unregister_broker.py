@@ -1,4 +1,4 @@
-"""UnregisterBroker (key 64): TODO."""
+"""UnregisterBroker (key 64): forget a broker that will not come back (KIP-500)."""
 
 from minibroker_protocol.schema import (
     Int16,
@@ -10,14 +10,14 @@ from minibroker_protocol.schema import (
 
 @message(versions="0", flexible="0+")
 class UnregisterBrokerRequest:
-    """TODO."""
+    """The broker by its id."""
 
     broker_id: Int32
 
 
 @message(versions="0", flexible="0+")
 class UnregisterBrokerResponse:
-    """TODO."""
+    """The outcome."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16

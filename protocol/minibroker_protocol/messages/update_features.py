@@ -1,4 +1,4 @@
-"""UpdateFeatures (key 57): TODO."""
+"""UpdateFeatures (key 57): raise or lower feature levels of the cluster (KIP-584, KIP-778, KIP-1022)."""
 
 from dataclasses import field
 from typing import Annotated
@@ -21,7 +21,11 @@ from minibroker_protocol.schema import (
 
 @structure
 class FeatureUpdateKey:
-    """TODO."""
+    """A feature and the level that it shall have; 0 turns it off.
+
+    `upgrade_type` is 1 for a raise, 2 for lowering without loss and 3 for lowering at any price; before version 1
+    `allow_downgrade` stands for 2.
+    """
 
     feature: String
     max_version_level: Int16
@@ -31,7 +35,7 @@ class FeatureUpdateKey:
 
 @message(versions="0-2", flexible="0+")
 class UpdateFeaturesRequest:
-    """TODO."""
+    """The changes; `validate_only` asks whether they could be made."""
 
     timeout_ms: Int32 = 60000
     feature_updates: Array[FeatureUpdateKey]
@@ -40,7 +44,7 @@ class UpdateFeaturesRequest:
 
 @structure
 class UpdatableFeatureResult:
-    """TODO."""
+    """The outcome for one feature."""
 
     feature: String
     error_code: Int16
@@ -49,7 +53,7 @@ class UpdatableFeatureResult:
 
 @message(versions="0-2", flexible="0+")
 class UpdateFeaturesResponse:
-    """TODO."""
+    """Whether all has been changed; from version 2 on nothing is said of each feature, since it is all or nothing."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16

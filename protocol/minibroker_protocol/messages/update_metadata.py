@@ -1,4 +1,4 @@
-"""UpdateMetadata (key 6): TODO."""
+"""UpdateMetadata (key 6): a controller with ZooKeeper tells a broker what to tell clients; gone in Kafka 4.0."""
 
 from dataclasses import field
 from typing import Annotated
@@ -24,7 +24,7 @@ from minibroker_protocol.schema import (
 
 @structure
 class UpdateMetadataPartitionState:
-    """TODO."""
+    """A partition as the controller has it; brokers by their ids."""
 
     topic_name: Annotated[String, versions("0-4")] = ""
     partition_index: Int32
@@ -39,7 +39,7 @@ class UpdateMetadataPartitionState:
 
 @structure
 class UpdateMetadataTopicState:
-    """TODO."""
+    """The partitions of one topic."""
 
     topic_name: Annotated[String, since(5)] = ""
     topic_id: Annotated[Uuid, since(7)] = bytes(16)
@@ -48,7 +48,7 @@ class UpdateMetadataTopicState:
 
 @structure
 class UpdateMetadataEndpoint:
-    """TODO."""
+    """One listener of a broker."""
 
     port: Annotated[Int32, since(1)] = 0
     host: Annotated[String, since(1)] = ""
@@ -58,7 +58,7 @@ class UpdateMetadataEndpoint:
 
 @structure
 class UpdateMetadataBroker:
-    """TODO."""
+    """A broker that is alive."""
 
     id: Int32
     v0_host: Annotated[String, versions("0")] = ""
@@ -69,7 +69,7 @@ class UpdateMetadataBroker:
 
 @message(versions="0-8", flexible="6+")
 class UpdateMetadataRequest:
-    """TODO."""
+    """The brokers and partitions; `controller_epoch` counts the controllers that there have been."""
 
     controller_id: Int32
     is_kraft_controller: Annotated[Bool, since(8)] = False
@@ -85,6 +85,6 @@ class UpdateMetadataRequest:
 
 @message(versions="0-8", flexible="6+")
 class UpdateMetadataResponse:
-    """TODO."""
+    """The outcome."""
 
     error_code: Int16
