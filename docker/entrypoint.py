@@ -12,7 +12,8 @@ the broker listens on every port that is advertised, as cp-kafka does, and on 90
 
 MINIBROKER_LISTEN, _ADVERTISE, _DATA_DIR, _CONFIG, _READY_FILE, _BROKERS, _CONTROL, _FAULTS, _LOG_FORMAT and _SEED_DATA
 are the options of the same names and go before their KAFKA_ twins; MINIBROKER_CONTROL_TOKEN is read by the broker.
-MINIBROKER_TOPICS is a list of --topic values with blanks between them.
+MINIBROKER_TOPICS is a list of --topic values with blanks between them. CLUSTER_ID is the id of the cluster that a new
+data directory is given, as Kafka's images format it; a directory of another cluster is refused.
 
 Arguments of the container that begin with a dash are further options of `minibroker serve`; a word is a command to run
 instead. `--print-command` prints what would be run. `--check-health` asks the broker of the same environment for its
@@ -148,7 +149,10 @@ def serve_options(environment: Mapping[str, str]) -> list[str]:
         arguments += ["--also-listen", address]
     for topic in environment.get(_TOPICS, "").split():
         arguments += ["--topic", topic]
-    for key, value in broker_configs(environment).items():
+    settings = broker_configs(environment)
+    if environment.get("CLUSTER_ID"):
+        settings["minibroker.cluster.id"] = environment["CLUSTER_ID"]
+    for key, value in settings.items():
         if key not in _CONSUMED:
             arguments += ["--set", f"{key}={value}"]
     return arguments

@@ -38,7 +38,7 @@ class DataDirInUseError(OSError):
 
 
 class MetaPropertiesError(ValueError):
-    """`meta.properties` is damaged or belongs to another node; the message names it and says why."""
+    """`meta.properties` is damaged or belongs to another node or cluster; the message names it and says why."""
 
 
 class DataDir:
@@ -50,20 +50,21 @@ class DataDir:
     Args:
         path: where it is.
         node_id: the configured one, -1 for none: then what the directory says counts, else 1.
+        cluster_id: the configured one; None: what the directory says, else a new one.
 
     Attributes:
-        cluster_id: of the cluster that the directory belongs to, new for a new directory.
+        cluster_id: of the cluster that the directory belongs to.
         last_stop: how the last run ended, for the logs that this run has not opened yet.
     """
 
-    def __init__(self, path: str, node_id: int = -1) -> None:
+    def __init__(self, path: str, node_id: int = -1, cluster_id: str | None = None) -> None:
         os.makedirs(path, exist_ok=True)
         self.path = path
         self._fd = _lock(path)
         try:
             if finish(path):
                 _logger.info("%s: finished what a killed writer had begun", path)
-            self.cluster_id, self.node_id = _identity(path, node_id)
+            self.cluster_id, self.node_id = _identity(path, node_id, cluster_id)
             self.last_stop = self._read_last_stop()
         except BaseException:
             self.release()
@@ -146,7 +147,7 @@ def _sysctl(name: bytes) -> str | None:
     return None if failed else text.value.decode(errors="replace").strip() or None
 
 
-def _identity(directory: str, configured: int) -> tuple[str, int]:
+def _identity(directory: str, configured: int, configured_cluster: str | None) -> tuple[str, int]:
     """The cluster and the node that the directory belongs to; what it does not say yet is written down.
 
     Kafka's `MetaProperties`: version 1 has `node.id`; version 0, of a broker with ZooKeeper, has `broker.id`, and both
@@ -173,10 +174,16 @@ def _identity(directory: str, configured: int) -> tuple[str, int]:
             f"{path} belongs to node {text}, but node.id is configured as {configured}: "
             "set it to that number, or give the broker a directory of its own"
         )
+    if cluster_id is not None and configured_cluster not in {None, cluster_id}:
+        raise MetaPropertiesError(
+            f"{path} belongs to cluster {cluster_id}, but the cluster's id is configured as {configured_cluster} "
+            "(minibroker.cluster.id, or CLUSTER_ID of a container): "
+            "set it to that id, or give the broker a directory of its own"
+        )
     if text is not None and cluster_id is not None:
         return cluster_id, int(text)
     node_id = int(text) if text is not None else configured if configured >= 0 else DEFAULT_NODE_ID
-    cluster_id = cluster_id or uuid_text(new_uuid())
+    cluster_id = cluster_id or configured_cluster or uuid_text(new_uuid())
     _write_identity(path, cluster_id, node_id, found.get("directory.id") or uuid_text(new_uuid()))
     return cluster_id, node_id
 

@@ -57,7 +57,9 @@ class BrokerState:
         self.clock = clock
         self.call_soon = call_soon
         self.background = background
-        self._data_dir = DataDir(data_dir, config.integer("node.id"))
+        self._data_dir = DataDir(
+            data_dir, config.integer("node.id"), config.optional_text("minibroker.cluster.id")
+        )
         self.cluster_id = self._data_dir.cluster_id
         self.node_id = self._data_dir.node_id
         self.cluster = Cluster(self.node_id, brokers, config)

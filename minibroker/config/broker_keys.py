@@ -10,6 +10,7 @@ from minibroker.config.keys import (
     INT_MAX,
     LONG_MAX,
     REPORTED,
+    ClusterId,
     ConfigKey,
     ConfigType,
     GzipLevel,
@@ -231,6 +232,9 @@ BROKER_KEYS = by_name((
               "The largest record batch that is accepted, with its header and as it came, compressed or not."),
     ConfigKey("min.insync.replicas", INT, 1, POSITIVE, HIGH, HONOURED,
               "How many replicas have to be in sync for a write with acks=all."),
+    ConfigKey("minibroker.cluster.id", STRING, None, ClusterId(), LOW, HONOURED,
+              "The id of the cluster that a new data directory belongs to, instead of a random one; a directory that "
+              "belongs to another cluster is refused. Kafka has no such key: its directories are formatted with one."),
     ConfigKey("minibroker.validate.records.max", INT, 100, Range(-1), LOW, HONOURED,
               "Batches with at most this many records are opened and each record is checked as Kafka does; larger ones "
               "are trusted if header and checksum are right. -1 opens every batch, 0 none. Kafka has no such key."),

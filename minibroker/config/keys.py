@@ -181,6 +181,21 @@ class Voters(Validator):
         return "id@host:port,..."
 
 
+class ClusterId(Validator):
+    """What names a cluster in a `meta.properties`, where it stands as it is."""
+
+    __slots__ = ()
+
+    def check(self, name: str, value: ConfigValue) -> None:
+        """Refuse what a line of a properties file would change."""
+        text = str(value)
+        if not text or not all("!" <= character <= "~" and character != "\\" for character in text):
+            raise refused(name, value, "A cluster id is made of ASCII letters, digits and signs without blanks")
+
+    def __str__(self) -> str:
+        return "no blanks"
+
+
 _INTERNAL_VERSIONS = frozenset(
     (  # noqa: SIM905 - as literals they would fill a page
         "0.8.0 0.8.1 0.8.2 0.9.0 0.10.0-IV0 0.10.0-IV1 0.10.1-IV0 0.10.1-IV1 0.10.1-IV2 0.10.2-IV0 0.11.0-IV0 "

@@ -417,3 +417,9 @@ def test_configuration_read_from_a_file_of_kafkas_reaches_topic_and_broker() -> 
     )
     assert (config.integer("node.id"), config.text("log.dirs"), config.integer("num.partitions")) == (7, "/a,/b", 3)
     assert TopicConfig(config, {}).integer("retention.ms") == 3_600_000
+
+
+@pytest.mark.parametrize("text", ["", "two words", "two\nlines", "back\\slash", "\u00fcber"])
+def test_a_cluster_id_that_a_properties_file_would_change_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"minibroker\.cluster\.id"):
+        BrokerConfig.from_properties({"minibroker.cluster.id": text})

@@ -228,3 +228,23 @@ def test_another_nodes_directory_is_refused(tmp_path: Path) -> None:
     DataDir(str(tmp_path), node_id=1).release()
     with pytest.raises(MetaPropertiesError, match=r"belongs to node 1, but node\.id is configured as 2"):
         DataDir(str(tmp_path), node_id=2)
+
+
+def test_a_new_directory_gets_the_cluster_id_that_is_configured(tmp_path: Path) -> None:
+    for _ in range(2):
+        held = DataDir(str(tmp_path), cluster_id="MkU3OEVBNTcwNTJENDM2Qk")
+        held.release()
+        assert (held.cluster_id, meta(tmp_path)["cluster.id"]) == ("MkU3OEVBNTcwNTJENDM2Qk", "MkU3OEVBNTcwNTJENDM2Qk")
+
+
+def test_an_old_directory_without_a_cluster_gets_the_one_that_is_configured(tmp_path: Path) -> None:
+    (tmp_path / META_PROPERTIES).write_text("version=0\nbroker.id=5\n")
+    DataDir(str(tmp_path), cluster_id="c").release()
+    assert meta(tmp_path)["cluster.id"] == "c"
+
+
+def test_another_clusters_directory_is_refused(tmp_path: Path) -> None:
+    DataDir(str(tmp_path), cluster_id="one").release()
+    with pytest.raises(MetaPropertiesError, match=r"belongs to cluster one, but the cluster's id is configured as two"):
+        DataDir(str(tmp_path), cluster_id="two")
+    DataDir(str(tmp_path)).release()

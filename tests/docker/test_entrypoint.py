@@ -104,12 +104,18 @@ def test_underscores_of_a_variable_become_dots_underscores_and_dashes(variable: 
         "KAFKA_TOOLS_LOG4J_LOGLEVEL",
         "KAFKA_PORT_9092_TCP_ADDR",
         "KAFKA_SERVICE_HOST",
-        "CLUSTER_ID",
         "PATH",
     ],
 )
 def test_variables_that_are_no_broker_configs_are_skipped(variable: str) -> None:
     assert printed_command({variable: "anything"}) == printed_command({})
+
+
+def test_the_id_of_the_cluster_becomes_a_setting_unless_it_is_empty() -> None:
+    assert values(printed_command({"CLUSTER_ID": "MkU3OEVBNTcwNTJENDM2Qk"}), "--set") == [
+        "minibroker.cluster.id=MkU3OEVBNTcwNTJENDM2Qk"
+    ]
+    assert printed_command({"CLUSTER_ID": ""}) == printed_command({})
 
 
 def test_all_plaintext_listeners_are_served_and_others_are_named_on_stderr() -> None:
@@ -286,6 +292,7 @@ def test_the_container_serves_answers_its_health_check_and_stops_at_sigterm(
         "KAFKA_LISTENERS": "PLAINTEXT://127.0.0.1:0,CONTROLLER://:9093",
         "KAFKA_LOG_DIRS": str(tmp_path / "data"),
         "KAFKA_PROCESS_ROLES": "broker,controller",
+        "CLUSTER_ID": "MkU3OEVBNTcwNTJENDM2Qk",
         "MINIBROKER_TOPICS": "orders:2",
     }
     with subprocess.Popen(
@@ -300,8 +307,27 @@ def test_the_container_serves_answers_its_health_check_and_stops_at_sigterm(
             assert sorted(path.name for path in (tmp_path / "data").glob("orders-*")) == ["orders-0", "orders-1"]
             healthy = run({"KAFKA_LISTENERS": f"PLAINTEXT://127.0.0.1:{match[1]}"}, "--check-health")
             assert healthy.returncode == 0, healthy.stderr
+            properties = (tmp_path / "data" / "meta.properties").read_text().splitlines()
+            assert "cluster.id=MkU3OEVBNTcwNTJENDM2Qk" in properties
         finally:
             process.send_signal(signal.SIGTERM)
             _, errors = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 0, errors
     assert "Traceback" not in errors
+
+
+def test_a_volume_of_another_cluster_is_refused_by_its_name(tmp_path: Path, path_with_minibroker: str) -> None:
+    meta = tmp_path / "meta.properties"
+    meta.write_text("version=1\ncluster.id=mine\nnode.id=1\n")
+    completed = run(
+        {
+            "PATH": path_with_minibroker,
+            "KAFKA_LISTENERS": "PLAINTEXT://127.0.0.1:0",
+            "KAFKA_LOG_DIRS": str(tmp_path),
+            "CLUSTER_ID": "another",
+        }
+    )
+    assert (completed.returncode, completed.stdout) == (1, "")
+    assert f"{meta} belongs to cluster mine, but the cluster's id is configured as another" in completed.stderr
+    assert "Traceback" not in completed.stderr
+    assert meta.read_text() == "version=1\ncluster.id=mine\nnode.id=1\n"
