@@ -10,7 +10,7 @@ PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet install
 LOCKED := $(PIP) --require-hashes
 
 # In this order: each file is resolved under the pins of those before it, so that all fit into one environment.
-LOCKS := core build test lint bench spark s3 control docs lock old-client kafka-python-2
+LOCKS := core build test lint bench spark s3 control security docs lock old-client kafka-python-2
 # But each of these has a folder of its own, since it holds an older kafka-python.
 APART := old-client kafka-python-2
 
@@ -106,10 +106,10 @@ $(VENV)/.core: $(MADE) requirements/core.txt requirements/build.txt pyproject.to
 	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.core $(patsubst %,requirements/%.txt,test lint bench spark s3 control $(APART))
+$(VENV)/.dev: $(VENV)/.core $(patsubst %,requirements/%.txt,test lint bench spark s3 control security $(APART))
 	@echo "setup: what tests, lint and benchmarks need; PySpark is large" >&2
 	@$(LOCKED) -r requirements/test.txt -r requirements/lint.txt -r requirements/bench.txt -r requirements/spark.txt \
-	  -r requirements/s3.txt -r requirements/control.txt
+	  -r requirements/s3.txt -r requirements/control.txt -r requirements/security.txt
 	@set -e; for name in $(APART); do \
 	  rm -rf $(VENV)/$$name; $(LOCKED) --target $(VENV)/$$name -r requirements/$$name.txt; \
 	done
