@@ -1,4 +1,4 @@
-"""AlterConfigs (key 33): TODO."""
+"""AlterConfigs (key 33): put whole configurations in the place of what there is; older than the incremental one."""
 
 from minibroker_protocol.schema import (
     Array,
@@ -15,7 +15,7 @@ from minibroker_protocol.schema import (
 
 @structure
 class AlterableConfig:
-    """TODO."""
+    """A key and its new value, which must not be null."""
 
     name: String
     value: NullableString
@@ -23,7 +23,7 @@ class AlterableConfig:
 
 @structure
 class AlterConfigsResource:
-    """TODO."""
+    """A resource and all that it is configured with from now on; its other keys go back to their defaults."""
 
     resource_type: Int8
     resource_name: String
@@ -32,7 +32,7 @@ class AlterConfigsResource:
 
 @message(versions="0-2", flexible="2+")
 class AlterConfigsRequest:
-    """TODO."""
+    """The resources; with `validate_only` they are checked, and nothing changes."""
 
     resources: Array[AlterConfigsResource]
     validate_only: Bool
@@ -40,7 +40,7 @@ class AlterConfigsRequest:
 
 @structure
 class AlterConfigsResourceResponse:
-    """TODO."""
+    """What became of one resource."""
 
     error_code: Int16
     error_message: NullableString
@@ -50,7 +50,7 @@ class AlterConfigsResourceResponse:
 
 @message(versions="0-2", flexible="2+")
 class AlterConfigsResponse:
-    """TODO."""
+    """One answer for each resource, in the order of the request."""
 
     throttle_time_ms: Int32 = 0
     responses: Array[AlterConfigsResourceResponse]

@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions (key 71): TODO."""
+"""GetTelemetrySubscriptions (key 71): which metrics a client should send (KIP-714)."""
 
 from minibroker_protocol.schema import (
     Array,
@@ -14,14 +14,23 @@ from minibroker_protocol.schema import (
 
 @message(versions="0", flexible="0+")
 class GetTelemetrySubscriptionsRequest:
-    """TODO."""
+    """The client, by the id that it was given before; all zeros to be given one."""
 
     client_instance_id: Uuid
 
 
 @message(versions="0", flexible="0+")
 class GetTelemetrySubscriptionsResponse:
-    """TODO."""
+    """What the client should send, and how.
+
+    Attributes:
+        subscription_id: names this answer in PushTelemetry; another one when the subscriptions have changed.
+        accepted_compression_types: numbered as in record batches, the preferred one first.
+        push_interval_ms: how often to push; also how often to ask here where nothing is wanted.
+        telemetry_max_bytes: the largest payload, as it is sent.
+        delta_temporality: whether counters are sent as what they have grown by.
+        requested_metrics: prefixes of names; "*" for all, none for nothing.
+    """
 
     throttle_time_ms: Int32 = 0
     error_code: Int16

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs (key 44): TODO."""
+"""IncrementalAlterConfigs (key 44): change single keys of configurations (KIP-339)."""
 
 from minibroker_protocol.schema import (
     Array,
@@ -15,7 +15,7 @@ from minibroker_protocol.schema import (
 
 @structure
 class AlterableConfig:
-    """TODO."""
+    """A key and what to do with it: 0 set, 1 delete, 2 append to a list, 3 subtract from a list."""
 
     name: String
     config_operation: Int8
@@ -24,7 +24,7 @@ class AlterableConfig:
 
 @structure
 class AlterConfigsResource:
-    """TODO."""
+    """A resource and the keys to change; the others stay."""
 
     resource_type: Int8
     resource_name: String
@@ -33,7 +33,7 @@ class AlterConfigsResource:
 
 @message(versions="0-1", flexible="1+")
 class IncrementalAlterConfigsRequest:
-    """TODO."""
+    """The resources; with `validate_only` they are checked, and nothing changes."""
 
     resources: Array[AlterConfigsResource]
     validate_only: Bool
@@ -41,7 +41,7 @@ class IncrementalAlterConfigsRequest:
 
 @structure
 class AlterConfigsResourceResponse:
-    """TODO."""
+    """What became of one resource."""
 
     error_code: Int16
     error_message: NullableString
@@ -51,7 +51,7 @@ class AlterConfigsResourceResponse:
 
 @message(versions="0-1", flexible="1+")
 class IncrementalAlterConfigsResponse:
-    """TODO."""
+    """One answer for each resource, in the order of the request."""
 
     throttle_time_ms: Int32 = 0
     responses: Array[AlterConfigsResourceResponse]

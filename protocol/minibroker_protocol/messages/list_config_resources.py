@@ -1,4 +1,7 @@
-"""ListConfigResources (key 74): TODO."""
+"""ListConfigResources (key 74): which resources have a configuration (KIP-1142).
+
+Version 0 is Kafka 3.9's ListClientMetricsResources.
+"""
 
 from dataclasses import field
 from typing import Annotated
@@ -18,31 +21,23 @@ from minibroker_protocol.schema import (
 
 @message(versions="0-1", flexible="0+")
 class ListConfigResourcesRequest:
-    """TODO."""
+    """Which types are asked for, numbered as in DescribeConfigs; none means all. Version 0 asks for client metrics."""
 
     resource_types: Annotated[Array[Int8], since(1)] = field(default_factory=empty)
 
 
 @structure
 class ConfigResource:
-    """TODO."""
+    """One resource; those of version 0 are client metrics."""
 
     resource_name: String
     resource_type: Annotated[Int8, since(1)] = 16
 
 
-@structure
-class ClientMetricsResource:
-    """TODO."""
-
-    name: String
-
-
 @message(versions="0-1", flexible="0+")
 class ListConfigResourcesResponse:
-    """TODO."""
+    """What there is to describe."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16
     config_resources: Array[ConfigResource]
-    client_metrics_resources: Array[ClientMetricsResource]

@@ -1,4 +1,4 @@
-"""PushTelemetry (key 72): TODO."""
+"""PushTelemetry (key 72): the metrics of a client (KIP-714)."""
 
 from minibroker_protocol.schema import (
     Bool,
@@ -13,7 +13,13 @@ from minibroker_protocol.schema import (
 
 @message(versions="0", flexible="0+")
 class PushTelemetryRequest:
-    """TODO."""
+    """A client's metrics, as OTLP MetricsData v1 in protobuf.
+
+    Attributes:
+        subscription_id: as GetTelemetrySubscriptions said it.
+        terminating: whether this is the client's last one.
+        compression_type: numbered as in record batches.
+    """
 
     client_instance_id: Uuid
     subscription_id: Int32
@@ -24,7 +30,7 @@ class PushTelemetryRequest:
 
 @message(versions="0", flexible="0+")
 class PushTelemetryResponse:
-    """TODO."""
+    """Whether the metrics were taken."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16
