@@ -1,0 +1,35 @@
+"""Sets of partitions, by the ids of their topics."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, Protocol
+
+Partitions = Mapping[bytes, frozenset[int]]
+"""No topic has an empty set."""
+NOTHING: Final[Partitions] = {}
+
+
+class TopicPartitions(Protocol):
+    """How messages and records name partitions of a topic."""
+
+    topic_id: bytes
+    partitions: list[int]
+
+
+def partitions_of(topics: Iterable[TopicPartitions]) -> Partitions:
+    """What a message or a record names."""
+    found: dict[bytes, frozenset[int]] = {}
+    for each in topics:
+        if each.partitions:
+            found[bytes(each.topic_id)] = found.get(bytes(each.topic_id), frozenset()) | frozenset(each.partitions)
+    return found
+
+
+def frozen(partitions: Mapping[bytes, Iterable[int]]) -> Partitions:
+    """The same, with sets that nobody changes; without topics that have none."""
+    sets = {topic: frozenset(indexes) for topic, indexes in partitions.items()}
+    return {topic: indexes for topic, indexes in sets.items() if indexes}
+
+
+def is_subset(some: Partitions, of: Partitions) -> bool:
+    """Whether `of` has all of `some`."""
+    return all(indexes <= of.get(topic, frozenset()) for topic, indexes in some.items())
