@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, cast
 
+from minibroker import temporary
 from minibroker.clock import Clock
 from minibroker.config import BrokerConfig
 from minibroker.config.keys import refused
@@ -125,9 +126,7 @@ class AsyncBroker(AsyncOperations):
     async def start(self) -> None:
         """Start; when it returns, clients can connect and the given topics are there."""
         if self._temporary:
-            import tempfile  # noqa: PLC0415 - it takes longer to load than a log does to open
-
-            self._data_dir = tempfile.mkdtemp(prefix="minibroker-")
+            self._data_dir = temporary.make()
         server: Server | None = None
         try:
             if self._control is not None:
@@ -182,9 +181,7 @@ class AsyncBroker(AsyncOperations):
         if server is not None:
             await server.stop(keep=not self._temporary)
         if self._temporary and self._data_dir is not None:
-            import shutil  # noqa: PLC0415 - needed at the end only
-
-            shutil.rmtree(self._data_dir, ignore_errors=True)
+            temporary.remove(self._data_dir)
             self._data_dir = None
 
     async def __aenter__(self) -> Self:

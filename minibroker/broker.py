@@ -30,7 +30,7 @@ class Broker(BlockingOperations):
 
     Args:
         listen: HOST:PORT; port 0 picks a free one.
-        data_dir: where the logs are; None for a temporary directory that goes when the broker stops.
+        data_dir: where the logs are; None for a temporary directory that goes with the broker, or with the program.
         advertise: HOST:PORT at which clients are told to find it; None for where they have found it.
         config: broker configuration under Kafka's own names; texts, numbers, True and False, lists of texts.
             ConfigError for a value that is not allowed, a warning for a name that is not known. Where to listen and

@@ -1,0 +1,66 @@
+"""What is left in the folder for temporary files when a program ends without stopping its broker."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ENDINGS = {
+    "at its end": "",
+    "with SystemExit": "raise SystemExit(0)",
+    "after it has run twice": "broker.stop(); broker.start()",
+    "with two of them": "other = Broker(topics=['b']); other.start()",
+    "forgotten": "del broker",
+    "on a loop that has ended": "import asyncio; asyncio.run(AsyncBroker(topics=['c']).start())",
+}
+
+
+def run(program: str, folder: Path) -> str:
+    """What a program says that starts a broker, and then does this."""
+    start = (
+        "import os, sys\nfrom minibroker import AsyncBroker, Broker\nbroker = Broker(topics=['a'])\nbroker.start()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", start + program],
+        env={**os.environ, "TMPDIR": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.mark.parametrize("ending", ENDINGS.values(), ids=ENDINGS)
+def test_a_broker_that_nobody_stops_leaves_no_directory(tmp_path: Path, ending: str) -> None:
+    run(ending, tmp_path)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_data_directory_that_was_given_stays(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    run(f"mine = Broker(topics=['mine'], data_dir={str(kept)!r})\nmine.start()", tmp_path)
+    assert os.listdir(tmp_path) == ["kept"]
+    assert (kept / "mine-0").is_dir()
+
+
+@pytest.mark.parametrize(
+    "child",
+    [
+        "if not (pid := os.fork()): sys.exit(0)\nos.waitpid(pid, 0)\n",
+        "import multiprocessing\np = multiprocessing.get_context('fork').Process(target=int)\np.start()\np.join()\n",
+    ],
+    ids=["fork", "multiprocessing"],
+)
+def test_a_child_that_ends_leaves_its_parents_directory_alone(tmp_path: Path, child: str) -> None:
+    assert run(f"{child}print(sorted(os.listdir(broker.data_dir)))", tmp_path).count("a-0") == 1
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_child_takes_its_own_directory_away(tmp_path: Path) -> None:
+    child = "if not (pid := os.fork()):\n    Broker(topics=['b']).start()\n    sys.exit(0)\nos.waitpid(pid, 0)\n"
+    assert run(f"{child}print(len(os.listdir({str(tmp_path)!r})))", tmp_path) == "1\n"
+    assert os.listdir(tmp_path) == []
