@@ -10,9 +10,9 @@ PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet install
 LOCKED := $(PIP) --require-hashes
 
 # In this order: each file is resolved under the pins of those before it, so that all fit into one environment.
-LOCKS := core build test lint bench spark s3 control security docs lock old-client kafka-python-2
+LOCKS := core build test lint bench spark s3 control security docs lock old-client kafka-python-2 kafka-python-2-0 kafka-python-2-2
 # But each of these has a folder of its own, since it holds an older kafka-python.
-APART := old-client kafka-python-2
+APART := old-client kafka-python-2 kafka-python-2-0 kafka-python-2-2
 
 # Scripts in a virtual environment name its path, so a copied or moved checkout must make its own.
 MADE := $(VENV)/.made$(subst /,-,$(subst $() ,_,$(CURDIR)))

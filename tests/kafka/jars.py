@@ -20,14 +20,11 @@ from pathlib import Path
 
 VERSION = "3.9.1"
 """The last minor version of Kafka that writes and converts every message format."""
+NEWEST = "4.3.1"
+"""The newest one whose jars are all published: it speaks no version of an API that came before Kafka 2.1."""
 
 _POM = Path(__file__).with_name("pom.xml")
 _MAVEN_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
-_IVY_MODULES = (
-    ("org.apache.kafka", "kafka_2.13", VERSION),
-    ("org.apache.kafka", "kafka-tools", VERSION, "-notransitive"),  # what it needs is there; the rest is Kafka Connect
-    ("org.slf4j", "slf4j-reload4j", "1.7.36"),
-)
 _TIMEOUT = 600
 
 
@@ -55,29 +52,32 @@ def java_modules() -> str:
     return subprocess.run([java(), "--list-modules"], capture_output=True, text=True, timeout=60, check=False).stdout
 
 
-def cache_dir() -> Path:
-    """Where the jars are kept."""
+def cache_dir(version: str = VERSION) -> Path:
+    """Where the jars of this version are kept."""
     if "XDG_CACHE_HOME" in os.environ:
         base = Path(os.environ["XDG_CACHE_HOME"])
     else:
         base = Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache")
-    return base / "minibroker" / f"kafka-{VERSION}"
+    return base / "minibroker" / f"kafka-{version}"
 
 
 @functools.cache
-def find(given: str | None = None) -> Path:
-    """The folder of Kafka's jars: as given, else KAFKA_LIBS, else the cache, which is filled first. NoJarsError."""
-    if named := given or os.environ.get("KAFKA_LIBS"):
+def find(given: str | None = None, version: str = VERSION) -> Path:
+    """The folder of Kafka's jars: as given, else KAFKA_LIBS, else the cache, which is filled first. NoJarsError.
+
+    KAFKA_LIBS is asked for `VERSION` only.
+    """
+    if named := given or (os.environ.get("KAFKA_LIBS") if version == VERSION else None):
         if not _holds_kafka(Path(named)):
             raise NoJarsError(f"{named} holds no kafka_2.13 jar")
         return Path(named)
-    cached = cache_dir()
-    if _is_complete(cached):
+    cached = cache_dir(version)
+    if _is_complete(cached, version):
         return cached
     java()
     with _locked(cached):
-        if not _is_complete(cached):
-            _fill(cached)
+        if not _is_complete(cached, version):
+            _fill(cached, version)
     return cached
 
 
@@ -85,9 +85,9 @@ def _holds_kafka(folder: Path) -> bool:
     return any(folder.glob("kafka_2.1*.jar"))
 
 
-def _is_complete(folder: Path) -> bool:
+def _is_complete(folder: Path, version: str) -> bool:
     """An older checkout may have filled the cache with less."""
-    return all((folder / name).exists() for name in (f"kafka_2.13-{VERSION}.jar", f"kafka-tools-{VERSION}.jar"))
+    return all((folder / name).exists() for name in (f"kafka_2.13-{version}.jar", f"kafka-tools-{version}.jar"))
 
 
 def from_maven(pom: Path, folder: Path, *options: str) -> None:
@@ -107,24 +107,37 @@ def _locked(cached: Path) -> Iterator[None]:
         yield
 
 
-def _fill(cached: Path) -> None:
+def _fill(cached: Path, version: str) -> None:
     # Into a neighbour first: a run that is interrupted here must not leave half a cache behind.
     with tempfile.TemporaryDirectory(dir=cached.parent) as scratch:
         libs = Path(scratch) / "libs"
         if shutil.which("mvn"):
-            from_maven(_POM, libs)
+            from_maven(_POM, libs, f"-Dkafka.version={version}")
         elif ivy := _ivy_of_pyspark():
             # A home of its own: Ivy also looks into Maven's local repository, where a pom may lack its jar.
             command = [java(), f"-Duser.home={scratch}", "-jar", ivy, "-cache", f"{scratch}/ivy", "-confs", "default"]
-            for module in _IVY_MODULES:
+            for module in _ivy_modules(version):
                 _run([*command, "-dependency", *module, "-retrieve", f"{libs}/[artifact]-[revision].[ext]"])
         else:
             raise NoJarsError("no KAFKA_LIBS, no mvn on the PATH and no PySpark: nothing brings Kafka's jars")
-        if not _is_complete(libs):
+        if not _is_complete(libs, version):
             raise NoJarsError("Kafka's jars were resolved, but kafka_2.13 or kafka-tools is not among them")
         if cached.exists():
             cached.rename(Path(scratch) / "old")
         libs.rename(cached)
+
+
+def _ivy_modules(version: str) -> tuple[tuple[str, ...], ...]:
+    return (
+        ("org.apache.kafka", "kafka_2.13", version),
+        (
+            "org.apache.kafka",
+            "kafka-tools",
+            version,
+            "-notransitive",
+        ),  # what it needs is there; the rest is Kafka Connect
+        ("org.slf4j", "slf4j-reload4j", "1.7.36"),
+    )
 
 
 def _ivy_of_pyspark() -> str | None:
