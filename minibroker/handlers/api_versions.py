@@ -1,8 +1,10 @@
 """ApiVersions: the dispatch table, told to clients.
 
-Versions 0-4. A higher version is answered in the form of version 0 with UNSUPPORTED_VERSION and the range of
+Versions 0-5. A higher version is answered in the form of version 0 with UNSUPPORTED_VERSION and the range of
 ApiVersions itself (KIP-511), so that the client can ask again. From version 3 on the client's software name and
-version must look like names, otherwise INVALID_REQUEST. No features are advertised.
+version must look like names, otherwise INVALID_REQUEST. A client of version 5 may say which cluster and node it means
+to talk to; if it has reached another one, it is to bootstrap again (REBOOTSTRAP_REQUIRED, KIP-1242). No features are
+advertised.
 """
 
 import re
@@ -18,6 +20,8 @@ from minibroker_protocol.messages.api_versions import ApiVersion, ApiVersionsReq
 _ALL: Final = [ApiVersion(api_key=route.key, min_version=route.first, max_version=route.last) for route in ROUTES]
 _SOFTWARE_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
 _FIRST_WITH_SOFTWARE_NAME: Final = 3
+_FIRST_WITH_NODE: Final = 5
+_NO_NODE: Final = -1
 
 
 def handle(request: ApiVersionsRequest | None, call: Call) -> ApiVersionsResponse:
@@ -30,7 +34,21 @@ def handle(request: ApiVersionsRequest | None, call: Call) -> ApiVersionsRespons
         _SOFTWARE_NAME.match(request.client_software_name) and _SOFTWARE_NAME.match(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
+    if call.api_version >= _FIRST_WITH_NODE:
+        misrouted = _misrouted(request, call)
+        if misrouted:
+            return ApiVersionsResponse(error_code=misrouted, api_keys=[])
     return ApiVersionsResponse(error_code=ErrorCode.NONE, api_keys=table)
+
+
+def _misrouted(request: ApiVersionsRequest, call: Call) -> ErrorCode:
+    """What there is against the cluster and the node that a client believes in; it names both of them, or neither."""
+    if (request.cluster_id is None) is not (request.node_id == _NO_NODE):
+        return ErrorCode.INVALID_REQUEST
+    if request.cluster_id is None:
+        return ErrorCode.NONE
+    found = call.state.cluster_id, call.node.id
+    return ErrorCode.NONE if found == (request.cluster_id, request.node_id) else ErrorCode.REBOOTSTRAP_REQUIRED
 
 
 def _table(served: Mapping[int, tuple[int, int]] | None) -> list[ApiVersion]:

@@ -1,6 +1,6 @@
 """DeleteGroups: forget groups that have no members, with their offsets (KIP-229).
 
-Versions 0-2. NON_EMPTY_GROUP for a group with members, GROUP_ID_NOT_FOUND for one that is not known. Kafka answers NONE
+Versions 0-3. NON_EMPTY_GROUP for a group with members, GROUP_ID_NOT_FOUND for one that is not known. Kafka answers NONE
 also when the deletion could not be written; here that is an error and the group stays.
 """
 

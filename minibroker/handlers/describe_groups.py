@@ -1,6 +1,7 @@
 """DescribeGroups: the state and the members of groups.
 
-Versions 0-5: instance ids from version 4 on. A group that is not known is described as Dead, without an error. What
+Versions 0-6: instance ids from version 4 on. A group that is not known is described as Dead, without an error before
+version 6 and as GROUP_ID_NOT_FOUND from there on (KIP-1043). What
 members offer and were given is told of stable groups only. Everybody may do everything to a group, and is told so if
 asked (version 3 on).
 """
@@ -10,6 +11,7 @@ from typing import Final
 from minibroker.call import Call
 from minibroker.groups.group import Group, GroupState
 from minibroker.groups.members import Member
+from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,
@@ -20,6 +22,7 @@ from minibroker_protocol.messages.describe_groups import (
 _ALL_GROUP_OPERATIONS: Final = 1 << 3 | 1 << 6 | 1 << 8
 """READ, DELETE and DESCRIBE, by their numbers in Kafka's `AclOperation`."""
 _NO_AUTHORIZED_OPERATIONS: Final = -(2**31)
+_FIRST_WITH_UNKNOWN_GROUPS: Final = 6
 
 
 def handle(request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse:
@@ -41,6 +44,9 @@ def _describe(group_id: str, call: Call, operations: int) -> DescribedGroup:
         members=[],
         authorized_operations=_NO_AUTHORIZED_OPERATIONS if code else operations,
     )
+    if group is None and not code and call.api_version >= _FIRST_WITH_UNKNOWN_GROUPS:
+        described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+        described.error_message = f"There is no group {group_id}."
     if group is not None:
         described.group_state = group.state.value
         described.protocol_type = group.protocol_type or ""

@@ -1,11 +1,13 @@
 """ListOffsets: where a partition's log starts and ends, and which offset belongs to a moment.
 
-Versions 0-7. Timestamp -1 is the end (the last stable offset for a reader of committed data), -2 the start, -3 the
-first record with the largest timestamp (version 7, KIP-734), any other the first record at or after it; without such
-a record the answer is offset -1 and timestamp -1. Version 0 answers with the start offsets of segments, newest first,
-as Kafka's `legacyFetchOffsetsBefore`: for a moment, those last written before it. A partition that is asked for
-twice is INVALID_REQUEST each time. Only its leader answers (NOT_LEADER_OR_FOLLOWER), who is held against the epoch that
-the client believes in (FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH).
+Versions 0-11. Timestamp -1 is the end (the last stable offset for a reader of committed data), -2 the start, -3 the
+first record with the largest timestamp (version 7, KIP-734), any other the first record at or after it; without such a
+record the answer is offset -1 and timestamp -1. Version 0 answers with the start offsets of segments, newest first, as
+Kafka's `legacyFetchOffsetsBefore`: for a moment, those last written before it. There is no tiered storage: the start
+of what is local, -4 (version 8), is the start, and there is neither a last offset that was tiered, -5 (version 9), nor
+a first one that is still to be, -6 (version 11). A partition that is asked for twice is INVALID_REQUEST each time.
+Only its leader answers (NOT_LEADER_OR_FOLLOWER), who is held against the epoch that the client believes in
+(FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH).
 """
 
 import os
@@ -28,7 +30,9 @@ from minibroker_storage.log import Log
 _LATEST: Final = -1
 _EARLIEST: Final = -2
 _MAX_TIMESTAMP: Final = -3
-_FIRST_WITH_MAX_TIMESTAMP: Final = 7
+_EARLIEST_LOCAL: Final = -4
+_FIRST_WITH: Final = {_LATEST: 1, _EARLIEST: 1, _MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, -5: 9, -6: 11}
+"""The timestamps that ask for a place in the log, and the first versions that know them."""
 _READ_COMMITTED: Final = 1
 _NONE: Final = -1
 
@@ -88,11 +92,14 @@ def _look_up(
     if timestamp == _LATEST:
         answer.offset = log.last_stable_offset if committed else log.high_watermark
         return
-    if timestamp == _EARLIEST:
+    if timestamp < 0 and call.api_version < _FIRST_WITH.get(timestamp, call.api_version + 1):
+        answer.error_code = ErrorCode.UNSUPPORTED_VERSION
+        answer.leader_epoch = _NONE
+        return
+    if timestamp in {_EARLIEST, _EARLIEST_LOCAL}:
         answer.offset = log.log_start_offset
         return
-    if timestamp < 0 and not (timestamp == _MAX_TIMESTAMP and call.api_version >= _FIRST_WITH_MAX_TIMESTAMP):
-        answer.error_code = ErrorCode.UNSUPPORTED_VERSION
+    if timestamp < _EARLIEST_LOCAL:
         answer.leader_epoch = _NONE
         return
     found = log.find_max_timestamp() if timestamp == _MAX_TIMESTAMP else log.find_by_timestamp(timestamp)

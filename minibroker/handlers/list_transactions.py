@@ -1,10 +1,12 @@
 """ListTransactions: the transactional ids that the broker coordinates (KIP-664).
 
-Versions 0-1; from version 1 on filtered by how long their transactions have run, too (KIP-994).
-COORDINATOR_LOAD_IN_PROGRESS while not all of them are known.
+Versions 0-2; from version 1 on filtered by how long their transactions have run, too (KIP-994), from version 2 on by a
+regular expression that the whole transactional id has to match (KIP-1152; INVALID_REGULAR_EXPRESSION, see
+`minibroker.regular_expressions`). COORDINATOR_LOAD_IN_PROGRESS while not all of them are known.
 """
 
 from minibroker.call import Call
+from minibroker.regular_expressions import RegularExpression, RegularExpressionError
 from minibroker.transactions.transaction import STATES_BY_NAME, Transaction
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.list_transactions import (
@@ -18,9 +20,11 @@ def handle(request: ListTransactionsRequest, call: Call) -> ListTransactionsResp
     """List what the filters let through."""
     store = call.state.transactions.store
     if store.is_loading:
-        return ListTransactionsResponse(
-            error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, unknown_state_filters=[], transaction_states=[]
-        )
+        return _refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    try:
+        pattern = RegularExpression(request.transactional_id_pattern) if request.transactional_id_pattern else None
+    except RegularExpressionError:
+        return _refusal(ErrorCode.INVALID_REGULAR_EXPRESSION)
     now_ms = call.state.clock.now_ms()
     return ListTransactionsResponse(
         error_code=ErrorCode.NONE,
@@ -32,9 +36,15 @@ def handle(request: ListTransactionsRequest, call: Call) -> ListTransactionsResp
                 transaction_state=known.state.wire_name,
             )
             for known in store.all()
-            if not store.log.coordinator_error(known.transactional_id, call.node) and _passes(known, request, now_ms)
+            if not store.log.coordinator_error(known.transactional_id, call.node)
+            and _passes(known, request, now_ms)
+            and (pattern is None or pattern.matches(known.transactional_id))
         ],
     )
+
+
+def _refusal(code: ErrorCode) -> ListTransactionsResponse:
+    return ListTransactionsResponse(error_code=code, unknown_state_filters=[], transaction_states=[])
 
 
 def _passes(known: Transaction, request: ListTransactionsRequest, now_ms: int) -> bool:

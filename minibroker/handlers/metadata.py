@@ -1,6 +1,6 @@
 """Metadata: the brokers that are up, and the topics with their partitions.
 
-Versions 0-12. Topics are asked by name, or by id from version 12 on (KIP-516), where an id counts more than a name;
+Versions 0-13. Topics are asked by name, or by id from version 12 on (KIP-516), where an id counts more than a name;
 versions 10 and 11 have a place for the id but refuse it (INVALID_REQUEST for every topic, as Kafka). A topic that does
 not exist is created when the client allows it (always, before version 4) and `auto.create.topics.enable` says so;
 unlike Kafka, the answer to that very request has its partitions already, so that no client waits for its second try.

@@ -1,6 +1,6 @@
 """WriteTxnMarkers: another coordinator, or an administrator who aborts a hanging transaction, ends it in logs (KIP-98).
 
-Versions 0-1. The marker is written whether or not a transaction is open. Errors: see `write_marker`.
+Versions 0-2. The marker is written whether or not a transaction is open. Errors: see `write_marker`.
 """
 
 from minibroker.call import Call

@@ -12,6 +12,7 @@ from minibroker_protocol.schema import (
     Int16,
     Int32,
     Int64,
+    NullableString,
     String,
     empty,
     message,
@@ -21,12 +22,18 @@ from minibroker_protocol.schema import (
 )
 
 
-@message(versions="0-4", flexible="3+")
+@message(versions="0-5", flexible="3+")
 class ApiVersionsRequest:
-    """From version 3 on a client says what software it is."""
+    """From version 3 on a client says what software it is.
+
+    From version 5 on it also says which cluster and which node it believes to have reached (KIP-1242); null and -1 when
+    it does not know.
+    """
 
     client_software_name: Annotated[String, since(3)] = ""
     client_software_version: Annotated[String, since(3)] = ""
+    cluster_id: Annotated[NullableString, since(5)] = None
+    node_id: Annotated[Int32, since(5)] = -1
 
 
 @structure
@@ -56,7 +63,7 @@ class FinalizedFeatureKey:
     min_version_level: Int16
 
 
-@message(versions="0-4", flexible="3+")
+@message(versions="0-5", flexible="3+")
 class ApiVersionsResponse:
     """The table of served APIs."""
 

@@ -1,9 +1,11 @@
 """DeleteGroups (key 42): forget groups that have no members, with their offsets (KIP-229)."""
 
-from minibroker_protocol.schema import Array, Int16, Int32, String, message, structure
+from typing import Annotated
+
+from minibroker_protocol.schema import Array, Int16, Int32, NullableString, String, message, since, structure
 
 
-@message(versions="0-2", flexible="2+")
+@message(versions="0-3", flexible="2+")
 class DeleteGroupsRequest:
     """The groups by name."""
 
@@ -16,9 +18,10 @@ class DeletableGroupResult:
 
     group_id: String
     error_code: Int16
+    error_message: Annotated[NullableString, since(3)] = None
 
 
-@message(versions="0-2", flexible="2+")
+@message(versions="0-3", flexible="2+")
 class DeleteGroupsResponse:
     """One outcome per group asked."""
 

@@ -16,7 +16,7 @@ from minibroker_protocol.schema import (
 )
 
 
-@message(versions="0-5", flexible="5+")
+@message(versions="0-6", flexible="5+")
 class DescribeGroupsRequest:
     """The groups by name."""
 
@@ -38,9 +38,13 @@ class DescribedGroupMember:
 
 @structure
 class DescribedGroup:
-    """One group; `protocol_data` is the name of the protocol that its members agreed on."""
+    """One group; `protocol_data` is the name of the protocol that its members agreed on.
+
+    From version 6 on a group that is not known is an error, with a sentence that says so (KIP-1043).
+    """
 
     error_code: Int16
+    error_message: Annotated[NullableString, since(6)] = None
     group_id: String
     group_state: String
     protocol_type: String
@@ -49,7 +53,7 @@ class DescribedGroup:
     authorized_operations: Annotated[Int32, since(3)] = -(2**31)
 
 
-@message(versions="0-5", flexible="5+")
+@message(versions="0-6", flexible="5+")
 class DescribeGroupsResponse:
     """One description per group asked."""
 

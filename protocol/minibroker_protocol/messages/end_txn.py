@@ -1,9 +1,11 @@
 """EndTxn (key 26): commit a transaction, or abort it (KIP-98)."""
 
-from minibroker_protocol.schema import Bool, Int16, Int32, Int64, String, message
+from typing import Annotated
+
+from minibroker_protocol.schema import Bool, Int16, Int32, Int64, String, message, since
 
 
-@message(versions="0-4", flexible="3+")
+@message(versions="0-5", flexible="3+")
 class EndTxnRequest:
     """`committed`: true to commit, false to abort."""
 
@@ -13,9 +15,14 @@ class EndTxnRequest:
     committed: Bool
 
 
-@message(versions="0-4", flexible="3+")
+@message(versions="0-5", flexible="3+")
 class EndTxnResponse:
-    """The end is decided once this says so; the markers may follow later."""
+    """The end is decided once this says so; the markers may follow later.
+
+    `producer_id` and `producer_epoch` are what the producer's next transaction is written under (KIP-890).
+    """
 
     throttle_time_ms: Int32 = 0
     error_code: Int16
+    producer_id: Annotated[Int64, since(5)] = -1
+    producer_epoch: Annotated[Int16, since(5)] = -1

@@ -1,8 +1,9 @@
 """Fetch (key 1): record batches from given offsets, long-polled, with fetch sessions (KIP-227)."""
 
 from dataclasses import field
-from typing import Annotated
+from typing import Annotated, Final
 
+from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_protocol.schema import (
     Array,
     Int8,
@@ -13,6 +14,7 @@ from minibroker_protocol.schema import (
     NullableString,
     Records,
     String,
+    Uuid,
     empty,
     frozen_structure,
     message,
@@ -20,12 +22,19 @@ from minibroker_protocol.schema import (
     since,
     structure,
     tagged,
+    versions,
 )
+
+_UNKNOWN_HIGH_WATERMARK: Final = 2**63 - 1
 
 
 @structure
 class FetchPartition:
-    """Where to read in one partition; `partition_max_bytes` may be exceeded by a single first batch."""
+    """Where to read in one partition; `partition_max_bytes` may be exceeded by a single first batch.
+
+    Only replicas say in which of their directories the partition lies (KIP-853), and which high watermark they know
+    (KIP-1166).
+    """
 
     partition: Int32
     current_leader_epoch: Annotated[Int32, since(9)] = -1
@@ -33,13 +42,16 @@ class FetchPartition:
     last_fetched_epoch: Annotated[Int32, since(12)] = -1
     log_start_offset: Annotated[Int64, since(5)] = -1
     partition_max_bytes: Int32
+    replica_directory_id: Annotated[Uuid, tagged(0, "17+"), since(17)] = ZERO_UUID
+    high_watermark: Annotated[Int64, tagged(1, "18+"), since(18)] = _UNKNOWN_HIGH_WATERMARK
 
 
 @structure
 class FetchTopic:
-    """The partitions of one topic."""
+    """The partitions of one topic, which from version 13 on is named by its id (KIP-516)."""
 
-    topic: String
+    topic: Annotated[String, versions("0-12")] = ""
+    topic_id: Annotated[Uuid, since(13)] = ZERO_UUID
     partitions: Array[FetchPartition]
 
 
@@ -47,11 +59,20 @@ class FetchTopic:
 class ForgottenTopic:
     """Partitions that leave the fetch session."""
 
-    topic: String
+    topic: Annotated[String, versions("7-12")] = ""
+    topic_id: Annotated[Uuid, since(13)] = ZERO_UUID
     partitions: Array[Int32]
 
 
-@message(versions="0-12", flexible="12+")
+@frozen_structure
+class ReplicaState:
+    """Which replica asks, and in which of its lives (KIP-903); -1 for a consumer."""
+
+    replica_id: Int32 = -1
+    replica_epoch: Int64 = -1
+
+
+@message(versions="0-18", flexible="12+")
 class FetchRequest:
     """The answer waits until `min_bytes` are there, at most `max_wait_ms`.
 
@@ -60,7 +81,8 @@ class FetchRequest:
     """
 
     cluster_id: Annotated[NullableString, tagged(0, "12+"), since(12)] = None
-    replica_id: Int32 = -1
+    replica_id: Annotated[Int32, versions("0-14")] = -1
+    replica_state: Annotated[ReplicaState, tagged(1, "15+"), since(15)] = ReplicaState()
     max_wait_ms: Int32
     min_bytes: Int32
     max_bytes: Annotated[Int32, since(3)] = 0x7FFFFFFF
@@ -123,17 +145,32 @@ class PartitionData:
 
 @structure
 class FetchableTopicResponse:
-    """The partitions of one topic."""
+    """The partitions of one topic, which from version 13 on is named by its id."""
 
-    topic: String
+    topic: Annotated[String, versions("0-12")] = ""
+    topic_id: Annotated[Uuid, since(13)] = ZERO_UUID
     partitions: Array[PartitionData]
 
 
-@message(versions="0-12", flexible="12+")
+@structure
+class NodeEndpoint:
+    """Where a broker listens that leads a partition asked for."""
+
+    node_id: Int32
+    host: String
+    port: Int32
+    rack: NullableString = None
+
+
+@message(versions="0-18", flexible="12+")
 class FetchResponse:
-    """`error_code` speaks of the fetch session; each partition has an error of its own."""
+    """`error_code` speaks of the fetch session; each partition has an error of its own.
+
+    `node_endpoints` are those of the leaders that the answer names (KIP-951).
+    """
 
     throttle_time_ms: Annotated[Int32, since(1)] = 0
     error_code: Annotated[Int16, since(7)] = 0
     session_id: Annotated[Int32, since(7)] = 0
     responses: Array[FetchableTopicResponse]
+    node_endpoints: Annotated[Array[NodeEndpoint], tagged(0, "16+"), since(16)] = field(default_factory=empty)

@@ -20,7 +20,12 @@ from minibroker_protocol.schema import (
 
 @structure
 class ListOffsetsPartition:
-    """`timestamp`: -1 asks for the end, -2 for the start, -3 for the record with the largest timestamp (version 7)."""
+    """`timestamp`: in ms, or a number below 0 that asks for a place in the log.
+
+    -1 is the end, -2 the start, -3 the record with the largest timestamp (version 7); the others speak of tiered
+    storage: -4 is the start of what is local (version 8), -5 the last offset that was tiered (version 9), -6 the first
+    that is still to be (version 11).
+    """
 
     partition_index: Int32
     current_leader_epoch: Annotated[Int32, since(4)] = -1
@@ -36,13 +41,17 @@ class ListOffsetsTopic:
     partitions: Array[ListOffsetsPartition]
 
 
-@message(versions="0-7", flexible="6+")
+@message(versions="0-11", flexible="6+")
 class ListOffsetsRequest:
-    """`isolation_level` 1 (read committed) takes the last stable offset for the end."""
+    """`isolation_level` 1 (read committed) takes the last stable offset for the end.
+
+    `timeout_ms` is how long the broker may look in remote storage (KIP-1075).
+    """
 
     replica_id: Int32 = -1
     isolation_level: Annotated[Int8, since(2)] = 0
     topics: Array[ListOffsetsTopic]
+    timeout_ms: Annotated[Int32, since(10)] = 0
 
 
 @structure
@@ -65,7 +74,7 @@ class ListOffsetsTopicResponse:
     partitions: Array[ListOffsetsPartitionResponse]
 
 
-@message(versions="0-7", flexible="6+")
+@message(versions="0-11", flexible="6+")
 class ListOffsetsResponse:
     """One answer per partition asked."""
 

@@ -2,19 +2,21 @@
 
 from typing import Annotated
 
-from minibroker_protocol.schema import Array, Int16, Int32, Int64, String, message, since, structure
+from minibroker_protocol.schema import Array, Int16, Int32, Int64, NullableString, String, message, since, structure
 
 
-@message(versions="0-1", flexible="0+")
+@message(versions="0-2", flexible="0+")
 class ListTransactionsRequest:
     """Empty filters let everything through.
 
     `duration_filter` asks for transactions that have run longer than so many ms; below 0 for all (KIP-994).
+    `transactional_id_pattern` is a regular expression of Java's for the whole transactional id (KIP-1152).
     """
 
     state_filters: Array[String]
     producer_id_filters: Array[Int64]
     duration_filter: Annotated[Int64, since(1)] = -1
+    transactional_id_pattern: Annotated[NullableString, since(2)] = None
 
 
 @structure
@@ -26,7 +28,7 @@ class TransactionState:
     transaction_state: String
 
 
-@message(versions="0-1", flexible="0+")
+@message(versions="0-2", flexible="0+")
 class ListTransactionsResponse:
     """What the filters let through, and the states among the filters that do not exist."""
 

@@ -33,7 +33,7 @@ class MetadataRequestTopic:
     name: Annotated[NullableString, nullable("10+")]
 
 
-@message(versions="0-12", flexible="9+")
+@message(versions="0-13", flexible="9+")
 class MetadataRequest:
     """`topics`: null asks for all; an empty list asks for all in version 0 and for none later."""
 
@@ -78,9 +78,9 @@ class MetadataResponseTopic:
     topic_authorized_operations: Annotated[Int32, since(8)] = NO_AUTHORIZED_OPERATIONS
 
 
-@message(versions="0-12", flexible="9+")
+@message(versions="0-13", flexible="9+")
 class MetadataResponse:
-    """The cluster as clients should see it."""
+    """The cluster as clients should see it; `error_code` tells a client to bootstrap again (KIP-1102)."""
 
     throttle_time_ms: Annotated[Int32, since(3)] = 0
     brokers: Array[MetadataResponseBroker]
@@ -88,3 +88,4 @@ class MetadataResponse:
     controller_id: Annotated[Int32, since(1)] = -1
     topics: Array[MetadataResponseTopic]
     cluster_authorized_operations: Annotated[Int32, versions("8-10")] = NO_AUTHORIZED_OPERATIONS
+    error_code: Annotated[Int16, since(13)] = 0

@@ -3,6 +3,7 @@
 from dataclasses import field
 from typing import Annotated
 
+from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_protocol.schema import (
     Array,
     Int16,
@@ -11,12 +12,14 @@ from minibroker_protocol.schema import (
     NullableString,
     Records,
     String,
+    Uuid,
     empty,
     frozen_structure,
     message,
     since,
     structure,
     tagged,
+    versions,
 )
 
 
@@ -30,15 +33,19 @@ class PartitionProduceData:
 
 @structure
 class TopicProduceData:
-    """The partitions of one topic."""
+    """The partitions of one topic, which from version 13 on is named by its id (KIP-516)."""
 
-    name: String
+    name: Annotated[String, versions("0-12")] = ""
+    topic_id: Annotated[Uuid, since(13)] = ZERO_UUID
     partition_data: Array[PartitionProduceData]
 
 
-@message(versions="0-11", flexible="9+")
+@message(versions="0-13", flexible="9+")
 class ProduceRequest:
-    """`acks`: 0 asks for no response at all, 1 for the leader's write, -1 for that of all in-sync replicas."""
+    """`acks`: 0 asks for no response at all, 1 for the leader's write, -1 for that of all in-sync replicas.
+
+    From version 12 on the partitions of a transaction's batches join it with this very request (KIP-890).
+    """
 
     transactional_id: Annotated[NullableString, since(3)] = None
     acks: Int16
@@ -82,9 +89,10 @@ class PartitionProduceResponse:
 
 @structure
 class TopicProduceResponse:
-    """The partitions of one topic."""
+    """The partitions of one topic, which from version 13 on is named by its id."""
 
-    name: String
+    name: Annotated[String, versions("0-12")] = ""
+    topic_id: Annotated[Uuid, since(13)] = ZERO_UUID
     partition_responses: Array[PartitionProduceResponse]
 
 
@@ -98,7 +106,7 @@ class NodeEndpoint:
     rack: NullableString = None
 
 
-@message(versions="0-11", flexible="9+")
+@message(versions="0-13", flexible="9+")
 class ProduceResponse:
     """One outcome per partition asked; `node_endpoints` are those of the leaders that it names."""
 

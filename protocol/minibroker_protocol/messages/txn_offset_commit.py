@@ -2,7 +2,20 @@
 
 from typing import Annotated
 
-from minibroker_protocol.schema import Array, Int16, Int32, Int64, NullableString, String, message, since, structure
+from minibroker_protocol.primitives import ZERO_UUID
+from minibroker_protocol.schema import (
+    Array,
+    Int16,
+    Int32,
+    Int64,
+    NullableString,
+    String,
+    Uuid,
+    message,
+    since,
+    structure,
+    versions,
+)
 
 
 @structure
@@ -17,15 +30,19 @@ class TxnOffsetCommitRequestPartition:
 
 @structure
 class TxnOffsetCommitRequestTopic:
-    """The partitions of one topic."""
+    """The partitions of one topic, which from version 6 on is named by its id (KIP-1319)."""
 
-    name: String
+    name: Annotated[String, versions("0-5")] = ""
+    topic_id: Annotated[Uuid, since(6)] = ZERO_UUID
     partitions: Array[TxnOffsetCommitRequestPartition]
 
 
-@message(versions="0-4", flexible="3+")
+@message(versions="0-6", flexible="3+")
 class TxnOffsetCommitRequest:
-    """From version 3 on the consumer's generation is checked, too, unless it is -1 (KIP-447)."""
+    """From version 3 on the consumer's generation is checked, too, unless it is -1 (KIP-447).
+
+    From version 5 on the group's partition joins the transaction with this very request (KIP-890).
+    """
 
     transactional_id: String
     group_id: String
@@ -47,13 +64,14 @@ class TxnOffsetCommitResponsePartition:
 
 @structure
 class TxnOffsetCommitResponseTopic:
-    """The partitions of one topic."""
+    """The partitions of one topic, which from version 6 on is named by its id (KIP-1319)."""
 
-    name: String
+    name: Annotated[String, versions("0-5")] = ""
+    topic_id: Annotated[Uuid, since(6)] = ZERO_UUID
     partitions: Array[TxnOffsetCommitResponsePartition]
 
 
-@message(versions="0-4", flexible="3+")
+@message(versions="0-6", flexible="3+")
 class TxnOffsetCommitResponse:
     """One outcome per partition asked."""
 

@@ -12,7 +12,7 @@ from minibroker_protocol.messages.api_versions import ApiVersion, ApiVersionsReq
 from tests.broker.harness import Harness, bytes_of
 
 TABLE = [ApiVersion(api_key=route.key, min_version=route.first, max_version=route.last) for route in ROUTES]
-OWN_RANGE = ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=0, max_version=4)
+OWN_RANGE = ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=0, max_version=5)
 
 
 def asked(harness: Harness, version: int, name: str = "client", software_version: str = "1.0") -> ApiVersionsResponse:
@@ -22,7 +22,7 @@ def asked(harness: Harness, version: int, name: str = "client", software_version
     return response
 
 
-@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("version", range(6))
 def test_every_version_is_told_the_dispatch_table(harness: Harness, version: int) -> None:
     response = asked(harness, version)
     assert (response.error_code, response.api_keys, response.throttle_time_ms) == (0, TABLE, 0)
@@ -30,7 +30,7 @@ def test_every_version_is_told_the_dispatch_table(harness: Harness, version: int
     assert (response.finalized_features_epoch, response.zk_migration_ready) == (-1, False)
 
 
-@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("version", range(6))
 def test_the_response_header_is_always_version_0(harness: Harness, version: int) -> None:
     outcome = harness.accept(ApiVersionsRequest(client_software_name="a", client_software_version="1"), version)
     assert isinstance(outcome, Answer)
@@ -38,7 +38,7 @@ def test_the_response_header_is_always_version_0(harness: Harness, version: int)
     assert bytes_of(outcome)[4:10] == b"\0\0\0\x01\0\0"
 
 
-@pytest.mark.parametrize("version", [5, 6, 100, 32_767, -1])
+@pytest.mark.parametrize("version", [6, 7, 100, 32_767, -1])
 @pytest.mark.parametrize("body", [b"", b"\0", b"\0\x07franzgo\x021\0", b"\xff" * 50])
 def test_a_version_that_is_not_known_is_told_the_own_range_in_the_form_of_version_0(
     harness: Harness, version: int, body: bytes
@@ -56,6 +56,24 @@ def test_a_version_that_is_not_known_is_told_the_own_range_in_the_form_of_versio
 @pytest.mark.parametrize("name", ["a", "apache-kafka-java", "0", "a.b-c", "A1"])
 def test_ordinary_software_names_are_taken(harness: Harness, name: str) -> None:
     assert asked(harness, 3, name, name).error_code == 0
+
+
+def test_version_5_says_which_cluster_and_node_it_means_and_hears_when_it_has_reached_another(harness: Harness) -> None:
+    cluster, node = harness.state.cluster_id, harness.state.node_id
+    for named, code in {
+        (None, -1): ErrorCode.NONE,
+        (cluster, node): ErrorCode.NONE,
+        (cluster, node + 1): ErrorCode.REBOOTSTRAP_REQUIRED,
+        ("another", node): ErrorCode.REBOOTSTRAP_REQUIRED,
+        (cluster, -1): ErrorCode.INVALID_REQUEST,
+        (None, node): ErrorCode.INVALID_REQUEST,
+    }.items():
+        cluster_id, node_id = named
+        request = ApiVersionsRequest(
+            client_software_name="a", client_software_version="1", cluster_id=cluster_id, node_id=node_id
+        )
+        response = harness.ask(request, 5)
+        assert (response.error_code, bool(response.api_keys)) == (code, code == ErrorCode.NONE), named
 
 
 @pytest.mark.parametrize("name", ["", " ", "a b", "-a", "a-", ".a", "a.", "a\n", "ä", "a_b"])

@@ -6,7 +6,7 @@ from tests.broker.groups.driver import Members
 from tests.broker.harness import Harness
 
 
-@pytest.mark.parametrize("version", range(3))
+@pytest.mark.parametrize("version", range(4))
 def test_groups_without_members_are_deleted(version: int, harness: Harness) -> None:
     members, other = Members(harness), Members(harness, "other")
     members.leave(members.alone())

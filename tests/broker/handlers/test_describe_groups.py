@@ -1,12 +1,13 @@
 import pytest
 
 from minibroker.dispatch import accept
+from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_groups import DescribeGroupsRequest
 from tests.broker.groups.driver import Members
 from tests.broker.groups.member_requests import RANGE, join_request
 from tests.broker.harness import Harness, frame_of
 
-every_version = pytest.mark.parametrize("version", range(6))
+every_version = pytest.mark.parametrize("version", range(7))
 READ_DELETE_AND_DESCRIBE = 0b1_0100_1000
 
 
@@ -27,10 +28,14 @@ def test_a_stable_group_is_described_with_all_that_its_members_know(version: int
 @every_version
 def test_a_group_that_is_not_known_is_dead(version: int, harness: Harness) -> None:
     groups = harness.ask(DescribeGroupsRequest(groups=["g", "", "g"]), version).groups
+    code = ErrorCode.GROUP_ID_NOT_FOUND if version >= 6 else ErrorCode.NONE
     assert [(each.error_code, each.group_id, each.group_state) for each in groups] == [
-        (0, "g", "Dead"),
-        (0, "", "Dead"),
-        (0, "g", "Dead"),
+        (code, "g", "Dead"),
+        (code, "", "Dead"),
+        (code, "g", "Dead"),
+    ]
+    assert [each.error_message for each in groups] == [
+        f"There is no group {each}." if version >= 6 else None for each in ("g", "", "g")
     ]
 
 
@@ -42,7 +47,7 @@ def test_a_group_that_is_not_stable_tells_little_of_its_members(members: Members
     assert {(bytes(each.member_metadata), bytes(each.member_assignment)) for each in group.members} == {(b"", b"")}
 
 
-@pytest.mark.parametrize("version", range(3, 6))
+@pytest.mark.parametrize("version", range(3, 7))
 def test_operations_are_told_if_asked(version: int, members: Members) -> None:
     members.alone()
     asked = DescribeGroupsRequest(groups=["g", "nobody"], include_authorized_operations=True)

@@ -6,6 +6,11 @@ from typing import Any
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from minibroker_protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -16,7 +21,8 @@ from minibroker_protocol.records import NewRecord, build_batch
 from tests.broker.harness import Harness, batch
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
-SINCE_1 = range(1, 8)
+EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -4, -5, -6
+SINCE_1 = range(1, 12)
 
 
 def asked(
@@ -110,13 +116,31 @@ def test_the_largest_timestamp_needs_version_7(filled: Harness, version: int) ->
     assert found(filled, MAX_TIMESTAMP, version) == (ErrorCode.UNSUPPORTED_VERSION, -1, -1, -1)
 
 
-@pytest.mark.parametrize("timestamp", [-4, -5, -100])
-@pytest.mark.parametrize("version", [0, 1, 7])
+@pytest.mark.parametrize("timestamp", [-7, -100])
+@pytest.mark.parametrize("version", [0, 1, 7, 11])
 def test_other_negative_timestamps_are_not_supported(filled: Harness, timestamp: int, version: int) -> None:
     assert found(filled, timestamp, version) == (ErrorCode.UNSUPPORTED_VERSION, -1, -1, -1)
 
 
-@pytest.mark.parametrize("version", range(8))
+@pytest.mark.parametrize("version", range(12))
+@pytest.mark.parametrize(
+    ("timestamp", "since"), [(EARLIEST_LOCAL, 8), (LATEST_TIERED, 9), (EARLIEST_PENDING_UPLOAD, 11)]
+)
+def test_without_tiered_storage_all_is_local(filled: Harness, timestamp: int, since: int, version: int) -> None:
+    filled.ask(
+        DeleteRecordsRequest(
+            topics=[DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=2)])],
+            timeout_ms=1000,
+        ),
+        2,
+    )
+    expected = (0, 2, -1, 0) if timestamp == EARLIEST_LOCAL else (0, -1, -1, -1)
+    if version < since:
+        expected = (ErrorCode.UNSUPPORTED_VERSION, -1, -1, -1)
+    assert found(filled, timestamp, version) == expected
+
+
+@pytest.mark.parametrize("version", range(12))
 def test_an_unknown_topic_or_partition_is_said_so(harness: Harness, version: int) -> None:
     outcomes = asked(harness, ("missing", 0, LATEST), ("t", 1, LATEST), ("t", -1, LATEST), version=version)
     assert [outcome.error_code for outcome in outcomes] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 3

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.list_transactions import ListTransactionsRequest
 from tests.broker.harness import Harness
 from tests.broker.transactions.producer import Producer
@@ -28,7 +29,7 @@ def listed(harness: Harness, version: int = 1, **filters: Any) -> tuple[list[str
     return sorted(known.transactional_id for known in response.transaction_states), response.unknown_state_filters
 
 
-@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("version", [0, 1, 2])
 def test_without_filters_all_are_listed_with_their_states(harness: Harness, ids: dict[str, int], version: int) -> None:
     response = harness.ask(ListTransactionsRequest(state_filters=[], producer_id_filters=[]), version)
     known = {(each.transactional_id, each.producer_id, each.transaction_state) for each in response.transaction_states}
@@ -39,7 +40,7 @@ def test_without_filters_all_are_listed_with_their_states(harness: Harness, ids:
     }
 
 
-@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("version", [0, 1, 2])
 def test_filters_let_through_what_passes_all_of_them(harness: Harness, ids: dict[str, int], version: int) -> None:
     assert listed(harness, version, state_filters=["Ongoing", "Empty"]) == (["idle", "opened"], [])
     assert listed(harness, version, state_filters=["ongoing", "Empty"]) == (["idle"], ["ongoing"])
@@ -52,6 +53,15 @@ def test_version_1_asks_for_those_that_run_long(harness: Harness, ids: dict[str,
     assert len(ids) == 3
     assert listed(harness, duration_filter=999, state_filters=["Ongoing"]) == (["opened"], [])
     assert listed(harness, duration_filter=1000, state_filters=["Ongoing"]) == ([], [])
+
+
+def test_version_2_asks_for_ids_that_match_a_regular_expression(harness: Harness, ids: dict[str, int]) -> None:
+    assert len(ids) == 3
+    assert listed(harness, 2, transactional_id_pattern="(open|end)ed") == (["ended", "opened"], [])
+    assert listed(harness, 2, transactional_id_pattern="open") == ([], [])
+    assert listed(harness, 2, transactional_id_pattern="") == (["ended", "idle", "opened"], [])
+    asked = ListTransactionsRequest(state_filters=[], producer_id_filters=[], transactional_id_pattern="(")
+    assert harness.ask(asked, 2).error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
 def test_a_broker_without_transactions_lists_none(harness: Harness) -> None:

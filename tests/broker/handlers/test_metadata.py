@@ -17,7 +17,7 @@ from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_storage.checkpoints import new_uuid
 from tests.broker.harness import Harness
 
-VERSIONS = range(13)
+VERSIONS = range(14)
 
 
 def told(

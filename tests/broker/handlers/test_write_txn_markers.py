@@ -12,7 +12,7 @@ from tests.broker.harness import Harness
 from tests.broker.logs import log_of
 from tests.broker.transactions.producer import Producer, markers_in, read_committed
 
-VERSIONS = [0, 1]
+VERSIONS = [0, 1, 2]
 
 
 def written(
