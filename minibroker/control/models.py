@@ -97,7 +97,9 @@ class NewTopic(Body):
         default=None, description="Random digits are put behind it, so that nobody has heard of the topic."
     )
     partitions: int | None = Field(default=None, description="Without a number it has the broker's default.")
-    replication_factor: int | None = Field(default=None, description="The same.")
+    replication_factor: int | None = Field(
+        default=None, description="The same. A broker that is alone takes any and makes it 1."
+    )
     configs: dict[str, str | int | float | bool] = Field(default={}, description="Under Kafka's names: `retention.ms`.")
 
 

@@ -54,7 +54,10 @@ class AsyncOperations:
         replication_factor: int | None = None,
         configs: Mapping[str, str | float | bool] | None = None,
     ) -> "TopicDescription":
-        """Create a topic; without a number it has the broker's default."""
+        """Create a topic; without a number it has the broker's default.
+
+        A broker that is alone takes any replication factor and makes it 1, several take no more than they are.
+        """
         from minibroker.operations.topics import create_topic  # noqa: PLC0415 - see above
 
         return create_topic(

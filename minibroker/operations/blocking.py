@@ -63,7 +63,10 @@ class BlockingOperations:
         replication_factor: int | None = None,
         configs: Mapping[str, str | float | bool] | None = None,
     ) -> "TopicDescription":
-        """Create a topic; without a number it has the broker's default."""
+        """Create a topic; without a number it has the broker's default.
+
+        A broker that is alone takes any replication factor and makes it 1, several take no more than they are.
+        """
         return self.wait(
             self.twin.create_topic(name, partitions, replication_factor=replication_factor, configs=configs)
         )

@@ -38,7 +38,10 @@ def create_topic(
     replication_factor: int | None = None,
     configs: Mapping[str, str | float | bool] | None = None,
 ) -> TopicDescription:
-    """Create a topic; without a number it has the broker's default. `OperationError` where CreateTopics refuses."""
+    """Create a topic; without a number it has the broker's default. `OperationError` where CreateTopics refuses.
+
+    As there, a broker that is alone takes any replication factor, and makes it 1.
+    """
     texts = {
         key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in (configs or {}).items()
     }

@@ -3,7 +3,8 @@
 import socket
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from minibroker import Broker
 from minibroker.cluster import ClusterError
@@ -91,3 +92,20 @@ def test_what_there_is_not_is_named() -> None:
             broker.move_leader("t", 0, 7)
         with pytest.raises(OperationError, match="topic 't' has no partition 1"):
             broker.leader("t", 1)
+
+
+@pytest.mark.parametrize(("brokers", "wanted", "made"), [(1, 5, 1), (2, 2, 2), (3, 2, 2), (2, 3, None)])
+def test_a_client_and_create_topic_get_the_same_number_of_replicas(brokers: int, wanted: int, made: int | None) -> None:
+    with Broker(brokers=brokers) as broker:
+        client = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        (asked,) = client.create_topics([NewTopic("asked", 1, wanted)]).values()
+        if made is None:
+            with pytest.raises(KafkaException, match="INVALID_REPLICATION_FACTOR"):
+                asked.result(20)
+            with pytest.raises(OperationError, match=r"only 2 broker\(s\) are registered"):
+                broker.create_topic("given", replication_factor=wanted)
+            return
+        asked.result(20)
+        broker.create_topic("given", replication_factor=wanted)
+        topics = client.list_topics(timeout=20).topics
+        assert [len(topics[name].partitions[0].replicas) for name in ("asked", "given")] == [made, made]
