@@ -146,6 +146,18 @@ def targets_of(api: str, request: Any, version: int, call: Call) -> tuple[Target
     return found or (Target(group=_field(request, "group_id"), transactional_id=_transactional_id(request)),)
 
 
+def names_of(api: str, request: Any, state: BrokerState) -> list[str | None]:
+    """The topics that a request names, else its groups or transactional ids; None for each id that no topic has."""
+    found: list[str | None] = []
+    for shape in _TOPICS.get(api, ()):
+        for holder in getattr(request, shape.within) if shape.within else (request,):
+            found += [_name(shape, topic, state) for topic in getattr(holder, shape.topics) or ()]
+    listed = _NAMES.get(api)
+    if listed is not None:
+        found += getattr(request, listed.names) or ([request.key] if api == "FindCoordinator" else [])
+    return found
+
+
 def _walk(api: str, request: Any, state: BrokerState) -> Iterator[Target]:
     for shape in _TOPICS.get(api, ()):
         for holder in getattr(request, shape.within) if shape.within else (request,):

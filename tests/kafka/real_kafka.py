@@ -98,8 +98,15 @@ class RealKafka:
         """Its warnings and errors so far."""
         return "".join(self._output)
 
+    def listeners(self, port: int, controller: int) -> dict[str, str]:
+        """The properties that say where it listens."""
+        return {
+            "listeners": f"CONTROLLER://127.0.0.1:{controller},PLAINTEXT://127.0.0.1:{port}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        }
+
     def _start(self) -> bool:
-        port, controller = _free_ports()
+        port, controller = free_ports()
         self.bootstrap = f"127.0.0.1:{port}"
         self._write_properties(port, controller)
         command = [*self._java, "kafka.Kafka", str(self.directory / "server.properties")]
@@ -134,26 +141,22 @@ class RealKafka:
             child.wait()
 
     def _format(self) -> None:
-        self._write_properties(*_free_ports())
+        self._write_properties(*free_ports())
         command = [*self._java, "kafka.tools.StorageTool", "format", "--cluster-id", _CLUSTER_ID]
         command += ["--config", str(self.directory / "server.properties")]
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
 
     def _write_properties(self, port: int, controller: int) -> None:
-        own = {
-            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
-        }
+        own = {"controller.quorum.voters": f"1@127.0.0.1:{controller}", **self.listeners(port, controller)}
         text = "".join(f"{name}={value}\n" for name, value in {**self._properties, **own}.items())
         (self.directory / "server.properties").write_text(text)
 
 
-def _free_ports() -> tuple[int, int]:
+def free_ports(count: int = 2) -> tuple[int, ...]:
+    """Ports that nobody listens on."""
     with contextlib.ExitStack() as ends:
-        sockets = [ends.enter_context(socket.socket()) for _ in range(2)]
+        sockets = [ends.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
             each.bind(("127.0.0.1", 0))
-        first, second = (each.getsockname()[1] for each in sockets)
-        return first, second
+        return tuple(each.getsockname()[1] for each in sockets)

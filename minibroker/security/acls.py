@@ -1,0 +1,194 @@
+"""Access control lists as data: who may do what to which resources, and filters that find such rules.
+
+Numbers and names are those of `org.apache.kafka.common.acl` and `.resource` (KIP-11, KIP-290). A number that Kafka does
+not know is UNKNOWN, as there.
+"""
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Final, NamedTuple, Self
+
+
+class _Coded(IntEnum):
+    """Numbers on the wire, of which 0 is UNKNOWN and stands for all that have no name."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> "Self | None":
+        return cls(0) if isinstance(value, int) else None
+
+
+class ResourceType(_Coded):
+    """What there are rules for; a rule is never for ANY."""
+
+    UNKNOWN = 0
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class PatternType(_Coded):
+    """How a rule's name names resources: LITERAL (where `*` is all of them) or PREFIXED; ANY and MATCH are filters'."""
+
+    UNKNOWN = 0
+    ANY = 1
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class Operation(_Coded):
+    """What can be done to a resource; a rule for ALL is one for each of them, ANY is a filter's."""
+
+    UNKNOWN = 0
+    ANY = 1
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class PermissionType(_Coded):
+    """What a rule says; ANY is a filter's."""
+
+    UNKNOWN = 0
+    ANY = 1
+    DENY = 2
+    ALLOW = 3
+
+
+CLUSTER_NAME: Final = "kafka-cluster"
+"""The name of the only resource of type CLUSTER."""
+
+WILDCARD: Final = "*"
+"""All resources, as the name of a LITERAL rule; all hosts, as a host."""
+
+SUPPORTED_OPERATIONS: Final[Mapping[ResourceType, tuple[Operation, ...]]] = {
+    ResourceType.TOPIC: (
+        Operation.READ,
+        Operation.WRITE,
+        Operation.CREATE,
+        Operation.DESCRIBE,
+        Operation.DELETE,
+        Operation.ALTER,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    ),
+    ResourceType.GROUP: (Operation.READ, Operation.DESCRIBE, Operation.DELETE),
+    ResourceType.CLUSTER: (
+        Operation.CREATE,
+        Operation.CLUSTER_ACTION,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+        Operation.IDEMPOTENT_WRITE,
+        Operation.ALTER,
+        Operation.DESCRIBE,
+    ),
+    ResourceType.TRANSACTIONAL_ID: (Operation.DESCRIBE, Operation.WRITE),
+    ResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
+    ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
+}
+"""What a client that asks for authorized operations is told of (`AclEntry.supportedOperations`)."""
+
+
+def bits_of(operations: "tuple[Operation, ...] | list[Operation]") -> int:
+    """Operations as a bit field of 32 bits, one for each by its number (KIP-430)."""
+    return sum(1 << operation for operation in operations)
+
+
+class InvalidAclError(ValueError):
+    """A rule that cannot be; the message is Kafka's."""
+
+
+class AclBinding(NamedTuple):
+    """One rule: `principal`, from `host`, is permitted or denied `operation` on the resources of a pattern.
+
+    Attributes:
+        principal: type and name, as "User:alice"; "User:*" is everybody.
+        host: an address, or `*` for all of them; names of hosts match nothing.
+    """
+
+    resource_type: ResourceType
+    resource_name: str
+    pattern_type: PatternType
+    principal: str
+    host: str
+    operation: Operation
+    permission_type: PermissionType
+
+    def check(self) -> None:
+        """InvalidAclError unless this can be a rule (`AclApis`, `AclControlManager.validateNewAcl`)."""
+        if self.resource_type is ResourceType.CLUSTER and self.resource_name != CLUSTER_NAME:
+            raise InvalidAclError(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
+        if not self.resource_name:
+            raise InvalidAclError("Invalid empty resource name")
+        for what, value, forbidden in (
+            ("resourceType", self.resource_type, {ResourceType.UNKNOWN, ResourceType.ANY}),
+            ("patternType", self.pattern_type, {PatternType.UNKNOWN, PatternType.ANY, PatternType.MATCH}),
+            ("operation", self.operation, {Operation.UNKNOWN, Operation.ANY}),
+            ("permissionType", self.permission_type, {PermissionType.UNKNOWN, PermissionType.ANY}),
+        ):
+            if value in forbidden:
+                raise InvalidAclError(f"Invalid {what} {value.name}")
+        if ":" not in self.principal:
+            raise InvalidAclError(
+                f"Could not parse principal from `{self.principal}` "
+                "(no colon is present separating the principal type from the principal name)"
+            )
+
+
+class AclFilter(NamedTuple):
+    """Finds rules; None and ANY let everything through (`AclBindingFilter`)."""
+
+    resource_type: ResourceType = ResourceType.ANY
+    resource_name: str | None = None
+    pattern_type: PatternType = PatternType.ANY
+    principal: str | None = None
+    host: str | None = None
+    operation: Operation = Operation.ANY
+    permission_type: PermissionType = PermissionType.ANY
+
+    def check(self) -> None:
+        """InvalidAclError for a filter that asks for what is not known (`AclControlManager.validateFilter`)."""
+        if ResourceType.UNKNOWN is self.resource_type or PatternType.UNKNOWN is self.pattern_type:
+            raise InvalidAclError("Unknown patternFilter.")
+        if Operation.UNKNOWN is self.operation or PermissionType.UNKNOWN is self.permission_type:
+            raise InvalidAclError("Unknown entryFilter.")
+
+    def matches(self, acl: AclBinding) -> bool:
+        """Is it about this rule?"""
+        return (
+            self._matches_pattern(acl)
+            and self.principal in {None, acl.principal}
+            and self.host in {None, acl.host}
+            and self.operation in {Operation.ANY, acl.operation}
+            and self.permission_type in {PermissionType.ANY, acl.permission_type}
+        )
+
+    def _matches_pattern(self, acl: AclBinding) -> bool:
+        """As `ResourcePatternFilter.matches`: MATCH finds all rules that are about the resource of the name."""
+        if self.resource_type not in {ResourceType.ANY, acl.resource_type}:
+            return False
+        if self.pattern_type not in {PatternType.ANY, PatternType.MATCH, acl.pattern_type}:
+            return False
+        name = self.resource_name
+        if name is None or name == acl.resource_name:
+            return True
+        if self.pattern_type is not PatternType.MATCH:
+            return False
+        if acl.pattern_type is PatternType.LITERAL:
+            return acl.resource_name == WILDCARD
+        return name.startswith(acl.resource_name)
