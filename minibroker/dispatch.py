@@ -36,8 +36,8 @@ class Route(NamedTuple):
 
 
 ROUTES: Final = (
-    Route(ApiKey.PRODUCE, 0, 11, "produce", "Produce"),
-    Route(ApiKey.FETCH, 0, 12, "fetch", "Fetch"),
+    Route(ApiKey.PRODUCE, 0, 13, "produce", "Produce"),
+    Route(ApiKey.FETCH, 0, 18, "fetch", "Fetch"),
     Route(ApiKey.LIST_OFFSETS, 0, 11, "list_offsets", "ListOffsets"),
     Route(ApiKey.METADATA, 0, 13, "metadata", "Metadata"),
     Route(ApiKey.OFFSET_COMMIT, 0, 10, "offset_commit", "OffsetCommit"),

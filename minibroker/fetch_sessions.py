@@ -1,9 +1,10 @@
 """Incremental fetch sessions (KIP-227): the broker remembers what a consumer fetches, so that neither side repeats it.
 
-A request with session epoch 0 opens a session that holds all its partitions. The following requests, with epochs 1,
-2, ..., name only partitions that are new, changed or forgotten, and the answers only partitions with something new. A
+A request with session epoch 0 opens a session that holds all its partitions. The following requests, with epochs 1, 2,
+..., name only partitions that are new, changed or forgotten, and the answers only partitions with something new. A
 request with epoch -1 has no session, and closes the one it names. Sessions are kept in a cache of limited size
-(Kafka's `FetchSessionCache`).
+(Kafka's `FetchSessionCache`). From version 13 of Fetch on their topics go by ids, and a session stays with what it
+began.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from minibroker_protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     # Names for the type checkers: a start loads no message that nobody has sent yet.
-    from minibroker.topics import TopicPartition
+    from minibroker.topics import Topics
     from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, PartitionData
 
+FetchKey = tuple[str | bytes, int]
+"""A partition by its topic, named or, from version 13 on, by its id, and its number."""
 NO_SESSION: Final = 0
 _INITIAL_EPOCH: Final = 0
 _FINAL_EPOCH: Final = -1
@@ -61,23 +64,33 @@ def has_records(data: PartitionData) -> bool:
 
 
 class FetchSession:
-    """One session. The order of `partitions` is the order in which they are served; those served last come last."""
+    """One session. The order of `partitions` is the order in which they are served; those served last come last.
 
-    __slots__ = ("created_ms", "epoch", "id", "last_used_ms", "partitions")
+    `names` has the topics that ids have stood for, of a session that goes by ids; it is None for one that does not.
+    """
 
-    def __init__(self, session_id: int, now_ms: int) -> None:
+    __slots__ = ("created_ms", "epoch", "id", "last_used_ms", "names", "partitions")
+
+    def __init__(self, session_id: int, now_ms: int, *, uses_ids: bool = False) -> None:
         self.id = session_id
+        self.names: dict[bytes, str] | None = {} if uses_ids else None
         self.epoch = 1
         self.created_ms = now_ms
         self.last_used_ms = now_ms
-        self.partitions: dict[TopicPartition, CachedPartition] = {}
+        self.partitions: dict[FetchKey, CachedPartition] = {}
 
-    def update(self, request: FetchRequest) -> None:
-        """Add, change and forget what the request names."""
+    def update(self, request: FetchRequest, ids: Topics | None) -> None:
+        """Add, change and forget what the request names; `ids` as for `FetchSessionCache.context`."""
         partitions = self.partitions
         for topic in request.topics:
+            named: str | bytes = topic.topic
+            if ids is not None and self.names is not None:
+                named = topic.topic_id
+                known_topic = ids.with_id(topic.topic_id)
+                if known_topic is not None:
+                    self.names[topic.topic_id] = known_topic.name
             for partition in topic.partitions:
-                key = (topic.topic, partition.partition)
+                key = (named, partition.partition)
                 known = partitions.get(key)
                 if known is None:
                     partitions[key] = CachedPartition(partition)
@@ -85,7 +98,7 @@ class FetchSession:
                     known.request = partition
         for forgotten in request.forgotten_topics_data:
             for index in forgotten.partitions:
-                partitions.pop((forgotten.topic, index), None)
+                partitions.pop((forgotten.topic if ids is None else forgotten.topic_id, index), None)
 
 
 class FetchContext:
@@ -100,7 +113,7 @@ class FetchContext:
 
     def __init__(
         self,
-        partitions: dict[TopicPartition, FetchPartition],
+        partitions: dict[FetchKey, FetchPartition],
         session: FetchSession | None = None,
         *,
         incremental: bool = False,
@@ -110,12 +123,12 @@ class FetchContext:
         self.session_id = session.id if session else NO_SESSION
         self.incremental = incremental
 
-    def select(self, results: dict[TopicPartition, PartitionData]) -> dict[TopicPartition, PartitionData]:
+    def select(self, results: dict[FetchKey, PartitionData]) -> dict[FetchKey, PartitionData]:
         """What the answer holds, in order; the session notes what its consumer now knows."""
         if self.session is None:
             return results
         cached = self.session.partitions
-        told: dict[TopicPartition, PartitionData] = {}
+        told: dict[FetchKey, PartitionData] = {}
         for key, data in results.items():
             entry = cached.get(key)
             if entry is None:
@@ -150,20 +163,23 @@ class FetchSessionCache:
         """The session with this id."""
         return self._sessions.get(session_id)
 
-    def context(self, request: FetchRequest, now_ms: int) -> FetchContext:
-        """The context of a request.
+    def context(self, request: FetchRequest, now_ms: int, ids: Topics | None = None) -> FetchContext:
+        """The context of a request; `ids` has the topics of one that names them by their ids.
 
-        Raises FetchSessionError when it names a session that is not there, or a wrong epoch.
+        Raises FetchSessionError when it names a session that is not there, or a wrong epoch, or when it goes by ids and
+        the session by names, or the other way round.
         """
         if request.session_epoch in {_INITIAL_EPOCH, _FINAL_EPOCH}:
             self._sessions.pop(request.session_id, None)
-            return self._full(request, now_ms)
+            return self._full(request, now_ms, ids)
         session = self._sessions.get(request.session_id)
         if session is None:
             raise FetchSessionError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if session.epoch != request.session_epoch:
             raise FetchSessionError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
-        session.update(request)
+        if (session.names is None) is not (ids is None):
+            raise FetchSessionError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        session.update(request, ids)
         partitions = {key: entry.request for key, entry in session.partitions.items()}
         if not partitions:
             del self._sessions[session.id]
@@ -173,12 +189,16 @@ class FetchSessionCache:
         self._sessions[session.id] = self._sessions.pop(session.id)
         return FetchContext(partitions, session, incremental=True)
 
-    def _full(self, request: FetchRequest, now_ms: int) -> FetchContext:
-        partitions = {(topic.topic, p.partition): p for topic in request.topics for p in topic.partitions}
+    def _full(self, request: FetchRequest, now_ms: int, ids: Topics | None) -> FetchContext:
+        partitions: dict[FetchKey, FetchPartition] = {
+            (topic.topic if ids is None else topic.topic_id, p.partition): p
+            for topic in request.topics
+            for p in topic.partitions
+        }
         if request.session_epoch == _FINAL_EPOCH or not self._make_room(len(partitions), now_ms):
             return FetchContext(partitions)
-        session = FetchSession(self._new_id(), now_ms)
-        session.update(request)
+        session = FetchSession(self._new_id(), now_ms, uses_ids=ids is not None)
+        session.update(request, ids)
         self._sessions[session.id] = session
         return FetchContext(partitions, session)
 

@@ -138,8 +138,16 @@ def targets_of(api: str, request: Any, version: int, call: Call) -> tuple[Target
     if api == "Fetch":
         session = call.node.fetch_sessions.get(request.session_id)
         if session is not None and request.session_epoch > 0:
-            gone = {(each.topic, index) for each in request.forgotten_topics_data for index in each.partitions}
-            held = (Target(topic, index) for topic, index in session.partitions if (topic, index) not in gone)
+            gone = {
+                (each.topic if session.names is None else each.topic_id, index)
+                for each in request.forgotten_topics_data
+                for index in each.partitions
+            }
+            held = (
+                Target(_name_of_key(topic, state), index)
+                for topic, index in session.partitions
+                if (topic, index) not in gone
+            )
             found = tuple(dict.fromkeys((*found, *held)))
     elif api == "Metadata" and (request.topics is None or (version == 0 and not request.topics)):
         found = tuple(Target(topic.name) for topic in state.topics)
@@ -196,6 +204,13 @@ def _name(shape: _TopicList, topic: Any, state: BrokerState | None) -> str | Non
         return None if known is None else known.name
     named: str | None = getattr(topic, shape.name)
     return named
+
+
+def _name_of_key(named: str | bytes, state: BrokerState) -> str | None:
+    if isinstance(named, str):
+        return named
+    known = state.topics.with_id(named)
+    return None if known is None else known.name
 
 
 def _is_about_groups(request: Any) -> bool:

@@ -43,7 +43,7 @@ def _produce(request: Any, _version: int, code: ErrorCode) -> Any:
     return m.ProduceResponse(
         responses=[
             m.TopicProduceResponse(
-                name=topic.name,
+                **_named(topic),
                 partition_responses=[
                     m.PartitionProduceResponse(index=each.index, error_code=code, base_offset=_NO_OFFSET)
                     for each in topic.partition_data
@@ -61,7 +61,9 @@ def _fetch(request: Any, _version: int, code: ErrorCode) -> Any:
         session_id=request.session_id,
         responses=[
             m.FetchableTopicResponse(
-                topic=topic.topic, partitions=[fetch_error(each.partition, code) for each in topic.partitions]
+                topic=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=[fetch_error(each.partition, code) for each in topic.partitions],
             )
             for topic in request.topics
         ],

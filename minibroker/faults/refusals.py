@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from minibroker.call import Parked, UnservedRequestError
 from minibroker.faults.error_answers import error_answer, fetch_error, merged, part_answer
 from minibroker.targets import Target, only
+from minibroker_protocol.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
     from minibroker.call import Call
     from minibroker.faults.fault import Fault
     from minibroker_protocol.error_codes import ErrorCode
 
+_FIRST_FETCH_WITH_IDS: Final = 13
 Serve = Callable[[Any], Any]
 """Hands a request to its handler; returns what the handler returns."""
 
@@ -102,7 +104,7 @@ def _refuse_fetched(
     response = serve(replace(request, max_wait_ms=0))
     if response.error_code:
         return response, False
-    hit = [each for each in targets if fault.is_about(each) and each.partition is not None]
+    hit = [each for each in targets if fault.is_about(each) and None not in {each.topic, each.partition}]
     names = {(each.topic, each.partition) for each in hit}
     for topic in response.responses:
         topic.partitions = [each for each in topic.partitions if (topic.topic, each.partition_index) not in names]
@@ -111,19 +113,26 @@ def _refuse_fetched(
     errors = replace(response, responses=[])
     for each in hit:
         name, index = cast("str", each.topic), cast("int", each.partition)
-        entry = None if session is None else session.partitions.get((name, index))
+        topic_id = _topic_id(name, call)
+        entry = None if session is None else session.partitions.get((topic_id or name, index))
         if entry is not None:
             entry.forget()
         data = fetch_error(index, code)
         known = next((topic for topic in errors.responses if topic.topic == name), None)
         if known is None:
-            errors.responses.append(_fetched_topic(name, data))
+            errors.responses.append(_fetched_topic(name, topic_id or ZERO_UUID, data))
         else:
             known.partitions.append(data)
     return merged(response, errors), bool(hit)
 
 
-def _fetched_topic(name: str, data: Any) -> Any:
+def _topic_id(name: str, call: Call) -> bytes | None:
+    """The id of a topic, if that is what this fetch goes by."""
+    topic = call.state.topics.get(name) if call.api_version >= _FIRST_FETCH_WITH_IDS else None
+    return None if topic is None else topic.id
+
+
+def _fetched_topic(name: str, topic_id: bytes, data: Any) -> Any:
     from minibroker_protocol.messages.fetch import FetchableTopicResponse  # noqa: PLC0415 - only once a fault hits one
 
-    return FetchableTopicResponse(topic=name, partitions=[data])
+    return FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=[data])

@@ -1,19 +1,22 @@
 """Fetch: ranges of the log, sent from file to socket without being looked at.
 
-Versions 0-12. A fetch reads from the start of the batch that holds the asked offset, at most `partition_max_bytes` of
+Versions 0-18. A fetch reads from the start of the batch that holds the asked offset, at most `partition_max_bytes` of
 each partition and `max_bytes` (and `fetch.max.bytes`) in all, but always at least one whole batch (KIP-74; before
 version 3 the limits are hard). Where the index knows a batch's start, a range ends there; elsewhere it may end within
 a batch, which clients pass over. Fewer than `min_bytes` wait for appends, at most `max_wait_ms`, and cost nothing
 meanwhile. Clients of versions 0 to 3 get message format v0 or v1, converted if need be (UNSUPPORTED_VERSION with
 `message.downconversion.enable=false`).
 
-Fetch sessions (KIP-227) from version 7 on. The leader epoch is checked from version 9 on (FENCED_LEADER_EPOCH,
-UNKNOWN_LEADER_EPOCH). Readers of committed data see what lies below the last stable offset, with the aborted
-transactions in it (KIP-98). A topic whose `compression.type` is zstd needs version 10 (KIP-110,
-UNSUPPORTED_COMPRESSION_TYPE below); batches that producers have compressed so are sent from version 4 on.
-From version 11 on a replica that does not lead serves consumers, too (KIP-392); which one they should ask is not told.
-Any other broker answers NOT_LEADER_OR_FOLLOWER. Ignored: the rack, the replica id, the last fetched epoch (replicas
-that share a log never diverge).
+Fetch sessions (KIP-227) from version 7 on. Version 13 names topics by their ids (KIP-516): one that nobody has is
+UNKNOWN_TOPIC_ID, one that a session has known and whose name another topic has now INCONSISTENT_TOPIC_ID, and a
+session that began with names, or with ids, goes on with them (FETCH_SESSION_TOPIC_ID_ERROR). The leader epoch is
+checked from version 9 on (FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH). Readers of committed data see what lies below
+the last stable offset, with the aborted transactions in it (KIP-98). A topic whose `compression.type` is zstd needs
+version 10 (KIP-110, UNSUPPORTED_COMPRESSION_TYPE below); batches that producers have compressed so are sent from
+version 4 on. From version 11 on a replica that does not lead serves consumers, too (KIP-392); which one they should
+ask is not told. Any other broker answers NOT_LEADER_OR_FOLLOWER, from version 16 on with the leader and where it is
+(KIP-951), which a client hears with FENCED_LEADER_EPOCH, too. Ignored: the rack, what replicas say of themselves, the
+last fetched epoch (replicas that share a log never diverge).
 """
 
 from collections.abc import Callable
@@ -21,9 +24,10 @@ from typing import Final
 
 from minibroker.call import Call, Parked
 from minibroker.clock import Timer
+from minibroker.cluster import NO_NODE
 from minibroker.error_mapping import MAPPED, error_code_of
-from minibroker.fetch_sessions import NO_SESSION, FetchContext, FetchSessionError
-from minibroker.topics import TopicPartition
+from minibroker.fetch_sessions import NO_SESSION, FetchContext, FetchKey, FetchSessionError
+from minibroker.topics import Topic
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.fetch import (
     AbortedTransaction,
@@ -31,6 +35,8 @@ from minibroker_protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
 )
 from minibroker_storage.log import Log
@@ -41,18 +47,24 @@ FIRST_WITH_V2: Final = 4
 _FIRST_WITH_A_WHOLE_BATCH: Final = 3
 _FIRST_WITH_ZSTD: Final = 10
 _FIRST_FROM_FOLLOWERS: Final = 11
+_FIRST_WITH_IDS: Final = 13
+_FIRST_WITH_LEADERS: Final = 16
+_LED_BY_ANOTHER: Final = frozenset({int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.FENCED_LEADER_EPOCH)})
 _ZSTD: Final = "zstd"
 _READ_COMMITTED: Final = 1
 _NO_OFFSET: Final = -1
 _NOTHING: Final = b""
-_NO_FAILURE: Final = frozenset({int(ErrorCode.NONE), int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)})
+_NO_FAILURE: Final = frozenset(
+    {int(ErrorCode.NONE), int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), int(ErrorCode.UNKNOWN_TOPIC_ID)}
+)
 
 
 def handle(request: FetchRequest, call: Call) -> FetchResponse | Parked:
     """Answer at once when there is enough to tell, or park until there is."""
     state = call.state
+    ids = state.topics if call.api_version >= _FIRST_WITH_IDS else None
     try:
-        context = call.node.fetch_sessions.context(request, state.clock.now_ms())
+        context = call.node.fetch_sessions.context(request, state.clock.now_ms(), ids)
     except FetchSessionError as error:
         return FetchResponse(error_code=error.code, session_id=NO_SESSION, responses=[])
     reader = _Reader(request, call, context)
@@ -81,15 +93,16 @@ class _Reader:
         self.size = 0
         self.logs: list[Log] = []
 
-    def read(self) -> dict[TopicPartition, PartitionData]:
+    def read(self) -> dict[FetchKey, PartitionData]:
         """Read every partition; afterwards the attributes tell what came of it."""
         self.size = 0
         self.failed = False
         self.logs.clear()
         left = min(self._request.max_bytes, self._call.state.fetch_max_bytes)
-        results: dict[TopicPartition, PartitionData] = {}
+        results: dict[FetchKey, PartitionData] = {}
         for key, wanted in self._context.partitions.items():
-            data = self._read_partition(key[0], wanted, left)
+            topic = self._topic(key[0])
+            data = self._unknown(key) if topic is None else self._read_partition(topic, wanted, left)
             results[key] = data
             records = data.records
             if isinstance(records, LogSlice):
@@ -99,26 +112,66 @@ class _Reader:
                 self.failed = True
         return results
 
-    def response(self, results: dict[TopicPartition, PartitionData]) -> FetchResponse:
+    def _topic(self, named: str | bytes) -> Topic | None:
+        topics = self._call.state.topics
+        return topics.get(named) if isinstance(named, str) else topics.with_id(named)
+
+    def _unknown(self, key: FetchKey) -> PartitionData:
+        """What is said of a partition whose topic there is not, or not any more."""
+        named, index = key
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if not isinstance(named, str):
+            session = self._context.session
+            name = None if session is None or session.names is None else session.names.get(named)
+            if name is None:
+                code = ErrorCode.UNKNOWN_TOPIC_ID
+            elif self._call.state.topics.get(name) is not None:
+                code = ErrorCode.INCONSISTENT_TOPIC_ID
+        return _error(index, code)
+
+    def response(self, results: dict[FetchKey, PartitionData]) -> FetchResponse:
         """The response of what was read, as the session's consumer needs it told."""
-        topics: dict[str, FetchableTopicResponse] = {}
+        topics: dict[str | bytes, FetchableTopicResponse] = {}
+        leaders: dict[int, NodeEndpoint] = {}
         for key, data in self._context.select(results).items():
             topic = key[0]
+            if data.error_code in _LED_BY_ANOTHER and self._call.api_version >= _FIRST_WITH_LEADERS:
+                self._hint(topic, data, leaders)
             if self._call.api_version < FIRST_WITH_V2 and isinstance(data.records, LogSlice):
                 data = self._converted(key, data, data.records)  # noqa: PLW2901 - the same data, for an old client
             known = topics.get(topic)
-            if known is None:
+            if known is not None:
+                known.partitions.append(data)
+            elif isinstance(topic, str):
                 topics[topic] = FetchableTopicResponse(topic=topic, partitions=[data])
             else:
-                known.partitions.append(data)
-        return FetchResponse(session_id=self._context.session_id, responses=list(topics.values()))
+                name = found.name if (found := self._topic(topic)) is not None else ""
+                topics[topic] = FetchableTopicResponse(topic=name, topic_id=topic, partitions=[data])
+        response = FetchResponse(session_id=self._context.session_id, responses=list(topics.values()))
+        if leaders:
+            response.node_endpoints = list(leaders.values())
+        return response
 
-    def _converted(self, key: TopicPartition, data: PartitionData, found: LogSlice) -> PartitionData:
+    def _hint(self, named: str | bytes, data: PartitionData, leaders: dict[int, NodeEndpoint]) -> None:
+        """Tell a client that has asked the wrong broker, or believes in an old leader, which one is right."""
+        topic = self._topic(named)
+        partition = None if topic is None else topic.partition(data.partition_index)
+        if partition is None:
+            return
+        leader = partition.leader
+        data.current_leader = LeaderIdAndEpoch(
+            leader_id=NO_NODE if leader is None else leader.id, leader_epoch=partition.leader_epoch
+        )
+        if leader is not None:
+            host, port = self._call.address_of(leader)
+            leaders[leader.id] = NodeEndpoint(node_id=leader.id, host=host, port=port, rack=leader.rack)
+
+    def _converted(self, key: FetchKey, data: PartitionData, found: LogSlice) -> PartitionData:
         """The data of one partition for a client that reads no v2 (only what is sent is converted)."""
         from minibroker.down_conversion import converted  # noqa: PLC0415 - most brokers never need it
 
         wanted = self._context.partitions[key]
-        topic = self._call.state.topics.get(key[0])
+        topic = self._topic(key[0])
         partition = topic.partition(wanted.partition) if topic is not None else None
         if topic is None or partition is None:
             return _error(wanted.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -138,10 +191,9 @@ class _Reader:
         data.records = records
         return data
 
-    def _read_partition(self, topic_name: str, wanted: FetchPartition, left: int) -> PartitionData:
-        topic = self._call.state.topics.get(topic_name)
-        partition = topic.partition(wanted.partition) if topic is not None else None
-        if topic is None or partition is None:
+    def _read_partition(self, topic: Topic, wanted: FetchPartition, left: int) -> PartitionData:
+        partition = topic.partition(wanted.partition)
+        if partition is None:
             return _error(wanted.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         node, epoch = self._call.node, wanted.current_leader_epoch
         if partition.leader is not node or epoch != partition.leader_epoch:
@@ -234,10 +286,10 @@ class _ParkedFetch(Parked):
         if self._timer is not None:
             self._answer(self._read())
 
-    def _read(self) -> dict[TopicPartition, PartitionData]:
+    def _read(self) -> dict[FetchKey, PartitionData]:
         self._call.state.writes.commit()  # as before any request but Produce: what is staged can be read
         return self._reader.read()
 
-    def _answer(self, results: dict[TopicPartition, PartitionData]) -> None:
+    def _answer(self, results: dict[FetchKey, PartitionData]) -> None:
         self.cancel()
         self.deliver(self._reader.response(results))

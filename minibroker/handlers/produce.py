@@ -1,9 +1,10 @@
 """Produce: batches are checked, stamped with their offsets and appended.
 
-Versions 0-11. A partition gets exactly one batch of format v2 (before version 3 also none, which does nothing). Below
+Versions 0-13. A partition gets exactly one batch of format v2 (before version 3 also none, which does nothing). Below
 version 3 it may also be a message set of format v0 or v1; from there on those are INVALID_RECORD. A topic whose
 configuration asks for nothing special (codec, timestamps, message format, keys) takes v2 batches as they come; all
 else goes through the log validator, which converts, recompresses and re-stamps. zstd needs version 7 (KIP-110).
+Version 13 names topics by their ids (KIP-516): one that nobody has is UNKNOWN_TOPIC_ID.
 Each partition has its own outcome: UNKNOWN_TOPIC_OR_PARTITION, MESSAGE_TOO_LARGE, CORRUPT_MESSAGE, INVALID_RECORD,
 INVALID_TIMESTAMP and so on. The topics of the coordinators are INVALID_TOPIC_EXCEPTION.
 
@@ -58,6 +59,7 @@ _FIRST_WITH_ONE_BATCH: Final = 3
 _FIRST_WITH_ZSTD: Final = 7
 _FIRST_WITH_LEADERS: Final = 10
 _FIRST_WITH_ABORTABLE: Final = 11
+_FIRST_WITH_IDS: Final = 13
 _NOT_LEADER: Final = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 _ALL: Final = -1
 """The acks that want all replicas in sync to have the records."""
@@ -91,10 +93,12 @@ def handle(request: ProduceRequest, call: Call) -> ProduceResponse | Parked | No
     responses: list[TopicProduceResponse] = []
     flushed: list[tuple[Topic, PartitionProduceResponse]] = []
     state = call.state
+    by_id = call.api_version >= _FIRST_WITH_IDS
     for wanted in request.topic_data:
-        topic = state.topics.get(wanted.name)
+        topic = state.topics.with_id(wanted.topic_id) if by_id else state.topics.get(wanted.name)
+        name = wanted.name if topic is None else topic.name
         outcomes = [_append(topic, data, call, acks_error, request) for data in wanted.partition_data]
-        responses.append(TopicProduceResponse(name=wanted.name, partition_responses=outcomes))
+        responses.append(TopicProduceResponse(name=name, topic_id=wanted.topic_id, partition_responses=outcomes))
         if topic is not None and topic.flushes_on_append:
             flushed += [(topic, outcome) for outcome in outcomes]
     response = ProduceResponse(responses=responses)
@@ -173,7 +177,8 @@ def _append(
     partition = topic.partition(data.index) if topic is not None else None
     answer = PartitionProduceResponse(index=data.index, error_code=0, base_offset=_NO_OFFSET)
     if topic is None or partition is None:
-        answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        by_id = topic is None and call.api_version >= _FIRST_WITH_IDS
+        answer.error_code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         answer.error_message = "This server does not host this topic-partition."
         return answer
     records = data.records

@@ -31,7 +31,7 @@ from minibroker_protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from minibroker_protocol.primitives import skip_tagged_fields
+from minibroker_protocol.primitives import ZERO_UUID, skip_tagged_fields
 from minibroker_protocol.records import NewRecord, build_batch, iter_batches
 from minibroker_protocol.schema import schema_of
 from minibroker_storage.cleaner import CleaningAbortedError, CleaningPlan, CleaningResult
@@ -39,6 +39,8 @@ from minibroker_storage.cleaner.clean import clean
 from minibroker_storage.errors import StorageError
 
 ADVERTISED: Final = ("broker.test", 9092)
+_NAMED_BY_ID: Final = {"ProduceRequest": ("topic_data",), "FetchRequest": ("topics", "forgotten_topics_data")}
+_FIRST_NAMED_BY_ID: Final = 13
 _MODULES: Final = {f"{route.message}Request": route for route in ROUTES}
 
 
@@ -72,8 +74,9 @@ def response_of(request: Any, version: int, data: bytes, correlation_id: int = 1
 class Pending:
     """A request that waits; `response` is None until it is answered."""
 
-    def __init__(self, request: Any, version: int, waiting: Waiting) -> None:
+    def __init__(self, request: Any, version: int, waiting: Waiting, names: Mapping[bytes, str] | None = None) -> None:
         self.response: Any = None
+        self._names = names or {}
         self._request = request
         self._version = version
         self._answer = waiting.answer
@@ -92,7 +95,16 @@ class Pending:
     def _deliver(self, response: Any) -> None:
         assert self.response is None, "answered twice"
         data = bytes_of(self._answer._replace(response=response))
-        self.response = response_of(self._request, self._version, data)
+        self.response = with_names(response_of(self._request, self._version, data), self._names)
+
+
+def with_names(response: Any, names: Mapping[bytes, str]) -> Any:
+    """The response with the names of topics where it has their ids."""
+    for topic in getattr(response, "responses", ()):
+        for field in ("name", "topic"):
+            if topic.topic_id != ZERO_UUID and hasattr(topic, field):
+                setattr(topic, field, names[topic.topic_id])
+    return response
 
 
 def bytes_of(*answers: Answer) -> bytes:
@@ -116,6 +128,10 @@ class Harness:
         self.clock = ManualClock()
         self._config = BrokerConfig.from_properties(dict(config or {}))
         self._soon: list[Callable[[], None]] = []
+        #: The version of fetches that do not say one.
+        self.fetch_version = 12
+        #: The names of all ids that a request has named.
+        self._names: dict[bytes, str] = {}
         self.state = self._open()
 
     def _open(self) -> BrokerState:
@@ -197,12 +213,26 @@ class Harness:
 
     def send(self, request: Any, version: int) -> Any:
         """One request in a wake-up of its own: the response, a `Pending`, or None when there is no response."""
+        self._name_by_id(request, version)
         outcome = self.accept(request, version)
-        pending = Pending(request, version, outcome) if isinstance(outcome, Waiting) else None
+        pending = Pending(request, version, outcome, self._names) if isinstance(outcome, Waiting) else None
         self.state.writes.commit()
         answer = response_of(request, version, bytes_of(outcome)) if isinstance(outcome, Answer) else pending
         self.run_soon()
-        return answer
+        return with_names(answer, self._names) if isinstance(outcome, Answer) else answer
+
+    def _name_by_id(self, request: Any, version: int) -> None:
+        """Put ids into Produce and Fetch requests that have no names; one that nobody has for an unknown topic."""
+        if version < _FIRST_NAMED_BY_ID:
+            return
+        for topic in (
+            each for field in _NAMED_BY_ID.get(type(request).__name__, ()) for each in getattr(request, field)
+        ):
+            name: str = topic.name if hasattr(topic, "name") else topic.topic
+            if topic.topic_id == ZERO_UUID:
+                known = self.state.topics.get(name)
+                topic.topic_id = name.encode().ljust(16, b"?")[:16] if known is None else known.id
+            self._names[topic.topic_id] = name
 
     def ask(self, request: Any, version: int) -> Any:
         """One request that must be answered at once."""
@@ -239,9 +269,10 @@ class Harness:
         assert (len(answered.partition_responses), outcome.index) == (1, partition)
         return outcome
 
-    def fetch(self, *partitions: tuple[str, int, int], version: int = 12, **fields: Any) -> FetchResponse:
+    def fetch(self, *partitions: tuple[str, int, int], version: int | None = None, **fields: Any) -> FetchResponse:
         """Fetch from (topic, partition, offset)s without waiting."""
-        response = self.ask(fetch_request(*partitions, **{"max_wait_ms": 0, **fields}), version)
+        asked = self.fetch_version if version is None else version
+        response = self.ask(fetch_request(*partitions, **{"max_wait_ms": 0, **fields}), asked)
         assert isinstance(response, FetchResponse)
         return response
 

@@ -39,6 +39,13 @@ class Session:
         return partitions_of(response.responses)
 
 
+@pytest.fixture(params=[12, 18])
+def harness(harness: Harness, request: pytest.FixtureRequest) -> Harness:
+    """Each test with topics that go by names, and with topics that go by ids."""
+    harness.fetch_version = request.param
+    return harness
+
+
 @pytest.fixture
 def many(harness: Harness) -> Harness:
     harness.create("many", 4)
@@ -67,7 +74,7 @@ def test_versions_before_7_have_no_sessions(many: Harness, version: int) -> None
     assert len(many.state.cluster.first.fetch_sessions) == 0
 
 
-@pytest.mark.parametrize("version", range(7, 13))
+@pytest.mark.parametrize("version", range(7, 19))
 def test_every_version_from_7_on_has_sessions(many: Harness, version: int) -> None:
     opened = many.fetch(*ALL, version=version, session_epoch=0)
     again = many.fetch(version=version, session_id=opened.session_id, session_epoch=1)
@@ -140,6 +147,7 @@ def test_partitions_with_errors_are_always_told(many: Harness) -> None:
 
 
 def test_the_end_of_an_error_is_told_even_when_nothing_else_is_new(many: Harness) -> None:
+    many.fetch_version = 12  # nobody knows the id of a topic before there is one
     session = Session(many, ("later", 0, 0), ("many", 0, 0))
     assert session.told() == [("later", 0)]
     many.create("later")
@@ -225,7 +233,7 @@ def test_a_session_that_is_emptied_is_closed(many: Harness) -> None:
 def test_a_session_fetch_waits_like_any_other_and_is_woken(many: Harness) -> None:
     session = Session(many, *ALL)
     request = fetch_request(session_id=session.id, session_epoch=1, max_wait_ms=500)
-    pending = many.send(request, 12)
+    pending = many.send(request, many.fetch_version)
     assert isinstance(pending, Pending)
     many.produce(batch(b"a"), "many", 3)
     assert partitions_of(pending.response.responses) == [("many", 3)]
@@ -365,3 +373,43 @@ def test_after_an_error_the_same_high_watermark_is_news_again() -> None:
         return list(context.select({("t", 0): data})) == [("t", 0)]
 
     assert [is_news(code) for code in (0, 0, 1, 1, 0, 0)] == [True, False, True, True, True, False]
+
+
+def recreated(harness: Harness, *, again: bool = True) -> None:
+    """Delete the topic "t", and have another one of the same name."""
+    (outcome,) = harness.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5).responses
+    assert outcome.error_code == 0
+    if again:
+        harness.create("t")
+
+
+@pytest.mark.parametrize(("first", "second"), [(12, 13), (18, 12), (7, 18)])
+def test_a_session_stays_with_names_or_with_ids(harness: Harness, first: int, second: int) -> None:
+    opened = harness.fetch(("t", 0, 0), version=first, session_epoch=0)
+    fields = {"session_id": opened.session_id, "session_epoch": 1}
+    refused = harness.fetch(version=second, **fields)
+    assert (refused.error_code, refused.session_id) == (ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, 0)
+    assert harness.fetch(version=first, **fields).error_code == 0
+
+
+def test_an_id_that_nobody_has_is_told_so_and_does_not_end_the_wait(harness: Harness) -> None:
+    harness.produce(batch(b"a"))
+    unknown, known = harness.fetch(("none", 0, 0), ("t", 0, 0), version=13).responses
+    assert [each.error_code for each in (*unknown.partitions, *known.partitions)] == [ErrorCode.UNKNOWN_TOPIC_ID, 0]
+    assert isinstance(harness.send(fetch_request(("none", 0, 0), ("t", 0, 1)), 13), Pending)
+
+
+def test_a_name_that_another_topic_has_now_is_not_the_one_that_a_session_has_known(harness: Harness) -> None:
+    session = Session(harness, ("t", 0, 0))
+    by_id = harness.fetch_version >= 13
+    recreated(harness)
+    told = [each.error_code for topic in session.fetch().responses for each in topic.partitions]
+    # A session that goes by names reads the new topic, which is as empty as the old one was.
+    assert told == ([ErrorCode.INCONSISTENT_TOPIC_ID] if by_id else [])
+
+
+def test_a_session_is_told_of_a_topic_that_is_gone(harness: Harness) -> None:
+    session = Session(harness, ("t", 0, 0))
+    recreated(harness, again=False)
+    (told,) = session.fetch().responses
+    assert [each.error_code for each in told.partitions] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]

@@ -108,6 +108,18 @@ def test_a_producer_that_asks_the_wrong_node_learns_of_the_right_one(cluster: Ha
     assert (endpoint.node_id, endpoint.host, endpoint.port) == (3, ADVERTISED[0], 9999)
 
 
+def test_a_consumer_that_asks_the_wrong_node_learns_of_the_right_one_since_version_16(cluster: Harness) -> None:
+    cluster.state.cluster.move_leader("t", 0, 3)
+    for version in (15, 16, 18):
+        # A replica that does not lead serves consumers; only an old epoch is against it.
+        response = at(cluster, 1).fetch(("t", 0, 0), current_leader_epoch=0, version=version)
+        data = only_partition(response)
+        assert data.error_code == ErrorCode.FENCED_LEADER_EPOCH
+        hinted = (3, 1) if version >= 16 else (-1, -1)
+        assert (data.current_leader.leader_id, data.current_leader.leader_epoch) == hinted
+        assert [each.node_id for each in response.node_endpoints] == ([3] if version >= 16 else [])
+
+
 def test_a_producer_that_knows_no_hints_gets_none(cluster: Harness) -> None:
     response = at(cluster, 2).ask(produce_request(batch(b"a")), 9)
     assert response.responses[0].partition_responses[0].error_code == NOT_LEADER

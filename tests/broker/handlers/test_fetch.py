@@ -23,7 +23,7 @@ from tests.broker.harness import (
     values_in,
 )
 
-VERSIONS = range(4, 13)
+VERSIONS = range(4, 19)
 
 
 def waiting(harness: Harness, *partitions: tuple[str, int, int], version: int = 12, **fields: Any) -> Pending:

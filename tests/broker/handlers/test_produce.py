@@ -22,7 +22,7 @@ from minibroker_protocol.records import CompressionCodec, compute_crc
 from tests.broker.harness import Harness, Pending, batch, produce_request, values_in
 
 Configured = Callable[[dict[str, str]], Harness]
-VERSIONS = range(12)
+VERSIONS = range(14)
 
 
 def stored(harness: Harness, topic: str = "t", partition: int = 0) -> list[tuple[int, bytes | None]]:
@@ -81,10 +81,12 @@ def test_other_acks_are_refused_for_each_partition(harness: Harness, acks: int) 
 
 
 @pytest.mark.parametrize(("topic", "partition"), [("missing", 0), ("t", 1), ("t", -1)])
-@pytest.mark.parametrize("version", [0, 3, 9])
+@pytest.mark.parametrize("version", [0, 3, 9, 13])
 def test_an_unknown_topic_or_partition_is_said_so(harness: Harness, topic: str, partition: int, version: int) -> None:
     outcome = harness.produce(batch(b"a"), topic, partition, version=version)
-    assert (outcome.error_code, outcome.base_offset) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
+    by_id = version >= 13 and topic == "missing"
+    expected = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert (outcome.error_code, outcome.base_offset) == (expected, -1)
     assert outcome.log_start_offset == -1
 
 
@@ -307,7 +309,7 @@ def test_producers_are_known_after_a_restart(harness: Harness, producer: Produce
     assert outcome(producer.send(2)) == (0, 2)
 
 
-@pytest.mark.parametrize("version", range(12))
+@pytest.mark.parametrize("version", VERSIONS)
 def test_transactional_batches_need_a_transactional_id(harness: Harness, version: int) -> None:
     records = batch(b"a", producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
     refused = harness.produce(records, version=version)
