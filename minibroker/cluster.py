@@ -91,6 +91,7 @@ class Cluster:
         topics: whose partitions they keep; set once these are read.
         first_epoch: the leader epoch with which partitions begin; see `forget_leaders`.
         on_leader_moved: is told of each partition that has another leader, or none any more.
+        unregistered: the ids of nodes that the cluster has been told to forget, until they are started again.
     """
 
     def __init__(self, first_id: int = 1, count: int = 1, config: "BrokerConfig | None" = None) -> None:
@@ -102,6 +103,7 @@ class Cluster:
         self.topics: Topics | None = None
         self.on_leader_moved: Callable[[Partition], None] = _nothing
         self.is_single = count == 1
+        self.unregistered: set[int] = set()
         self.first_epoch = 0
         self._start = 0
         self._moved: list[Partition] = []
@@ -194,6 +196,43 @@ class Cluster:
         self._lead(partition, node)
         self._tell()
 
+    def elect_leader(self, partition: Partition, *, unclean: bool) -> bool:
+        """Have the preferred replica lead, if it is in sync; does it?
+
+        If `unclean`, any replica that is up will do where there is no leader, those in sync first.
+        """
+        chosen: Node | None
+        if unclean:
+            chosen = partition.leader or self._next_leader(partition, unclean=True)
+        else:
+            preferred = self.nodes[partition.replicas[0]]
+            chosen = preferred if preferred.is_up and preferred.id in partition.isr else None
+        if chosen is None:
+            return False
+        self._lead(partition, chosen)
+        self._tell()
+        return True
+
+    def reassign(self, partition: Partition, replicas: Replicas) -> None:
+        """Give a partition other replicas, of which at least one is up; those that are up are in sync at once.
+
+        Its leader goes on if it stays one of them. An epoch begins where a replica has gone, as in Kafka.
+        """
+        if replicas == partition.replicas:
+            return
+        gone = set(partition.replicas).difference(replicas)
+        partition.replicas = replicas
+        in_sync = tuple(each for each in replicas if self.nodes[each].is_up)
+        partition.set_isr(in_sync)
+        partition.topic.changed()
+        leader = partition.leader
+        if leader is None or leader.id not in in_sync:
+            self._lead(partition, self.nodes[in_sync[0]])
+        elif gone:
+            partition.leader_epoch += 1
+            self._moved.append(partition)
+        self._tell(changed=True)
+
     def stop_node(self, node_id: int) -> None:
         """Take a node down: its listener closes, its connections end, others lead what it has led.
 
@@ -226,6 +265,7 @@ class Cluster:
         if node.is_up:
             return
         node.is_up = True
+        self.unregistered.discard(node_id)
         if self.controller is None:
             self.controller = node
         for partition in self._partitions():
@@ -251,10 +291,11 @@ class Cluster:
         if partition.leader is node:
             self._lead(partition, self._next_leader(partition))
 
-    def _next_leader(self, partition: Partition) -> Node | None:
+    def _next_leader(self, partition: Partition, *, unclean: bool = False) -> Node | None:
         candidates = [self.nodes[each] for each in partition.replicas if self.nodes[each].is_up]
         chosen = next((node for node in candidates if node.id in partition.isr), None)
-        if chosen is None and candidates and partition.topic.config.boolean("unclean.leader.election.enable"):
+        unclean = unclean or partition.topic.config.boolean("unclean.leader.election.enable")
+        if chosen is None and candidates and unclean:
             chosen = candidates[0]
             partition.set_isr((chosen.id,))
         return chosen
@@ -287,10 +328,10 @@ class Cluster:
         topics: Sequence[Topic] = () if self.topics is None else tuple(self.topics)
         return (partition for topic in topics for partition in topic.partitions)
 
-    def _tell(self) -> None:
-        """Note who leads what now, and tell whoever waits."""
+    def _tell(self, *, changed: bool = False) -> None:
+        """Note who leads what now, and tell whoever waits; `changed` if there is more to note than leaders."""
         moved, self._moved = self._moved, []
-        if self.topics is not None and moved:
+        if self.topics is not None and (moved or changed):
             try:
                 self.topics.save()
             except OSError as error:  # it counts for this run all the same

@@ -10,6 +10,7 @@ from minibroker.cluster import Cluster
 from minibroker.cluster_metadata import ClusterMetadata
 from minibroker.config import BrokerConfig
 from minibroker.data_dir import DataDir
+from minibroker.features import Features
 from minibroker.log_manager import LogManager
 from minibroker.partition import Partition
 from minibroker.producer_ids import ProducerIds
@@ -39,6 +40,8 @@ class BrokerState:
         cluster_id, node_id: as the data directory says; `node_id` is that of the first node.
         cluster: the nodes, and who leads what.
         metadata: what was altered at run time, and outlives the run.
+        features: the feature levels in force.
+        started_ms: when that was, on the clock's monotonic time.
     """
 
     def __init__(
@@ -56,6 +59,7 @@ class BrokerState:
         self.config = config
         self.clock = clock
         self.call_soon = call_soon
+        self.started_ms = clock.monotonic_ms()
         self.background = background
         self._data_dir = DataDir(
             data_dir, config.integer("node.id"), config.optional_text("minibroker.cluster.id")
@@ -67,6 +71,7 @@ class BrokerState:
         self.chores = Chores(clock, call_soon)
         try:
             self.metadata = ClusterMetadata(data_dir)
+            self.features = Features(self.metadata)
             self.logs = LogManager(
                 config,
                 self._data_dir,
