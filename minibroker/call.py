@@ -45,6 +45,11 @@ class Call(NamedTuple):
         authorizer = self.state.authorizer
         return authorizer is None or authorizer.allows(self.session, operation, resource_type, name)
 
+    def allows_somewhere(self, operation: "Operation", resource_type: "ResourceType") -> bool:
+        """Whether the client may do this to any resource of a type."""
+        authorizer = self.state.authorizer
+        return authorizer is None or authorizer.allows_somewhere(self.session, operation, resource_type)
+
 
 class Parked:
     """An answer that waits for something; the connection serves no further request until then, as Kafka's does.

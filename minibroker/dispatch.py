@@ -60,6 +60,9 @@ ROUTES: Final = (
     Route(ApiKey.END_TXN, 0, 4, "end_txn", "EndTxn"),
     Route(ApiKey.WRITE_TXN_MARKERS, 0, 2, "write_txn_markers", "WriteTxnMarkers"),
     Route(ApiKey.TXN_OFFSET_COMMIT, 0, 4, "txn_offset_commit", "TxnOffsetCommit"),
+    Route(ApiKey.DESCRIBE_ACLS, 0, 3, "describe_acls", "DescribeAcls"),
+    Route(ApiKey.CREATE_ACLS, 0, 3, "create_acls", "CreateAcls"),
+    Route(ApiKey.DELETE_ACLS, 0, 3, "delete_acls", "DeleteAcls"),
     Route(ApiKey.CREATE_PARTITIONS, 0, 3, "create_partitions", "CreatePartitions"),
     Route(ApiKey.DELETE_GROUPS, 0, 3, "delete_groups", "DeleteGroups"),
     Route(ApiKey.OFFSET_DELETE, 0, 0, "offset_delete", "OffsetDelete"),
@@ -149,7 +152,8 @@ def accept(frame: memoryview, session: Session) -> Answer | Waiting | None:
         state.writes.commit()
     elif memo is not None:
         memo.note(frame, request, call)
-    response = served.handle(request, call)
+    authorizer = state.authorizer
+    response = served.handle(request, call) if authorizer is None else authorizer.serve(served, request, call)
     if memo is not None:
         memo.forget_records()
     flexible_header = served.has_flexible_response_header(version)
@@ -179,8 +183,12 @@ def read_request(frame: memoryview, state: BrokerState) -> tuple[Endpoint, Reque
 
 
 def _accept_repeated(frame: memoryview, memo: ProduceMemo) -> Answer | Waiting | None:
-    served = _ENDPOINTS[ApiKey.PRODUCE]
-    response = served.handle(memo.request, memo.call)
+    served, authorizer = _ENDPOINTS[ApiKey.PRODUCE], memo.call.state.authorizer
+    response = (
+        served.handle(memo.request, memo.call)
+        if authorizer is None
+        else authorizer.serve(served, memo.request, memo.call)
+    )
     memo.forget_records()
     return outcome_of(response, memo.call.api_version, correlation_id_of(frame), flexible_header=memo.is_flexible)
 

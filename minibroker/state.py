@@ -72,6 +72,8 @@ class BrokerState:
         try:
             self.metadata = ClusterMetadata(data_dir)
             self.features = Features(self.metadata)
+            #: Who may do what; None where everybody may do everything.
+            self.authorizer = _authorizer(config, self.metadata)
             self.logs = LogManager(
                 config,
                 self._data_dir,
@@ -97,8 +99,6 @@ class BrokerState:
         self.fetch_max_bytes = config.integer("fetch.max.bytes")
         #: API key -> its first and last version, where a broker serves less than the dispatch table has.
         self.served: Mapping[int, tuple[int, int]] | None = None
-        #: Who may do what; None where everybody may do everything.
-        self.authorizer: Authorizer | None = None
         #: What was said to help (`minibroker.advice`).
         self.advised: set[str] = set()
         self._closed = False
@@ -171,3 +171,12 @@ class BrokerState:
         self.writes.commit()
         self.logs.close(keep=keep)
         self._data_dir.release()
+
+
+def _authorizer(config: BrokerConfig, metadata: ClusterMetadata) -> "Authorizer | None":
+    """What the configuration wants to decide who may do what. ConfigError."""
+    if not config.text("authorizer.class.name"):
+        return None
+    from minibroker.security.authorizer import authorizer_of  # noqa: PLC0415 - most brokers let everybody do everything
+
+    return authorizer_of(config, metadata)

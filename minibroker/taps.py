@@ -95,7 +95,10 @@ class _Request:
         """Have the request, or what a fault leaves of it, handled."""
         if self.endpoint.route.key is not ApiKey.PRODUCE:
             self.call.state.writes.commit()
-        return self.endpoint.handle(request, self.call)
+        authorizer = self.call.state.authorizer
+        if authorizer is None:
+            return self.endpoint.handle(request, self.call)
+        return authorizer.serve(self.endpoint, request, self.call)
 
     def outcome_of(self, response: Any) -> Answer | Waiting | None:
         """What the connection is to do with what a handler has returned."""

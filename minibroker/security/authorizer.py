@@ -12,6 +12,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.config.keys import refused
+from minibroker.security import guard
 from minibroker.security.acls import (
     SUPPORTED_OPERATIONS,
     WILDCARD,
@@ -70,14 +71,12 @@ _GRANTING: Final = {
 _Question = tuple[Any, str, Operation, ResourceType, str]
 
 
-def authorizer_of(config: BrokerConfig, metadata: ClusterMetadata) -> Authorizer | None:
-    """The authorizer that is configured, or None. ConfigError for a class that is not served.
+def authorizer_of(config: BrokerConfig, metadata: ClusterMetadata) -> Authorizer:
+    """The authorizer that is configured. ConfigError for a class that is not served.
 
     Kafka does not start either when it cannot load the class; to go on without it would allow what should be refused.
     """
     name = config.text(_CLASS_NAME)
-    if not name:
-        return None
     if name not in _SERVED_CLASSES:
         served = ", ".join(sorted(_SERVED_CLASSES))
         raise refused(_CLASS_NAME, name, f"there is no JVM here to run it; these are served: {served}")
@@ -121,13 +120,16 @@ class Authorizer:
 
     def __init__(self, config: BrokerConfig, metadata: ClusterMetadata) -> None:
         self._metadata = metadata
-        self._super_users = _super_users(config.text(_SUPER_USERS) or "")
+        self._super_users = _super_users(config.optional_text(_SUPER_USERS) or "")
         self._default = config.boolean("allow.everyone.if.no.acl.found")
         self._ids: dict[AclBinding, str] = {}
         self._rules: dict[ResourceType, _Rules] = {}
         self._decisions: dict[_Question, bool] = {}
         metadata.subscribe(_SECTION, self._load)
         self._load()
+
+    #: Has a request handled as far as its client may ask it (`minibroker.security.guard`).
+    serve = staticmethod(guard.serve)
 
     def allows(self, session: Session, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         """May the client do this to a resource?"""

@@ -8,6 +8,7 @@ from typing import Any, Final
 from minibroker.clock import ManualClock
 from minibroker.config import BrokerConfig
 from minibroker.dispatch import ROUTES, Answer, Waiting, accept, encode_answers
+from minibroker.security.principals import USER, Principal
 from minibroker.session import Session
 from minibroker.state import BrokerState
 from minibroker_protocol.codec import decode, encode
@@ -125,6 +126,8 @@ class Harness:
         self.brokers = brokers
         #: The node id that requests go to; None for the first one's.
         self.asks: int | None = None
+        #: The name of the user whom requests come from; None for nobody that is known.
+        self.user: str | None = None
         self.clock = ManualClock()
         self._config = BrokerConfig.from_properties(dict(config or {}))
         self._soon: list[Callable[[], None]] = []
@@ -209,6 +212,8 @@ class Harness:
     def session(self, **given: Any) -> Session:
         """A connection that has just been made; `given` as `Session` takes it."""
         node = None if self.asks is None else self.state.cluster.node(self.asks)
+        if self.user is not None:
+            given.setdefault("principal", Principal(USER, self.user))
         return Session(self.state, node, advertised=ADVERTISED, **given)
 
     def send(self, request: Any, version: int) -> Any:
