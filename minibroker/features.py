@@ -9,10 +9,9 @@ with the features alone whose level is not the one that a fresh cluster begins w
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-if TYPE_CHECKING:
-    from minibroker.cluster_metadata import ClusterMetadata
+from minibroker.cluster_metadata import CLUSTER_FILE, ClusterFileError, ClusterMetadata
 
 METADATA_VERSION: Final = "metadata.version"
 KRAFT_VERSION: Final = "kraft.version"
@@ -40,21 +39,21 @@ FEATURES: Final[Mapping[str, Feature]] = {
     GROUP_VERSION: Feature(0, 1, 1),
     KRAFT_VERSION: Feature(0, 1, 0),  # a quorum whose voters are fixed, as with controller.quorum.voters
     METADATA_VERSION: Feature(7, 33, 33),
-    TRANSACTION_VERSION: Feature(0, 2, 2),
+    TRANSACTION_VERSION: Feature(0, 1, 1),  # 2 says that EndTxn 5 and the like are served (KIP-890)
     ELIGIBLE_LEADER_REPLICAS_VERSION: Feature(0, 1, 1),
 }
 """What Kafka 4.4 has (`Feature`, `MetadataVersion`), without share.version and streams.version, which nobody serves."""
 
 
 class Features:
-    """The levels in force.
+    """The levels in force. ClusterFileError for a section that cannot be understood.
 
     Attributes:
         supported: the features that there are.
         epoch: grows with each update.
     """
 
-    def __init__(self, metadata: "ClusterMetadata", supported: Mapping[str, Feature] = FEATURES) -> None:
+    def __init__(self, metadata: ClusterMetadata, supported: Mapping[str, Feature] = FEATURES) -> None:
         self.supported = supported
         self.epoch = _FIRST_EPOCH
         self._metadata = metadata
@@ -85,8 +84,11 @@ class Features:
     def _read(self) -> None:
         """Take what the metadata says, as far as it can be run."""
         noted: Any = self._metadata.read(_SECTION) or {}
-        levels: dict[str, int] = noted.get("levels", {})
-        self.epoch = max(self.epoch, noted.get("epoch", _FIRST_EPOCH))
+        try:
+            levels = {str(name): int(level) for name, level in noted.get("levels", {}).items()}
+            self.epoch = max(self.epoch, int(noted.get("epoch", _FIRST_EPOCH)))
+        except (AttributeError, TypeError, ValueError):
+            raise ClusterFileError(f"{CLUSTER_FILE}: the section {_SECTION} is damaged") from None
         self._levels = {
             name: level
             if feature.first <= (level := levels.get(name, feature.fresh)) <= feature.last

@@ -3,8 +3,10 @@
 Versions 0-5. A higher version is answered in the form of version 0 with UNSUPPORTED_VERSION and the range of
 ApiVersions itself (KIP-511), so that the client can ask again. From version 3 on the client's software name and
 version must look like names, otherwise INVALID_REQUEST. A client of version 5 may say which cluster and node it means
-to talk to; if it has reached another one, it is to bootstrap again (REBOOTSTRAP_REQUIRED, KIP-1242). No features are
-advertised.
+to talk to; if it has reached another one, it is to bootstrap again (REBOOTSTRAP_REQUIRED, KIP-1242).
+
+Feature levels are told from version 3 on; those that can be turned off, whose first level is 0, are told as supported
+from version 4 on only, since older Java clients cannot read them (KIP-1022).
 """
 
 import re
@@ -15,11 +17,19 @@ from minibroker.call import Call
 from minibroker.dispatch import ROUTES
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from minibroker_protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 
 _ALL: Final = [ApiVersion(api_key=route.key, min_version=route.first, max_version=route.last) for route in ROUTES]
 _SOFTWARE_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
 _FIRST_WITH_SOFTWARE_NAME: Final = 3
+_FIRST_WITH_LEVEL_0: Final = 4
+_NO_EPOCH: Final = -1
 _FIRST_WITH_NODE: Final = 5
 _NO_NODE: Final = -1
 
@@ -38,7 +48,21 @@ def handle(request: ApiVersionsRequest | None, call: Call) -> ApiVersionsRespons
         misrouted = _misrouted(request, call)
         if misrouted:
             return ApiVersionsResponse(error_code=misrouted, api_keys=[])
-    return ApiVersionsResponse(error_code=ErrorCode.NONE, api_keys=table)
+    features = call.state.features
+    return ApiVersionsResponse(
+        error_code=ErrorCode.NONE,
+        api_keys=table,
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=feature.first, max_version=feature.last)
+            for name, feature in features.supported.items()
+            if feature.first > 0 or call.api_version >= _FIRST_WITH_LEVEL_0
+        ],
+        finalized_features_epoch=features.epoch if features.supported else _NO_EPOCH,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in features.finalized.items()
+        ],
+    )
 
 
 def _misrouted(request: ApiVersionsRequest, call: Call) -> ErrorCode:

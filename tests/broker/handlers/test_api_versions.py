@@ -5,6 +5,7 @@ import struct
 import pytest
 
 from minibroker.dispatch import ROUTES, Answer, accept
+from minibroker.features import FEATURES
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import decode
 from minibroker_protocol.error_codes import ErrorCode
@@ -26,8 +27,29 @@ def asked(harness: Harness, version: int, name: str = "client", software_version
 def test_every_version_is_told_the_dispatch_table(harness: Harness, version: int) -> None:
     response = asked(harness, version)
     assert (response.error_code, response.api_keys, response.throttle_time_ms) == (0, TABLE, 0)
-    assert (response.supported_features, response.finalized_features) == ([], [])
-    assert (response.finalized_features_epoch, response.zk_migration_ready) == (-1, False)
+    assert response.zk_migration_ready is False
+
+
+def test_feature_levels_are_told_from_version_3_on(harness: Harness) -> None:
+    before, first, newest = (asked(harness, version) for version in (2, 3, 4))
+    assert (before.supported_features, before.finalized_features, before.finalized_features_epoch) == ([], [], -1)
+    assert [each.name for each in first.supported_features] == ["metadata.version"]
+    assert {each.name: (each.min_version, each.max_version) for each in newest.supported_features} == {
+        "group.version": (0, 1),
+        "kraft.version": (0, 1),
+        "metadata.version": (7, 33),
+        "transaction.version": FEATURES["transaction.version"][:2],
+        "eligible.leader.replicas.version": (0, 1),
+    }
+    levels = {each.name: each.max_version_level for each in newest.finalized_features}
+    assert levels == {
+        "group.version": 1,
+        "metadata.version": 33,
+        "transaction.version": FEATURES["transaction.version"].fresh,
+        "eligible.leader.replicas.version": 1,
+    }
+    assert first.finalized_features == newest.finalized_features
+    assert first.finalized_features_epoch == newest.finalized_features_epoch == 1
 
 
 @pytest.mark.parametrize("version", range(6))
