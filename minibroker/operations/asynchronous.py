@@ -116,7 +116,7 @@ class AsyncOperations:
         """What consumers can read in a topic, from offset `start` on, partition by partition."""
         from minibroker.operations.records import read_records  # noqa: PLC0415 - see above
 
-        return read_records(self.state, topic, partition=partition, start=start, isolation=isolation)
+        return await read_records(self.state, topic, partition=partition, start=start, isolation=isolation)
 
     async def wait_for(
         self,

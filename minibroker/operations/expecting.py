@@ -1,13 +1,15 @@
 """Waiting for records, and judging them."""
 
+import contextlib
 from collections.abc import Callable
 from typing import TypeAlias
 
-from minibroker.operations.errors import OperationError
+from minibroker.operations.errors import NotFoundError, OperationError
 from minibroker.operations.matching import RecordMatcher, describe, explain
-from minibroker.operations.records import ConsumerRecord, end_offsets, read_records
-from minibroker.operations.waiting import until
+from minibroker.operations.records import ConsumerRecord, end_offsets, record_slices
+from minibroker.operations.waiting import eventually
 from minibroker.state import BrokerState
+from minibroker.topics import Topic
 
 Matching: TypeAlias = RecordMatcher | Callable[[ConsumerRecord], bool]
 
@@ -22,26 +24,30 @@ class _Watched:
         self._topic = topic
         self._is_match = matching.matches if isinstance(matching, RecordMatcher) else matching
         self._read: dict[int, int] = {}
-        self._id: bytes | None = None
+        self._is_of: Topic | None = None
         self.seen: list[ConsumerRecord] = []
         self.found: list[ConsumerRecord] = []
 
-    def look(self) -> None:
-        """Read what is new."""
+    async def look(self) -> None:
+        """Read what is new. A topic that is deleted meanwhile is begun anew by the next look."""
+        with contextlib.suppress(NotFoundError):
+            await self._read_on()
+
+    async def _read_on(self) -> None:
         topic = self._state.topics.get(self._topic)
         if topic is None:
             return
-        if topic.id != self._id:  # made, or made anew
-            self._id = topic.id
+        if topic is not self._is_of:  # made, made anew or restored
+            self._is_of = topic
             self._read, self.seen, self.found = {}, [], []
-        for partition, end in end_offsets(self._state, self._topic).items():
-            start = self._read.get(partition, 0)
+        for index, end in end_offsets(self._state, self._topic).items():
+            start = self._read.get(index, 0)
             if end <= start:
                 continue
-            new = read_records(self._state, self._topic, partition=partition, start=start)
-            self._read[partition] = end
-            self.seen += new
-            self.found += new if self._is_match is None else filter(self._is_match, new)
+            self._read[index] = end
+            async for new in record_slices(self._state, topic.partitions[index], start, end, committed=True):
+                self.seen += new
+                self.found += new if self._is_match is None else filter(self._is_match, new)
 
 
 async def wait_for_records(
@@ -60,8 +66,8 @@ async def wait_for_records(
         raise OperationError(f"count: {count}")
     watched = _Watched(state, topic, matching)
 
-    def look() -> list[ConsumerRecord] | None:
-        watched.look()
+    async def look() -> list[ConsumerRecord] | None:
+        await watched.look()
         return watched.found if len(watched.found) >= count else None
 
     def complain() -> str:
@@ -76,4 +82,4 @@ async def wait_for_records(
             lines.append(f"  and {len(watched.seen) - _SHOWN} more")
         return "\n".join(lines)
 
-    return await until(look, complain, timeout)
+    return await eventually(look, complain, timeout)

@@ -1,7 +1,12 @@
-"""The records of a topic, decoded, as a test wants to see them."""
+"""The records of a topic, decoded, as a test wants to see them.
 
+Decoding a large topic takes long, and the event loop has clients to serve: it is done in slices, between which they
+have their turn.
+"""
+
+import asyncio
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -16,6 +21,8 @@ from minibroker_storage.transaction_index import AbortedTxn
 Isolation = Literal["read_committed", "read_uncommitted"]
 
 _READ_BYTES: Final = 1 << 20
+_SLICE: Final = 500
+"""Records that are decoded at once, which takes about a millisecond."""
 _COMMITTED: Final = "read_committed"
 _TIMESTAMP_TYPES: Final = {
     TimestampType.NO_TIMESTAMP_TYPE: "NoTimestampType",
@@ -85,7 +92,7 @@ def partitions_of(topic: Topic, partition: int | None) -> Sequence[Partition]:
     return [found]
 
 
-def read_records(
+async def read_records(
     state: BrokerState,
     name: str,
     *,
@@ -93,20 +100,37 @@ def read_records(
     start: int = 0,
     isolation: Isolation = "read_committed",
 ) -> list[ConsumerRecord]:
-    """The records of a topic that consumers can read, from offset `start` on, partition by partition.
+    """The records of a topic that consumers can read now, from offset `start` on, partition by partition.
 
-    `OperationError` for a topic or partition that there is not; `DecodeError` and `OSError` for files that cannot be
-    read.
+    `OperationError` for a topic or partition that there is not, also for a topic that is deleted meanwhile;
+    `DecodeError` and `OSError` for files that cannot be read.
     """
     if isolation not in {"read_committed", "read_uncommitted"}:
         raise OperationError(f"isolation: {isolation!r} is neither 'read_committed' nor 'read_uncommitted'")
     topic = topic_of(state, name)
     state.writes.commit()
+    committed = isolation == _COMMITTED
+    ends = [(each, _end(each, committed=committed)) for each in partitions_of(topic, partition)]
     return [
         record
-        for each in partitions_of(topic, partition)
-        for record in _records_of(each, start, committed=isolation == _COMMITTED)
+        for each, end in ends
+        async for slice_ in record_slices(state, each, start, end, committed=committed)
+        for record in slice_
     ]
+
+
+async def record_slices(
+    state: BrokerState, partition: Partition, start: int, end: int, *, committed: bool
+) -> AsyncIterator[list[ConsumerRecord]]:
+    """What consumers can read from offset `start` on, up to `end`, some records at a time; see `read_records`."""
+    topic = partition.topic
+    slices = _slices(partition, start, end, committed=committed)
+    # The first one has to be asked for, and others have their turn before each of the next.
+    for slice_ in slices:
+        yield slice_
+        await asyncio.sleep(0)
+        if state.topics.get(topic.name) is not topic:
+            raise NotFoundError(f"topic {topic.name!r} was deleted while it was read")
 
 
 def end_offsets(state: BrokerState, name: str) -> dict[int, int]:
@@ -115,12 +139,27 @@ def end_offsets(state: BrokerState, name: str) -> dict[int, int]:
     return {each.index: each.log.last_stable_offset for each in topic_of(state, name).partitions}
 
 
-def _records_of(partition: Partition, start: int, *, committed: bool) -> Iterator[ConsumerRecord]:
+def _end(partition: Partition, *, committed: bool) -> int:
+    return partition.log.last_stable_offset if committed else partition.log.high_watermark
+
+
+def _slices(partition: Partition, start: int, end: int, *, committed: bool) -> Iterator[list[ConsumerRecord]]:
+    """The records, `_SLICE` or fewer at a time; what is left of a read comes alone, and may be nothing."""
+    found: list[ConsumerRecord] = []
+    for record in _records_of(partition, start, end, committed=committed):
+        if record is not None:
+            found.append(record)
+        if record is None or len(found) == _SLICE:
+            yield found
+            found = []
+
+
+def _records_of(partition: Partition, start: int, end: int, *, committed: bool) -> Iterator[ConsumerRecord | None]:
+    """The records, and None at the end of each read, behind which the log may have changed."""
     log = partition.log
-    end = log.last_stable_offset if committed else log.high_watermark
     first = offset = max(start, log.log_start_offset)
     aborted = _Aborted(log, offset, end) if committed else None
-    while offset < end:
+    while (offset := max(offset, log.log_start_offset)) < end:
         data = log.read(offset, _READ_BYTES, end_offset=end).read()
         if not data:
             return
@@ -145,6 +184,7 @@ def _records_of(partition: Partition, start: int, *, committed: bool) -> Iterato
                         codec,
                         header.producer_id,
                     )
+        yield None
 
 
 class _Aborted:

@@ -1,7 +1,7 @@
 """Waiting until something is so, on the event loop and no longer than a test has patience."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 from minibroker.operations.errors import OperationError, WaitTimeoutError
@@ -15,7 +15,20 @@ _LONGEST_PAUSE: Final = 0.01
 
 
 async def until(look: Callable[[], T | None], describe: Callable[[], str], timeout: float) -> T:  # noqa: ASYNC109 - part of what is asked
-    """What `look` returns once it is not None; it is called again and again, at first twice a millisecond.
+    """What `look` returns once it is not None; see `eventually`."""
+
+    async def looked() -> T | None:
+        return look()
+
+    return await eventually(looked, describe, timeout)
+
+
+async def eventually(
+    look: Callable[[], Awaitable[T | None]],
+    describe: Callable[[], str],
+    timeout: float,  # noqa: ASYNC109 - part of what is asked
+) -> T:
+    """What `look` gives once it is not None; it is called again and again, at first twice a millisecond.
 
     Patience is counted in the machine's seconds, whatever the broker's clock says. `WaitTimeoutError` with what
     `describe` says then.
@@ -25,7 +38,7 @@ async def until(look: Callable[[], T | None], describe: Callable[[], str], timeo
     loop = asyncio.get_running_loop()
     end = loop.time() + timeout
     pause = _FIRST_PAUSE
-    while (found := look()) is None:
+    while (found := await look()) is None:
         left = end - loop.time()
         if left <= 0:
             raise WaitTimeoutError(describe())
