@@ -368,6 +368,21 @@ def _alone(module: str, response: str, **others: Any) -> Answering:
     return answer
 
 
+def _create_acls(request: Any, _version: int, code: ErrorCode) -> Any:
+    m = _messages("create_acls")
+    results = [m.AclCreationResult(error_code=code, error_message=None) for _ in request.creations]
+    return m.CreateAclsResponse(results=results)
+
+
+def _delete_acls(request: Any, _version: int, code: ErrorCode) -> Any:
+    m = _messages("delete_acls")
+    return m.DeleteAclsResponse(
+        filter_results=[
+            m.DeleteAclsFilterResult(error_code=code, error_message=None, matching_acls=[]) for _ in request.filters
+        ]
+    )
+
+
 _ANSWERS: Final[dict[str, Answering]] = {
     "Produce": _produce,
     "Fetch": _fetch,
@@ -402,6 +417,9 @@ _ANSWERS: Final[dict[str, Answering]] = {
         "TxnOffsetCommitResponseTopic",
         "TxnOffsetCommitResponsePartition",
     ),
+    "DescribeAcls": _alone("describe_acls", "DescribeAclsResponse", resources=list),
+    "CreateAcls": _create_acls,
+    "DeleteAcls": _delete_acls,
     "CreatePartitions": _create_partitions,
     "DeleteGroups": _delete_groups,
     "OffsetDelete": _offset_delete,

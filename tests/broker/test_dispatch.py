@@ -212,7 +212,8 @@ def test_whatever_a_request_says_it_is_answered(harness: Harness, route: Route, 
     try:
         harness.send(request, version)
     except UnservedRequestError:
-        assert route.key is ApiKey.PRODUCE  # acks=0 that failed
+        # Without acks, an error closes the connection; so do rules and filters with a 0 in them.
+        assert route.key in {ApiKey.PRODUCE, ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS}
 
 
 def test_an_unknown_version_of_api_versions_is_answered_in_version_0(harness: Harness) -> None:

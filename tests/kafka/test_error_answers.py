@@ -41,7 +41,7 @@ def one_value(field: Field, version: int, chance: random.Random) -> Any:
         return f"name{chance.randrange(10**6)}"
     if kind.name in {"INT32", "INT64"}:
         return chance.randrange(10**9)
-    return 1 if field.name in {"acks", "key_type"} else chance.randrange(100)
+    return 1 if field.name in {"acks", "key_type"} else chance.randrange(1, 100)
 
 
 def without_order_and_words(message: Any) -> Any:

@@ -1,4 +1,8 @@
-"""CreateAcls (key 30): TODO."""
+"""CreateAcls (key 30): make access control lists, one rule each (KIP-140; Kafka's `CreateAclsRequest.json`).
+
+Numbers of resources, patterns, operations and permissions are those of `minibroker.security.acls`. Version 0 knows
+literal patterns only.
+"""
 
 from typing import Annotated
 
@@ -17,7 +21,7 @@ from minibroker_protocol.schema import (
 
 @structure
 class AclCreation:
-    """TODO."""
+    """One rule; `resource_pattern_type` 3 is literal, 4 prefixed (KIP-290)."""
 
     resource_type: Int8
     resource_name: String
@@ -30,14 +34,14 @@ class AclCreation:
 
 @message(versions="0-3", flexible="2+")
 class CreateAclsRequest:
-    """TODO."""
+    """The rules to make."""
 
     creations: Array[AclCreation]
 
 
 @structure
 class AclCreationResult:
-    """TODO."""
+    """What has become of one rule."""
 
     error_code: Int16
     error_message: NullableString
@@ -45,7 +49,7 @@ class AclCreationResult:
 
 @message(versions="0-3", flexible="2+")
 class CreateAclsResponse:
-    """TODO."""
+    """An outcome for each rule, in the order of the request."""
 
     throttle_time_ms: Int32 = 0
     results: Array[AclCreationResult]

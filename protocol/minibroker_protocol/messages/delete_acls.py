@@ -1,4 +1,7 @@
-"""DeleteAcls (key 31): TODO."""
+"""DeleteAcls (key 31): remove the access control lists that filters find (KIP-140; Kafka's `DeleteAclsRequest.json`).
+
+Version 0 knows literal patterns only. A field that is null, or the number of ANY, lets everything through.
+"""
 
 from typing import Annotated
 
@@ -17,7 +20,7 @@ from minibroker_protocol.schema import (
 
 @structure
 class DeleteAclsFilter:
-    """TODO."""
+    """What the rules to remove look like; the pattern's type may be ANY or MATCH, too (KIP-290)."""
 
     resource_type_filter: Int8
     resource_name_filter: NullableString
@@ -30,14 +33,14 @@ class DeleteAclsFilter:
 
 @message(versions="0-3", flexible="2+")
 class DeleteAclsRequest:
-    """TODO."""
+    """The filters; what any of them finds is removed."""
 
     filters: Array[DeleteAclsFilter]
 
 
 @structure
 class DeleteAclsMatchingAcl:
-    """TODO."""
+    """One rule that was removed, or the reason why it was not."""
 
     error_code: Int16
     error_message: NullableString
@@ -52,7 +55,7 @@ class DeleteAclsMatchingAcl:
 
 @structure
 class DeleteAclsFilterResult:
-    """TODO."""
+    """What one filter has found, or why it was refused."""
 
     error_code: Int16
     error_message: NullableString
@@ -61,7 +64,7 @@ class DeleteAclsFilterResult:
 
 @message(versions="0-3", flexible="2+")
 class DeleteAclsResponse:
-    """TODO."""
+    """An outcome for each filter, in the order of the request."""
 
     throttle_time_ms: Int32 = 0
     filter_results: Array[DeleteAclsFilterResult]

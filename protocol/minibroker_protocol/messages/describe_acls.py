@@ -1,4 +1,7 @@
-"""DescribeAcls (key 29): TODO."""
+"""DescribeAcls (key 29): the access control lists that a filter finds (KIP-140; Kafka's `DescribeAclsRequest.json`).
+
+Version 0 knows literal patterns only. A field that is null, or the number of ANY, lets everything through.
+"""
 
 from typing import Annotated
 
@@ -17,7 +20,7 @@ from minibroker_protocol.schema import (
 
 @message(versions="0-3", flexible="2+")
 class DescribeAclsRequest:
-    """TODO."""
+    """The filter; the pattern's type may be ANY or MATCH, too (KIP-290)."""
 
     resource_type_filter: Int8
     resource_name_filter: NullableString
@@ -30,7 +33,7 @@ class DescribeAclsRequest:
 
 @structure
 class AclDescription:
-    """TODO."""
+    """One rule for a pattern."""
 
     principal: String
     host: String
@@ -40,7 +43,7 @@ class AclDescription:
 
 @structure
 class DescribeAclsResource:
-    """TODO."""
+    """A pattern of resources, and the rules for it."""
 
     resource_type: Int8
     resource_name: String
@@ -50,9 +53,9 @@ class DescribeAclsResource:
 
 @message(versions="0-3", flexible="2+")
 class DescribeAclsResponse:
-    """TODO."""
+    """The patterns that have rules which the filter finds, with those rules."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16
-    error_message: NullableString
+    error_message: NullableString = None
     resources: Array[DescribeAclsResource]

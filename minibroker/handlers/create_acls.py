@@ -1,0 +1,82 @@
+"""CreateAcls: rules about who may do what to which resources (KIP-140, KIP-290).
+
+Versions 0-3. SECURITY_DISABLED without an authorizer. A rule that cannot be is INVALID_REQUEST, with Kafka's reason;
+the others are made, and one that there is already is no error. As in Kafka a rule with the number of ANY or MATCH
+spoils the whole request (UNKNOWN_SERVER_ERROR for each), and one with a number 0 closes the connection.
+"""
+
+from minibroker.call import Call, UnservedRequestError
+from minibroker.error_mapping import MAPPED, error_code_of
+from minibroker.security.acls import (
+    AclBinding,
+    InvalidAclError,
+    Operation,
+    PatternType,
+    PermissionType,
+    ResourceType,
+)
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.create_acls import (
+    AclCreation,
+    AclCreationResult,
+    CreateAclsRequest,
+    CreateAclsResponse,
+)
+
+
+def handle(request: CreateAclsRequest, call: Call) -> CreateAclsResponse:
+    """Make those that can be."""
+    if any(0 in _numbers(each) for each in request.creations):
+        raise UnservedRequestError("CreateAcls: a rule about what is not known")
+    authorizer = call.state.authorizer
+    if authorizer is None:
+        return _all(request, ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+    wanted = [_binding(each) for each in request.creations]
+    if any(_is_for_filters(acl) for acl in wanted):
+        return _all(request, ErrorCode.UNKNOWN_SERVER_ERROR, None)
+    results: list[AclCreationResult] = []
+    valid: list[AclBinding] = []
+    for acl in wanted:
+        try:
+            acl.check()
+        except InvalidAclError as error:
+            results.append(AclCreationResult(error_code=ErrorCode.INVALID_REQUEST, error_message=str(error)))
+        else:
+            valid.append(acl)
+            results.append(AclCreationResult(error_code=ErrorCode.NONE, error_message=""))
+    try:
+        authorizer.add(valid)
+    except MAPPED as error:
+        return _all(request, error_code_of(error), str(error))
+    return CreateAclsResponse(results=results)
+
+
+def _numbers(creation: AclCreation) -> tuple[int, ...]:
+    return creation.resource_type, creation.resource_pattern_type, creation.operation, creation.permission_type
+
+
+def _binding(creation: AclCreation) -> AclBinding:
+    return AclBinding(
+        ResourceType(creation.resource_type),
+        creation.resource_name,
+        PatternType(creation.resource_pattern_type),
+        creation.principal,
+        creation.host,
+        Operation(creation.operation),
+        PermissionType(creation.permission_type),
+    )
+
+
+def _is_for_filters(acl: AclBinding) -> bool:
+    return (
+        acl.resource_type is ResourceType.ANY
+        or acl.pattern_type in {PatternType.ANY, PatternType.MATCH}
+        or acl.operation is Operation.ANY
+        or acl.permission_type is PermissionType.ANY
+    )
+
+
+def _all(request: CreateAclsRequest, code: ErrorCode, message: str | None) -> CreateAclsResponse:
+    return CreateAclsResponse(
+        results=[AclCreationResult(error_code=code, error_message=message) for _ in request.creations]
+    )

@@ -1,0 +1,94 @@
+"""DeleteAcls: remove the rules that filters find (KIP-140, KIP-290).
+
+Versions 0-3. SECURITY_DISABLED without an authorizer. A filter for what is not known is INVALID_REQUEST, with Kafka's
+reason, and one with a number 0 closes the connection. Each filter tells what it has found, also what another one has
+removed.
+"""
+
+from minibroker.call import Call, UnservedRequestError
+from minibroker.error_mapping import MAPPED, error_code_of
+from minibroker.security.acls import (
+    AclBinding,
+    AclFilter,
+    InvalidAclError,
+    Operation,
+    PatternType,
+    PermissionType,
+    ResourceType,
+)
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.delete_acls import (
+    DeleteAclsFilter,
+    DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+
+
+def handle(request: DeleteAclsRequest, call: Call) -> DeleteAclsResponse:
+    """Remove what the filters find, together."""
+    if any(0 in _numbers(each) for each in request.filters):
+        raise UnservedRequestError("DeleteAcls: a filter for what is not known")
+    authorizer = call.state.authorizer
+    if authorizer is None:
+        return _all(request, ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+    results: list[DeleteAclsFilterResult] = []
+    gone: list[AclBinding] = []
+    for each in request.filters:
+        wanted = _filter(each)
+        try:
+            wanted.check()
+        except InvalidAclError as error:
+            results.append(_error(ErrorCode.INVALID_REQUEST, str(error)))
+            continue
+        found = authorizer.find(wanted)
+        gone += found
+        results.append(
+            DeleteAclsFilterResult(
+                error_code=ErrorCode.NONE, error_message=None, matching_acls=[_matching(acl) for acl in found]
+            )
+        )
+    try:
+        authorizer.remove(gone)
+    except MAPPED as error:
+        return _all(request, error_code_of(error), str(error))
+    return DeleteAclsResponse(filter_results=results)
+
+
+def _numbers(wanted: DeleteAclsFilter) -> tuple[int, ...]:
+    return wanted.resource_type_filter, wanted.pattern_type_filter, wanted.operation, wanted.permission_type
+
+
+def _filter(wanted: DeleteAclsFilter) -> AclFilter:
+    return AclFilter(
+        ResourceType(wanted.resource_type_filter),
+        wanted.resource_name_filter,
+        PatternType(wanted.pattern_type_filter),
+        wanted.principal_filter,
+        wanted.host_filter,
+        Operation(wanted.operation),
+        PermissionType(wanted.permission_type),
+    )
+
+
+def _matching(acl: AclBinding) -> DeleteAclsMatchingAcl:
+    return DeleteAclsMatchingAcl(
+        error_code=ErrorCode.NONE,
+        error_message=None,
+        resource_type=acl.resource_type,
+        resource_name=acl.resource_name,
+        pattern_type=acl.pattern_type,
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission_type,
+    )
+
+
+def _error(code: ErrorCode, message: str) -> DeleteAclsFilterResult:
+    return DeleteAclsFilterResult(error_code=code, error_message=message, matching_acls=[])
+
+
+def _all(request: DeleteAclsRequest, code: ErrorCode, message: str) -> DeleteAclsResponse:
+    return DeleteAclsResponse(filter_results=[_error(code, message) for _ in request.filters])
