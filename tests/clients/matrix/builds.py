@@ -1,0 +1,88 @@
+"""What the drivers in other languages need, built once into the user's cache folder."""
+
+import functools
+import os
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.clients import toolchains
+from tests.kafka import jars
+from tests.kafka.fixtures import or_skip
+
+_HERE: Final = Path(__file__).parent
+_GO: Final = _HERE / "go"
+_POM: Final = _HERE.parent / "java" / "pom.xml"
+_JVM: Final = (
+    "-Xmx256m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Djava.awt.headless=true",
+    "-Xlog:disable",  # the JVM has its warnings on stdout, among the results
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
+)
+_DEBIAN_PACKAGES = ("kcat", "librdkafka1", "libyajl2")
+
+
+def kcat() -> tuple[str, Mapping[str, str]]:
+    """The program and what its environment needs: the one of the PATH, or Debian's packages, unpacked."""
+    if found := shutil.which("kcat") or shutil.which("kafkacat"):
+        return found, {}
+    folder = toolchains.build(toolchains.place("kcat", [Path(__file__)]), _unpack_kcat)
+    libraries = [str(path.parent) for path in folder.rglob("librdkafka.so.1")]
+    return str(folder / "usr" / "bin" / "kcat"), {"LD_LIBRARY_PATH": os.pathsep.join(libraries)}
+
+
+def _unpack_kcat(folder: Path) -> None:
+    apt = toolchains.tool("apt-get")
+    dpkg = toolchains.tool("dpkg-deb")
+    failure = toolchains.run([apt, "download", *_DEBIAN_PACKAGES], folder)
+    if failure:
+        toolchains.missing(f"there is no kcat on the PATH, and {failure}")
+    for package in folder.glob("*.deb"):
+        failure = toolchains.run([dpkg, "-x", str(package), str(folder)], folder)
+        assert failure is None, failure
+
+
+def java(version: str) -> Sequence[str]:
+    """The program that uses kafka-clients of this version."""
+    return [or_skip(jars.java), *_JVM, "-cp", or_skip(functools.partial(_class_path, version)), "Matrix"]
+
+
+def _class_path(version: str) -> str:
+    needed = toolchains.build(
+        toolchains.place(f"java-clients-{version}", [_POM]),
+        lambda made: jars.from_maven(_POM, made, f"-Dkafka.version={version}"),
+    )
+    libs = sorted(str(jar) for jar in needed.glob("*.jar"))
+    sources = sorted((_HERE / "java").glob("*.java"))
+    programs = toolchains.build(
+        toolchains.place(f"matrix-java-{version}", [_POM, *sources]), lambda made: _compile(sources, libs, made)
+    )
+    return os.pathsep.join([str(programs), *libs])
+
+
+def _compile(sources: Iterable[Path], libs: Iterable[str], made: Path) -> None:
+    if "jdk.compiler" not in jars.java_modules():
+        raise jars.NoJarsError(f"{jars.java()} is of no JDK: it cannot compile")
+    # What the newer version deprecates has no other name in the older one.
+    compiler = [jars.java(), "-m", "jdk.compiler/com.sun.tools.javac.Main", "-Xlint:all,-deprecation,-removal", "-Werror"]
+    failure = toolchains.run([*compiler, "-d", ".", "-cp", os.pathsep.join(libs), *map(str, sources)], made)
+    assert failure is None, failure
+
+
+def go(name: str) -> Sequence[str]:
+    """A program of the folder go/cmd; its modules are pinned by go.sum."""
+    sources = [path for path in _GO.rglob("*") if path.suffix in {".go", ".mod", ".sum"}]
+    return [str(toolchains.build(toolchains.place("matrix-go", sources), _build_go) / name)]
+
+
+def _build_go(made: Path) -> None:
+    tool = toolchains.tool("go")
+    failure = toolchains.run([tool, "mod", "download"], _GO)
+    if failure:
+        toolchains.missing(failure)
+    command = [tool, "build", "-trimpath", "-buildvcs=false", "-o", f"{made}/", "./cmd/..."]
+    failure = toolchains.run(command, _GO, {"CGO_ENABLED": "0"})
+    assert failure is None, failure

@@ -1,0 +1,79 @@
+"""The drivers of the matrix: one for each client, and how to start it; what a client needs is fetched and built first.
+
+Where a toolchain is missing, the test of the client is skipped and says why; under CI that is a failure.
+"""
+
+import functools
+import os
+import sys
+import sysconfig
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tests.clients.broker_process import environment
+from tests.clients.matrix import builds
+
+JAVA_VERSIONS: Final = ("3.9.1", "4.4.0")
+
+
+class Start(NamedTuple):
+    """A command, which takes the bootstrap address and a prefix as its last arguments, and its environment."""
+
+    command: Sequence[str]
+    environment: Mapping[str, str] = environment()
+    #: What follows the bootstrap address and the prefix.
+    more: Sequence[str] = ()
+
+
+class Driver(NamedTuple):
+    """A client of the matrix."""
+
+    name: str
+    title: str
+    start: Callable[[], Start]
+
+
+def _python(name: str, *arguments: str, more: Sequence[str] = ()) -> Start:
+    return Start([sys.executable, "-W", "ignore", "-m", f"tests.clients.matrix.drivers.{name}", *arguments], more=more)
+
+
+def _kafka_python(folder: str, *more: str) -> Start:
+    place = Path(sysconfig.get_path("data")) / folder
+    assert place.is_dir(), f"{place} is not there: `make setup` makes it"
+    return _python("kafka_python", str(place), more=more)
+
+
+def _kcat() -> Start:
+    program, found = builds.kcat()
+    return Start([*_python("kcat").command, program], {**environment(), **found})
+
+
+def _java(version: str) -> Start:
+    return Start(builds.java(version))
+
+
+DRIVERS: Final[dict[str, Driver]] = {
+    driver.name: driver
+    for driver in (
+        Driver("kafka-python-1.4", "kafka-python 1.4.7", lambda: _kafka_python("old-client")),
+        Driver(
+            "kafka-python-1.4-as-0.8.2",
+            "the same with `api_version=(0, 8, 2)`",
+            lambda: _kafka_python("old-client", "0.8.2"),
+        ),
+        Driver("kafka-python-2.0", "kafka-python 2.0.2", lambda: _kafka_python("kafka-python-2-0")),
+        Driver("kafka-python-2.2", "kafka-python 2.2.15", lambda: _kafka_python("kafka-python-2-2")),
+        Driver("kafka-python-3", "kafka-python 3.0.12", lambda: _python("kafka_python", "-")),
+        Driver("aiokafka", "aiokafka 0.14.0", lambda: _python("aiokafka")),
+        Driver("confluent-kafka", "confluent-kafka 2.16.1", lambda: _python("confluent")),
+        *(
+            Driver(f"java-{version}", f"Java kafka-clients {version}", functools.partial(_java, version))
+            for version in JAVA_VERSIONS
+        ),
+        Driver("franz-go", "franz-go 1.22.2", lambda: Start(builds.go("franz"))),
+        Driver("sarama", "sarama 1.61.1 with its default configuration", lambda: Start(builds.go("sarama"))),
+        Driver("kafka-go", "segmentio/kafka-go 0.4.51", lambda: Start(builds.go("segmentio"))),
+        Driver("kcat", "kcat 1.7.1 of Debian", _kcat),
+    )
+}

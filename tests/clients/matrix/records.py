@@ -1,0 +1,117 @@
+"""What passed where: recorded runs, in files beside this one, and the page of the documentation that is made of them."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from tests.clients.matrix.clients import DRIVERS
+from tests.clients.matrix.features import FEATURES
+from tests.clients.matrix.known import KNOWN, NOT_OURS
+
+FOLDER: Final = Path(__file__).with_name("recorded")
+PAGE: Final = Path(__file__).parents[3] / "docs" / "compatibility.md"
+KAFKAS: Final = ("kafka-3.9.1", "kafka-4.3.1")
+OURS: Final = "minibroker"
+
+Record: TypeAlias = dict[str, dict[str, bool]]
+"""For each driver and each of its checks: whether it passed."""
+
+
+def load(name: str) -> Record:
+    """A recorded run; empty when there is none."""
+    path = FOLDER / f"{name}.json"
+    record: Record = json.loads(path.read_text()) if path.exists() else {}
+    return record
+
+
+def save(name: str, results: Mapping[str, Mapping[str, str]]) -> None:
+    """Put the results of these drivers in the place of those that were recorded before."""
+    record = load(name)
+    for driver, checks in results.items():
+        record[driver] = {**record.get(driver, {}), **{check: not error for check, error in checks.items()}}
+    ordered = {
+        driver: {check: record[driver][check] for check in FEATURES if check in record[driver]}
+        for driver in DRIVERS
+        if driver in record
+    }
+    FOLDER.mkdir(exist_ok=True)
+    (FOLDER / f"{name}.json").write_text(json.dumps(ordered, indent=1) + "\n")
+
+
+def passes_on_kafka(driver: str, check: str) -> bool:
+    """Whether it passed on one of the recorded releases."""
+    return any(load(kafka).get(driver, {}).get(check, False) for kafka in KAFKAS)
+
+
+def page() -> str:
+    """The page, from the recorded runs."""
+    ours = load(OURS)
+    names = [name for name in DRIVERS if name in ours]
+    lines = [
+        _HEAD,
+        _tally(ours, names),
+        "",
+        "## The clients",
+        "",
+        "| | client | passed | offered |",
+        "|---|---|---|---|",
+    ]
+    for number, name in enumerate(names, 1):
+        checks = ours[name]
+        lines.append(f"| {number} | {DRIVERS[name].title} | {sum(checks.values())} | {len(checks)} |")
+    lines += ["", "## The table", "", _LEGEND, ""]
+    lines += [
+        "| | " + " | ".join(str(number) for number in range(1, len(names) + 1)) + " |",
+        "|---|" + "---|" * len(names),
+    ]
+    for feature, title in FEATURES.items():
+        if any(feature in ours[name] for name in names):
+            lines.append(f"| {title} | " + " | ".join(_cell(ours[name], name, feature) for name in names) + " |")
+    if KNOWN:
+        lines += ["", "## What fails here", ""]
+        lines += [f"- {DRIVERS[name].title}: {FEATURES[check]}. {reason}" for (name, check), reason in KNOWN.items()]
+    lines += ["", "## What fails with Kafka, too", ""]
+    lines += [
+        f"- {DRIVERS[name].title}: {FEATURES[check]}. {reason}"
+        for (name, check), reason in NOT_OURS.items()
+        if name in names and not ours[name].get(check, True)
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _tally(ours: Record, names: list[str]) -> str:
+    passed = sum(passing for name in names for passing in ours[name].values())
+    missing = [
+        (name, check)
+        for name in names
+        for check, passing in ours[name].items()
+        if not passing and passes_on_kafka(name, check)
+    ]
+    rest = (
+        f"{len(missing)} of those that pass on Kafka do not pass here"
+        if missing
+        else "none that passes on Kafka fails here"
+    )
+    return f"{len(names)} clients pass {passed} checks; {rest}."
+
+
+def _cell(checks: dict[str, bool], name: str, feature: str) -> str:
+    if feature not in checks:
+        return " "
+    if checks[feature]:
+        return "✓"
+    return "✗" if passes_on_kafka(name, feature) else "–"
+
+
+_HEAD: Final = """\
+# Clients and what they can do
+
+This page is made by `python -m tests.clients.matrix --record` from a run of real clients against one broker, all of them at the same
+time. The same programs have run against Apache Kafka 3.9.1 and 4.3.1, and `make test` runs them again: what passes on one of the two has to
+pass here. Each check is a small program of its own in the client's language (`tests/clients/matrix/drivers`), with a timeout.
+"""
+
+_LEGEND: Final = """\
+✓ passes, here and on Kafka; ✗ passes on Kafka and fails here; – fails here as it does on Kafka; empty: the client does not offer it. The
+numbers are those of the clients above."""
