@@ -12,8 +12,11 @@ from typing import Any, Final, Self, TypeVar
 from minibroker.async_broker import AsyncBroker, Setting
 from minibroker.clock import Clock
 from minibroker.operations.blocking import BlockingOperations
+from minibroker.operations.errors import OperationError, WaitTimeoutError, is_the_callers
 
 T = TypeVar("T")
+
+__tracebackhide__ = is_the_callers
 
 _LOOK_AGAIN: Final = 1.0
 """Seconds after which whoever waits looks whether the broker's thread is still there."""
@@ -141,6 +144,9 @@ class Broker(BlockingOperations):
                         raise RuntimeError("the broker was stopped") from None
         except CancelledError:
             raise RuntimeError("the broker was stopped") from None
+        except (OperationError, WaitTimeoutError) as error:
+            # Where it comes from helps nobody, and would hide the caller's line.
+            raise error.with_traceback(None) from error.__cause__
         except BaseException:  # such as KeyboardInterrupt: nobody waits any longer
             future.cancel()
             raise

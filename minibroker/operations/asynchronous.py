@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from minibroker.operations.errors import is_the_callers
 from minibroker.state import BrokerState
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from minibroker.operations.snapshots import Snapshot
     from minibroker.operations.topics import TopicDescription
     from minibroker.topics import TopicPartition
+
+__tracebackhide__ = is_the_callers
 
 PATIENCE = 10.0
 """Seconds."""

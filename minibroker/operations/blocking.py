@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from minibroker.operations import asynchronous
 from minibroker.operations.asynchronous import PATIENCE
+from minibroker.operations.errors import is_the_callers
 from minibroker.state import BrokerState
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from minibroker.operations.topics import TopicDescription
     from minibroker.topics import TopicPartition
 
+
+__tracebackhide__ = is_the_callers
 
 T = TypeVar("T")
 

@@ -1,4 +1,6 @@
-"""What can go wrong with an operation through the caller's fault."""
+"""What can go wrong with an operation through the caller's fault, and whose lines a traceback of it shows."""
+
+from typing import Protocol
 
 
 class OperationError(ValueError):
@@ -18,3 +20,20 @@ class WaitTimeoutError(AssertionError):
 
     An AssertionError, so that test runners report a failed test and not a broken one.
     """
+
+
+class _Caught(Protocol):
+    """A `pytest.ExceptionInfo`, as far as it is needed."""
+
+    def errisinstance(self, exc: tuple[type[BaseException], ...]) -> bool:
+        """Is the exception of one of these types?"""
+        ...
+
+
+def is_the_callers(caught: _Caught) -> bool:
+    """Does the message say all that the caller needs to know?
+
+    Modules between a test and such an error have this as their `__tracebackhide__`: pytest leaves out their lines and
+    shows the test's. With any other error it shows them.
+    """
+    return caught.errisinstance((OperationError, WaitTimeoutError))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from minibroker.groups.group import Group, GroupState
-from minibroker.operations.errors import ConflictError, OperationError
+from minibroker.operations.errors import ConflictError, OperationError, is_the_callers
 from minibroker.operations.waiting import DEFAULT_TIMEOUT, until
 from minibroker.state import BrokerState
 from minibroker.topics import CONSUMER_OFFSETS, TopicPartition
@@ -11,6 +11,8 @@ from minibroker_protocol.coordinator_records.consumer_protocol import ConsumerPr
 from minibroker_protocol.coordinator_records.versioned import decode_versioned
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError
+
+__tracebackhide__ = is_the_callers
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from minibroker.error_mapping import MAPPED
-from minibroker.operations.errors import OperationError
+from minibroker.operations.errors import OperationError, is_the_callers
 from minibroker.operations.records import topic_of
 from minibroker.state import BrokerState
 from minibroker.topic_admin import TopicError, create_topic
@@ -21,6 +21,8 @@ from minibroker_protocol.records import (
 )
 from minibroker_protocol.records.log_validator import prepare
 from minibroker_protocol.records.partitioner import partition_for_key
+
+__tracebackhide__ = is_the_callers
 
 Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 Format = Literal["v2", "v1", "v0"]

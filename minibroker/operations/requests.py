@@ -4,8 +4,10 @@ from collections import Counter
 from typing import Any
 
 from minibroker.journal import Entry, Journal
-from minibroker.operations.errors import OperationError
+from minibroker.operations.errors import OperationError, is_the_callers
 from minibroker.operations.waiting import until
+
+__tracebackhide__ = is_the_callers
 
 
 async def wait_for_requests(

@@ -8,10 +8,12 @@ import weakref
 from typing import Final, Self
 
 from minibroker.cluster_metadata import CLUSTER_FILE
-from minibroker.operations.errors import ConflictError, NotFoundError
+from minibroker.operations.errors import ConflictError, NotFoundError, is_the_callers
 from minibroker.operations.reset import forget_topics, forget_visitors
 from minibroker.state import BrokerState
 from minibroker.topics import TOPICS_FILE
+
+__tracebackhide__ = is_the_callers
 
 _COPIED_AT_ONCE: Final = 1 << 20
 _OF_THE_RUN: Final = frozenset({".lock", ".kafka_cleanshutdown", "meta.properties"})

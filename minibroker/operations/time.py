@@ -4,9 +4,11 @@ import asyncio
 from datetime import timedelta
 from typing import cast
 
-from minibroker.operations.errors import ConflictError, OperationError
+from minibroker.operations.errors import ConflictError, OperationError, is_the_callers
 from minibroker.operations.records import topic_of
 from minibroker.state import BrokerState
+
+__tracebackhide__ = is_the_callers
 
 
 def advance_clock(state: BrokerState, by: float | timedelta) -> None:

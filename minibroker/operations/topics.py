@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from minibroker.operations.errors import ConflictError, OperationError
+from minibroker.operations.errors import ConflictError, OperationError, is_the_callers
 from minibroker.operations.records import topic_of
 from minibroker.state import BrokerState
 from minibroker.topic_admin import DEFAULT, TopicError, create_topics, plan_topic
@@ -12,6 +12,8 @@ from minibroker.topics import CONSUMER_OFFSETS, Topic
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_storage.checkpoints import uuid_text
 from minibroker_storage.layout import purge
+
+__tracebackhide__ = is_the_callers
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,9 +32,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from minibroker.operations import asynchronous
 from minibroker.operations.asynchronous import PATIENCE
+from minibroker.operations.errors import is_the_callers
 from minibroker.state import BrokerState
 '''
 _WAIT: Final = '''
+__tracebackhide__ = is_the_callers
+
 T = TypeVar("T")
 
 

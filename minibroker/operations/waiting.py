@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from minibroker.operations.errors import OperationError, WaitTimeoutError
+from minibroker.operations.errors import OperationError, WaitTimeoutError, is_the_callers
+
+__tracebackhide__ = is_the_callers
 
 T = TypeVar("T")
 

@@ -1,5 +1,6 @@
 """The fixtures, tried as a user has them: in a pytest of its own, with tests of its own."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -232,3 +233,45 @@ def test_it(kafka, number, tmp_path_factory):
     assert os.environ["PYTEST_XDIST_WORKER"] in {"gw0", "gw1"}
 """
     passed(run(tests, "-n", "2"), 6)
+
+
+FAILING: Final = {
+    "wait_for": "kafka.wait_for('t', timeout=0)",
+    "expect": "kafka.expect('t', 'a', timeout=0)",
+    "wait_until_stable": "kafka.group('g').wait_until_stable(1, timeout=0)",
+    "wait_for_requests": "kafka.wait_for_requests(api='Fetch', timeout=0)",
+    "records": "kafka.records('absent')",
+}
+
+
+@pytest.mark.parametrize("line", FAILING.values(), ids=FAILING)
+def test_a_failure_shows_the_line_of_the_test_and_none_of_the_brokers(run: Run, line: str) -> None:
+    result = run(f"def test_it(kafka):\n    kafka.topics()\n    {line}\n")
+    assert result.returncode == 1
+    assert f">       {line}\n" in result.stdout
+    assert re.search(r"^test_it\.py:\d+: \w+Error$", result.stdout, re.MULTILINE), result.stdout
+    shown = result.stdout.partition("= FAILURES")[2].partition("Captured")[0]
+    assert not re.search(r"^(?!test_it).*\.py:\d+: ", shown, re.MULTILINE), result.stdout
+
+
+def test_the_same_holds_on_the_tests_own_loop(run: Run) -> None:
+    result = run(
+        "import asyncio\n"
+        "from minibroker import AsyncBroker\n"
+        "async def fail():\n"
+        "    async with AsyncBroker() as broker:\n"
+        "        await broker.expect('t', timeout=0)\n"
+        "def test_it():\n"
+        "    asyncio.run(fail())\n"
+    )
+    assert result.returncode == 1
+    assert ">           await broker.expect('t', timeout=0)\n" in result.stdout
+    assert "minibroker/" not in result.stdout.partition("short test summary")[0].partition("FAILURES")[2], result.stdout
+
+
+def test_an_error_that_is_not_the_tests_shows_where_it_comes_from(run: Run) -> None:
+    result = run(
+        "def test_it(kafka):\n    kafka.produce('t', 'a')\n    kafka.wait_for('t', matching=lambda _: 1 / 0)\n"
+    )
+    assert result.returncode == 1
+    assert "expecting.py" in result.stdout

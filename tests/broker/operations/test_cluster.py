@@ -1,10 +1,12 @@
 """Brokers that go and come back, and leaders that move, by a test's hand."""
 
 import socket
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from minibroker import Broker
 from minibroker.cluster import ClusterError
@@ -97,8 +99,8 @@ def test_what_there_is_not_is_named() -> None:
 @pytest.mark.parametrize(("brokers", "wanted", "made"), [(1, 5, 1), (2, 2, 2), (3, 2, 2), (2, 3, None)])
 def test_a_client_and_create_topic_get_the_same_number_of_replicas(brokers: int, wanted: int, made: int | None) -> None:
     with Broker(brokers=brokers) as broker:
-        client = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-        (asked,) = client.create_topics([NewTopic("asked", 1, wanted)]).values()
+        client: Any = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        asked = client.create_topics([NewTopic("asked", 1, wanted)])["asked"]
         if made is None:
             with pytest.raises(KafkaException, match="INVALID_REPLICATION_FACTOR"):
                 asked.result(20)
