@@ -12,7 +12,9 @@ from typing import Final
 
 from minibroker.call import Call
 from minibroker.error_mapping import as_producers_know_it
+from minibroker.security.acls import Operation, ResourceType
 from minibroker.topics import TopicPartition
+from minibroker.transactions.transaction import RAISES_EPOCHS
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -56,7 +58,10 @@ def _outcomes(wanted: AddPartitionsToTxnTransaction, call: Call) -> Iterable[tup
     producer = wanted.transactional_id, wanted.producer_id, wanted.producer_epoch
     if wanted.verify_only:
         return {each: coordinator.verify(*producer, *each, node=call.node) for each in partitions}.items()
-    error = as_producers_know_it(coordinator.add_partitions(*producer, partitions, node=call.node), call.api_version)
+    # Only brokers send these versions, for producers that know of epochs which are raised.
+    version = RAISES_EPOCHS if call.api_version >= _FIRST_OF_BROKERS else 0
+    added = coordinator.add_partitions(*producer, partitions, node=call.node, client_version=version)
+    error = as_producers_know_it(added, call.api_version)
     return [(each, error) for each in partitions]  # also of one that is named twice
 
 
@@ -67,7 +72,9 @@ def _partitions(topics: Iterable[AddPartitionsToTxnTopic]) -> Iterable[TopicPart
 def _existence_error(partition: TopicPartition, call: Call) -> ErrorCode:
     name, index = partition
     topic = call.state.topics.get(name)
-    if call.api_version < _FIRST_OF_BROKERS and topic is not None and topic.is_internal:
+    if call.api_version < _FIRST_OF_BROKERS and (
+        (topic is not None and topic.is_internal) or not call.allows(Operation.WRITE, ResourceType.TOPIC, name)
+    ):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if topic is None or topic.partition(index) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

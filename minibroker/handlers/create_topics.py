@@ -9,6 +9,7 @@ several, INVALID_REPLICATION_FACTOR and INVALID_REPLICA_ASSIGNMENT are as in Kaf
 from collections import Counter
 
 from minibroker.call import Call
+from minibroker.security.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker.topic_admin import (
     DEFAULT,
     TopicError,
@@ -39,20 +40,29 @@ def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
     for wanted in request.topics:
         try:
             refuse_duplicate(wanted.name, named)
+            _check_rights(wanted.name, call)
             plan = _plan(wanted, call)
         except TopicError as error:
             results[wanted.name] = _refusal(wanted.name, error)
         else:
             plans.append(plan)
-            results[wanted.name] = _success(plan, None)
+            results[wanted.name] = _success(plan, None, call)
     if not request.validate_only and plans:
         try:
             created = create_topics(call.state, plans)
         except TopicError as error:
             results.update((plan.name, _refusal(plan.name, error)) for plan in plans)
         else:
-            results.update((plan.name, _success(plan, topic)) for plan, topic in zip(plans, created, strict=True))
+            results.update((plan.name, _success(plan, topic, call)) for plan, topic in zip(plans, created, strict=True))
     return CreateTopicsResponse(topics=list(results.values()))
+
+
+def _check_rights(name: str, call: Call) -> None:
+    if not (
+        call.allows(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
+        or call.allows(Operation.CREATE, ResourceType.TOPIC, name)
+    ):
+        raise TopicError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
 
 
 def _plan(wanted: CreatableTopic, call: Call) -> TopicPlan:
@@ -86,10 +96,19 @@ def _refusal(name: str, error: TopicError) -> CreatableTopicResult:
     return CreatableTopicResult(name=name, error_code=error.code, error_message=str(error), configs=[])
 
 
-def _success(plan: TopicPlan, topic: Topic | None) -> CreatableTopicResult:
+def _success(plan: TopicPlan, topic: Topic | None, call: Call) -> CreatableTopicResult:
+    topic_id = topic.id if topic else ZERO_UUID
+    if not call.allows(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, plan.name):
+        return CreatableTopicResult(
+            name=plan.name,
+            topic_id=topic_id,
+            error_code=ErrorCode.NONE,
+            topic_config_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            configs=[],
+        )
     return CreatableTopicResult(
         name=plan.name,
-        topic_id=topic.id if topic else ZERO_UUID,
+        topic_id=topic_id,
         error_code=ErrorCode.NONE,
         num_partitions=plan.partitions,
         replication_factor=plan.replication_factor,

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final
 
 from minibroker.call import Call
+from minibroker.security.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker.topic_admin import disk_refusal
 from minibroker.topics import CONSUMER_OFFSETS, Topic
 from minibroker_protocol.error_codes import ErrorCode
@@ -57,12 +58,28 @@ def _delete(wanted: DeleteTopicState, call: Call, named: Counter[Topic]) -> Dele
     if wanted.name is None and wanted.topic_id == ZERO_UUID:
         return _refusal(wanted, ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
     topic = _target(wanted, call)
+    refusal = _refusal_of_rights(wanted, topic, call)
+    if refusal is not None:
+        return refusal
     if topic is None:
         missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if wanted.name is not None else ErrorCode.UNKNOWN_TOPIC_ID
         return _refusal(wanted, missing, missing.meaning)
     if named[topic] > 1:
         return _refusal(wanted, ErrorCode.INVALID_REQUEST, "The topic is named more than once.")
     return _remove(topic, call)
+
+
+def _refusal_of_rights(wanted: DeleteTopicState, topic: Topic | None, call: Call) -> DeletableTopicResult | None:
+    """What is said to who may not delete a topic: its name only if the client knows it, or may describe it."""
+    name = wanted.name if topic is None else topic.name
+    if name is None or call.allows(Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME):
+        return None
+    may_describe = call.allows(Operation.DESCRIBE, ResourceType.TOPIC, name)
+    if may_describe and (topic is None or call.allows(Operation.DELETE, ResourceType.TOPIC, name)):
+        return None
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    known = DeleteTopicState(name=name, topic_id=wanted.topic_id) if may_describe else wanted
+    return _refusal(known, code, code.meaning)
 
 
 def _remove(topic: Topic, call: Call) -> DeletableTopicResult:

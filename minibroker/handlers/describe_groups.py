@@ -1,9 +1,8 @@
 """DescribeGroups: the state and the members of groups.
 
 Versions 0-6: instance ids from version 4 on. A group that is not known is described as Dead, without an error before
-version 6 and as GROUP_ID_NOT_FOUND from there on (KIP-1043). What
-members offer and were given is told of stable groups only. Everybody may do everything to a group, and is told so if
-asked (version 3 on).
+version 6 and as GROUP_ID_NOT_FOUND from there on (KIP-1043). What members offer and were given is told of stable groups
+only. From version 3 on a client that asks is told what it may do to the groups.
 """
 
 from typing import Final
@@ -11,6 +10,8 @@ from typing import Final
 from minibroker.call import Call
 from minibroker.groups.group import Group, GroupState
 from minibroker.groups.members import Member
+from minibroker.security.acls import ResourceType
+from minibroker.security.authorized_operations import authorized_operations
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_groups import (
     DescribedGroup,
@@ -19,19 +20,21 @@ from minibroker_protocol.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 
-_ALL_GROUP_OPERATIONS: Final = 1 << 3 | 1 << 6 | 1 << 8
-"""READ, DELETE and DESCRIBE, by their numbers in Kafka's `AclOperation`."""
 _NO_AUTHORIZED_OPERATIONS: Final = -(2**31)
 _FIRST_WITH_UNKNOWN_GROUPS: Final = 6
 
 
 def handle(request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse:
     """Describe each group by itself (`GroupCoordinator.handleDescribeGroup`)."""
-    operations = _ALL_GROUP_OPERATIONS if request.include_authorized_operations else _NO_AUTHORIZED_OPERATIONS
-    return DescribeGroupsResponse(groups=[_describe(group_id, call, operations) for group_id in request.groups])
+    described = [_describe(group_id, call) for group_id in request.groups]
+    if request.include_authorized_operations:
+        for each in described:
+            if not each.error_code:
+                each.authorized_operations = authorized_operations(call, ResourceType.GROUP, each.group_id)
+    return DescribeGroupsResponse(groups=described)
 
 
-def _describe(group_id: str, call: Call, operations: int) -> DescribedGroup:
+def _describe(group_id: str, call: Call) -> DescribedGroup:
     store = call.state.groups.store
     code = store.readiness(group_id, call.node)
     group = None if code else store.get(group_id)
@@ -42,7 +45,7 @@ def _describe(group_id: str, call: Call, operations: int) -> DescribedGroup:
         protocol_type="",
         protocol_data="",
         members=[],
-        authorized_operations=_NO_AUTHORIZED_OPERATIONS if code else operations,
+        authorized_operations=_NO_AUTHORIZED_OPERATIONS,
     )
     if group is None and not code and call.api_version >= _FIRST_WITH_UNKNOWN_GROUPS:
         described.error_code = ErrorCode.GROUP_ID_NOT_FOUND

@@ -4,6 +4,7 @@ Version 0. INVALID_REQUEST for an empty id, TRANSACTIONAL_ID_NOT_FOUND for one t
 """
 
 from minibroker.call import Call
+from minibroker.security.acls import Operation, ResourceType
 from minibroker.transactions.transaction import by_topic
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_transactions import (
@@ -45,6 +46,8 @@ def _describe(transactional_id: str, call: Call) -> TransactionState:
         producer_id=known.producer_id,
         producer_epoch=known.producer_epoch,
         topics=[
-            TopicData(topic=topic, partitions=partitions) for topic, partitions in by_topic(known.partitions).items()
+            TopicData(topic=topic, partitions=partitions)
+            for topic, partitions in by_topic(known.partitions).items()
+            if call.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic)
         ],
     )

@@ -27,6 +27,7 @@ from minibroker.clock import Timer
 from minibroker.cluster import NO_NODE
 from minibroker.error_mapping import MAPPED, error_code_of
 from minibroker.fetch_sessions import NO_SESSION, FetchContext, FetchKey, FetchSessionError
+from minibroker.security.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker.topics import Topic
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.fetch import (
@@ -55,7 +56,12 @@ _READ_COMMITTED: Final = 1
 _NO_OFFSET: Final = -1
 _NOTHING: Final = b""
 _NO_FAILURE: Final = frozenset(
-    {int(ErrorCode.NONE), int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), int(ErrorCode.UNKNOWN_TOPIC_ID)}
+    {
+        int(ErrorCode.NONE),
+        int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        int(ErrorCode.UNKNOWN_TOPIC_ID),
+        int(ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    }
 )
 
 
@@ -79,7 +85,8 @@ class _Reader:
 
     Attributes:
         size: bytes that were found.
-        failed: a partition could not be read, which ends the wait. As in Kafka, one that is not here does not end it.
+        failed: a partition could not be read, which ends the wait. As in Kafka, one that is not here does not end it,
+            nor does one that the client may not read.
         logs: of the partitions that could be read.
     """
 
@@ -100,9 +107,13 @@ class _Reader:
         self.logs.clear()
         left = min(self._request.max_bytes, self._call.state.fetch_max_bytes)
         results: dict[FetchKey, PartitionData] = {}
+        guarded = self._call.state.authorizer is not None
         for key, wanted in self._context.partitions.items():
             topic = self._topic(key[0])
-            data = self._unknown(key) if topic is None else self._read_partition(topic, wanted, left)
+            if guarded and not self._may_read(key[0] if topic is None else topic.name):
+                data = _error(key[1], ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            else:
+                data = self._unknown(key) if topic is None else self._read_partition(topic, wanted, left)
             results[key] = data
             records = data.records
             if isinstance(records, LogSlice):
@@ -111,6 +122,13 @@ class _Reader:
             if data.error_code not in _NO_FAILURE:
                 self.failed = True
         return results
+
+    def _may_read(self, named: str | bytes) -> bool:
+        """Whether the client may read a topic; an id that nobody has is no secret."""
+        request, call = self._request, self._call
+        if max(request.replica_id, request.replica_state.replica_id) >= 0:
+            return call.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+        return isinstance(named, bytes) or call.allows(Operation.READ, ResourceType.TOPIC, named)
 
     def _topic(self, named: str | bytes) -> Topic | None:
         topics = self._call.state.topics

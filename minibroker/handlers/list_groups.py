@@ -7,6 +7,7 @@ type "classic". Names of states and types may be written in any case; a name tha
 from typing import Final
 
 from minibroker.call import Call
+from minibroker.security.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
@@ -17,6 +18,7 @@ def handle(request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
     """List what is loaded; COORDINATOR_LOAD_IN_PROGRESS beside it when that is not all."""
     store = call.state.groups.store
     store.load_all()
+    sees_all = call.allows(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
     states = {name.lower() for name in request.states_filter}
     types = {name.lower() for name in request.types_filter}
     return ListGroupsResponse(
@@ -30,6 +32,7 @@ def handle(request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
             )
             for group in store.groups()
             if not store.log.coordinator_error(group.group_id, call.node)
+            and (sees_all or call.allows(Operation.DESCRIBE, ResourceType.GROUP, group.group_id))
             and (not states or group.state.value.lower() in states)
             and (not types or _TYPE in types)
         ],

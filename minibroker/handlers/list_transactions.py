@@ -7,6 +7,7 @@ regular expression that the whole transactional id has to match (KIP-1152; INVAL
 
 from minibroker.call import Call
 from minibroker.regular_expressions import RegularExpression, RegularExpressionError
+from minibroker.security.acls import Operation, ResourceType
 from minibroker.transactions.transaction import STATES_BY_NAME, Transaction
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.list_transactions import (
@@ -39,6 +40,7 @@ def handle(request: ListTransactionsRequest, call: Call) -> ListTransactionsResp
             if not store.log.coordinator_error(known.transactional_id, call.node)
             and _passes(known, request, now_ms)
             and (pattern is None or pattern.matches(known.transactional_id))
+            and call.allows(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, known.transactional_id)
         ],
     )
 

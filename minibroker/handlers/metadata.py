@@ -4,13 +4,16 @@ Versions 0-13. Topics are asked by name, or by id from version 12 on (KIP-516), 
 versions 10 and 11 have a place for the id but refuse it (INVALID_REQUEST for every topic, as Kafka). A topic that does
 not exist is created when the client allows it (always, before version 4) and `auto.create.topics.enable` says so;
 unlike Kafka, the answer to that very request has its partitions already, so that no client waits for its second try.
-Authorized operations are all of them, when asked for: there are no ACLs yet.
+What a client may not describe is left out of all topics, and TOPIC_AUTHORIZATION_FAILED where it is asked for, whether
+it exists or not; so is what would have to be created, unless the client may create it.
 """
 
 from typing import Final
 
 from minibroker.call import Call
 from minibroker.cluster import NO_NODE
+from minibroker.security.acls import CLUSTER_NAME, Operation, ResourceType
+from minibroker.security.authorized_operations import authorized_cluster_operations, authorized_operations
 from minibroker.topic_admin import TopicError, create_topic
 from minibroker.topics import Topic, topic_name_error
 from minibroker_protocol.error_codes import ErrorCode
@@ -26,10 +29,6 @@ from minibroker_protocol.messages.metadata import (
 from minibroker_protocol.primitives import ZERO_UUID
 
 _FIRST_WITH_IDS: Final = 12
-_ALL_TOPIC_OPERATIONS: Final = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
-"""READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS as bits (Kafka's `AclOperation`)."""
-_ALL_CLUSTER_OPERATIONS: Final = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
-"""CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE."""
 
 
 def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
@@ -42,7 +41,7 @@ def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
         return MetadataResponse(brokers=[], topics=refused)
     wants_all = request.topics is None or (call.api_version == 0 and not request.topics)
     if wants_all:
-        topics = [_describe(topic, request, call) for topic in state.topics]
+        topics = [_describe(topic, request, call) for topic in state.topics if _may_describe(topic.name, call)]
     else:
         asked = {(wanted.topic_id, wanted.name): wanted for wanted in named}
         topics = [_answer(wanted, request, call) for wanted in asked.values()]
@@ -51,7 +50,7 @@ def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
         cluster_id=state.cluster_id,
         controller_id=NO_NODE if controller is None else controller.id,
         topics=topics,
-        cluster_authorized_operations=_ALL_CLUSTER_OPERATIONS
+        cluster_authorized_operations=authorized_cluster_operations(call)
         if request.include_cluster_authorized_operations
         else NO_AUTHORIZED_OPERATIONS,
     )
@@ -59,26 +58,48 @@ def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
 
 def _answer(wanted: MetadataRequestTopic, request: MetadataRequest, call: Call) -> MetadataResponseTopic:
     topics = call.state.topics
-    if wanted.name is None or wanted.topic_id != ZERO_UUID:
-        topic = topics.with_id(wanted.topic_id)
-        if topic is None:
-            return _error(ErrorCode.UNKNOWN_TOPIC_ID, None, wanted.topic_id)
-        return _describe(topic, request, call)
-    topic = topics.get(wanted.name)
-    if topic is None:
-        if topic_name_error(wanted.name) is not None:
-            return _error(ErrorCode.INVALID_TOPIC_EXCEPTION, wanted.name)
-        if not (request.allow_auto_topic_creation and call.state.config.boolean("auto.create.topics.enable")):
-            if request.allow_auto_topic_creation:
-                from minibroker.advice import about_missing, advise  # noqa: PLC0415 - most topics are there
+    by_id = wanted.name is None or wanted.topic_id != ZERO_UUID
+    known = topics.with_id(wanted.topic_id) if by_id else topics.get(wanted.name or "")
+    name = wanted.name or "" if known is None else known.name
+    found: Topic | ErrorCode
+    if by_id and known is None:
+        found = ErrorCode.UNKNOWN_TOPIC_ID
+    elif not _may_describe(name, call):
+        found = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    else:
+        found = known or _create(name, request, call)
+    if isinstance(found, ErrorCode):
+        return _error(found, None, wanted.topic_id) if by_id else _error(found, name)
+    return _describe(found, request, call)
 
-                advise(call.state.advised, f"missing {wanted.name}", about_missing(wanted.name))
-            return _error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, wanted.name)
-        try:
-            topic = create_topic(call.state, wanted.name)
-        except TopicError as error:
-            return _error(error.code, wanted.name)
-    return _describe(topic, request, call)
+
+def _create(name: str, request: MetadataRequest, call: Call) -> Topic | ErrorCode:
+    """A topic that there is not, if it can be made."""
+    creates = request.allow_auto_topic_creation and call.state.config.boolean("auto.create.topics.enable")
+    if creates and not _may_create(name, call):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if topic_name_error(name) is not None:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    if not creates:
+        if request.allow_auto_topic_creation:
+            from minibroker.advice import about_missing, advise  # noqa: PLC0415 - most topics are there
+
+            advise(call.state.advised, f"missing {name}", about_missing(name))
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    try:
+        return create_topic(call.state, name)
+    except TopicError as error:
+        return error.code
+
+
+def _may_describe(name: str, call: Call) -> bool:
+    return call.allows(Operation.DESCRIBE, ResourceType.TOPIC, name)
+
+
+def _may_create(name: str, call: Call) -> bool:
+    return call.allows(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME) or call.allows(
+        Operation.CREATE, ResourceType.TOPIC, name
+    )
 
 
 def _describe(topic: Topic, request: MetadataRequest, call: Call) -> MetadataResponseTopic:
@@ -88,7 +109,7 @@ def _describe(topic: Topic, request: MetadataRequest, call: Call) -> MetadataRes
         topic_id=topic.id,
         is_internal=topic.is_internal,
         partitions=_partitions(topic, call),
-        topic_authorized_operations=_ALL_TOPIC_OPERATIONS
+        topic_authorized_operations=authorized_operations(call, ResourceType.TOPIC, topic.name)
         if request.include_topic_authorized_operations
         else NO_AUTHORIZED_OPERATIONS,
     )

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from minibroker.call import Call
 from minibroker.groups.offsets import GroupOffsets
+from minibroker.security.acls import Operation, ResourceType
 from minibroker.topic_ids import with_names
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.offset_fetch import (
@@ -92,7 +93,9 @@ def _unknown(wanted: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
 
 def _fetch(call: Call, group_id: str, topics: _Topics | None, *, stable: bool) -> _Answer:
     store = call.state.groups.store
-    code = store.readiness(group_id, call.node)
+    code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    if call.allows(Operation.DESCRIBE, ResourceType.GROUP, group_id):
+        code = store.readiness(group_id, call.node)
     if code:
         if call.api_version >= _FIRST_WITH_GROUP_ERROR:
             return code, []
@@ -101,14 +104,24 @@ def _fetch(call: Call, group_id: str, topics: _Topics | None, *, stable: bool) -
     offsets = GroupOffsets() if group is None else group.offsets
     named: dict[str, Iterable[int]] = {}
     if topics is None:
-        named.update(offsets.committed)
+        named.update((name, wanted) for name, wanted in offsets.committed.items() if _may_describe(name, call))
     else:
         for name, wanted in topics:  # what is named twice is told once
             if wanted:
                 named[name] = dict.fromkeys((*named.get(name, ()), *wanted))
     return ErrorCode.NONE, [
-        (name, [_find(offsets, name, each, stable=stable) for each in wanted]) for name, wanted in named.items()
+        (
+            name,
+            [_find(offsets, name, each, stable=stable) for each in wanted]
+            if _may_describe(name, call)
+            else [_none(each, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for each in wanted],
+        )
+        for name, wanted in named.items()
     ]
+
+
+def _may_describe(topic: str, call: Call) -> bool:
+    return call.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic)
 
 
 def _find(offsets: GroupOffsets, topic: str, partition: int, *, stable: bool) -> _Found:
