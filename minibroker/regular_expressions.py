@@ -93,13 +93,13 @@ class RegularExpression:
                 raise RegularExpressionError("flags within an expression are not known")
             return self._sequence(list(content), then)
         if operator in {"MAX_REPEAT", "MIN_REPEAT"}:  # which of them is taken matters to nobody here
-            return self._repeat(*argument, then)
+            least, most, content = argument
+            return self._repeat(least, most, list(content), then)
         if operator == "AT":
             return self._add(None, _anchor(str(argument)), [then])
         raise RegularExpressionError(f"{operator.lower().replace('_', ' ')} is not known")
 
-    def _repeat(self, least: int, most: Any, content: Any, then: int) -> int:
-        items = list(content)
+    def _repeat(self, least: int, most: Any, items: list[Any], then: int) -> int:
         if str(most) == "MAXREPEAT":
             following: list[int] = [then]
             loop = self._add(None, None, following)

@@ -1,17 +1,32 @@
 """EndTxn: commit a transaction, or abort it (KIP-98).
 
-Versions 0-4. The markers are in all logs when the answer leaves; Kafka answers when the end is decided and writes
+Versions 0-5. The markers are in all logs when the answer leaves; Kafka answers when the end is decided and writes
 them then. INVALID_TXN_STATE when there is no transaction, or it has ended the other way; to repeat the request is no
-error. PRODUCER_FENCED is INVALID_PRODUCER_EPOCH before version 2.
+error. PRODUCER_FENCED is INVALID_PRODUCER_EPOCH before version 2. Version 5 raises the producer's epoch and tells it
+(KIP-890), with another id when the epochs of the old one are used up; it may also abort a transaction that has written
+nothing, and hears PRODUCER_FENCED when it commits what the coordinator has aborted (KAFKA-20785).
 """
+
+from typing import Final
 
 from minibroker.call import Call
 from minibroker.error_mapping import as_producers_know_it
 from minibroker_protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 
+_FIRST_WITH_NEXT_EPOCH: Final = 5
+
 
 def handle(request: EndTxnRequest, call: Call) -> EndTxnResponse:
     """End the transaction."""
+    if call.api_version >= _FIRST_WITH_NEXT_EPOCH:
+        code, producer_id, producer_epoch = call.state.transactions.end_with_next_epoch(
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            commit=request.committed,
+            node=call.node,
+        )
+        return EndTxnResponse(error_code=code, producer_id=producer_id, producer_epoch=producer_epoch)
     error = call.state.transactions.end(
         request.transactional_id, request.producer_id, request.producer_epoch, commit=request.committed, node=call.node
     )

@@ -13,7 +13,8 @@ of its producer is answered with its first offset and not appended again.
 
 Transactional batches (KIP-98): one that begins a transaction in the log is verified with the coordinator (KIP-890).
 When its partition was not added, TRANSACTION_ABORTABLE, or INVALID_TXN_STATE below version 11; what another try may
-mend is NOT_ENOUGH_REPLICAS, as in Kafka. A request without transactional id is TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
+mend is NOT_ENOUGH_REPLICAS, as in Kafka. From version 12 on the batch itself adds its partition, and
+CONCURRENT_TRANSACTIONS is told as it is. A request without transactional id is TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
 
 A broker that does not lead a partition answers NOT_LEADER_OR_FOLLOWER, from version 10 on with the leader and where
 it is (KIP-951).
@@ -59,6 +60,7 @@ _FIRST_WITH_ONE_BATCH: Final = 3
 _FIRST_WITH_ZSTD: Final = 7
 _FIRST_WITH_LEADERS: Final = 10
 _FIRST_WITH_ABORTABLE: Final = 11
+_FIRST_THAT_ADDS: Final = 12
 _FIRST_WITH_IDS: Final = 13
 _NOT_LEADER: Final = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 _ALL: Final = -1
@@ -372,12 +374,13 @@ def _check_transaction(
         raise _RefusedError(
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "A transactional batch needs the id of its transaction."
         )
-    verifier = call.state.transactions.verifier
-    if verifier is None:
+    adds = call.api_version >= _FIRST_THAT_ADDS
+    transactions = call.state.transactions
+    if not (adds or transactions.verifies):
         return
-    found = verifier.error_of(transactional_id, log, header, (topic.name, answer.index))
+    found = transactions.verifier.error_of(transactional_id, log, header, (topic.name, answer.index), adds=adds)
     error = as_writers_know_it(found, knows_abortable=call.api_version >= _FIRST_WITH_ABORTABLE)
-    if error in _TRIED_AGAIN:
+    if error in _TRIED_AGAIN and not (adds and error is ErrorCode.CONCURRENT_TRANSACTIONS):
         raise _RefusedError(
             ErrorCode.NOT_ENOUGH_REPLICAS,
             f"Unable to verify the partition has been added to the transaction. Underlying error: {error.name}",

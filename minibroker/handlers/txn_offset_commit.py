@@ -1,10 +1,11 @@
 """TxnOffsetCommit: offsets that count once the producer's transaction is committed (KIP-98, KIP-447).
 
-Versions 0-4. The group's partition of `__consumer_offsets` must have been added to the transaction with
-AddOffsetsToTxn, else INVALID_TXN_STATE (version 4: TRANSACTION_ABORTABLE, KIP-890). From version 3 on a member is held
-against its generation as in OffsetCommit; below, and with generation -1 and no member id, nothing is known of who
-commits. Versions 0 and 1 hear COORDINATOR_NOT_AVAILABLE while the group is loaded, which producers of their time can
-bear (KAFKA-7296).
+Versions 0-6. The group's partition of `__consumer_offsets` must have been added to the transaction with
+AddOffsetsToTxn, else INVALID_TXN_STATE (version 4: TRANSACTION_ABORTABLE, KIP-890); from version 5 on the request
+itself adds it. Version 6 names topics by their ids (UNKNOWN_TOPIC_ID), and knows GROUP_ID_NOT_FOUND. From version 3 on
+a member is held against its generation as in OffsetCommit; below, and with generation -1 and no member id, nothing is
+known of who commits. Versions 0 and 1 hear COORDINATOR_NOT_AVAILABLE while the group is loaded, which producers of
+their time can bear (KAFKA-7296).
 """
 
 from collections.abc import Mapping
@@ -14,11 +15,13 @@ from minibroker.call import Call
 from minibroker.groups.commits import Commit, RefusedCommitError, commit
 from minibroker.groups.group import Group
 from minibroker.groups.offsets import CommittedOffset
+from minibroker.topic_ids import with_names
 from minibroker.topics import CONSUMER_OFFSETS, TopicPartition
 from minibroker.transactions.verification import as_writers_know_it
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
@@ -26,6 +29,8 @@ from minibroker_protocol.messages.txn_offset_commit import (
 
 _FIRST_WITH_LOADING: Final = 2
 _FIRST_WITH_ABORTABLE: Final = 4
+_FIRST_THAT_ADDS: Final = 5
+_FIRST_WITH_TOPIC_IDS: Final = 6
 
 
 def handle(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetCommitResponse:
@@ -34,6 +39,8 @@ def handle(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetCommitRespon
 
     def admit() -> Group:
         code = ErrorCode.INVALID_GROUP_ID if not request.group_id else store.readiness(request.group_id, call.node)
+        if not code and call.api_version >= _FIRST_WITH_TOPIC_IDS and request.generation_id >= 0:
+            code = ErrorCode.NONE if store.get(request.group_id) is not None else ErrorCode.GROUP_ID_NOT_FOUND
         if code:
             raise RefusedCommitError(code)
         group = store.get_or_create(request.group_id)
@@ -47,30 +54,54 @@ def handle(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetCommitRespon
     def write(group: Group, offsets: Mapping[TopicPartition, CommittedOffset]) -> ErrorCode:
         return store.commit_transactional(group, offsets, request.producer_id, request.producer_epoch)
 
-    outcomes = commit(call.state, request.topics, Commit(admit, write))
+    topics: list[TxnOffsetCommitRequestTopic] = request.topics
+    unknown: list[TxnOffsetCommitRequestTopic] = []
+    if call.api_version >= _FIRST_WITH_TOPIC_IDS:
+        topics, unknown = with_names(call.state.topics, topics)
+    outcomes = commit(call.state, topics, Commit(admit, write))
+    ids = {each.name: each.topic_id for each in topics}
     return TxnOffsetCommitResponse(
         topics=[
-            TxnOffsetCommitResponseTopic(
-                name=name,
-                partitions=[
-                    TxnOffsetCommitResponsePartition(partition_index=index, error_code=_told(code, call.api_version))
-                    for index, code in partitions
-                ],
-            )
-            for name, partitions in outcomes.items()
+            *(
+                TxnOffsetCommitResponseTopic(
+                    topic_id=each.topic_id,
+                    partitions=[
+                        TxnOffsetCommitResponsePartition(
+                            partition_index=partition.partition_index, error_code=ErrorCode.UNKNOWN_TOPIC_ID
+                        )
+                        for partition in each.partitions
+                    ],
+                )
+                for each in unknown
+            ),
+            *(
+                TxnOffsetCommitResponseTopic(
+                    name=name,
+                    topic_id=ids[name],
+                    partitions=[
+                        TxnOffsetCommitResponsePartition(
+                            partition_index=index, error_code=_told(code, call.api_version)
+                        )
+                        for index, code in partitions
+                    ],
+                )
+                for name, partitions in outcomes.items()
+            ),
         ]
     )
 
 
 def _verify(request: TxnOffsetCommitRequest, call: Call) -> ErrorCode:
-    """Whether the transaction has the group's partition; not asked again once it has written there."""
+    """Whether the transaction has the group's partition, or may have it; not asked again once it has written there."""
     state = call.state
     store = state.groups.store
-    if not state.config.boolean("transaction.partition.verification.enable"):
+    adds = call.api_version >= _FIRST_THAT_ADDS
+    if not adds and not state.config.boolean("transaction.partition.verification.enable"):
         return ErrorCode.NONE
     if store.has_ongoing_transaction(request.group_id, request.producer_id):
         return ErrorCode.NONE
-    code = state.transactions.verify(
+    ask = state.transactions.add_written if adds else state.transactions.verify
+    code = ask(
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,

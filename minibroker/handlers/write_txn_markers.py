@@ -4,7 +4,7 @@ Versions 0-2. The marker is written whether or not a transaction is open. Errors
 """
 
 from minibroker.call import Call
-from minibroker.transactions.markers import write_marker
+from minibroker.transactions.markers import Marker, write_marker
 from minibroker_protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
@@ -21,6 +21,13 @@ def handle(request: WriteTxnMarkersRequest, call: Call) -> WriteTxnMarkersRespon
 
 
 def _write(marker: WritableTxnMarker, call: Call) -> WritableTxnMarkerResult:
+    end = Marker(
+        marker.producer_id,
+        marker.producer_epoch,
+        marker.transaction_result,
+        marker.coordinator_epoch,
+        marker.transaction_version,
+    )
     return WritableTxnMarkerResult(
         producer_id=marker.producer_id,
         topics=[
@@ -33,10 +40,7 @@ def _write(marker: WritableTxnMarker, call: Call) -> WritableTxnMarkerResult:
                             call.state,
                             topic.name,
                             index,
-                            producer_id=marker.producer_id,
-                            producer_epoch=marker.producer_epoch,
-                            commit=marker.transaction_result,
-                            coordinator_epoch=marker.coordinator_epoch,
+                            end,
                             node=call.node,
                         ),
                     )

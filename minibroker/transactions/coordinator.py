@@ -12,11 +12,18 @@ from typing import Final, NamedTuple
 from minibroker.chores import Steps
 from minibroker.clock import Timer
 from minibroker.cluster import Node
+from minibroker.features import TRANSACTION_VERSION
 from minibroker.state import BrokerState
 from minibroker.topics import TopicPartition
-from minibroker.transactions.markers import write_marker
+from minibroker.transactions.markers import Marker, write_marker
 from minibroker.transactions.store import TransactionStore
-from minibroker.transactions.transaction import Transaction, TransactionState, is_exhausted
+from minibroker.transactions.transaction import (
+    RAISES_EPOCHS,
+    Transaction,
+    TransactionState,
+    is_exhausted,
+    is_last_retry,
+)
 from minibroker.transactions.verification import WriteVerifier
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
@@ -51,12 +58,20 @@ class InitProducerIdResult(NamedTuple):
     producer_epoch: int = NO_PRODUCER_EPOCH
 
 
+class EndTxnResult(NamedTuple):
+    """What a producer writes its next transaction under, or why this one does not end."""
+
+    error_code: ErrorCode
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+
+
 class TransactionCoordinator:
     """All transactions of one broker.
 
     Attributes:
         store: the transactional ids.
-        verifier: looks at what producers write; None when `transaction.partition.verification.enable` says so.
+        verifier: looks at what producers write.
     """
 
     def __init__(self, state: BrokerState) -> None:
@@ -68,8 +83,7 @@ class TransactionCoordinator:
         config, chores = state.config, state.chores
         self._max_timeout_ms = config.integer("transaction.max.timeout.ms")
         self._expiration_ms = config.integer("transactional.id.expiration.ms")
-        verifies = config.boolean("transaction.partition.verification.enable")
-        self.verifier = WriteVerifier(self.verify) if verifies else None
+        self.verifier = WriteVerifier(self.verify, self.add_written)
         chores.every(
             "transaction timeouts",
             config.integer("transaction.abort.timed.out.transaction.cleanup.interval.ms"),
@@ -159,9 +173,11 @@ class TransactionCoordinator:
         partitions: Collection[TopicPartition],
         *,
         node: Node | None = None,
+        client_version: int = 0,
     ) -> ErrorCode:
         """Have partitions in the transaction, which begins with the first of them.
 
+        `client_version` is `RAISES_EPOCHS` when the producer knows that the end will raise its epoch.
         INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS.
         """
         transaction = self._of_producer(transactional_id, producer_id, producer_epoch, node)
@@ -171,7 +187,20 @@ class TransactionCoordinator:
             return ErrorCode.CONCURRENT_TRANSACTIONS
         if transaction.state is TransactionState.ONGOING and transaction.partitions.issuperset(partitions):
             return ErrorCode.NONE
-        return self.store.save(transaction.with_partitions(partitions, self._state.clock.now_ms()))
+        now_ms = self._state.clock.now_ms()
+        return self.store.save(transaction.with_partitions(partitions, now_ms, client_version=client_version))
+
+    def add_written(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, topic: str, partition: int
+    ) -> ErrorCode:
+        """Have a partition in the transaction because something is written there (KIP-890); errors as above."""
+        place = [(topic, partition)]
+        return self.add_partitions(transactional_id, producer_id, producer_epoch, place, client_version=RAISES_EPOCHS)
+
+    @property
+    def verifies(self) -> bool:
+        """Is the verifier to ask about batches that do not add their partitions themselves?"""
+        return self._state.config.boolean("transaction.partition.verification.enable")
 
     def verify(
         self,
@@ -222,6 +251,36 @@ class TransactionCoordinator:
             return ErrorCode.CONCURRENT_TRANSACTIONS
         return ErrorCode.NONE if transaction.state is completed else ErrorCode.INVALID_TXN_STATE
 
+    def end_with_next_epoch(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, *, commit: bool, node: Node | None = None
+    ) -> EndTxnResult:
+        """As `end`, and the producer goes on in the next epoch (KIP-890); repeated, it is told the same once more.
+
+        A transaction to which nothing was written may be aborted, too, which also raises the epoch.
+        """
+        if not transactional_id:
+            return EndTxnResult(ErrorCode.INVALID_REQUEST)
+        error = self.store.readiness(transactional_id, node)
+        known = None if error else self.store.get(transactional_id)
+        if known is None:
+            return EndTxnResult(error or ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        is_retry = known.producer_epoch == producer_epoch + 1
+        if is_last_retry(known, producer_id, producer_epoch):
+            is_retry = True
+        elif known.producer_id != producer_id:
+            return EndTxnResult(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        error = _what_is_against_end(
+            known.state, commit=commit, is_retry=is_retry, is_current=known.producer_epoch == producer_epoch
+        )
+        if error:
+            return EndTxnResult(error)
+        if not is_retry:
+            ended = self._end_with_next_epoch(known, commit=commit)
+            if isinstance(ended, ErrorCode):
+                return EndTxnResult(ended)
+            known = ended
+        return EndTxnResult(ErrorCode.NONE, known.producer_id, known.producer_epoch)
+
     def _of_producer(
         self, transactional_id: str, producer_id: int, producer_epoch: int, node: Node | None
     ) -> Transaction | ErrorCode:
@@ -231,6 +290,8 @@ class TransactionCoordinator:
         if error:
             return error
         transaction = self.store.get(transactional_id)
+        if transaction is not None and transaction.next_producer_id == producer_id >= 0:
+            return ErrorCode.CONCURRENT_TRANSACTIONS  # the id counts once the markers are written
         if transaction is None or transaction.producer_id != producer_id:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
         return transaction if transaction.producer_epoch == producer_epoch else ErrorCode.PRODUCER_FENCED
@@ -244,8 +305,27 @@ class TransactionCoordinator:
             self._complete(prepared)
         return error
 
+    def _end_with_next_epoch(self, transaction: Transaction, *, commit: bool) -> Transaction | ErrorCode:
+        """The transaction as it is when all markers are written, or why it does not end."""
+        now_ms = self._state.clock.now_ms()
+        next_id = NO_PRODUCER_ID
+        if transaction.has_no_epoch_left:
+            try:
+                next_id = self._state.producer_ids.next()
+            except OSError:
+                return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        prepared = transaction.prepared_with_next_epoch(now_ms, commit=commit, next_producer_id=next_id)
+        error = self.store.save(prepared)
+        if error:
+            return error
+        self._complete(prepared)
+        return prepared.completed(now_ms)
+
     def _fence(self, transaction: Transaction) -> ErrorCode:
         """Abort an open transaction in an epoch of the coordinator's own: its producer cannot go on."""
+        if self._state.features.level(TRANSACTION_VERSION) >= RAISES_EPOCHS:
+            ended = self._end_with_next_epoch(transaction, commit=False)
+            return ended if isinstance(ended, ErrorCode) else ErrorCode.NONE
         return self._end(transaction.fenced(), commit=False)
 
     def _complete(self, transaction: Transaction) -> None:
@@ -261,14 +341,14 @@ class TransactionCoordinator:
 
     def _write_marker(self, transaction: Transaction, partition: TopicPartition) -> bool:
         """Write one; false when it has to be tried again."""
-        error = write_marker(
-            self._state,
-            *partition,
+        marker = Marker(
             producer_id=transaction.producer_id,
             producer_epoch=transaction.producer_epoch,
             commit=transaction.state is TransactionState.PREPARE_COMMIT,
+            transaction_version=transaction.client_version,
             coordinator_epoch=self.store.log.epoch_of(transaction.transactional_id),
         )
+        error = write_marker(self._state, *partition, marker)
         if not error or error in _GONE:
             return True
         if transaction.transactional_id not in self._delayed:  # said once, not at every try
@@ -315,6 +395,37 @@ class TransactionCoordinator:
                 if known.state.may_expire and known.updated_ms <= now_ms - self._expiration_ms
             ]
         )
+
+
+_ENDS: Final = {
+    TransactionState.PREPARE_COMMIT: True,
+    TransactionState.COMPLETE_COMMIT: True,
+    TransactionState.PREPARE_ABORT: False,
+    TransactionState.COMPLETE_ABORT: False,
+}
+"""Which states commit."""
+
+
+def _what_is_against_end(state: TransactionState, *, commit: bool, is_retry: bool, is_current: bool) -> ErrorCode:
+    """Whether a transaction may end in the next epoch (the table in Kafka's `TransactionCoordinator.endTransaction`).
+
+    `is_retry` says that the producer names the epoch before the current one, which the end has raised, and `is_current`
+    that it names the current one.
+    """
+    same_end = _ENDS.get(state) is commit
+    if state.is_prepared:
+        if not is_retry:
+            return ErrorCode.PRODUCER_FENCED
+        return ErrorCode.CONCURRENT_TRANSACTIONS if same_end else ErrorCode.INVALID_TXN_STATE
+    if state in {TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT} and is_retry:
+        if same_end:
+            return ErrorCode.NONE
+        # The coordinator has aborted what took too long; the commit that comes too late cannot have counted.
+        return ErrorCode.PRODUCER_FENCED if commit else ErrorCode.INVALID_TXN_STATE
+    if not is_current:
+        return ErrorCode.PRODUCER_FENCED
+    may_end = state is TransactionState.ONGOING or not commit  # without anything written there is nothing to commit
+    return ErrorCode.NONE if may_end else ErrorCode.INVALID_TXN_STATE
 
 
 def _may_go_on(transaction: Transaction, expected: ProducerIdAndEpoch | None) -> bool:

@@ -10,6 +10,7 @@ from typing import Final
 
 from minibroker.cluster import Node
 from minibroker.coordinator_log import CoordinatorLog, CoordinatorLogError
+from minibroker.features import TRANSACTION_VERSION
 from minibroker.partition_loader import PartitionLoader
 from minibroker.state import BrokerState
 from minibroker.topics import TRANSACTION_STATE
@@ -86,7 +87,9 @@ class TransactionStore:
         partition = self.log.partition_of(transaction.transactional_id)
         try:
             record = NewRecord(
-                encode_key(transaction.transactional_id), encode_value(transaction), self._state.clock.now_ms()
+                encode_key(transaction.transactional_id),
+                encode_value(transaction, level=self._state.features.level(TRANSACTION_VERSION)),
+                self._state.clock.now_ms(),
             )
             self.log.append(partition, [record])
         except EncodeError:

@@ -1,7 +1,8 @@
 """What the coordinator knows of one transactional id, and which steps lead from one state to the next.
 
 The rules are those of Kafka's `TransactionMetadata`. A transaction is a value: a step returns another one, which
-counts once it is in the log.
+counts once it is in the log. With the second version of transactions (KIP-890) its end raises the producer's epoch,
+so that nothing that comes late can be taken for a part of the next one.
 """
 
 from collections.abc import Iterable
@@ -19,8 +20,9 @@ _LAST_EPOCH: Final = 32_766
 _EPOCH_OF_FENCING: Final = _LAST_EPOCH + 1
 """The largest number that an epoch may be. Who writes in it was never given it, and is fenced in it, too."""
 _KEY_VERSION: Final = 0
-_VALUE_VERSION: Final = 0
-"""Kafka 3.9 writes the first version as long as `transaction.version` is 0, which is its default."""
+_LAST_VALUE_VERSION: Final = 1
+RAISES_EPOCHS: Final = 2
+"""The level of `transaction.version` whose transactions raise the epoch when they end."""
 
 
 class TransactionState(IntEnum):
@@ -65,6 +67,8 @@ class Transaction(NamedTuple):
         start_ms: when the latest transaction began, -1 when that is not known. The log has no such time
             for the state EMPTY.
         updated_ms: when the last step was taken.
+        next_producer_id: takes the place of the id once the end is complete, if the id has no epoch left.
+        client_version: `RAISES_EPOCHS` if the producer knows of that; Kafka's `clientTransactionVersion`.
     """
 
     transactional_id: str
@@ -77,6 +81,8 @@ class Transaction(NamedTuple):
     state: TransactionState = TransactionState.EMPTY
     partitions: frozenset[TopicPartition] = frozenset()
     start_ms: int = NO_TIMESTAMP
+    next_producer_id: int = NO_PRODUCER_ID
+    client_version: int = 0
 
     @property
     def has_no_epoch_left(self) -> bool:
@@ -119,9 +125,12 @@ class Transaction(NamedTuple):
             producer_epoch=epoch,
             last_producer_epoch=last_epoch,
             start_ms=self.start_ms,  # Kafka forgets it with the next start only: it is not in the record
+            client_version=self.client_version,
         )
 
-    def with_partitions(self, added: Iterable[TopicPartition], now_ms: int) -> "Transaction":
+    def with_partitions(
+        self, added: Iterable[TopicPartition], now_ms: int, *, client_version: int = 0
+    ) -> "Transaction":
         """The transaction is open and has these partitions, too."""
         return self._replace(
             last_producer_id=self.producer_id,
@@ -129,6 +138,7 @@ class Transaction(NamedTuple):
             partitions=self.partitions.union(added),
             start_ms=now_ms if self.state.may_expire else self.start_ms,
             updated_ms=now_ms,
+            client_version=client_version,
         )
 
     def fenced(self) -> "Transaction":
@@ -145,17 +155,42 @@ class Transaction(NamedTuple):
             last_producer_id=self.producer_id,
             state=TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT,
             updated_ms=now_ms,
+            client_version=0,
+        )
+
+    def prepared_with_next_epoch(
+        self, now_ms: int, *, commit: bool, next_producer_id: int = NO_PRODUCER_ID
+    ) -> "Transaction":
+        """The end is decided, and the producer goes on in the next epoch; `next_producer_id` if there is none left.
+
+        A transaction without partitions may be aborted, too; then it begins and ends now.
+        """
+        return self.prepared(now_ms, commit=commit)._replace(
+            producer_epoch=self.producer_epoch + 1,
+            last_producer_epoch=self.producer_epoch,
+            start_ms=now_ms if self.state.may_expire else self.start_ms,
+            next_producer_id=next_producer_id,
+            client_version=RAISES_EPOCHS,
         )
 
     def completed(self, now_ms: int) -> "Transaction":
         """All markers are written."""
         committed = self.state is TransactionState.PREPARE_COMMIT
+        rotates = self.client_version >= RAISES_EPOCHS and self.next_producer_id != NO_PRODUCER_ID
         return self._replace(
+            producer_id=self.next_producer_id if rotates else self.producer_id,
+            producer_epoch=0 if rotates else self.producer_epoch,
+            next_producer_id=NO_PRODUCER_ID,
             last_producer_id=self.producer_id,
             state=TransactionState.COMPLETE_COMMIT if committed else TransactionState.COMPLETE_ABORT,
             partitions=frozenset(),
             updated_ms=now_ms,
         )
+
+
+def is_last_retry(transaction: Transaction, producer_id: int, epoch: int) -> bool:
+    """Does this name the last epoch of the id that the current one has come after?"""
+    return transaction.last_producer_id == producer_id and epoch == _LAST_EPOCH and transaction.producer_epoch == 0
 
 
 def is_exhausted(epoch: int) -> bool:
@@ -176,8 +211,14 @@ def encode_key(transactional_id: str) -> bytes:
     return encode_versioned(TransactionLogKey(transactional_id=transactional_id), _KEY_VERSION)
 
 
-def encode_value(transaction: Transaction) -> bytes:
-    """The value of a transaction's record (Kafka's `TransactionLog.valueToBytes`)."""
+def encode_value(transaction: Transaction, *, level: int = 0) -> bytes:
+    """The value of a transaction's record (Kafka's `TransactionLog.valueToBytes`).
+
+    `level` is that of `transaction.version`: from 1 on the record has tagged fields. Kafka leaves both ids out, so that
+    a kill between the end and its completion costs it the new id; here they are written where they tell something.
+    """
+    value_version = min(level, _LAST_VALUE_VERSION)
+    rotated = transaction.last_producer_id != transaction.producer_id
     is_empty = transaction.state is TransactionState.EMPTY
     value = TransactionLogValue(
         producer_id=transaction.producer_id,
@@ -192,8 +233,11 @@ def encode_value(transaction: Transaction) -> bytes:
         ],
         transaction_last_update_timestamp_ms=transaction.updated_ms,
         transaction_start_timestamp_ms=NO_TIMESTAMP if is_empty else transaction.start_ms,
+        previous_producer_id=transaction.last_producer_id if rotated else NO_PRODUCER_ID,
+        next_producer_id=transaction.next_producer_id,
+        client_transaction_version=transaction.client_version,
     )
-    return encode_versioned(value, _VALUE_VERSION)
+    return encode_versioned(value, value_version)
 
 
 def transaction_of(transactional_id: str, value: TransactionLogValue) -> Transaction:
@@ -211,4 +255,7 @@ def transaction_of(transactional_id: str, value: TransactionLogValue) -> Transac
             for partition in topic.partition_ids
         ),
         start_ms=value.transaction_start_timestamp_ms,
+        last_producer_id=value.previous_producer_id,
+        next_producer_id=value.next_producer_id,
+        client_version=value.client_transaction_version,
     )

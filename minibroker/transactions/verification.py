@@ -14,7 +14,7 @@ from minibroker_storage.log import Log
 _KEPT: Final = 10_000
 """Refused producers that are remembered; the oldest go first."""
 
-Verify = Callable[[str, int, int, str, int], ErrorCode]
+Ask = Callable[[str, int, int, str, int], ErrorCode]
 
 
 class WriteVerifier:
@@ -25,10 +25,12 @@ class WriteVerifier:
 
     Args:
         verify: asks for (transactional id, producer id, epoch, topic, partition).
+        add: has the partition added to the transaction.
     """
 
-    def __init__(self, verify: Verify) -> None:
+    def __init__(self, verify: Ask, add: Ask) -> None:
         self._verify = verify
+        self._add = add
         self._refused: dict[tuple[TopicPartition, int], tuple[int, int]] = {}
 
     @property
@@ -36,22 +38,27 @@ class WriteVerifier:
         """How many refused producers are remembered."""
         return len(self._refused)
 
-    def error_of(self, transactional_id: str, log: Log, header: BatchHeader, place: TopicPartition) -> ErrorCode:
-        """What there is against a transactional batch for the partition `place`.
+    def error_of(
+        self, transactional_id: str, log: Log, header: BatchHeader, place: TopicPartition, *, adds: bool = False
+    ) -> ErrorCode:
+        """What there is against a transactional batch for the partition `place`, which it `adds` to the transaction.
 
-        The errors of `TransactionCoordinator.verify`, and OUT_OF_ORDER_SEQUENCE_NUMBER.
+        The errors of `TransactionCoordinator.verify`, or `add_written`, and OUT_OF_ORDER_SEQUENCE_NUMBER.
         """
         if header.producer_id < 0:
             return ErrorCode.NONE
         known = log.producers.active.get(header.producer_id)
         if known is not None and known.current_txn_first_offset >= 0:
             return ErrorCode.NONE
-        error = self._verify(transactional_id, header.producer_id, header.producer_epoch, *place)
+        ask = self._add if adds else self._verify
+        error = ask(transactional_id, header.producer_id, header.producer_epoch, *place)
         epoch, sequence = self._refused.pop((place, header.producer_id), (header.producer_epoch, header.base_sequence))
         if epoch < header.producer_epoch:
             epoch, sequence = header.producer_epoch, header.base_sequence
         if not error and header.base_sequence <= sequence:
-            return ErrorCode.NONE
+            # A producer that adds by writing begins each transaction anew: what is not known here begins with 0.
+            starts_late = adds and known is None and header.base_sequence > 0
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if starts_late else ErrorCode.NONE
         lowest = min(sequence, header.base_sequence) if epoch == header.producer_epoch else sequence
         self._refused[place, header.producer_id] = epoch, lowest
         if len(self._refused) > _KEPT:

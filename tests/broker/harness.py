@@ -104,7 +104,7 @@ def with_names(response: Any, names: Mapping[bytes, str]) -> Any:
     for topic in getattr(response, "responses", ()):
         for field in ("name", "topic"):
             if topic.topic_id != ZERO_UUID and hasattr(topic, field):
-                setattr(topic, field, names[topic.topic_id])
+                setattr(topic, field, names.get(topic.topic_id, getattr(topic, field)))
     return response
 
 

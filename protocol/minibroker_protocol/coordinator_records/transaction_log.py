@@ -1,6 +1,20 @@
-"""The records of `__transaction_state`: what the coordinator knows of each transactional id (KIP-98)."""
+"""The records of `__transaction_state`: what the coordinator knows of each transactional id (KIP-98, KIP-890)."""
 
-from minibroker_protocol.schema import Array, Int8, Int16, Int32, Int64, NullableArray, String, message, structure
+from typing import Annotated
+
+from minibroker_protocol.schema import (
+    Array,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    NullableArray,
+    String,
+    message,
+    since,
+    structure,
+    tagged,
+)
 
 
 @message(versions="0")
@@ -22,7 +36,9 @@ class PartitionsSchema:
 class TransactionLogValue:
     """A transaction; `transaction_status` is the number of Kafka's `TransactionState`.
 
-    `transaction_partitions` is null when there are none.
+    `transaction_partitions` is null when there are none. Of Kafka 4.0 and later are the tagged fields:
+    `previous_producer_id` and `next_producer_id` are there where the epochs of an id were used up and another one
+    follows; `client_transaction_version` is 2 when the epoch is raised with each transaction (KIP-890).
     """
 
     producer_id: Int64
@@ -32,3 +48,6 @@ class TransactionLogValue:
     transaction_partitions: NullableArray[PartitionsSchema]
     transaction_last_update_timestamp_ms: Int64
     transaction_start_timestamp_ms: Int64
+    previous_producer_id: Annotated[Int64, tagged(0, "1+"), since(1)] = -1
+    next_producer_id: Annotated[Int64, tagged(1, "1+"), since(1)] = -1
+    client_transaction_version: Annotated[Int16, tagged(2, "1+"), since(1)] = 0

@@ -7,6 +7,7 @@ from tests.broker.harness import Harness
 from tests.broker.transactions.producer import Producer, read_committed
 
 VERSIONS = range(5)
+"""Version 5 is another thing: see `tests.broker.transactions.test_epochs`."""
 EITHER_END = pytest.mark.parametrize("commit", [True, False])
 
 

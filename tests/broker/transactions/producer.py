@@ -23,6 +23,8 @@ from minibroker_protocol.records.batch import RecordBatch
 from tests.broker.harness import Harness, batch, bytes_in
 
 TIMEOUT_MS: Final = 60_000
+FIRST_THAT_ADDS: Final = 12
+"""The version of Produce whose batches add their partitions to their transactions."""
 READ_COMMITTED: Final = 1
 
 
@@ -156,6 +158,12 @@ class Producer:
         )
         return int(self.broker.ask(request, version).topics[0].partitions[0].error_code)
 
+    def write_at_once(self, *values: bytes, topic: str = "t", partition: int = 0) -> int:
+        """Produce to a partition that has not been added (KIP-890); returns the base offset."""
+        outcome = self.send(*values, topic=topic, partition=partition, version=FIRST_THAT_ADDS)
+        assert outcome.error_code == 0, outcome.error_message
+        return outcome.base_offset
+
     def commit(self, *, version: int = 4) -> int:
         """Commit the transaction."""
         return self.end(commit=True, version=version)
@@ -165,14 +173,18 @@ class Producer:
         return self.end(commit=False, version=version)
 
     def end(self, *, commit: bool, version: int = 4) -> int:
-        """End the transaction."""
+        """End the transaction; from version 5 on the producer goes on in the epoch that it is told."""
         request = EndTxnRequest(
             transactional_id=self.transactional_id,
             producer_id=self.id,
             producer_epoch=self.epoch,
             committed=commit,
         )
-        return int(self.broker.ask(request, version).error_code)
+        answer = self.broker.ask(request, version)
+        if answer.producer_id >= 0:
+            self.id, self.epoch = answer.producer_id, answer.producer_epoch
+            self.sequences.clear()
+        return int(answer.error_code)
 
 
 def produce_in(

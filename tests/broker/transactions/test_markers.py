@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from minibroker.transactions.markers import write_marker
+from minibroker.transactions.markers import Marker, write_marker
 from minibroker.transactions.transaction import TransactionState
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -207,10 +207,7 @@ def test_nothing_is_written_any_more_once_the_broker_has_stopped(harness: Harnes
 def test_a_log_that_knows_a_newer_epoch_keeps_no_transaction_from_ending(harness: Harness) -> None:
     producer = Producer(harness)
     producer.write(b"x")
-    error = write_marker(
-        harness.state, "t", 0, producer_id=producer.id, producer_epoch=7, commit=False, coordinator_epoch=0
-    )
-    assert error == 0
+    assert write_marker(harness.state, "t", 0, Marker(producer.id, 7, commit=False)) == 0
     assert producer.commit() == 0
     assert state_of(harness) is TransactionState.COMPLETE_COMMIT
     assert read_committed(harness) == []
@@ -220,10 +217,7 @@ def test_a_newer_coordinators_marker_does_not_fence_the_one_that_is_left(harness
     """A directory of an Apache Kafka holds markers of later epochs than ours."""
     producer = Producer(harness)
     producer.write(b"x")
-    error = write_marker(
-        harness.state, "t", 0, producer_id=producer.id, producer_epoch=0, commit=True, coordinator_epoch=9
-    )
-    assert error == 0
+    assert write_marker(harness.state, "t", 0, Marker(producer.id, 0, commit=True, coordinator_epoch=9)) == 0
     assert producer.commit() == 0
     producer.write(b"y")
     assert producer.commit() == 0

@@ -51,9 +51,7 @@ def test_refused_producers_do_not_fill_the_memory(harness: Harness, monkeypatch:
     for number in range(20):
         batch = producer.batch(b"x", producer_id=number + 100)
         assert produce_in(harness, "mine", batch).error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    verifier = harness.state.transactions.verifier
-    assert verifier is not None
-    assert verifier.refusals == 5
+    assert harness.state.transactions.verifier.refusals == 5
 
 
 def test_without_verification_a_transactional_batch_is_taken_as_it_comes(configured: Make) -> None:
