@@ -69,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     option(
         "--set", action="append", default=[], metavar="KEY=VALUE", dest="settings", help="one of them; wins over FILE"
     )
+    option("--emulate", metavar="RELEASE", help="serve what that release of Kafka serves: 0.8.2, 0.9, ... 4.4")
     option("--topic", action="append", default=[], metavar="NAME[:PARTITIONS[:KEY=VALUE,...]]", help="unless it exists")
     option("--seed-data", metavar="FILE", help="topics and records to start with: YAML, JSON or JSON lines")
     option("--ready-file", metavar="PATH", help="write the bootstrap address there once clients can connect")
@@ -113,20 +114,21 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
     from minibroker_storage.checkpoints import write_atomically  # noqa: PLC0415 - the same
 
     properties = _properties(options)
-    listen, advertise = _addresses(options, properties)
+    listeners = None if options.listen else properties.get("listeners") or None
     if options.data_dir == "":
         raise ValueError("--data-dir is empty")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         broker = Broker(
-            listen=listen,
+            listen=options.listen or _DEFAULT_LISTEN,
             data_dir=options.data_dir or _first(properties, "log.dirs") or _first(properties, "log.dir"),
-            advertise=advertise,
+            advertise=options.advertise,
             config=properties,
             topics=options.topic,
             seed_data=options.seed_data,
             brokers=options.brokers,
             also_listen=options.also_listen,
+            listeners=listeners,
             journal=options.journal,
             control=options.control,
             control_token=options.control_token or os.environ.get("MINIBROKER_CONTROL_TOKEN") or None,
@@ -153,9 +155,9 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
             if options.control:
                 where += f" control={broker.control_url}"
             print(f"minibroker ready: {where}", flush=True)  # noqa: T201 - the one line that others wait for
-            console.greet(_told(broker, advertise, control=options.control))
-            if advertise is not None:
-                console.check_advertised(advertise)
+            console.greet(_told(broker, control=options.control))
+            for host in {host for host, _ in broker.twin.advertised}:
+                console.check_advertised(host)
             await stop.wait()
     finally:
         if ready_file:
@@ -184,13 +186,14 @@ def _watch(state: "BrokerState") -> None:
     watch_requests(state, tell_request)
 
 
-def _told(broker: "Broker", advertise: str | None, *, control: str | None) -> dict[str, str]:
+def _told(broker: "Broker", *, control: str | None) -> dict[str, str]:
     """What people want to know of a broker that has just started."""
     topics = [topic.name for topic in broker.twin.state.topics if not topic.is_internal]
+    release = broker.twin.state.release
     rows = {
-        "minibroker": __version__,
+        "minibroker": __version__ if release is None else f"{__version__}, as a Kafka {release.name}",
         "bootstrap.servers": broker.bootstrap_servers,
-        "advertised": advertise or "where each client has found it",
+        "advertised": _advertised(broker),
         "data": broker.data_dir,
         "topics": ", ".join(topics[:_TOLD_TOPICS]) + (", ..." if len(topics) > _TOLD_TOPICS else "") or "none yet",
     }
@@ -198,6 +201,10 @@ def _told(broker: "Broker", advertise: str | None, *, control: str | None) -> di
         rows["control plane"] = broker.control_url
     rows["to stop it"] = "Ctrl-C"
     return rows
+
+
+def _advertised(broker: "Broker") -> str:
+    return ", ".join(f"{host}:{port}" for host, port in broker.twin.advertised) or "where each client has found it"
 
 
 def _remove(path: str) -> None:
@@ -219,29 +226,14 @@ def _properties(options: argparse.Namespace) -> dict[str, str]:
         if not equals or not key.strip():
             raise ValueError(f"--set {setting!r} is not KEY=VALUE")
         properties[key.strip()] = value.strip()
+    if options.emulate is not None:
+        properties["minibroker.emulate"] = options.emulate
     return properties
 
 
 def _first(properties: Mapping[str, str], name: str) -> str | None:
     """The first item of a list that may not be there."""
     return properties.get(name, "").split(",")[0].strip() or None
-
-
-def _addresses(options: argparse.Namespace, properties: Mapping[str, str]) -> tuple[str, str | None]:
-    """Where to listen, and where clients find it: the options, else what `listeners` and its twin say."""
-    text = properties.get("listeners")
-    if options.listen or not text:
-        return options.listen or _DEFAULT_LISTEN, options.advertise
-    from minibroker.listeners import advertised_address, client_listeners, further_listener  # noqa: PLC0415 - most starts need none of it
-
-    served, dropped = client_listeners(properties, text, "listeners")
-    for other in dropped:
-        _logger.warning("listeners: %s is not served: it does not speak PLAINTEXT", other.name)
-    advertised = properties.get("advertised.listeners", "")
-    told = [advertised_address(advertised, "advertised.listeners", each) for each in served]
-    if options.brokers == 1:
-        options.also_listen += [further_listener(*each) for each in zip(served[1:], told[1:], strict=True)]
-    return served[0].bind_address, options.advertise or told[0]
 
 
 def _reason(error: ValueError | OSError) -> str:

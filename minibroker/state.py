@@ -9,8 +9,10 @@ from minibroker.clock import Clock
 from minibroker.cluster import Cluster
 from minibroker.cluster_metadata import ClusterMetadata
 from minibroker.config import BrokerConfig
+from minibroker.config.resources import ConfigResourceType
 from minibroker.data_dir import DataDir
-from minibroker.features import Features
+from minibroker.dynamic_configs import DynamicConfigs
+from minibroker.features import FEATURES, Features
 from minibroker.log_manager import LogManager
 from minibroker.partition import Partition
 from minibroker.producer_ids import ProducerIds
@@ -19,13 +21,17 @@ from minibroker.write_group import WriteGroup
 from minibroker_storage.files import FilePool
 
 if TYPE_CHECKING:
+    from minibroker.broker_loggers import BrokerLoggers
     from minibroker.faults.registry import FaultRegistry
     from minibroker.flusher import Background, Flusher
     from minibroker.groups.coordinator import GroupCoordinator
     from minibroker.journal import Journal
     from minibroker.log_cleaner import RunCleaning
+    from minibroker.releases import Release
     from minibroker.security.authorizer import Authorizer
+    from minibroker.security.store import SecurityStore
     from minibroker.taps import Taps
+    from minibroker.telemetry import Telemetry
     from minibroker.transactions.coordinator import TransactionCoordinator
 
 
@@ -42,6 +48,7 @@ class BrokerState:
         metadata: what was altered at run time, and outlives the run.
         features: the feature levels in force.
         started_ms: when that was, on the clock's monotonic time.
+        configs: what was altered of configurations; `config` is what counts now.
     """
 
     def __init__(
@@ -56,14 +63,14 @@ class BrokerState:
         max_open_files: int,
         brokers: int = 1,
     ) -> None:
+        #: The release of Kafka that it is taken for; None for one that serves whatever there ever was.
+        self.release = release = _emulated(config.optional_text("minibroker.emulate"))
         self.config = config
         self.clock = clock
         self.call_soon = call_soon
         self.started_ms = clock.monotonic_ms()
         self.background = background
-        self._data_dir = DataDir(
-            data_dir, config.integer("node.id"), config.optional_text("minibroker.cluster.id")
-        )
+        self._data_dir = DataDir(data_dir, config.integer("node.id"), config.optional_text("minibroker.cluster.id"))
         self.cluster_id = self._data_dir.cluster_id
         self.node_id = self._data_dir.node_id
         self.cluster = Cluster(self.node_id, brokers, config)
@@ -71,7 +78,9 @@ class BrokerState:
         self.chores = Chores(clock, call_soon)
         try:
             self.metadata = ClusterMetadata(data_dir)
-            self.features = Features(self.metadata)
+            self.configs = DynamicConfigs(config, self.metadata, self.node_id)
+            config = self.config = self.configs.broker
+            self.features = Features(self.metadata, FEATURES if release is None else release.features)
             #: Who may do what; None where everybody may do everything.
             self.authorizer = _authorizer(config, self.metadata)
             self.logs = LogManager(
@@ -86,6 +95,7 @@ class BrokerState:
             )
             self.topics = self.cluster.topics = Topics(data_dir, config, self.logs, self.cluster)
             self.logs.start(self.topics)
+            self.configs.on_change = self._on_config_change
         except BaseException:
             self._data_dir.release()
             raise
@@ -98,7 +108,7 @@ class BrokerState:
         self.validated_records = config.integer("minibroker.validate.records.max")
         self.fetch_max_bytes = config.integer("fetch.max.bytes")
         #: API key -> its first and last version, where a broker serves less than the dispatch table has.
-        self.served: Mapping[int, tuple[int, int]] | None = None
+        self.served: Mapping[int, tuple[int, int]] | None = None if release is None else release.served
         #: What was said to help (`minibroker.advice`).
         self.advised: set[str] = set()
         self._closed = False
@@ -122,6 +132,14 @@ class BrokerState:
             self.transactions.load_all()
         if self.topics.get(CONSUMER_OFFSETS) is not None:
             self.groups.load_all()
+
+    def _on_config_change(self, kind: ConfigResourceType) -> None:
+        """Act on what was altered."""
+        if kind is ConfigResourceType.BROKER:
+            self.topics.reconfigure()
+            self.logs.broker_reconfigured()
+        elif kind is ConfigResourceType.CLIENT_METRICS and "telemetry" in self.__dict__:  # a cached property
+            self.telemetry.resubscribe()
 
     def _on_leader_moved(self, partition: Partition) -> None:
         """Have those look again who wait for a partition, or have another node coordinate what is in it."""
@@ -147,6 +165,29 @@ class BrokerState:
 
         return TransactionCoordinator(self)
 
+    @cached_property
+    def loggers(self) -> "BrokerLoggers":
+        """The loggers as clients see them; made when the first request asks for them."""
+        from minibroker.broker_loggers import BrokerLoggers  # noqa: PLC0415 - a start needs none
+
+        loggers = BrokerLoggers()
+        self.metadata.subscribe("configs", loggers.restore)
+        return loggers
+
+    @cached_property
+    def telemetry(self) -> "Telemetry":
+        """What clients measure of themselves; made when the first request asks for it."""
+        from minibroker.telemetry import Telemetry  # noqa: PLC0415 - a start needs none
+
+        return Telemetry(self)
+
+    @cached_property
+    def security(self) -> "SecurityStore":
+        """Credentials and delegation tokens; made when someone asks for them."""
+        from minibroker.security.store import SecurityStore  # noqa: PLC0415 - most brokers let everybody in
+
+        return SecurityStore(self)
+
     @property
     def journal(self) -> "Journal | None":
         """The journal of requests, while one is kept."""
@@ -165,12 +206,23 @@ class BrokerState:
     def close(self, *, keep: bool = True) -> None:
         """Close all logs; `keep` says whether the data directory will be used again. See `LogManager.close`."""
         self._closed = True
+        if "loggers" in self.__dict__:
+            self.loggers.restore()
         for coordinator in ("groups", "transactions"):
             if coordinator in self.__dict__:  # a cached property: there once someone has asked for it
                 getattr(self, coordinator).close()
         self.writes.commit()
         self.logs.close(keep=keep)
         self._data_dir.release()
+
+
+def _emulated(text: str | None) -> "Release | None":
+    """The release that the configuration names. ReleaseError."""
+    if not text:
+        return None
+    from minibroker.releases import release  # noqa: PLC0415 - most brokers are none of them
+
+    return release(text)
 
 
 def _authorizer(config: BrokerConfig, metadata: ClusterMetadata) -> "Authorizer | None":

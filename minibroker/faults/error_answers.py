@@ -13,6 +13,8 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
+from minibroker.faults.config_error_answers import CONFIG_ANSWERS
+from minibroker.faults.consumer_group_error_answers import CONSUMER_GROUP_ANSWERS
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.primitives import ZERO_UUID
 
@@ -274,6 +276,11 @@ def _write_markers(request: Any, _version: int, code: ErrorCode) -> Any:
     )
 
 
+def _allocate_producer_ids(_request: Any, _version: int, code: ErrorCode) -> Any:
+    m = _messages("allocate_producer_ids")
+    return m.AllocateProducerIdsResponse(error_code=code, producer_id_start=0, producer_id_len=0)
+
+
 def _of_partitions(module: str, response: str, topic: str, partition: str) -> Answering:
     """Answers to requests for topics with partitions that say a number and a code of each."""
 
@@ -428,6 +435,12 @@ _ANSWERS: Final[dict[str, Answering]] = {
     "ListTransactions": _alone(
         "list_transactions", "ListTransactionsResponse", unknown_state_filters=list, transaction_states=list
     ),
+    "AlterPartition": _alone("alter_partition", "AlterPartitionResponse", topics=list),
+    "Envelope": _alone("envelope", "EnvelopeResponse"),
+    "AllocateProducerIds": _allocate_producer_ids,
+    "UnregisterController": _alone("unregister_controller", "UnregisterControllerResponse"),
+    **CONSUMER_GROUP_ANSWERS,
+    **CONFIG_ANSWERS,
 }
 _PARTS: Final[dict[str, Answering]] = {
     "OffsetFetch": _offset_fetch_parts,

@@ -10,8 +10,7 @@ from version 4 on only, since older Java clients cannot read them (KIP-1022).
 """
 
 import re
-from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from minibroker.call import Call
 from minibroker.dispatch import ROUTES
@@ -25,6 +24,9 @@ from minibroker_protocol.messages.api_versions import (
     SupportedFeatureKey,
 )
 
+if TYPE_CHECKING:
+    from minibroker.releases import Release
+
 _ALL: Final = [ApiVersion(api_key=route.key, min_version=route.first, max_version=route.last) for route in ROUTES]
 _SOFTWARE_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
 _FIRST_WITH_SOFTWARE_NAME: Final = 3
@@ -32,18 +34,22 @@ _FIRST_WITH_LEVEL_0: Final = 4
 _NO_EPOCH: Final = -1
 _FIRST_WITH_NODE: Final = 5
 _NO_NODE: Final = -1
+_FIRST_RELEASE_WITH_OWN_RANGE: Final = "2.4"
 
 
 def handle(request: ApiVersionsRequest | None, call: Call) -> ApiVersionsResponse:
     """Answer with the table; `request` is None when the client's version is not known here."""
-    table = _table(call.state.served)
+    release = call.state.release
+    table = _table(release)
     if request is None:
-        own_range = [row for row in table if row.api_key == ApiKey.API_VERSIONS]
+        has_ranges = release is None or release.is_at_least(_FIRST_RELEASE_WITH_OWN_RANGE)
+        own_range = [row for row in table if row.api_key == ApiKey.API_VERSIONS] if has_ranges else []
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=own_range)
-    if call.api_version >= _FIRST_WITH_SOFTWARE_NAME and not (
-        _SOFTWARE_NAME.match(request.client_software_name) and _SOFTWARE_NAME.match(request.client_software_version)
-    ):
-        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
+    if call.api_version >= _FIRST_WITH_SOFTWARE_NAME:
+        software = request.client_software_name, request.client_software_version
+        if not all(map(_SOFTWARE_NAME.match, software)):
+            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
+        call.session.software = software
     if call.api_version >= _FIRST_WITH_NODE:
         misrouted = _misrouted(request, call)
         if misrouted:
@@ -75,8 +81,9 @@ def _misrouted(request: ApiVersionsRequest, call: Call) -> ErrorCode:
     return ErrorCode.NONE if found == (request.cluster_id, request.node_id) else ErrorCode.REBOOTSTRAP_REQUIRED
 
 
-def _table(served: Mapping[int, tuple[int, int]] | None) -> list[ApiVersion]:
-    """All that is in the dispatch table, or what this broker serves of it."""
-    if served is None:
+def _table(release: "Release | None") -> list[ApiVersion]:
+    """All that is in the dispatch table, or what a release tells."""
+    if release is None:
         return _ALL
-    return [ApiVersion(api_key=key, min_version=first, max_version=last) for key, (first, last) in served.items()]
+    told = release.told.items()
+    return [ApiVersion(api_key=key, min_version=first, max_version=last) for key, (first, last) in told]

@@ -163,3 +163,6 @@ class ErrorCode(IntEnum):
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131, False, "The topology's epoch is not one that the streams group knows."
     STREAMS_TOPOLOGY_FENCED = 132, False, "The streams group has a newer topology than the member."
     SHARE_SESSION_LIMIT_REACHED = 133, True, "The broker holds as many share sessions as it may."
+    GROUP_DELETION_FAILED = 134, False, "A group could not be deleted; the answer's message says why."
+    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135, False, "The description of a topology could not be taken."
+    CONTROLLER_ID_NOT_REGISTERED = 136, False, "There is no controller with this node id."

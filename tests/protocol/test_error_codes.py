@@ -16,9 +16,10 @@ def test_every_code_has_the_name_number_and_retriable_flag_that_kio_has(theirs: 
     assert (ours.name, ours.retriable) == (theirs.name.upper(), theirs.retriable)
 
 
-def test_there_is_no_code_that_kio_lacks_and_no_gap() -> None:
-    assert {int(code) for code in ErrorCode} == {int(code) for code in KioErrorCode}
-    assert [int(code) for code in ErrorCode] == list(range(-1, 134))
+def test_there_is_no_code_that_kio_lacks_but_those_of_kafka_4_4_and_no_gap() -> None:
+    newer = {134, 135, 136}
+    assert {int(code) for code in ErrorCode} == {int(code) for code in KioErrorCode} | newer
+    assert [int(code) for code in ErrorCode] == list(range(-1, 137))
 
 
 def test_the_retriable_codes_are_those_of_kafka_3_9_as_far_as_its_list_goes() -> None:
@@ -43,5 +44,5 @@ def test_a_code_is_the_number_that_goes_on_the_wire() -> None:
 
 
 def test_a_number_that_kafka_does_not_use_is_refused() -> None:
-    with pytest.raises(ValueError, match="134 is not a valid ErrorCode"):
-        ErrorCode(134)
+    with pytest.raises(ValueError, match="137 is not a valid ErrorCode"):
+        ErrorCode(137)

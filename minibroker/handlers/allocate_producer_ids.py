@@ -1,0 +1,13 @@
+"""AllocateProducerIds: refused, as what no broker of this cluster has sent.
+
+Version 0. See AlterPartition. Producers ask with InitProducerId.
+"""
+
+from minibroker.call import Call
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+
+
+def handle(_request: AllocateProducerIdsRequest, _call: Call) -> AllocateProducerIdsResponse:
+    """Allocate nothing."""
+    return AllocateProducerIdsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, producer_id_start=0, producer_id_len=0)

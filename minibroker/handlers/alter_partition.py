@@ -1,0 +1,14 @@
+"""AlterPartition: refused, as what no broker of this cluster has sent.
+
+Versions 0-3. The nodes of this cluster need not ask each other, so whoever asks is none of them: STALE_BROKER_EPOCH,
+with which a Kafka controller answers a broker that is not registered with the epoch that it says.
+"""
+
+from minibroker.call import Call
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+
+
+def handle(_request: AlterPartitionRequest, _call: Call) -> AlterPartitionResponse:
+    """Alter nothing."""
+    return AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, topics=[])

@@ -1,0 +1,13 @@
+"""Envelope: refused, as by any Kafka broker that is asked by a client (KIP-590).
+
+Version 0. Envelopes are for controllers, from brokers that they know: CLUSTER_AUTHORIZATION_FAILED, whatever is inside.
+"""
+
+from minibroker.call import Call
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+
+
+def handle(_request: EnvelopeRequest, _call: Call) -> EnvelopeResponse:
+    """Open nothing."""
+    return EnvelopeResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

@@ -1,0 +1,22 @@
+"""UnregisterController: the controller of this cluster stays, and there is no other one (KIP-1312).
+
+Version 0. INVALID_REQUEST for the controller, which is the only voter of its quorum; CONTROLLER_ID_NOT_REGISTERED for
+any other id.
+"""
+
+from minibroker.call import Call
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.unregister_controller import UnregisterControllerRequest, UnregisterControllerResponse
+
+
+def handle(request: UnregisterControllerRequest, call: Call) -> UnregisterControllerResponse:
+    """Say why not."""
+    wanted, controller = request.controller_id, call.state.cluster.controller
+    if controller is not None and wanted == controller.id:
+        because = f"Cannot unregister controller {wanted} because it is part of the voter set."
+        return _refused(ErrorCode.INVALID_REQUEST, because)
+    return _refused(ErrorCode.CONTROLLER_ID_NOT_REGISTERED, f"Controller ID {wanted} is not currently registered.")
+
+
+def _refused(code: ErrorCode, message: str) -> UnregisterControllerResponse:
+    return UnregisterControllerResponse(error_code=code, error_message=message)

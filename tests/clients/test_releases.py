@@ -1,0 +1,22 @@
+"""A client of today against a broker of each generation."""
+
+import pytest
+
+from minibroker import Broker
+from minibroker.releases import release
+from tests.clients.kafka_python_client import KafkaConsumer, KafkaProducer
+
+
+@pytest.mark.parametrize("name", ["0.10.0", "0.11", "2.0", "3.0", "4.4"])
+def test_a_client_of_today_finds_its_way(name: str) -> None:
+    with Broker(config={"minibroker.emulate": name}, topics=["t"]) as broker:
+        producer = KafkaProducer(
+            bootstrap_servers=broker.bootstrap_servers, enable_idempotence=release(name).is_at_least("0.11")
+        )
+        producer.send("t", b"hello").get(10)
+        producer.close()
+        consumer = KafkaConsumer(
+            "t", bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest", consumer_timeout_ms=10_000
+        )
+        assert next(consumer).value == b"hello"
+        consumer.close()

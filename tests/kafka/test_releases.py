@@ -1,0 +1,104 @@
+"""What a broker tells that is taken for a release of Kafka, against what the jars of that release say."""
+
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from minibroker.dispatch import ROUTES
+from minibroker.features import FEATURES
+from minibroker.releases import RELEASES, release
+from minibroker_protocol.api_keys import ApiKey
+from tests.clients import toolchains
+from tests.kafka import jars
+
+_POM: Final = Path(__file__).with_name("releases.xml")
+_PROGRAM: Final = Path(__file__).with_name("Releases.java")
+_GOAL: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
+_TIMEOUT: Final = 120
+_LAST_WITH_ZOOKEEPER: Final = RELEASES.index("3.2")
+_SHARE_AND_STREAMS_GROUPS: Final = frozenset({*range(76, 80), *range(83, 94)})
+_BETWEEN_BROKERS_OF_0_8: Final = {4: (0, 0), 5: (0, 0), 6: (0, 0), 7: (0, 0)}
+"""`kafka.api.RequestKeys` of 0.8.2 has them; its clients' jar does not."""
+_NOT_SERVED_BY_0_8: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.HEARTBEAT})
+"""The clients of 0.8.2 had declared them before there was a broker that knew them (`KafkaApis.handle`)."""
+
+Table = dict[int, tuple[int, int]]
+
+
+@cache
+def _jars() -> Path:
+    def fill(folder: Path) -> None:
+        command = [toolchains.tool("mvn"), "-q", "-B", "-f", str(_POM), _GOAL, f"-DoutputDirectory={folder}"]
+        failure = toolchains.run(command, folder)
+        if failure is not None:
+            toolchains.missing(f"the jars of Kafka's releases could not be had: {failure}")
+
+    return toolchains.build(toolchains.place("kafka-releases", [_POM]), fill)
+
+
+@cache
+def _told_by(listener: str) -> dict[str, Table]:
+    """By minor release, what its jar says that a broker with this kind of listener tells."""
+    folder = _jars()
+    (logging,) = folder.glob("slf4j-api-*.jar")
+    found = sorted(str(path) for path in folder.glob("kafka-clients-*.jar"))
+    if listener == "ZK_BROKER":
+        found = [path for path in found if "-4." not in path]
+    try:
+        java = jars.java()
+    except jars.NoJarsError as error:
+        toolchains.missing(str(error))
+    done = subprocess.run(
+        [java, "-XX:TieredStopAtLevel=1", str(_PROGRAM), str(logging), listener, *found],
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT,
+        check=True,
+    )
+    told: dict[str, Table] = {}
+    for line in done.stdout.splitlines():
+        jar, key, first, last = line.split()
+        version = jar.removeprefix("kafka-clients-").removesuffix(".jar")
+        told.setdefault(release(version).name, {})[int(key)] = (int(first), int(last))
+    return told
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_a_release_tells_what_its_own_brokers_tell(name: str) -> None:
+    theirs = dict(_told_by("ZK_BROKER" if RELEASES.index(name) <= _LAST_WITH_ZOOKEEPER else "BROKER")[name])
+    if name == "0.8.2":
+        theirs |= _BETWEEN_BROKERS_OF_0_8
+        theirs = {key: versions for key, versions in theirs.items() if key not in _NOT_SERVED_BY_0_8}
+    theirs = {key: versions for key, versions in theirs.items() if key not in _SHARE_AND_STREAMS_GROUPS}
+    assert release(name).told == theirs
+
+
+def test_2_0_has_43_apis() -> None:
+    assert sorted(release("2.0").told) == list(range(43))
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_all_that_a_release_serves_is_in_the_dispatch_table(name: str) -> None:
+    ours = {int(route.key): route for route in ROUTES}
+    for key, (first, last) in release(name).served.items():
+        assert ours[key].first <= first, ApiKey(key).name
+        assert last <= ours[key].last, ApiKey(key).name
+
+
+def test_without_a_release_all_that_any_of_them_serves_is_served() -> None:
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for each in map(release, RELEASES):
+        for key, versions in each.served.items():
+            first[key] = min(first.get(key, versions[0]), versions[0])
+            last[key] = max(last.get(key, versions[1]), versions[1])
+    assert {int(route.key): (route.first, route.last) for route in ROUTES} == {
+        key: (first[key], last[key]) for key in first
+    }
+
+
+def test_the_newest_release_has_the_features_that_there_are() -> None:
+    assert release(RELEASES[-1]).features == FEATURES
