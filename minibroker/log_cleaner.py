@@ -77,10 +77,7 @@ class LogCleaner:
         self._opened = opened
         self._run_cleaning = run_cleaning
         self._cleaned = cleaned
-        self._buffer_bytes = config.integer("log.cleaner.dedupe.buffer.size")
-        self._load_factor = config.number("log.cleaner.io.buffer.load.factor")
-        limit = config.number("log.cleaner.io.max.bytes.per.second")
-        self._bytes_per_second = limit if limit < _UNLIMITED else None
+        self._config = config
         self._current: _Cleaning | None = None
         self._asked_for: set[Partition] = set()
         self._waiting: list[Callable[[], None]] = []
@@ -151,14 +148,15 @@ class LogCleaner:
         return self._checkpoint.offsets.get(partition.key)
 
     def _begin(self, partition: Partition, log: Log) -> None:
+        limit = self._config.number("log.cleaner.io.max.bytes.per.second")
         try:
             plan = plan_cleaning(
                 log,
                 self._first_dirty(partition),
                 self._clock.now_ms(),
-                dedupe_buffer_bytes=self._buffer_bytes,
-                load_factor=self._load_factor,
-                io_bytes_per_second=self._bytes_per_second,
+                dedupe_buffer_bytes=self._config.integer("log.cleaner.dedupe.buffer.size"),
+                load_factor=self._config.number("log.cleaner.io.buffer.load.factor"),
+                io_bytes_per_second=limit if limit < _UNLIMITED else None,
                 force=partition in self._asked_for,
             )
         except OSError as error:

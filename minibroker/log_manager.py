@@ -145,6 +145,11 @@ class LogManager:
             self._flush_period_ms = flush_ms
             self._chores.every(_FLUSH, flush_ms, self._flushing)
 
+    def broker_reconfigured(self) -> None:
+        """The broker's configuration has changed: the cleaner may rest for another while."""
+        if self._config.boolean("log.cleaner.enable"):
+            self._every("log.cleaner.backoff.ms", _CLEANING, self._cleaning)
+
     def reconfigure(self, log: Log, config: LogConfig) -> None:
         """Let a log act on a new configuration."""
         log.config = config

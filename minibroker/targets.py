@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from minibroker.call import Call
+from minibroker.config.resources import ConfigResourceType
 from minibroker.state import BrokerState
 from minibroker_protocol.primitives import ZERO_UUID
 
@@ -76,10 +77,13 @@ _TOPICS: Final[dict[str, tuple[_TopicList, ...]]] = {
 }
 _NAMES: Final = {
     "DescribeGroups": _Names("groups", is_group=True),
+    "ConsumerGroupDescribe": _Names("group_ids", is_group=True),
     "DeleteGroups": _Names("groups_names", is_group=True),
     "DescribeTransactions": _Names("transactional_ids", is_group=False),
     "FindCoordinator": _Names("coordinator_keys", is_group=True),  # or not: see `_is_about_groups`
 }
+_CONFIGS: Final = frozenset({"DescribeConfigs", "AlterConfigs", "IncrementalAlterConfigs"})
+"""These have a list of resources, of which some are topics, some groups, and others neither."""
 _WITH_GROUP: Final = frozenset(
     {
         "OffsetCommit",
@@ -89,6 +93,8 @@ _WITH_GROUP: Final = frozenset(
         "Heartbeat",
         "LeaveGroup",
         "SyncGroup",
+        "ConsumerGroupHeartbeat",
+        "ConsumerGroupDescribe",
         "DescribeGroups",
         "DeleteGroups",
         "AddOffsetsToTxn",
@@ -119,7 +125,9 @@ def named_by(api: str) -> frozenset[str]:
         # The answer of Metadata tells of partitions, and a fault may be about one.
         if api == "Metadata" or any(each.partitions for each in _TOPICS[api]):
             found.add("partition")
-    if api in _WITH_GROUP:
+    if api in _CONFIGS:
+        found.add("topic")
+    if api in _WITH_GROUP | _CONFIGS:
         found.add("group")
     if api in _WITH_TRANSACTIONAL_ID:
         found.add("transactional_id")
@@ -170,6 +178,8 @@ def _walk(api: str, request: Any, state: BrokerState) -> Iterator[Target]:
     for shape in _TOPICS.get(api, ()):
         for holder in getattr(request, shape.within) if shape.within else (request,):
             yield from _walk_topics(shape, holder, request, state)
+    if api in _CONFIGS:
+        yield from map(_resource, request.resources)
     names = _NAMES.get(api)
     if names is not None:
         is_group = names.is_group and _is_about_groups(request)
@@ -213,6 +223,12 @@ def _name_of_key(named: str | bytes, state: BrokerState) -> str | None:
     return None if known is None else known.name
 
 
+def _resource(resource: Any) -> Target:
+    if resource.resource_type == ConfigResourceType.TOPIC:
+        return Target(topic=resource.resource_name)
+    return Target(group=resource.resource_name if resource.resource_type == ConfigResourceType.GROUP else None)
+
+
 def _is_about_groups(request: Any) -> bool:
     return not getattr(request, "key_type", 0)
 
@@ -243,6 +259,8 @@ def only(api: str, request: Any, keep: Keep, state: BrokerState) -> Any:
             if topics or (not getattr(holder, shape.topics) and keep(alone)):
                 holders.append(dataclasses.replace(holder, **{shape.topics: topics}))
         changes[shape.within] = holders
+    if api in _CONFIGS:
+        changes["resources"] = [each for each in request.resources if keep(_resource(each))]
     names = _NAMES.get(api)
     if names is not None:
         is_group = names.is_group and _is_about_groups(request)

@@ -280,6 +280,21 @@ class Topics:
         self.save()
         return renamed
 
+    def configure(self, topic: Topic, config: TopicConfig) -> None:
+        """Give a topic another configuration, which counts at once; OSError, and the topic is as it was."""
+        before = topic.config
+        topic.configure(config)
+        try:
+            self.save()
+        except OSError:
+            topic.configure(before)
+            raise
+
+    def reconfigure(self) -> None:
+        """Have all topics act on the broker's configuration, which has changed."""
+        for topic in self:
+            topic.configure(TopicConfig(self._config, topic.config.overrides, are_old=True))
+
     def delete_all(self) -> list[str]:
         """Delete all topics; see `delete`. The file is written once."""
         renamed = [partition.delete() for topic in self for partition in topic.partitions]

@@ -1,7 +1,7 @@
 """The broker's configuration, read from properties, and the defaults that it gives to topics."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from minibroker.config.broker_keys import BROKER_KEYS, MIB
 from minibroker.config.keys import ConfigKey, ConfigType, ConfigValue, refused
@@ -18,6 +18,14 @@ _SAME_THING = {
 
 _NO_DIRECTORY = "At least one log directory must be defined via log.dirs or log.dir."
 _GROUP = "group.consumer"
+_PROTOCOLS: Final = frozenset({"classic", "consumer"})
+ASSIGNORS: Final = {
+    "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
+    "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
+    "uniform": "uniform",
+    "range": "range",
+}
+"""The assignors that there are, as `group.consumer.assignors` may name them (KIP-848, KIP-1101)."""
 _HEARTBEAT, _SESSION = "heartbeat.interval.ms", "session.timeout.ms"
 
 
@@ -91,25 +99,41 @@ _REPLICATION_FACTORS = (
 )
 
 
+class RunTime(NamedTuple):
+    """What was altered while brokers ran (KIP-226): of all of them, and of one, which counts first.
+
+    Names that are not in the table are kept and mean nothing.
+    """
+
+    cluster: Mapping[str, str]
+    broker: Mapping[str, str]
+
+
+_UNALTERED = RunTime({}, {})
+
+
 class BrokerConfig(ConfigValues):
     """The broker's configuration: what was given, and Kafka's defaults for the rest.
 
     `given` is the text of every known key that was set, `unknown` that of every other; Kafka warns of those and goes
-    on. `topic_defaults` is what each topic key is on a topic that does not override it, `topic_entries` the same as
-    entries, empty until a topic is first asked for its own.
+    on. `run_time` is what was altered since, and counts before what was given. `topic_defaults` is what each topic key
+    is on a topic that does not override it, `topic_entries` the same as entries, empty until a topic is first asked for
+    its own.
     """
 
-    __slots__ = ("given", "topic_defaults", "topic_entries", "unknown")
+    __slots__ = ("given", "run_time", "topic_defaults", "topic_entries", "unknown")
 
-    def __init__(self, given: dict[str, str], unknown: dict[str, str]) -> None:
+    def __init__(self, given: Mapping[str, str], unknown: Mapping[str, str], run_time: RunTime = _UNALTERED) -> None:
         values = {name: key.default for name, key in BROKER_KEYS.items()}
-        values.update((name, BROKER_KEYS[name].parse(text)) for name, text in given.items())
+        for texts in (given, *run_time):
+            values.update((name, BROKER_KEYS[name].parse(text)) for name, text in texts.items() if name in BROKER_KEYS)
         for name, holds, because in _RULES:
             if not holds(values):
                 raise refused(name, values[name], because)
         super().__init__(BROKER_KEYS, values)
         self.given = given
         self.unknown = unknown
+        self.run_time = run_time
         self.topic_defaults = {name: _topic_default(key, values) for name, key in TOPIC_KEYS.items()}
         self.topic_defaults.update(timestamp_limits(self.topic_defaults))
         self.topic_entries: list[ConfigEntry] = []
@@ -127,13 +151,29 @@ class BrokerConfig(ConfigValues):
                 given.setdefault(name, given[other])
         return cls(given, unknown)
 
+    def altered(self, run_time: RunTime, given: Mapping[str, str] | None = None) -> "BrokerConfig":
+        """The same with other alterations, and with some things given otherwise. ConfigError."""
+        return BrokerConfig({**self.given, **(given or {})}, self.unknown, run_time)
+
+    def become(self, other: "BrokerConfig") -> None:
+        """Take the values of another one: whoever holds this one sees them from now on."""
+        for name in ("_values", *self.__slots__):
+            setattr(self, name, getattr(other, name))
+
     def remarks(self) -> list[str]:
         """What the user should know of what was given: names without a meaning, wishes that are not served."""
-        found = [f"{name} is not known and has no effect{_hint(name)}" for name in self.unknown]
+        found = [
+            f"{name} is not known and has no effect{_hint(name)}" for name in self.unknown if not _is_prefixed(name)
+        ]
         wanted = self.items("group.coordinator.rebalance.protocols")
-        others = [protocol for protocol in wanted if protocol != "classic"]
+        others = [protocol for protocol in wanted if protocol not in _PROTOCOLS]
         if others:
-            found.append(f"group.coordinator.rebalance.protocols: {', '.join(others)} is not served; only classic is")
+            found.append(
+                f"group.coordinator.rebalance.protocols: {', '.join(others)} is not served; classic and consumer are"
+            )
+        strangers = [each for each in self.items("group.consumer.assignors") if each not in ASSIGNORS]
+        if strangers:
+            found.append(f"group.consumer.assignors: {', '.join(strangers)} cannot be run here; uniform and range can")
         return found
 
     def remarks_on_replicas(self, brokers: int) -> list[str]:
@@ -151,14 +191,20 @@ class BrokerConfig(ConfigValues):
     def value_synonyms(self, name: str) -> list[ConfigEntry]:
         """List the settings that the value could have come from, as `ConfigHelper.configSynonyms` does.
 
-        What was given comes first, then the defaults. Kafka drops what stands before the key itself, so that with
-        log.retention.hours given and log.retention.ms not, the latter has no synonyms at all; so do we.
+        What was altered comes first, then what was given, then the defaults. Kafka drops what stands before the key
+        itself, so that with log.retention.hours given and log.retention.ms not, the latter has no synonyms at all; so
+        do we.
         """
         names = _SAME_THING.get(name, (name,))
         listed = [
-            ConfigEntry(same, self._shown(same, self.given[same]), ConfigSource.STATIC_BROKER_CONFIG)
+            ConfigEntry(same, self._shown(same, texts[same]), source)
+            for texts, source in (
+                (self.run_time.broker, ConfigSource.DYNAMIC_BROKER_CONFIG),
+                (self.run_time.cluster, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+                (self.given, ConfigSource.STATIC_BROKER_CONFIG),
+            )
             for same in names
-            if same in self.given
+            if same in texts
         ]
         listed += [
             ConfigEntry(same, key.text(key.default), ConfigSource.DEFAULT_CONFIG)
@@ -170,6 +216,17 @@ class BrokerConfig(ConfigValues):
 
     def _shown(self, name: str, text: str) -> str | None:
         return None if self.keys[name].type is ConfigType.PASSWORD else text
+
+
+def _is_prefixed(name: str) -> bool:
+    """A key of a listener, of a mechanism, or of both: what is behind the prefixes is one of ours."""
+    rest = name
+    if name.startswith("listener.name."):
+        rest = name.removeprefix("listener.name.").partition(".")[2]
+    behind = rest.partition(".")[2]
+    return (rest != name and rest in BROKER_KEYS) or (
+        behind.startswith(("sasl.", "connections.")) and behind in BROKER_KEYS
+    )
 
 
 def _hint(name: str) -> str:

@@ -12,12 +12,13 @@ class TopicConfig(ConfigValues):
     """The configuration of one topic: an override, else the broker key that stands for it, else Kafka's default.
 
     Raises ConfigError for a key that no topic has and for a value that is not allowed, on its own or beside the others.
-    `overrides` are kept as they were given. A null override is refused, as in Kafka.
+    `overrides` are kept as they were given. A null override is refused, as in Kafka. With `are_old` they are those of a
+    topic whose broker's configuration has changed, and may no longer go together with it.
     """
 
     __slots__ = ("_reported", "broker", "overrides")
 
-    def __init__(self, broker: BrokerConfig, overrides: Mapping[str, str | None]) -> None:
+    def __init__(self, broker: BrokerConfig, overrides: Mapping[str, str | None], *, are_old: bool = False) -> None:
         reported = broker.topic_defaults
         self.overrides: dict[str, str] = {}
         if overrides:
@@ -28,7 +29,8 @@ class TopicConfig(ConfigValues):
                     raise _named(f"Null value not supported for topic configs: {name}", name, None)
                 reported[name] = TOPIC_KEYS[name].parse(text)
                 self.overrides[name] = text
-            _check_together(reported)
+            if not are_old:
+                _check_together(reported)
         # What counts differs from what DescribeConfigs shows only where the limits of timestamps are concerned.
         limits = timestamp_limits(reported) if "message.timestamp.difference.max.ms" in overrides else None
         super().__init__(TOPIC_KEYS, {**reported, **limits} if limits else reported)

@@ -38,6 +38,15 @@ def configured(tmp_path: Path) -> Iterator[Callable[[dict[str, str]], Harness]]:
 
 
 @pytest.fixture
+def several(tmp_path: Path) -> Iterator[Harness]:
+    """Three brokers without sockets, with one topic "t" of one partition."""
+    made = Harness(str(tmp_path / "data"), brokers=3)
+    made.create()
+    yield made
+    made.close()
+
+
+@pytest.fixture
 def members(harness: Harness) -> Members:
     """The members of a group "g" that nobody has joined yet."""
     return Members(harness)

@@ -103,7 +103,7 @@ def with_names(response: Any, names: Mapping[bytes, str]) -> Any:
     """The response with the names of topics where it has their ids."""
     for topic in getattr(response, "responses", ()):
         for field in ("name", "topic"):
-            if topic.topic_id != ZERO_UUID and hasattr(topic, field):
+            if getattr(topic, "topic_id", ZERO_UUID) != ZERO_UUID and hasattr(topic, field):
                 setattr(topic, field, names.get(topic.topic_id, getattr(topic, field)))
     return response
 

@@ -277,7 +277,7 @@ def test_topics_do_not_share_their_overrides() -> None:
     assert (first.items("cleanup.policy"), second.items("cleanup.policy")) == (["compact"], ["delete"])
 
 
-TOPIC, STATIC, DEFAULT = ConfigSource
+TOPIC, DYNAMIC, CLUSTER, STATIC, DEFAULT, *_ = ConfigSource
 
 
 # What Kafka 3.9.1 answers to DescribeConfigs with synonyms, the broker and the topic set up like these.

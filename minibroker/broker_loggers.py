@@ -1,0 +1,71 @@
+"""The loggers of a broker, whose levels clients may change (KIP-412).
+
+They are Python's, `minibroker` and those below it. `root` is another name of `minibroker`, so that a program that has
+a broker within it keeps its own root logger to itself. What was changed lasts until the broker stops or is reset.
+"""
+
+import logging
+from typing import Final
+
+from minibroker.config.keys import ConfigError
+
+ROOT: Final = "root"
+_OURS: Final = "minibroker"
+_TRACE: Final = 5
+LEVELS: Final = {
+    "DEBUG": logging.DEBUG,
+    "ERROR": logging.ERROR,
+    "FATAL": logging.CRITICAL,
+    "INFO": logging.INFO,
+    "TRACE": _TRACE,
+    "WARN": logging.WARNING,
+}
+"""Kafka's levels, as Python's numbers."""
+
+
+class BrokerLoggers:
+    """The loggers as one broker knows them."""
+
+    def __init__(self) -> None:
+        self._before: dict[logging.Logger, int] = {}
+
+    def levels(self) -> dict[str, str]:
+        """The level that counts for each logger, by name."""
+        known = sorted(name for name in logging.root.manager.loggerDict if name.startswith(f"{_OURS}."))
+        return {name: _level_name(logging.getLogger(_python_name(name))) for name in (ROOT, _OURS, *known)}
+
+    def check_level(self, name: str, level: str) -> None:
+        """Raise ConfigError for a logger that there is not, and for what is no level."""
+        if level not in LEVELS:
+            raise ConfigError(
+                f"Cannot set the log level of {name} to {level} as it is not a supported log level. "
+                f"Valid log levels are {', '.join(LEVELS)}"
+            )
+        self.check_name(name)
+
+    def check_name(self, name: str) -> None:
+        """Raise ConfigError for a logger that there is not."""
+        if name not in self.levels():
+            raise ConfigError(f"Logger {name} does not exist!")
+
+    def set_level(self, name: str, level: str | None) -> None:
+        """Give a logger a level; None for that of the logger above it."""
+        logger = logging.getLogger(_python_name(name))
+        self._before.setdefault(logger, logger.level)
+        logger.setLevel(logging.NOTSET if level is None else LEVELS[level])
+
+    def restore(self) -> None:
+        """Give all loggers the levels back that they had."""
+        for logger, level in self._before.items():
+            logger.setLevel(level)
+        self._before.clear()
+
+
+def _python_name(name: str) -> str:
+    return _OURS if name == ROOT else name
+
+
+def _level_name(logger: logging.Logger) -> str:
+    """The name of a logger's level, or of the next one that tells no less."""
+    number = logger.getEffectiveLevel()
+    return min((level for level in LEVELS if LEVELS[level] >= number), key=LEVELS.__getitem__, default="FATAL")

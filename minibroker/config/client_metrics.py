@@ -1,0 +1,102 @@
+"""The configuration keys of a client metrics subscription (KIP-714), in Kafka's `ClientMetricsConfigs`."""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from minibroker.config.broker_keys import INT, LIST, MEDIUM
+from minibroker.config.keys import HONOURED, ConfigError, ConfigKey, ConfigValue, Range, by_name
+from minibroker.config.values import ConfigEntry, ConfigSource, ConfigValues
+
+_METRICS: Final = "metrics"
+_INTERVAL: Final = "interval.ms"
+_MATCH: Final = "match"
+ALL_METRICS: Final = "*"
+DEFAULT_INTERVAL_MS: Final = 300_000
+_HOUR_MS: Final = 3_600_000
+
+MATCHED: Final = (
+    "client_instance_id",
+    "client_id",
+    "client_software_name",
+    "client_software_version",
+    "client_source_address",
+    "client_source_port",
+)
+"""What a client is recognised by."""
+
+# fmt: off
+CLIENT_METRICS_KEYS = by_name((
+    ConfigKey(_INTERVAL, INT, DEFAULT_INTERVAL_MS, Range(100, _HOUR_MS), MEDIUM, HONOURED,
+              "How often clients send their metrics."),
+    ConfigKey(_MATCH, LIST, [], None, MEDIUM, HONOURED,
+              "Which clients are asked, as name=regular expression,...; without any, all of them."),
+    ConfigKey(_METRICS, LIST, [], None, MEDIUM, HONOURED,
+              "The metrics that are asked for, by prefixes of their names; * is all of them."),
+))
+# fmt: on
+
+
+class ClientMetricsConfig(ConfigValues):
+    """One subscription.
+
+    Raises SubscriptionError for an unknown key and an interval that is not allowed, ConfigError for other values.
+    """
+
+    __slots__ = ("overrides", "patterns")
+
+    def __init__(self, overrides: Mapping[str, str]) -> None:
+        values = {name: key.default for name, key in CLIENT_METRICS_KEYS.items()}
+        for name, text in overrides.items():
+            if name not in CLIENT_METRICS_KEYS:
+                raise SubscriptionError(f"Unknown client metrics configuration: {name}")
+            values[name] = _parse(name, text)
+        super().__init__(CLIENT_METRICS_KEYS, values)
+        self.overrides = overrides
+        self.patterns = dict(map(_pattern, self.items(_MATCH)))
+
+    @property
+    def metrics(self) -> list[str]:
+        """Prefixes of names."""
+        return self.items(_METRICS)
+
+    @property
+    def interval_ms(self) -> int:
+        """How often clients should send."""
+        return self.integer(_INTERVAL)
+
+    def matches(self, client: Mapping[str, str]) -> bool:
+        """Whether a client, as its values of `MATCHED`, is asked; expressions match whole values."""
+        return all(pattern.fullmatch(client.get(name, "")) for name, pattern in self.patterns.items())
+
+    def value_synonyms(self, name: str) -> list[ConfigEntry]:
+        """List the value that was set, if one was."""
+        if name not in self.overrides:
+            return []
+        return [ConfigEntry(name, self.value_text(name), ConfigSource.CLIENT_METRICS_CONFIG)]
+
+
+class SubscriptionError(ConfigError):
+    """What Kafka refuses with INVALID_REQUEST, in the place of INVALID_CONFIG."""
+
+
+def _parse(name: str, text: str) -> ConfigValue:
+    try:
+        return CLIENT_METRICS_KEYS[name].parse(text)
+    except ConfigError:
+        if name == _INTERVAL and text.strip().lstrip("+-").isdecimal():
+            because = f"{_INTERVAL}, interval must be between 100 and {_HOUR_MS} (1 hour)"
+            raise SubscriptionError(f"Invalid value {text.strip()} for {because}") from None
+        raise
+
+
+def _pattern(text: str) -> tuple[str, "re.Pattern[str]"]:
+    name, _, pattern = text.partition("=")
+    name, pattern = name.strip(), pattern.strip()
+    refused = ConfigError(f"Illegal client matching pattern: {text}")
+    if name not in MATCHED or not pattern or "=" in pattern:
+        raise refused
+    try:
+        return name, re.compile(pattern)
+    except re.error:
+        raise refused from None

@@ -1,0 +1,165 @@
+"""Which of a broker's keys may be altered while it runs (KIP-226), as `DynamicBrokerConfig` of Kafka 3.9.1 has them.
+
+Names that are in none of our tables are here too, so that DescribeConfigs and AlterConfigs say of them what Kafka says.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from minibroker.config.broker import BrokerConfig
+from minibroker.config.broker_keys import BROKER_KEYS, LONG, MEDIUM, NOT_NEGATIVE
+from minibroker.config.keys import LONG_MAX, REPORTED, ConfigError, ConfigKey, by_name
+from minibroker.config.topic_keys import TOPIC_KEYS
+
+_OF_STORES: Final = frozenset(
+    f"ssl.{name}"
+    for name in (
+        "key.password",
+        *(f"keystore.{what}" for what in ("certificate.chain", "key", "location", "password", "type")),
+        *(f"truststore.{what}" for what in ("certificates", "location", "password", "type")),
+    )
+)
+"""These may be altered for one listener at a time only."""
+
+_OF_LISTENERS: Final = frozenset(
+    {
+        "advertised.listeners",
+        "listener.security.protocol.map",
+        "listeners",
+        "principal.builder.class",
+        "sasl.enabled.mechanisms",
+        "sasl.jaas.config",
+        "sasl.kerberos.kinit.cmd",
+        "sasl.kerberos.min.time.before.relogin",
+        "sasl.kerberos.principal.to.local.rules",
+        "sasl.kerberos.service.name",
+        "sasl.kerberos.ticket.renew.jitter",
+        "sasl.kerberos.ticket.renew.window.factor",
+        "sasl.login.refresh.buffer.seconds",
+        "sasl.login.refresh.min.period.seconds",
+        "sasl.login.refresh.window.factor",
+        "sasl.login.refresh.window.jitter",
+        "sasl.mechanism.inter.broker.protocol",
+        "ssl.cipher.suites",
+        "ssl.client.auth",
+        "ssl.enabled.protocols",
+        "ssl.endpoint.identification.algorithm",
+        "ssl.engine.factory.class",
+        "ssl.keymanager.algorithm",
+        "ssl.protocol",
+        "ssl.provider",
+        "ssl.secure.random.implementation",
+        "ssl.trustmanager.algorithm",
+    }
+)
+
+_PER_BROKER: Final = _OF_STORES | _OF_LISTENERS
+"""These may not be altered for all brokers at once."""
+
+_THREADS: Final = frozenset(
+    {"background.threads", "num.io.threads", "num.recovery.threads.per.data.dir", "num.replica.fetchers"}
+)
+
+_MOST_CONNECTIONS: Final = "max.connections"
+_FIXED_HERE: Final = ("advertised.listeners", "listener.security.protocol.map", "listeners")
+"""Kafka opens new listeners while it runs; minibroker does not."""
+
+_OTHERS: Final = frozenset(
+    {
+        "log.cleaner.backoff.ms",
+        "log.cleaner.dedupe.buffer.size",
+        "log.cleaner.io.buffer.load.factor",
+        "log.cleaner.io.buffer.size",
+        "log.cleaner.io.max.bytes.per.second",
+        "log.cleaner.threads",
+        "max.connection.creation.rate",
+        _MOST_CONNECTIONS,
+        "max.connections.per.ip",
+        "max.connections.per.ip.overrides",
+        "message.max.bytes",
+        "metric.reporters",
+        "num.network.threads",
+        "producer.id.expiration.ms",
+        "remote.fetch.max.wait.ms",
+        "remote.log.index.file.cache.total.size.bytes",
+        "remote.log.manager.copy.max.bytes.per.second",
+        "remote.log.manager.fetch.max.bytes.per.second",
+        "transaction.partition.verification.enable",
+    }
+)
+
+# Of the keys that mean the same for a topic, the one that counts first.
+_OF_TOPICS: Final = frozenset(key.synonyms[0][0] for key in TOPIC_KEYS.values() if key.synonyms)
+
+ALTERABLE: Final = _PER_BROKER | _THREADS | _OTHERS | (_OF_TOPICS - {"log.message.format.version"})
+"""Keys that may be altered while a broker runs; all others of Kafka's are read-only."""
+
+# fmt: off
+ONLY_AT_RUN_TIME: Final = by_name(
+    ConfigKey(name, LONG, LONG_MAX, NOT_NEGATIVE, MEDIUM, REPORTED, meaning)
+    for name, meaning in (
+        ("follower.replication.throttled.rate", "Bytes a second for replication to throttled followers."),
+        ("leader.replication.throttled.rate", "Bytes a second for replication from throttled leaders."),
+        ("replica.alter.log.dirs.io.max.bytes.per.second", "Bytes a second for moving replicas between directories."),
+    )
+)
+"""Keys that stand in no properties file (`DynamicConfig.Broker`)."""
+# fmt: on
+
+_LISTENER_PREFIX: Final = re.compile(r"listener\.name\.[^.]*\.(.+)\Z", re.DOTALL)
+
+
+def key_of(name: str) -> ConfigKey | None:
+    """The row of a broker's key; what a listener has for itself (`listener.name.<listener>.`) is as it is for all."""
+    listener = _LISTENER_PREFIX.match(name)
+    base = listener[1] if listener else name
+    return BROKER_KEYS.get(base) or ONLY_AT_RUN_TIME.get(base)
+
+
+def check(texts: Mapping[str, str], before: BrokerConfig, *, is_of_one_broker: bool) -> None:
+    """Raise ConfigError unless a broker, or all of them, may have these settings, in the words of Kafka 3.9.1.
+
+    `before` is the configuration that counts now. What the settings are together with others is not looked at.
+    """
+    _refuse(
+        [name for name in texts if name in BROKER_KEYS and name not in ALTERABLE],
+        "Cannot update these configs dynamically: Set",
+    )
+    _refuse(
+        [name for name in texts if name in _OF_STORES],
+        "These security configs can be dynamically updated only per-listener using the listener prefix: HashSet",
+    )
+    for name, text in texts.items():
+        key = key_of(name)
+        if key is not None:
+            key.parse(text)
+    if not is_of_one_broker:
+        _refuse(
+            [name for name in texts if name in _PER_BROKER or _LISTENER_PREFIX.match(name)],
+            "Cannot update these configs at default cluster level, broker id must be specified: Set",
+        )
+    for name, text in texts.items():
+        if name in _THREADS & BROKER_KEYS.keys():
+            _check_threads(name, int(text), before.integer(name))
+        if name == _MOST_CONNECTIONS and int(text) <= 0:
+            raise ConfigError(f"Invalid {name} {text}")
+        if name in _FIXED_HERE and BROKER_KEYS[name].parse(text) != before.optional_text(name):
+            raise ConfigError(f"{name} cannot be altered while minibroker runs")
+
+
+def _check_threads(name: str, wanted: int, current: int) -> None:
+    """A pool grows to twice its size at most, and shrinks to half of it (`DynamicThreadPool`)."""
+    because = None
+    if wanted > 2 * current:
+        because = f"value should not be greater than double the current value {current}"
+    elif wanted < current // 2:
+        because = f"value should be at least half the current value {current}"
+    if because is not None:
+        raise ConfigError(f"Dynamic thread count update validation failed for {name}={wanted}, {because}")
+
+
+def _refuse(names: Iterable[str], because: str) -> None:
+    listed = ", ".join(names)
+    if listed:
+        raise ConfigError(f"{because}({listed})")

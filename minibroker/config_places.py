@@ -1,0 +1,203 @@
+"""Where configurations are that clients may alter: how each kind of resource reads, checks and keeps its own.
+
+Refusals are those of Kafka's `ConfigAdminManager` and `ControllerConfigurationValidator`, down to the sentences.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from enum import IntEnum
+from typing import Final
+
+from minibroker.call import Call
+from minibroker.config import TOPIC_KEYS, ConfigError, ConfigKey, TopicConfig
+from minibroker.config.client_metrics import CLIENT_METRICS_KEYS, ClientMetricsConfig, SubscriptionError
+from minibroker.config.group import GROUP_KEYS, GroupConfig
+from minibroker.config.resources import ConfigResourceType
+from minibroker.config.run_time import check, key_of
+from minibroker.topics import topic_name_error
+from minibroker_protocol.error_codes import ErrorCode
+
+Texts = Mapping[str, str]
+
+_INVALID: Final = ErrorCode.INVALID_REQUEST
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+\Z")
+
+
+class Change(IntEnum):
+    """What is to be done with a key (`AlterConfigOp.OpType`)."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ResourceError(ValueError):
+    """A refusal of one resource, with the error code that the client gets; None leaves the words to the client."""
+
+    def __init__(self, code: ErrorCode, message: str | None) -> None:
+        super().__init__(message or "")
+        self.code = code
+        self.message = message
+
+
+@contextmanager
+def as_refusals() -> Iterator[None]:
+    """ResourceError in the place of ConfigError, with the code that Kafka has for it."""
+    try:
+        yield
+    except SubscriptionError as error:
+        raise ResourceError(_INVALID, str(error)) from None
+    except ConfigError as error:
+        raise ResourceError(ErrorCode.INVALID_CONFIG, str(error)) from None
+
+
+def check_node(name: str, call: Call, unexpected: str, what: str) -> None:
+    """Raise ResourceError unless `name` is the number of the node that was asked, in these words."""
+    if not _INTEGER.match(name):
+        raise ResourceError(_INVALID, f"{what} must be an integer, but it is: {name}")
+    if int(name) != call.node.id:
+        raise ResourceError(_INVALID, f"Unexpected broker id, {unexpected.format(call.node.id, name)}")
+
+
+class Place:
+    """Where the configuration of one resource is: what is there, and how it is read, checked and kept."""
+
+    texts: Texts
+
+    def __init__(self, name: str, call: Call) -> None:
+        raise NotImplementedError
+
+    def key(self, name: str) -> ConfigKey | None:
+        """The row of a key, if there is one."""
+        raise NotImplementedError
+
+    def default(self, name: str) -> str:
+        """What a list is while it is not altered."""
+        raise NotImplementedError
+
+    def check(self, texts: Texts) -> None:
+        """Raise ResourceError unless the resource may have these settings."""
+        raise NotImplementedError
+
+    def put(self, texts: Texts) -> None:
+        """Take them. OSError."""
+        raise NotImplementedError
+
+    def refuse_list(self, what: Change, name: str) -> ResourceError:
+        """The error for who takes a key for a list."""
+        return ResourceError(ErrorCode.INVALID_CONFIG, f"Can't {what.name} to key {name} because its type is not LIST.")
+
+
+class _OfTopic(Place):
+    def __init__(self, name: str, call: Call) -> None:
+        if not name:
+            raise ResourceError(_INVALID, "Default topic resources are not allowed.")
+        reason = topic_name_error(name)
+        if reason is not None:
+            raise ResourceError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+        self._name = name
+        self._state = call.state
+        self._topic = call.state.topics.get(name)
+        self.texts = {} if self._topic is None else self._topic.config.overrides
+
+    def key(self, name: str) -> ConfigKey | None:
+        return TOPIC_KEYS.get(name)
+
+    def default(self, name: str) -> str:
+        return TOPIC_KEYS[name].text(self._state.config.topic_defaults[name]) or ""
+
+    def check(self, texts: Texts) -> None:
+        with as_refusals():
+            self._config = TopicConfig(self._state.config, texts)
+        if self._topic is None:
+            raise ResourceError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{self._name}' does not exist.")
+
+    def put(self, texts: Texts) -> None:  # noqa: ARG002 - they are in what was checked
+        assert self._topic is not None
+        self._state.topics.configure(self._topic, self._config)
+
+
+class _OfBroker(Place):
+    def __init__(self, name: str, call: Call) -> None:
+        if name:
+            check_node(name, call, "expected {0}, but received {1}", "Node id")
+        self._configs = call.state.configs
+        self._name = name and str(call.node.id)
+        self.texts = self._configs.of(ConfigResourceType.BROKER, self._name)
+
+    def key(self, name: str) -> ConfigKey | None:
+        return key_of(name)
+
+    def default(self, name: str) -> str:
+        key = key_of(name)
+        assert key is not None
+        return key.text(key.default) or ""
+
+    def check(self, texts: Texts) -> None:
+        try:
+            check(texts, self._configs.broker, is_of_one_broker=bool(self._name))
+            self._configs.with_broker(self._name, texts)
+        except ConfigError as error:
+            raise ResourceError(_INVALID, str(error)) from None
+
+    def put(self, texts: Texts) -> None:
+        self._configs.put(ConfigResourceType.BROKER, self._name, texts)
+
+    def refuse_list(self, what: Change, name: str) -> ResourceError:
+        return ResourceError(
+            ErrorCode.INVALID_CONFIG, f"Config value {what.name.lower()} is not allowed for config key: {name}"
+        )
+
+
+class _OfClientMetrics(Place):
+    def __init__(self, name: str, call: Call) -> None:
+        self._name = name
+        self._configs = call.state.configs
+        self.texts = self._configs.of(ConfigResourceType.CLIENT_METRICS, name)
+
+    def key(self, name: str) -> ConfigKey | None:
+        return CLIENT_METRICS_KEYS.get(name)
+
+    def default(self, name: str) -> str:  # noqa: ARG002 - no list has anything in it
+        return ""
+
+    def check(self, texts: Texts) -> None:
+        if not self._name:
+            raise ResourceError(_INVALID, "Subscription name can't be empty")
+        with as_refusals():
+            ClientMetricsConfig(texts)
+
+    def put(self, texts: Texts) -> None:
+        self._configs.put(ConfigResourceType.CLIENT_METRICS, self._name, texts)
+
+
+class _OfGroup(Place):
+    def __init__(self, name: str, call: Call) -> None:
+        if not name:
+            raise ResourceError(_INVALID, "Default group resources are not allowed.")
+        self._name = name
+        self._state = call.state
+        self.texts = call.state.configs.of_group(name)
+
+    def key(self, name: str) -> ConfigKey | None:
+        return GROUP_KEYS.get(name)
+
+    def default(self, name: str) -> str:
+        raise NotImplementedError  # there are no lists
+
+    def check(self, texts: Texts) -> None:
+        with as_refusals():
+            GroupConfig(self._state.config, texts).check_limits()
+
+    def put(self, texts: Texts) -> None:
+        self._state.configs.put(ConfigResourceType.GROUP, self._name, texts)
+
+
+PLACES: Final[Mapping[ConfigResourceType, Callable[[str, Call], Place]]] = {
+    ConfigResourceType.TOPIC: _OfTopic,
+    ConfigResourceType.BROKER: _OfBroker,
+    ConfigResourceType.CLIENT_METRICS: _OfClientMetrics,
+    ConfigResourceType.GROUP: _OfGroup,
+}

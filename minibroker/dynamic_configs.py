@@ -1,0 +1,106 @@
+"""What was altered while brokers ran: of brokers, groups and client metrics. Those of topics are with the topics.
+
+Kept in the section `configs` of the cluster's metadata:
+
+    {"brokers": {"": {"log.retention.ms": "60000"}, "1": {}}, "groups": {}, "client_metrics": {}}
+
+where the broker without a name is all of them.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from minibroker.cluster_metadata import ClusterMetadata
+from minibroker.config import BrokerConfig, ConfigError
+from minibroker.config.broker import RunTime
+from minibroker.config.resources import ConfigResourceType
+
+Texts = Mapping[str, str]
+
+ALL_BROKERS: Final = ""
+_SECTION: Final = "configs"
+_BROKERS: Final = "brokers"
+_PLACES: Final = {
+    ConfigResourceType.BROKER: _BROKERS,
+    ConfigResourceType.CLIENT_METRICS: "client_metrics",
+    ConfigResourceType.GROUP: "groups",
+}
+_NOTHING: Final[Texts] = {}
+_logger = logging.getLogger(__name__)
+
+
+class DynamicConfigs:
+    """The alterations of one cluster.
+
+    Nodes share their topics, so what acts is what was altered for all of them, and for the first.
+
+    Attributes:
+        broker: the configuration that counts now, one object for good.
+        on_change: called when what a resource is configured with has changed.
+    """
+
+    def __init__(self, given: BrokerConfig, metadata: ClusterMetadata, first_node: int) -> None:
+        self._given = given
+        self._metadata = metadata
+        self._first = str(first_node)
+        self.broker = given.altered(RunTime(_NOTHING, _NOTHING))
+        self.on_change: Callable[[ConfigResourceType], None] = lambda _: None
+        self._apply()
+        metadata.subscribe(_SECTION, self._replaced)
+
+    def of(self, kind: ConfigResourceType, name: str) -> Texts:
+        """What was altered for one resource; it may be kept, since it never changes."""
+        return self.all_of(kind).get(name, _NOTHING)
+
+    def all_of(self, kind: ConfigResourceType) -> Mapping[str, Texts]:
+        """The resources of a kind that have something altered, by name."""
+        section: Mapping[str, Mapping[str, Texts]] = self._metadata.read(_SECTION) or {}
+        return section.get(_PLACES[kind], {})
+
+    def of_group(self, group_id: str) -> Texts:
+        """What was altered for a group."""
+        return self.of(ConfigResourceType.GROUP, group_id)
+
+    def of_node(self, node_id: int) -> BrokerConfig:
+        """The configuration of one node, as it describes itself."""
+        name = str(node_id)
+        given = {"node.id": name, "broker.id": name}
+        try:
+            return self._given.altered(self._run_time(name), given)
+        except ConfigError:  # complained of when it was read
+            return self._given.altered(RunTime(_NOTHING, _NOTHING), given)
+
+    def with_broker(self, name: str, texts: Texts) -> BrokerConfig:
+        """What the configuration of a broker, or of all, would be with these alterations. ConfigError."""
+        others = self.of(ConfigResourceType.BROKER, self._first)
+        cluster = self.of(ConfigResourceType.BROKER, ALL_BROKERS)
+        return self._given.altered(RunTime(texts, others) if name == ALL_BROKERS else RunTime(cluster, texts))
+
+    def put(self, kind: ConfigResourceType, name: str, texts: Texts) -> None:
+        """Keep what a resource is altered to, and act on it. OSError, and then nothing has changed."""
+        place = _PLACES[kind]
+        section: Mapping[str, Mapping[str, Texts]] = self._metadata.read(_SECTION) or {}
+        resources = {**section.get(place, {}), name: dict(texts)}
+        if not texts:
+            del resources[name]
+        self._metadata.write(_SECTION, {**section, place: resources})
+        if kind is ConfigResourceType.BROKER:
+            self._apply()
+        self.on_change(kind)
+
+    def _run_time(self, name: str) -> RunTime:
+        brokers = self.all_of(ConfigResourceType.BROKER)
+        return RunTime(brokers.get(ALL_BROKERS, _NOTHING), brokers.get(name, _NOTHING))
+
+    def _apply(self) -> None:
+        try:
+            self.broker.become(self._given.altered(self._run_time(self._first)))
+        except ConfigError as error:  # what was given at the start may have changed since
+            _logger.error("What was altered for brokers does not count: %s", error)  # noqa: TRY400 - it says it all
+            self.broker.become(self._given.altered(RunTime(_NOTHING, _NOTHING)))
+
+    def _replaced(self) -> None:
+        self._apply()
+        for kind in _PLACES:
+            self.on_change(kind)

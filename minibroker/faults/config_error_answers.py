@@ -1,0 +1,65 @@
+"""Answers that say nothing but an error, for the APIs of configurations and client metrics: see `error_answers`."""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, Final
+
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.primitives import ZERO_UUID
+
+
+def _of_resources(module: str, response: str, field: str, result: str, **others: Callable[[], Any]) -> Any:
+    """Answers that say a code of each resource that the request names."""
+
+    def answer(request: Any, _version: int, code: ErrorCode) -> Any:
+        messages = import_module(f"minibroker_protocol.messages.{module}")
+        results = [
+            getattr(messages, result)(
+                error_code=code,
+                error_message=code.meaning,
+                resource_type=each.resource_type,
+                resource_name=each.resource_name,
+                **{name: make() for name, make in others.items()},
+            )
+            for each in request.resources
+        ]
+        return getattr(messages, response)(**{field: results})
+
+    return answer
+
+
+def _list_config_resources(_request: Any, _version: int, code: ErrorCode) -> Any:
+    messages = import_module("minibroker_protocol.messages.list_config_resources")
+    return messages.ListConfigResourcesResponse(error_code=code, config_resources=[])
+
+
+def _get_telemetry_subscriptions(_request: Any, _version: int, code: ErrorCode) -> Any:
+    messages = import_module("minibroker_protocol.messages.get_telemetry_subscriptions")
+    return messages.GetTelemetrySubscriptionsResponse(
+        error_code=code,
+        client_instance_id=ZERO_UUID,
+        subscription_id=0,
+        accepted_compression_types=[],
+        push_interval_ms=0,
+        telemetry_max_bytes=0,
+        delta_temporality=False,
+        requested_metrics=[],
+    )
+
+
+def _push_telemetry(_request: Any, _version: int, code: ErrorCode) -> Any:
+    return import_module("minibroker_protocol.messages.push_telemetry").PushTelemetryResponse(error_code=code)
+
+
+CONFIG_ANSWERS: Final[dict[str, Callable[[Any, int, ErrorCode], Any]]] = {
+    "DescribeConfigs": _of_resources(
+        "describe_configs", "DescribeConfigsResponse", "results", "DescribeConfigsResult", configs=list
+    ),
+    "AlterConfigs": _of_resources("alter_configs", "AlterConfigsResponse", "responses", "AlterConfigsResourceResponse"),
+    "IncrementalAlterConfigs": _of_resources(
+        "incremental_alter_configs", "IncrementalAlterConfigsResponse", "responses", "AlterConfigsResourceResponse"
+    ),
+    "GetTelemetrySubscriptions": _get_telemetry_subscriptions,
+    "PushTelemetry": _push_telemetry,
+    "ListConfigResources": _list_config_resources,
+}

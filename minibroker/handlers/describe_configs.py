@@ -1,0 +1,182 @@
+"""DescribeConfigs: the configuration of topics, brokers, loggers, client metrics and groups.
+
+Versions 0-4: synonyms from 1, types and documentation from 3. A broker describes itself (its id as the name) and what
+was altered for all brokers (an empty name). INVALID_REQUEST for other brokers, UNKNOWN_TOPIC_OR_PARTITION and
+INVALID_TOPIC_EXCEPTION; a type that does not exist makes the whole request INVALID_REQUEST. Documentation is in our own
+words. A broker's configuration has the keys of `docs/configuration.md`, and those that it was given beside them.
+In version 0 `is_default` tells what was set from what was not; Kafka 3.9 has left it false for all.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from minibroker.call import Call
+from minibroker.config import ConfigEntry, ConfigKey, ConfigSource, ConfigType
+from minibroker.config.client_metrics import ClientMetricsConfig
+from minibroker.config.group import group_config
+from minibroker.config.resources import ConfigResourceType
+from minibroker.config.run_time import ALTERABLE, key_of
+from minibroker.config.values import ConfigValues
+from minibroker.config_changes import Resource, refusal
+from minibroker.config_places import ResourceError, check_node
+from minibroker.dynamic_configs import ALL_BROKERS
+from minibroker.security.acls import Operation
+from minibroker.topics import topic_name_error
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+_INVALID: Final = ErrorCode.INVALID_REQUEST
+_UNKNOWN_TYPE: Final = 0
+Rows = list[DescribeConfigsResourceResult]
+
+
+def handle(request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:
+    """Describe every resource by itself."""
+    if any(each.resource_type not in _DESCRIBED for each in request.resources):
+        malformed = ResourceError(_INVALID, _INVALID.meaning)
+        return DescribeConfigsResponse(results=[_refused(each, malformed) for each in request.resources])
+    return DescribeConfigsResponse(results=[_describe(each, request, call) for each in request.resources])
+
+
+def _describe(resource: DescribeConfigsResource, request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResult:
+    name = resource.resource_name
+    try:
+        forbidden = refusal(Resource(resource.resource_type, name), call, Operation.DESCRIBE_CONFIGS)
+        if forbidden:
+            return _refused(resource, ResourceError(forbidden, forbidden.meaning))
+        rows = _DESCRIBED[resource.resource_type](name, call)
+    except ResourceError as error:
+        return _refused(resource, error)
+    wanted = resource.configuration_keys
+    if wanted:
+        rows = [row for row in rows if row.name in wanted]
+    for row in rows:
+        if not request.include_synonyms:
+            row.synonyms = []
+        if not request.include_documentation:
+            row.documentation = None
+    return DescribeConfigsResult(
+        error_code=ErrorCode.NONE,
+        error_message="",
+        resource_type=resource.resource_type,
+        resource_name=name,
+        configs=rows,
+    )
+
+
+def _refused(resource: DescribeConfigsResource, error: ResourceError) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        error_code=error.code,
+        error_message=error.message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=[],
+    )
+
+
+def _topic(name: str, call: Call) -> Rows:
+    reason = topic_name_error(name)
+    if reason is not None:
+        raise ResourceError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+    topic = call.state.topics.get(name)
+    if topic is None:
+        raise ResourceError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+    return _rows(topic.config)
+
+
+def _broker(name: str, call: Call) -> Rows:
+    if name == ALL_BROKERS:
+        altered = call.state.configs.of(ConfigResourceType.BROKER, ALL_BROKERS)
+        return _unread(altered, {}, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
+    check_node(name, call, "expected {0} or empty string, but received {1}", "Broker id")
+    config = call.state.configs.of_node(call.node.id)
+    rows = _rows(config, is_read_only=lambda key: key not in ALTERABLE)
+    cluster, broker = config.run_time
+    for texts, source in (
+        (broker, ConfigSource.DYNAMIC_BROKER_CONFIG),
+        (cluster, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+        (config.unknown, ConfigSource.STATIC_BROKER_CONFIG),
+    ):
+        rows += _unread(texts, {row.name for row in rows} | config.keys.keys(), source)
+    return rows
+
+
+def _loggers(name: str, call: Call) -> Rows:
+    if not name:
+        raise ResourceError(_INVALID, "Broker id must not be empty")
+    check_node(name, call, "expected {0} but received {1}", "Broker id")
+    source = ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
+    return [_row(ConfigEntry(logger, level, source), None) for logger, level in call.state.loggers.levels().items()]
+
+
+def _client_metrics(name: str, call: Call) -> Rows:
+    if not name:
+        raise ResourceError(_INVALID, "Client metrics subscription name must not be empty")
+    return _rows(ClientMetricsConfig(call.state.configs.of(ConfigResourceType.CLIENT_METRICS, name)))
+
+
+def _group(name: str, call: Call) -> Rows:
+    if not name:
+        raise ResourceError(_INVALID, "Group name must not be empty")
+    return _rows(group_config(call.state, name))
+
+
+_DESCRIBED: Final[Mapping[int, Callable[[str, Call], Rows]]] = {
+    ConfigResourceType.TOPIC: _topic,
+    ConfigResourceType.BROKER: _broker,
+    ConfigResourceType.BROKER_LOGGER: _loggers,
+    ConfigResourceType.CLIENT_METRICS: _client_metrics,
+    ConfigResourceType.GROUP: _group,
+}
+
+
+def _rows(config: ConfigValues, is_read_only: Callable[[str], bool] = lambda _: False) -> Rows:
+    return [
+        _row(
+            entry,
+            config.keys[entry.name],
+            config.value_synonyms(entry.name),
+            is_read_only=is_read_only(entry.name),
+        )
+        for entry in config.entries()
+    ]
+
+
+def _unread(texts: Mapping[str, str], but: "set[str] | Mapping[str, object]", source: ConfigSource) -> Rows:
+    """Settings as they were given; what nobody knows may be a secret."""
+    rows: Rows = []
+    for name, text in texts.items():
+        if name in but:
+            continue
+        key = key_of(name)
+        hidden = key is None or key.type is ConfigType.PASSWORD
+        entry = ConfigEntry(name, None if hidden else text, source, hidden)
+        row = _row(entry, key, [entry], is_read_only=name not in ALTERABLE)
+        rows.append(row)
+    return rows
+
+
+def _row(
+    entry: ConfigEntry, key: ConfigKey | None, synonyms: list[ConfigEntry] | None = None, *, is_read_only: bool = False
+) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=is_read_only,
+        is_default=entry.source is ConfigSource.DEFAULT_CONFIG,
+        config_source=entry.source,
+        is_sensitive=entry.is_sensitive,
+        synonyms=[
+            DescribeConfigsSynonym(name=synonym.name, value=synonym.value, source=synonym.source)
+            for synonym in synonyms or ()
+        ],
+        config_type=_UNKNOWN_TYPE if key is None else key.type,
+        documentation=None if key is None else key.documentation,
+    )

@@ -1,0 +1,40 @@
+"""IncrementalAlterConfigs: single keys of configurations, each resource with its own outcome (KIP-339).
+
+Versions 0-1. Topics, brokers (an empty name for all of them), loggers (KIP-412), client metrics (KIP-714) and groups
+(KIP-848). What is altered counts at once and is kept, but the levels of loggers, which end with the broker.
+INVALID_CONFIG and INVALID_REQUEST are Kafka's, with its sentences; UNKNOWN_TOPIC_OR_PARTITION. Brokers refuse to alter
+what Kafka calls read-only, and their listeners. An operation that does not exist is INVALID_REQUEST for all resources,
+where Kafka has UNKNOWN_SERVER_ERROR for most.
+"""
+
+from minibroker.call import Call
+from minibroker.config_changes import Resource, outcomes
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.incremental_alter_configs import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+
+def handle(request: IncrementalAlterConfigsRequest, call: Call) -> IncrementalAlterConfigsResponse:
+    """Check and alter one resource after the other."""
+    altered = [
+        (
+            Resource(each.resource_type, each.resource_name),
+            [(config.name, config.config_operation, config.value) for config in each.configs],
+        )
+        for each in request.resources
+    ]
+    found = outcomes(altered, call, replaces=False, validate_only=request.validate_only)
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                error_code=ErrorCode.NONE if error is None else error.code,
+                error_message=None if error is None else error.message,
+                resource_type=resource.kind,
+                resource_name=resource.name,
+            )
+            for (resource, _), error in zip(altered, found, strict=True)
+        ]
+    )

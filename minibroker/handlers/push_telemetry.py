@@ -1,0 +1,70 @@
+"""PushTelemetry: the metrics of a client (KIP-714), the last of which are kept for whoever asks the broker.
+
+Version 0. INVALID_REQUEST without a client instance id and after the last push of a client, THROTTLING_QUOTA_EXCEEDED
+before its interval is over, UNKNOWN_SUBSCRIPTION_ID when the subscriptions have changed, UNSUPPORTED_COMPRESSION_TYPE,
+TELEMETRY_TOO_LARGE above `telemetry.max.bytes`, INVALID_RECORD for what cannot be decompressed.
+"""
+
+from typing import Final
+
+from minibroker.call import Call
+from minibroker.telemetry import ClientInstance, TelemetryPush, identity_of
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.errors import InvalidRecordError
+from minibroker_protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
+from minibroker_protocol.primitives import ZERO_UUID
+from minibroker_protocol.records import CompressionCodec
+from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE, decompress
+from minibroker_storage.checkpoints import uuid_text
+
+_RESERVED: Final = frozenset({ZERO_UUID, bytes(15) + b"\1"})
+_CODECS: Final = frozenset(CompressionCodec)
+
+
+def handle(request: PushTelemetryRequest, call: Call) -> PushTelemetryResponse:
+    """Check what a client sends, and keep it."""
+    instance_id = request.client_instance_id
+    if instance_id in _RESERVED:
+        return PushTelemetryResponse(error_code=ErrorCode.INVALID_REQUEST)
+    client = call.state.telemetry.client(
+        instance_id, identity_of(instance_id, call.client_id, call.client_host, call.session.software)
+    )
+    client.last_error = _error_of(request, client, call)
+    client.is_gone = request.terminating
+    if not client.last_error and request.metrics:
+        client.last_error = _keep(request, call)
+    return PushTelemetryResponse(error_code=client.last_error)
+
+
+def _error_of(request: PushTelemetryRequest, client: ClientInstance, call: Call) -> ErrorCode:
+    if client.is_gone:
+        return ErrorCode.INVALID_REQUEST
+    if not client.may_push(call.state.clock.monotonic_ms()) and not request.terminating:
+        return ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    if request.subscription_id != client.subscription_id:
+        return ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+    if request.compression_type not in _CODECS:
+        return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    if len(request.metrics) > call.state.telemetry.max_bytes:
+        return ErrorCode.TELEMETRY_TOO_LARGE
+    return ErrorCode.NONE
+
+
+def _keep(request: PushTelemetryRequest, call: Call) -> ErrorCode:
+    try:
+        data = decompress(CompressionCodec(request.compression_type), request.metrics, max_size=MAX_DECOMPRESSED_SIZE)
+    except InvalidRecordError:
+        return ErrorCode.INVALID_RECORD
+    instance_id = bytes(request.client_instance_id)
+    call.state.telemetry.keep(
+        instance_id,
+        TelemetryPush(
+            client_instance_id=uuid_text(instance_id),
+            client_id=call.client_id or "",
+            client_host=call.client_host,
+            timestamp=call.state.clock.now_ms(),
+            is_last=request.terminating,
+            data=data,
+        ),
+    )
+    return ErrorCode.NONE

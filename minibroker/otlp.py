@@ -1,0 +1,108 @@
+"""OTLP metrics in protobuf, as far as clients of Kafka send them: names, labels and numbers of sums and gauges.
+
+The field numbers are those of `opentelemetry/proto/metrics/v1/metrics.proto`. Histograms and the like are passed over.
+"""
+
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_RESOURCE_METRICS: Final = 1
+_SCOPE_METRICS: Final = 2
+_METRICS: Final = 2
+_NAME: Final = 1
+_GAUGE: Final = 5
+_SUM: Final = 7
+_DATA_POINTS: Final = 1
+_AS_DOUBLE: Final = 4
+_AS_INT: Final = 6
+_ATTRIBUTES: Final = 7
+_KEY: Final = 1
+_VALUE: Final = 2
+_STRING: Final = 1
+
+Value = int | bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ClientMetric:
+    """One number that a client has sent; counters are sent as what they have grown by."""
+
+    name: str
+    value: float
+    labels: Mapping[str, str]
+
+
+def read_metrics(data: bytes) -> list[ClientMetric]:
+    """The metrics in a MetricsData message. ValueError for what is none."""
+    try:
+        return [
+            ClientMetric(name, number, labels)
+            for resource in _all(data, _RESOURCE_METRICS)
+            for scope in _all(resource, _SCOPE_METRICS)
+            for metric in _all(scope, _METRICS)
+            for name in [_text(metric, _NAME)]
+            for kind in (_GAUGE, _SUM)
+            for points in _all(metric, kind)
+            for point in _all(points, _DATA_POINTS)
+            for number, labels in [(_number(point), _labels(point))]
+        ]
+    except (IndexError, struct.error) as error:
+        raise ValueError(f"no OTLP metrics: {error}") from None
+
+
+def _number(point: bytes) -> float:
+    for number, value in _fields(point):
+        if number == _AS_DOUBLE and isinstance(value, bytes):
+            as_double: float = struct.unpack("<d", value)[0]
+            return as_double
+        if number == _AS_INT and isinstance(value, bytes):
+            as_int: int = struct.unpack("<q", value)[0]
+            return as_int
+    return 0
+
+
+def _labels(point: bytes) -> dict[str, str]:
+    return {
+        _text(label, _KEY): _text(value, _STRING) for label in _all(point, _ATTRIBUTES) for value in _all(label, _VALUE)
+    }
+
+
+def _text(message: bytes, wanted: int) -> str:
+    return next((value.decode(errors="replace") for value in _all(message, wanted)), "")
+
+
+def _all(message: bytes, wanted: int) -> Iterator[bytes]:
+    return (value for number, value in _fields(message) if number == wanted and isinstance(value, bytes))
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, Value]]:
+    """Every field's number, with an integer for a varint and bytes for all else."""
+    position = 0
+    while position < len(message):
+        tag, position = _varint(message, position)
+        kind = tag & 7
+        if kind == _VARINT:
+            value, position = _varint(message, position)
+            yield tag >> 3, value
+            continue
+        size = {_FIXED64: 8, _FIXED32: 4}.get(kind)
+        if kind == _BYTES:
+            size, position = _varint(message, position)
+        if size is None or position + size > len(message):
+            raise IndexError(f"field {tag >> 3} of type {kind} does not fit")
+        yield tag >> 3, message[position : position + size]
+        position += size
+
+
+def _varint(message: bytes, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = message[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:  # noqa: PLR2004 - the highest bit says that more follow
+            return value, position
+        shift += 7

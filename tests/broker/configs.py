@@ -1,0 +1,100 @@
+"""Configurations, described and altered with requests."""
+
+from typing import Any, Final
+
+from minibroker_protocol.messages import alter_configs, incremental_alter_configs
+from minibroker_protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResult,
+)
+from tests.broker.harness import Harness
+
+TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
+SET, DELETE, APPEND, SUBTRACT = range(4)
+OK: Final = (0, None)
+Outcome = tuple[int, str | None]
+
+
+def describe_request(kind: int, name: str, *keys: str, **fields: Any) -> DescribeConfigsRequest:
+    """A request for one resource; without keys for all of them."""
+    resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=list(keys) or None)
+    return DescribeConfigsRequest(resources=[resource], **fields)
+
+
+def describe(
+    harness: Harness, kind: int, name: str, *keys: str, version: int = 4, **fields: Any
+) -> DescribeConfigsResult:
+    """What the broker says of one resource."""
+    (result,) = harness.ask(describe_request(kind, name, *keys, **fields), version).results
+    assert isinstance(result, DescribeConfigsResult)
+    assert (result.resource_type, result.resource_name) == (kind, name)
+    return result
+
+
+def rows(harness: Harness, kind: int, name: str, *keys: str, **fields: Any) -> dict[str, DescribeConfigsResourceResult]:
+    """The keys of a resource that exists, by name."""
+    result = describe(harness, kind, name, *keys, **fields)
+    assert result.error_code == 0, result.error_message
+    return {row.name: row for row in result.configs}
+
+
+def value(harness: Harness, kind: int, name: str, key: str) -> str | None:
+    """The value of one key."""
+    return rows(harness, kind, name, key)[key].value
+
+
+def synonyms(harness: Harness, kind: int, name: str, key: str) -> list[tuple[str, str | None, int]]:
+    """The synonyms of one key."""
+    row = rows(harness, kind, name, key, include_synonyms=True)[key]
+    return [(each.name, each.value, each.source) for each in row.synonyms]
+
+
+def change_request(
+    kind: int, name: str, *changes: tuple[int, str, str | None], validate_only: bool = False, times: int = 1
+) -> incremental_alter_configs.IncrementalAlterConfigsRequest:
+    """A request to change keys of one resource, which it may name more than once."""
+    m = incremental_alter_configs
+    configs = [m.AlterableConfig(name=key, config_operation=what, value=value) for what, key, value in changes]
+    resource = m.AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
+    return m.IncrementalAlterConfigsRequest(resources=[resource] * times, validate_only=validate_only)
+
+
+def change(
+    harness: Harness,
+    kind: int,
+    name: str,
+    *changes: tuple[int, str, str | None],
+    validate_only: bool = False,
+    version: int = 1,
+) -> Outcome:
+    """Change keys of one resource; returns error code and message."""
+    request = change_request(kind, name, *changes, validate_only=validate_only)
+    (result,) = harness.ask(request, version).responses
+    assert (result.resource_type, result.resource_name) == (kind, name)
+    return result.error_code, result.error_message
+
+
+def put(harness: Harness, kind: int, name: str, key: str, text: str | None) -> Outcome:
+    """Set one key, or delete it; returns error code and message."""
+    return change(harness, kind, name, (DELETE if text is None else SET, key, text))
+
+
+def replace(
+    harness: Harness,
+    kind: int,
+    name: str,
+    texts: dict[str, str | None],
+    *,
+    validate_only: bool = False,
+    version: int = 2,
+) -> Outcome:
+    """Replace the configuration of one resource; returns error code and message."""
+    m = alter_configs
+    configs = [m.AlterableConfig(name=key, value=text) for key, text in texts.items()]
+    resource = m.AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
+    request = m.AlterConfigsRequest(resources=[resource], validate_only=validate_only)
+    (result,) = harness.ask(request, version).responses
+    assert (result.resource_type, result.resource_name) == (kind, name)
+    return result.error_code, result.error_message
