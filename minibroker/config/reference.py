@@ -17,9 +17,11 @@ begin with `minibroker.` are its own. A key in **bold** is acted on; the others 
 nothing. A broker key that is not listed here is ignored, as in Kafka, and `minibroker serve` names it on stderr;
 an unknown topic key is refused with INVALID_CONFIG.
 
-Four defaults differ in effect: without `listeners` it listens on 127.0.0.1:9092, without `log.dirs` and `log.dir` the
+Six defaults differ in effect: without `listeners` it listens on 127.0.0.1:9092, without `log.dirs` and `log.dir` the
 logs are in a temporary directory, without `node.id` it is node 1, and the first member of a group waits for no others
-(`group.initial.rebalance.delay.ms` is 0). Of several `log.dirs` the first is used.
+(`group.initial.rebalance.delay.ms` is 0); groups of the consumer protocol are served
+(`group.coordinator.rebalance.protocols`) and may change their protocol (`group.consumer.migration.policy`), as in
+Kafka 4. Of several `log.dirs` the first is used.
 """
 
 _BROKER = """

@@ -139,14 +139,14 @@ def _count_groups(broker: AsyncBroker, found: Scrape) -> None:
     state = broker.state
     # A cached property, there once someone has asked for it: a scrape makes none.
     groups = list(state.groups.store.groups()) if "groups" in state.__dict__ else []
-    states = Counter(group.state for group in groups)
+    states = Counter(group.state.value for group in groups)
     prefix = "kafka_coordinator_group_groupmetadatamanager_num"
     found.gauges[f"{prefix}groups"] = len(groups)
     found.gauges[f"{prefix}offsets"] = sum(
         len(partitions) for group in groups for partitions in group.offsets.committed.values()
     )
     for each in GroupState:
-        found.gauges[f"{prefix}groups{each.value.lower()}"] = states[each]
+        found.gauges[f"{prefix}groups{each.value.lower()}"] = states[each.value]
     for group in groups:
         with contextlib.suppress(OperationError):  # its coordinator has moved
             for (topic, index), behind in group_lag(state, group.group_id).items():

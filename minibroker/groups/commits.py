@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from minibroker.config.keys import LONG_MAX
-from minibroker.groups.group import Group
+from minibroker.groups.kinds import AnyGroup
 from minibroker.groups.offsets import NO_TIMESTAMP, CommittedOffset
 from minibroker.state import BrokerState
 from minibroker.topics import TopicPartition
@@ -55,8 +55,8 @@ class Commit(NamedTuple):
         write: notes the offsets.
     """
 
-    admit: Callable[[], Group]
-    write: Callable[[Group, Mapping[TopicPartition, CommittedOffset]], ErrorCode]
+    admit: Callable[[], AnyGroup]
+    write: Callable[[AnyGroup, Mapping[TopicPartition, CommittedOffset]], ErrorCode]
 
 
 def commit(

@@ -6,7 +6,9 @@ What a request asks for is decided in its handler.
 from collections.abc import Collection
 
 from minibroker.cluster import Node
+from minibroker.groups.consumer.coordinator import ConsumerGroups
 from minibroker.groups.group import Group
+from minibroker.groups.kinds import AnyGroup
 from minibroker.groups.rebalances import Rebalances
 from minibroker.groups.store import GroupStore
 from minibroker.state import BrokerState
@@ -18,13 +20,15 @@ class GroupCoordinator:
 
     Attributes:
         store: their records, and their offsets.
-        rebalances: who comes and goes, and when.
+        rebalances: who comes and goes in classic groups, and when.
+        consumers: the same for groups of the consumer protocol.
     """
 
     def __init__(self, state: BrokerState) -> None:
         self._clock = state.clock
         self.store = GroupStore(state, self._make_group, on_loaded=self._on_loaded, on_forgotten=self._on_forgotten)
         self.rebalances = Rebalances(state, self.store)
+        self.consumers = ConsumerGroups(state, self.store, self.rebalances)
 
     def status(self, group_id: str, node: Node | None = None) -> ErrorCode:
         """May a member's request for this group be served? INVALID_GROUP_ID, or what `GroupStore.readiness` says."""
@@ -41,13 +45,14 @@ class GroupCoordinator:
     def forget_all(self) -> None:
         """Have members that wait ask again who coordinates their groups, and let nothing happen any more."""
         for group in self.store.groups():
-            self.rebalances.forget(group)
+            self._on_forgotten(group)
         self.close()
 
     def close(self) -> None:
         """Let nothing happen any more."""
         self.store.close()
         self.rebalances.close()
+        self.consumers.close()
 
     def topics_deleted(self, names: Collection[str]) -> None:
         """Forget what groups have committed for topics that are gone."""
@@ -56,8 +61,14 @@ class GroupCoordinator:
     def _make_group(self, group_id: str) -> Group:
         return Group(group_id, self._clock)
 
-    def _on_loaded(self, group: Group) -> None:
-        self.rebalances.resume(group)
+    def _on_loaded(self, group: AnyGroup) -> None:
+        if isinstance(group, Group):
+            self.rebalances.resume(group)
+        else:
+            self.consumers.resume(group)
 
-    def _on_forgotten(self, group: Group) -> None:
-        self.rebalances.forget(group)
+    def _on_forgotten(self, group: AnyGroup) -> None:
+        if isinstance(group, Group):
+            self.rebalances.forget(group)
+        else:
+            self.consumers.forget(group)

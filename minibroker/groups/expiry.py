@@ -1,15 +1,18 @@
 """Which committed offsets are too old (Kafka's `GroupMetadata.removeExpiredOffsets`, KIP-211)."""
 
-from minibroker.groups.group import CONSUMER, Group, GroupState
+from minibroker.groups.consumer.group import ConsumerGroup
+from minibroker.groups.group import CONSUMER, GroupState
+from minibroker.groups.kinds import AnyGroup
 from minibroker.groups.offsets import NO_TIMESTAMP, CommittedOffset
 from minibroker.topics import TopicPartition
 
 
-def expired_offsets(group: Group, now_ms: int, retention_ms: int) -> list[TopicPartition]:
+def expired_offsets(group: AnyGroup, now_ms: int, retention_ms: int) -> list[TopicPartition]:
     """The partitions whose committed offsets have been kept for long enough.
 
     - A group whose members have all gone keeps its offsets for `retention_ms` after that.
     - A stable group of consumers keeps those of the topics that it reads; others for `retention_ms` after the commit.
+    - A group of the consumer protocol goes by the commit alone, but keeps those of the topics that it reads.
     - Without members ever, that is for clients that only commit, `retention_ms` after the commit, too.
 
     An offset that was committed with a retention of its own goes by that in all of these cases. One that an open
@@ -17,7 +20,9 @@ def expired_offsets(group: Group, now_ms: int, retention_ms: int) -> list[TopicP
     """
     base_ms: int | None = None
     read: set[str] = set()
-    if group.protocol_type is not None and group.state is GroupState.EMPTY:
+    if isinstance(group, ConsumerGroup):
+        read = group.subscribed_topics()
+    elif group.protocol_type is not None and group.state is GroupState.EMPTY:
         base_ms = group.state_timestamp_ms
     elif group.protocol_type == CONSUMER and group.state is GroupState.STABLE:
         subscribed = group.subscribed_topics()

@@ -79,6 +79,8 @@ class Group:
         "waiting_to_join",
     )
 
+    kind = "classic"
+
     def __init__(self, group_id: str, clock: Clock) -> None:
         self._clock = clock
         self.group_id = group_id
@@ -98,6 +100,16 @@ class Group:
         self._supported: Counter[str] = Counter()  # how many members offer a protocol
         self._subscriptions: tuple[bytes, ...] | None = None  # of the generation; not looked at until someone asks
         self._subscribed_topics: set[str] | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Has it no members, nor anybody who is about to become one?"""
+        return self.state is GroupState.EMPTY
+
+    def die(self) -> None:
+        """It is no more."""
+        if self.state is not GroupState.DEAD:
+            self.move_to(GroupState.DEAD)
 
     def is_in(self, *states: GroupState) -> bool:
         """Is it in one of these states?"""
@@ -261,7 +273,13 @@ class Group:
         return ErrorCode.ILLEGAL_GENERATION if not code and generation_id != self.generation else code
 
     def validate_commit(
-        self, member_id: str, group_instance_id: str | None, generation_id: int, *, is_transactional: bool
+        self,
+        member_id: str,
+        group_instance_id: str | None,
+        generation_id: int,
+        *,
+        is_transactional: bool,
+        version: int = 0,  # noqa: ARG002 - groups of the other kind go by it
     ) -> ErrorCode:
         """May this one commit offsets now? NONE, or why not (`validateOffsetCommit` and `doCommitOffsets`).
 
@@ -286,6 +304,16 @@ class Group:
         member = self.members.get(member_id)
         if member is not None:
             member.restart_session()
+
+    def settle(self, generation: int, protocol_type: str, members: Iterable[Member]) -> None:
+        """Be stable with these members, who have their assignments; the timers are not running yet."""
+        self.generation = generation
+        self.protocol_type = protocol_type
+        for member in members:
+            self.add(member)
+        self.protocol_name = self.select_protocol()
+        self.state = GroupState.STABLE
+        self._note_subscriptions()
 
     # The record of the group
 

@@ -106,15 +106,15 @@ class Rebalances:
         for member in tuple(group.members.values()):
             self.restart_session(group, member)
 
-    def forget(self, group: Group) -> None:
-        """The group is no more: whoever waits has to ask again who coordinates it."""
+    def forget(self, group: Group, code: ErrorCode = ErrorCode.NOT_COORDINATOR) -> None:
+        """The group is no more: whoever waits is told `code`, by default that he has to ask who coordinates it."""
         if not group.is_in(GroupState.DEAD):
             group.move_to(GroupState.DEAD)
         self._end_join_wait(group)
         self._end_sync_wait(group)
         for member in tuple(group.members.values()):
-            group.answer_join(member, join_error(ErrorCode.NOT_COORDINATOR, member.member_id))
-            self.answer_sync(member, sync_error(ErrorCode.NOT_COORDINATOR))
+            group.answer_join(member, join_error(code, member.member_id))
+            self.answer_sync(member, sync_error(code))
             group.remove(member.member_id)
         for member_id in tuple(group.pending):
             group.remove(member_id)
@@ -127,7 +127,7 @@ class Rebalances:
             timer.cancel()
         self._join_waits.clear()
         self._sync_waits.clear()
-        for group in self._store.groups():
+        for group in self._store.classic_groups():
             for deadline in group.pending.values():
                 deadline.cancel()
             for member in group.members.values():

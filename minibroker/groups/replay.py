@@ -9,6 +9,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from minibroker.groups.consumer.changes import Change
 from minibroker.groups.offsets import CommittedOffset, GroupOffsets
 from minibroker.topics import TopicPartition
 from minibroker_protocol.coordinator_records import (
@@ -16,15 +17,19 @@ from minibroker_protocol.coordinator_records import (
     GroupMetadataValue,
     OffsetCommitKey,
     OffsetCommitValue,
+    UnknownKey,
     decode_versioned,
     read_group_key,
 )
+from minibroker_protocol.coordinator_records.consumer_groups import CONSUMER_GROUP_RECORDS, ConsumerGroupMetadataKey
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.records import Batch, RecordBatch
+from minibroker_protocol.schema import schema_of
 
 _COMMIT_MARKER: Final = 1
 _MARKER_KEY: Final = struct.Struct(">hh")
 _GROUP_METADATA_KEY: Final = b"\x00\x02"
+_CONSUMER_GROUPS: Final = {schema_of(key).versions.first: (key, value) for key, value in CONSUMER_GROUP_RECORDS}
 _STEP: Final = 1000
 """Records that are decoded in one piece of work."""
 _logger = logging.getLogger(__name__)
@@ -41,7 +46,7 @@ class Replay:
     """The state that the records of a partition amount to.
 
     A record that cannot be read is logged and passed over, and so is one of a kind that is not known here, such as
-    those of the consumer protocol of KIP-848.
+    those of share groups.
     """
 
     def __init__(self, name: str) -> None:
@@ -51,6 +56,8 @@ class Replay:
         self._complaints: set[str] = set()
         #: The groups there are: what describes each, if anything does, and its offsets.
         self.groups: dict[str, tuple[GroupMetadataValue | None, GroupOffsets]] = {}
+        #: The records of those of the consumer protocol, in any order.
+        self.consumer_groups: dict[str, list[Change]] = {}
 
     def read(self, batches: Iterable[Batch]) -> None:
         """Take in batches, in the order of the log."""
@@ -98,6 +105,14 @@ class Replay:
                 if written.value is not None and not self._is_deleted_since(key, written):
                     self._decode(key, written, producer_id)
             yield
+        # Without an epoch there is no group, whatever else is left of it.
+        self.consumer_groups = {
+            group_id: changes
+            for group_id, changes in self.consumer_groups.items()
+            if any(isinstance(each.key, ConsumerGroupMetadataKey) for each in changes)
+        }
+        for group_id in self.consumer_groups:
+            self.groups.setdefault(group_id, (None, GroupOffsets()))
 
     def _is_deleted_since(self, key: bytes, pending: _Written) -> bool:
         """Has a tombstone come behind it? Then it is gone, whatever becomes of its transaction."""
@@ -116,9 +131,17 @@ class Replay:
                 _, offsets = self.groups.get(key.group, (None, None))
                 self.groups[key.group] = (metadata, offsets or GroupOffsets())
             else:
-                self._complain(f"keys of version {key.version} are unknown")
+                self._decode_change(raw_key, key, value)
         except DecodeError as error:
             self._complain(f"the record at offset {written.log_offset} cannot be read: {error}")
+
+    def _decode_change(self, raw_key: bytes, key: UnknownKey, value: bytes) -> None:
+        classes = _CONSUMER_GROUPS.get(key.version)
+        if classes is None:
+            self._complain(f"keys of version {key.version} are unknown")
+            return
+        change = Change(decode_versioned(classes[0], raw_key), decode_versioned(classes[1], value))
+        self.consumer_groups.setdefault(change.key.group_id, []).append(change)
 
     def _add_offset(self, key: OffsetCommitKey, offset: CommittedOffset, producer_id: int | None) -> None:
         known = self.groups.get(key.group)

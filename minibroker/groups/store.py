@@ -11,9 +11,12 @@ from typing import Final
 from minibroker.cluster import Node
 from minibroker.coordinator_log import CoordinatorLog, CoordinatorLogError
 from minibroker.error_mapping import MAPPED
+from minibroker.groups.consumer.changes import Change, without_group
+from minibroker.groups.consumer.group import ConsumerGroup
 from minibroker.groups.expiry import expired_offsets
-from minibroker.groups.group import Group, GroupState
+from minibroker.groups.group import Group
 from minibroker.groups.group_records import group_key, group_record, offset_key, offset_record
+from minibroker.groups.kinds import AnyGroup
 from minibroker.groups.offsets import CommittedOffset
 from minibroker.groups.replay import Replay
 from minibroker.partition_loader import PartitionLoader
@@ -36,7 +39,7 @@ _APPEND_ERRORS: Final = {
 _logger = logging.getLogger(__name__)
 
 
-def _nothing(_: Group) -> None:
+def _nothing(_: AnyGroup) -> None:
     pass
 
 
@@ -49,10 +52,10 @@ class _Loading(Replay):
 
 
 class GroupStore:
-    """The groups.
+    """The groups, classic ones and those of the consumer protocol.
 
     Args:
-        make_group: makes an empty group of a name.
+        make_group: makes an empty classic group of a name.
         on_loaded: is told of each group that a replay has brought back.
         on_forgotten: is told of each group that is not known here any more; its clients have to ask again.
     """
@@ -61,8 +64,8 @@ class GroupStore:
         self,
         state: BrokerState,
         make_group: Callable[[str], Group],
-        on_loaded: Callable[[Group], None] = _nothing,
-        on_forgotten: Callable[[Group], None] = _nothing,
+        on_loaded: Callable[[AnyGroup], None] = _nothing,
+        on_forgotten: Callable[[AnyGroup], None] = _nothing,
     ) -> None:
         self._state = state
         self._make_group = make_group
@@ -81,7 +84,7 @@ class GroupStore:
             codec=CompressionCodec(state.config.integer("offsets.topic.compression.codec")),
         )
         self._loader = PartitionLoader(state, self.log, _Loading, self._on_replayed)
-        self._groups: dict[str, Group] = {}
+        self._groups: dict[str, AnyGroup] = {}
         self._owed: dict[int, set[str]] = {}  # topics that were deleted before a partition was loaded
         self._open_groups: dict[int, set[str]] = {}  # by the producers of open transactions
         self._retention_ms = state.config.integer("offsets.retention.minutes") * _MINUTE_MS
@@ -94,20 +97,53 @@ class GroupStore:
         """The partition of `__consumer_offsets` that a group is in."""
         return self.log.partition_of(group_id)
 
-    def get(self, group_id: str) -> Group | None:
-        """The group, if it is known. Ask for `readiness` before."""
+    def find(self, group_id: str) -> AnyGroup | None:
+        """The group, if it is known, of whatever kind. Ask for `readiness` before."""
         return self._groups.get(group_id)
 
-    def get_or_create(self, group_id: str) -> Group:
-        """The group, made empty if need be. Ask for `readiness` before."""
+    def find_or_create(self, group_id: str) -> AnyGroup:
+        """The group, made as an empty classic one if need be. Ask for `readiness` before."""
         group = self._groups.get(group_id)
         if group is None:
             group = self._groups[group_id] = self._make_group(group_id)
         return group
 
-    def groups(self) -> Iterable[Group]:
+    def get(self, group_id: str) -> Group | None:
+        """The classic group, if it is known. Ask for `readiness` before."""
+        group = self._groups.get(group_id)
+        return group if isinstance(group, Group) else None
+
+    def get_or_create(self, group_id: str) -> Group:
+        """The classic group, made empty if need be; it takes the place of an empty one of the consumer protocol.
+
+        Ask for `readiness` before, and whether there are members of the other kind.
+        """
+        group = self.find_or_create(group_id)
+        if isinstance(group, Group):
+            return group
+        classic = self._make_group(group_id)
+        classic.offsets = group.offsets
+        code = self.replace(classic, self.tombstones(group))
+        if code:
+            _logger.warning("That group %s is a classic one now could not be stored: %s", group_id, code.name)
+        return classic
+
+    def get_consumer(self, group_id: str) -> ConsumerGroup | None:
+        """The group of the consumer protocol, if it is known. Ask for `readiness` before."""
+        group = self._groups.get(group_id)
+        return group if isinstance(group, ConsumerGroup) else None
+
+    def groups(self) -> Iterable[AnyGroup]:
         """The groups of all partitions that are loaded; they may come and go while you look."""
         return tuple(self._groups.values())
+
+    def classic_groups(self) -> Iterable[Group]:
+        """As `groups`, the classic ones alone."""
+        return [group for group in self._groups.values() if isinstance(group, Group)]
+
+    def consumer_groups(self) -> Iterable[ConsumerGroup]:
+        """As `groups`, those of the consumer protocol alone."""
+        return [group for group in self._groups.values() if isinstance(group, ConsumerGroup)]
 
     @property
     def is_loading(self) -> bool:
@@ -160,12 +196,20 @@ class GroupStore:
         for group_id, (value, offsets) in loading.groups.items():
             if group_id in self._groups:
                 continue
-            group = self.get_or_create(group_id)
-            group.offsets = offsets
+            changes = loading.consumer_groups.get(group_id)
+            group: AnyGroup
+            if changes is None:
+                group = self._make_group(group_id)
+                group.offsets = offsets
+                if value is not None:
+                    group.restore(value)
+            else:
+                group = ConsumerGroup(group_id, offsets)
+                for change in changes:
+                    group.apply(*change)
+            self._groups[group_id] = group
             for producer_id in offsets.pending:
                 self._open_groups.setdefault(producer_id, set()).add(group_id)
-            if value is not None:
-                group.restore(value)
             self._on_loaded(group)
         for producer_id, committed in loading.ended:
             self.complete_transaction(partition, producer_id, commit=committed)
@@ -193,17 +237,52 @@ class GroupStore:
 
     def save_group(self, group: Group) -> ErrorCode:
         """Write what describes the group (`storeGroup`)."""
-        record = group_record(group.group_id, group.to_value(), self._state.clock.now_ms())
+        return self._write(group.group_id, [self.record_of(group)])
+
+    def record_of(self, group: Group) -> NewRecord:
+        """What describes a classic group."""
+        return group_record(group.group_id, group.to_value(), self._state.clock.now_ms())
+
+    def save_changes(
+        self, group: ConsumerGroup, changes: Iterable[Change], before: Iterable[NewRecord] = ()
+    ) -> ErrorCode:
+        """Write what changes in a group of the consumer protocol, `before` it other records, and let it count.
+
+        A group that is not known yet is from then on, in the place of a classic one.
+        """
+        listed = list(changes)
+        now_ms = self._state.clock.now_ms()
+        code = self._write(group.group_id, [*before, *(each.encode(now_ms) for each in listed)])
+        if not code:
+            for change in listed:
+                group.apply(*change)
+            self._groups[group.group_id] = group
+        return code
+
+    def replace(self, group: Group, records: Iterable[NewRecord]) -> ErrorCode:
+        """Write records, by which a classic group takes the place of one of the consumer protocol."""
+        code = self._write(group.group_id, list(records))
+        if not code:
+            self._groups[group.group_id] = group
+        return code
+
+    def _write(self, group_id: str, records: list[NewRecord]) -> ErrorCode:
         try:
-            self._append(group.group_id, [record])
+            if records:
+                self._append(group_id, records)
         except CoordinatorLogError as error:
             if error.code in _TOO_LARGE:
-                _logger.error("Group %s cannot be stored: %s", group.group_id, error)  # noqa: TRY400 - it says all
+                _logger.error("Group %s cannot be stored: %s", group_id, error)  # noqa: TRY400 - it says all
                 return ErrorCode.UNKNOWN_SERVER_ERROR
             return _coordinator_code(error.code)
         return ErrorCode.NONE
 
-    def commit(self, group: Group, offsets: Mapping[TopicPartition, CommittedOffset]) -> ErrorCode:
+    def tombstones(self, group: AnyGroup) -> list[NewRecord]:
+        """What says that a group is gone, but not its offsets."""
+        now_ms = self._state.clock.now_ms()
+        return [NewRecord(key, None, now_ms) for key in _group_keys(group)]
+
+    def commit(self, group: AnyGroup, offsets: Mapping[TopicPartition, CommittedOffset]) -> ErrorCode:
         """Write committed offsets; they count when this returns NONE (`storeOffsets`)."""
         try:
             group.offsets.commit(self._write_offsets(group, offsets))
@@ -213,7 +292,7 @@ class GroupStore:
 
     def commit_transactional(
         self,
-        group: Group,
+        group: AnyGroup,
         offsets: Mapping[TopicPartition, CommittedOffset],
         producer_id: int,
         producer_epoch: int,
@@ -231,7 +310,7 @@ class GroupStore:
 
     def _write_offsets(
         self,
-        group: Group,
+        group: AnyGroup,
         offsets: Mapping[TopicPartition, CommittedOffset],
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = NO_PRODUCER_EPOCH,
@@ -274,11 +353,11 @@ class GroupStore:
 
     # Forgetting
 
-    def delete_offsets(self, group: Group, partitions: Iterable[TopicPartition]) -> ErrorCode:
-        """Forget committed offsets (OffsetDelete), and the group with them if it is empty and has no others."""
-        return self._forget(group, group.offsets.known(partitions))
+    def delete_offsets(self, group: AnyGroup, partitions: Iterable[TopicPartition]) -> ErrorCode:
+        """Forget committed offsets (OffsetDelete), and a classic group with them if it is empty and has no others."""
+        return self._forget(group, group.offsets.known(partitions), may_go=isinstance(group, Group))
 
-    def remove(self, group: Group) -> ErrorCode:
+    def remove(self, group: AnyGroup) -> ErrorCode:
         """Forget a group and all of its offsets (DeleteGroups)."""
         return self._forget(group, group.offsets.everything(), wholly=True)
 
@@ -296,7 +375,7 @@ class GroupStore:
     def _forget_topics(self, names: set[str], partition: int | None = None) -> None:
         for group in self.groups():
             if partition is None or self.log.partition_of(group.group_id) == partition:
-                self._clean_up(group, group.offsets.of_topics(names))
+                self._clean_up(group, group.offsets.of_topics(names), may_go=isinstance(group, Group))
 
     def _expire(self) -> Iterator[None]:
         """Forget offsets that have been kept for long enough, and empty groups."""
@@ -305,23 +384,24 @@ class GroupStore:
                 self._clean_up(group, expired_offsets(group, self._state.clock.now_ms(), self._retention_ms))
             yield
 
-    def _clean_up(self, group: Group, removed: list[TopicPartition]) -> None:
+    def _clean_up(self, group: AnyGroup, removed: list[TopicPartition], *, may_go: bool = True) -> None:
         """Forget offsets, and with them a group that is empty and has no others (`cleanupGroupMetadata`)."""
-        if removed or not group.offsets:
-            self._forget(group, removed)
+        if removed or (not group.offsets and may_go):
+            self._forget(group, removed, may_go=may_go)
 
-    def _forget(self, group: Group, removed: list[TopicPartition], *, wholly: bool = False) -> ErrorCode:
+    def _forget(
+        self, group: AnyGroup, removed: list[TopicPartition], *, wholly: bool = False, may_go: bool = True
+    ) -> ErrorCode:
         """Write tombstones and forget; nothing is forgotten that could not be written.
 
-        An empty group goes when nothing is left of its offsets. It needs no tombstone in its generation 0: there is
-        no record of it then.
+        An empty group goes when nothing is left of its offsets, if it `may_go`.
         """
         now_ms = self._state.clock.now_ms()
         group_id = group.group_id
-        left = not wholly and (group.state is not GroupState.EMPTY or group.offsets.has_more_than(removed))
+        left = not wholly and (not may_go or not group.is_empty or group.offsets.has_more_than(removed))
         keys = [offset_key(group_id, each) for each in removed]
-        if not left and group.generation > 0:
-            keys.append(group_key(group_id))
+        if not left:
+            keys += _group_keys(group)
         try:
             for batch in self.log.tombstone_batches(keys):
                 self._append(group_id, [NewRecord(key, None, now_ms) for key in batch])
@@ -330,8 +410,7 @@ class GroupStore:
             return commit_error(error.code)
         group.offsets.remove(removed)
         if not left:
-            if group.state is not GroupState.DEAD:
-                group.move_to(GroupState.DEAD)
+            group.die()
             if self._groups.get(group_id) is group:
                 del self._groups[group_id]
             for producer_id in [each for each, open_groups in self._open_groups.items() if group_id in open_groups]:
@@ -342,6 +421,13 @@ class GroupStore:
     def close(self) -> None:
         """Nothing is loaded any more."""
         self._loader.close()
+
+
+def _group_keys(group: AnyGroup) -> list[bytes]:
+    """The keys of the records that describe a group. A classic one has none in its generation 0."""
+    if isinstance(group, ConsumerGroup):
+        return [change.encode_key() for change in without_group(group)]
+    return [group_key(group.group_id)] if group.generation > 0 else []
 
 
 def commit_error(code: ErrorCode) -> ErrorCode:

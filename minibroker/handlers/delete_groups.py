@@ -5,7 +5,6 @@ also when the deletion could not be written; here that is an error and the group
 """
 
 from minibroker.call import Call
-from minibroker.groups.group import GroupState
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_groups import (
     DeletableGroupResult,
@@ -29,9 +28,9 @@ def _delete(group_id: str, call: Call) -> ErrorCode:
     code = store.readiness(group_id, call.node)
     if code:
         return code
-    group = store.get(group_id)
+    group = store.find(group_id)
     if group is None:
         return ErrorCode.GROUP_ID_NOT_FOUND
-    if not group.is_in(GroupState.EMPTY):
+    if not group.is_empty:
         return ErrorCode.NON_EMPTY_GROUP
     return store.remove(group)

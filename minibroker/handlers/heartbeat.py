@@ -4,6 +4,8 @@ Versions 0-4. While the coordinator loads, every heartbeat is answered NONE, as 
 """
 
 from minibroker.call import Call
+from minibroker.groups.consumer.classic_members import ClassicMembers
+from minibroker.groups.consumer.coordinator import GroupRefusedError
 from minibroker.groups.group import GroupState
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -19,6 +21,14 @@ def _beat(request: HeartbeatRequest, call: Call) -> ErrorCode:
     code = coordinator.status(request.group_id, call.node)
     if code:
         return ErrorCode.NONE if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else code
+    consumers = coordinator.store.get_consumer(request.group_id)
+    if consumers is not None:
+        members = ClassicMembers(coordinator.consumers, consumers, call.state.topics)
+        try:
+            members.heartbeat(request.member_id, request.group_instance_id, request.generation_id)
+        except GroupRefusedError as error:
+            return error.code
+        return ErrorCode.NONE
     group = coordinator.store.get(request.group_id)
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID

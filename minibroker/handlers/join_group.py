@@ -15,7 +15,10 @@ import uuid
 from typing import Final
 
 from minibroker.call import Call
-from minibroker.groups.answers import UNKNOWN_MEMBER, join_error, joined, sync_error
+from minibroker.groups.answers import NO_LEADER, UNKNOWN_MEMBER, join_error, joined, sync_error
+from minibroker.groups.consumer.classic_members import ClassicMembers
+from minibroker.groups.consumer.coordinator import GroupRefusedError
+from minibroker.groups.consumer.group import PROTOCOL_TYPE, ConsumerGroup
 from minibroker.groups.coordinator import GroupCoordinator
 from minibroker.groups.group import Group, GroupState
 from minibroker.groups.members import Member, Protocol, Reply
@@ -77,6 +80,10 @@ class _Join:
         if not shortest <= request.session_timeout_ms <= config.integer("group.max.session.timeout.ms"):
             self._refuse(ErrorCode.INVALID_SESSION_TIMEOUT)
             return
+        consumers = store.get_consumer(request.group_id)
+        if consumers is not None and not consumers.is_empty:
+            self._join_consumers(consumers)
+            return
         group = store.get(request.group_id) if request.member_id else store.get_or_create(request.group_id)
         if group is None:
             self._refuse(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -94,6 +101,36 @@ class _Join:
 
     def _refuse(self, code: ErrorCode) -> None:
         self.reply.answer(join_error(code, self._request.member_id))
+
+    # Into a group of the consumer protocol
+
+    def _join_consumers(self, group: ConsumerGroup) -> None:
+        """Be assigned at once (`classicGroupJoinToConsumerGroup`)."""
+        request, call = self._request, self._call
+        member_id = request.member_id or _new_member_id(call.client_id or "")
+        members = ClassicMembers(self._coordinator.consumers, group, call.state.topics)
+        try:
+            members.check_joining(member_id, request.protocol_type, self._protocols)
+            is_new = not request.member_id and request.group_instance_id is None
+            if is_new and call.api_version >= _FIRST_WITH_KNOWN_MEMBERS:
+                self.reply.answer(join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+                return
+            client = call.client_id or "", call.client_host
+            member = members.join(request, member_id, self._protocols, self._rebalance_ms, client)
+        except GroupRefusedError as error:
+            self._refuse(error.code)
+            return
+        self.reply.answer(
+            JoinGroupResponse(
+                error_code=ErrorCode.NONE,
+                generation_id=member.epoch,
+                protocol_type=PROTOCOL_TYPE,
+                protocol_name=self._protocols[0].name,
+                leader=NO_LEADER,
+                member_id=member.member_id,
+                members=[],
+            )
+        )
 
     # Without a member id
 

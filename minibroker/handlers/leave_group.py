@@ -7,6 +7,7 @@ Versions 0-5: one member up to version 2, from version 3 on any number of them, 
 from typing import Final
 
 from minibroker.call import Call
+from minibroker.groups.consumer.classic_members import ClassicMembers
 from minibroker.groups.coordinator import GroupCoordinator
 from minibroker.groups.group import Group
 from minibroker_protocol.error_codes import ErrorCode
@@ -28,14 +29,16 @@ def handle(request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse:
     code = coordinator.status(request.group_id, call.node)
     if code:
         return LeaveGroupResponse(error_code=code)
-    group = coordinator.store.get(request.group_id)
+    group, consumers = coordinator.store.get(request.group_id), coordinator.store.get_consumer(request.group_id)
+    if consumers is not None:
+        codes = ClassicMembers(coordinator.consumers, consumers, call.state.topics).leave(leaving)
+    elif group is not None:
+        codes = [_leave(coordinator, group, each) for each in leaving]
+    else:
+        codes = [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving)
     outcomes = [
-        MemberResponse(
-            member_id=each.member_id,
-            group_instance_id=each.group_instance_id,
-            error_code=ErrorCode.UNKNOWN_MEMBER_ID if group is None else _leave(coordinator, group, each),
-        )
-        for each in leaving
+        MemberResponse(member_id=each.member_id, group_instance_id=each.group_instance_id, error_code=code)
+        for each, code in zip(leaving, codes, strict=True)
     ]
     if many:
         return LeaveGroupResponse(error_code=ErrorCode.NONE, members=outcomes)

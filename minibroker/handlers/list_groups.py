@@ -1,17 +1,13 @@
 """ListGroups: every group that the broker keeps.
 
-Versions 0-5: filters by state from version 4 on (KIP-518), by type from version 5 on (KIP-848). All groups are of the
-type "classic". Names of states and types may be written in any case; a name that says nothing lets nothing through.
+Versions 0-5: filters by state from version 4 on (KIP-518), by type from version 5 on (KIP-848). The types are "classic"
+and "consumer". Names of states and types may be written in any case; a name that says nothing lets nothing through.
 """
-
-from typing import Final
 
 from minibroker.call import Call
 from minibroker.security.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-
-_TYPE: Final = "classic"
 
 
 def handle(request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
@@ -28,12 +24,12 @@ def handle(request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
                 group_id=group.group_id,
                 protocol_type=group.protocol_type or "",
                 group_state=group.state.value,
-                group_type=_TYPE,
+                group_type=group.kind,
             )
             for group in store.groups()
             if not store.log.coordinator_error(group.group_id, call.node)
             and (sees_all or call.allows(Operation.DESCRIBE, ResourceType.GROUP, group.group_id))
             and (not states or group.state.value.lower() in states)
-            and (not types or _TYPE in types)
+            and (not types or group.kind in types)
         ],
     )

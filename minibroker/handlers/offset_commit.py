@@ -14,7 +14,7 @@ from typing import Final
 
 from minibroker.call import Call
 from minibroker.groups.commits import Commit, RefusedCommitError, commit
-from minibroker.groups.group import Group
+from minibroker.groups.kinds import AnyGroup
 from minibroker.groups.offsets import CommittedOffset
 from minibroker.topic_ids import with_names
 from minibroker.topics import TopicPartition
@@ -35,21 +35,27 @@ def handle(request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse:
     state = call.state
     store = state.groups.store
 
-    def admit() -> Group:
+    def admit() -> AnyGroup:
         code = store.readiness(request.group_id, call.node)
         if code:
             raise RefusedCommitError(code)
         generation = request.generation_id_or_member_epoch
-        if generation >= 0 and store.get(request.group_id) is None:
+        if generation >= 0 and store.find(request.group_id) is None:
             raise RefusedCommitError(ErrorCode.ILLEGAL_GENERATION)
-        group = store.get_or_create(request.group_id)
-        code = group.validate_commit(request.member_id, request.group_instance_id, generation, is_transactional=False)
+        group = store.find_or_create(request.group_id)
+        code = group.validate_commit(
+            request.member_id,
+            request.group_instance_id,
+            generation,
+            is_transactional=False,
+            version=call.api_version,
+        )
         if code:
             raise RefusedCommitError(code)
         group.note_activity(request.member_id)
         return group
 
-    def write(group: Group, offsets: Mapping[TopicPartition, CommittedOffset]) -> ErrorCode:
+    def write(group: AnyGroup, offsets: Mapping[TopicPartition, CommittedOffset]) -> ErrorCode:
         return store.commit(group, offsets)
 
     topics: list[OffsetCommitRequestTopic] = request.topics

@@ -7,7 +7,8 @@ Partitions that do not exist are UNKNOWN_TOPIC_OR_PARTITION.
 
 from minibroker.call import Call
 from minibroker.groups.commits import by_topic
-from minibroker.groups.group import CONSUMER, Group, GroupState
+from minibroker.groups.group import CONSUMER, GroupState
+from minibroker.groups.kinds import AnyGroup
 from minibroker.topics import TopicPartition
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.offset_delete import (
@@ -24,7 +25,7 @@ def handle(request: OffsetDeleteRequest, call: Call) -> OffsetDeleteResponse:
     group, code = _group(request.group_id, call)
     if group is None:
         return OffsetDeleteResponse(error_code=code, topics=[])
-    subscribed = set[str]() if group.state is GroupState.EMPTY else group.subscribed_topics()
+    subscribed = set[str]() if group.is_empty else group.subscribed_topics()
     codes: list[tuple[TopicPartition, ErrorCode]] = []
     for wanted in request.topics:
         topic = state.topics.get(wanted.name)
@@ -53,15 +54,15 @@ def handle(request: OffsetDeleteRequest, call: Call) -> OffsetDeleteResponse:
     )
 
 
-def _group(group_id: str, call: Call) -> tuple[Group | None, ErrorCode]:
+def _group(group_id: str, call: Call) -> tuple[AnyGroup | None, ErrorCode]:
     """The group, if offsets of it may be deleted at all."""
     store = call.state.groups.store
     code = ErrorCode.INVALID_GROUP_ID if not group_id else store.readiness(group_id, call.node)
     if code:
         return None, code
-    group = store.get(group_id)
+    group = store.find(group_id)
     if group is None or group.state is GroupState.DEAD:
         return None, ErrorCode.GROUP_ID_NOT_FOUND
-    if group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER:
+    if not group.is_empty and group.protocol_type != CONSUMER:
         return None, ErrorCode.NON_EMPTY_GROUP
     return group, ErrorCode.NONE

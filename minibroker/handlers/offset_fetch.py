@@ -13,12 +13,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from minibroker.call import Call
+from minibroker.groups.consumer.group import ConsumerGroup
 from minibroker.groups.offsets import GroupOffsets
 from minibroker.security.acls import Operation, ResourceType
 from minibroker.topic_ids import with_names
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.offset_fetch import (
     OffsetFetchRequest,
+    OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
@@ -60,14 +62,14 @@ def handle(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
             if named is not None and call.api_version >= _FIRST_WITH_TOPIC_IDS:
                 named, unknown = with_names(call.state.topics, named)
             topics = None if named is None else [(each.name, each.partition_indexes) for each in named]
-            code, found = _fetch(call, wanted.group_id, topics, stable=stable)
+            code, found = _fetch(call, wanted, topics, stable=stable)
             told = _told(found, OffsetFetchResponseTopics, OffsetFetchResponsePartitions)
             if call.api_version >= _FIRST_WITH_TOPIC_IDS:
                 told = [*_with_ids(told, call), *([] if code else map(_unknown, unknown))]
             groups.append(OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=code, topics=told))
         return OffsetFetchResponse(groups=groups)
     topics = None if request.topics is None else [(each.name, each.partition_indexes) for each in request.topics]
-    code, found = _fetch(call, request.group_id, topics, stable=stable)
+    code, found = _fetch(call, request, topics, stable=stable)
     return OffsetFetchResponse(
         error_code=code, topics=_told(found, OffsetFetchResponseTopic, OffsetFetchResponsePartition)
     )
@@ -91,32 +93,38 @@ def _unknown(wanted: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
     return told
 
 
-def _fetch(call: Call, group_id: str, topics: _Topics | None, *, stable: bool) -> _Answer:
+def _fetch(
+    call: Call, wanted: OffsetFetchRequest | OffsetFetchRequestGroup, topics: _Topics | None, *, stable: bool
+) -> _Answer:
     store = call.state.groups.store
+    group = None
     code = ErrorCode.GROUP_AUTHORIZATION_FAILED
-    if call.allows(Operation.DESCRIBE, ResourceType.GROUP, group_id):
-        code = store.readiness(group_id, call.node)
+    if call.allows(Operation.DESCRIBE, ResourceType.GROUP, wanted.group_id):
+        code = store.readiness(wanted.group_id, call.node)
+    if not code:
+        group = store.find(wanted.group_id)
+        if isinstance(group, ConsumerGroup) and isinstance(wanted, OffsetFetchRequestGroup):
+            code = group.validate_fetch(wanted.member_id, wanted.member_epoch)
     if code:
         if call.api_version >= _FIRST_WITH_GROUP_ERROR:
             return code, []
-        return ErrorCode.NONE, [(name, [_none(each, code) for each in wanted]) for name, wanted in topics or ()]
-    group = store.get(group_id)
+        return ErrorCode.NONE, [(name, [_none(each, code) for each in indexes]) for name, indexes in topics or ()]
     offsets = GroupOffsets() if group is None else group.offsets
     named: dict[str, Iterable[int]] = {}
     if topics is None:
-        named.update((name, wanted) for name, wanted in offsets.committed.items() if _may_describe(name, call))
+        named.update((name, indexes) for name, indexes in offsets.committed.items() if _may_describe(name, call))
     else:
-        for name, wanted in topics:  # what is named twice is told once
-            if wanted:
-                named[name] = dict.fromkeys((*named.get(name, ()), *wanted))
+        for name, indexes in topics:  # what is named twice is told once
+            if indexes:
+                named[name] = dict.fromkeys((*named.get(name, ()), *indexes))
     return ErrorCode.NONE, [
         (
             name,
-            [_find(offsets, name, each, stable=stable) for each in wanted]
+            [_find(offsets, name, each, stable=stable) for each in indexes]
             if _may_describe(name, call)
-            else [_none(each, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for each in wanted],
+            else [_none(each, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for each in indexes],
         )
-        for name, wanted in named.items()
+        for name, indexes in named.items()
     ]
 
 

@@ -11,6 +11,8 @@ from typing import Final
 
 from minibroker.call import Call
 from minibroker.groups.answers import sync_error, synced
+from minibroker.groups.consumer.classic_members import ClassicMembers
+from minibroker.groups.consumer.coordinator import GroupRefusedError
 from minibroker.groups.group import Group, GroupState
 from minibroker.groups.members import Reply
 from minibroker_protocol.error_codes import ErrorCode
@@ -29,14 +31,33 @@ def handle(request: SyncGroupRequest, call: Call) -> SyncGroupResponse | Reply:
         # What is loading has forgotten its rebalance. Old clients do not know the code that says so.
         loading = code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return sync_error(ErrorCode.REBALANCE_IN_PROGRESS if loading else code)
+    consumers = coordinator.store.get_consumer(request.group_id)
+    if consumers is not None:
+        return _sync_consumer(ClassicMembers(coordinator.consumers, consumers, call.state.topics), request)
     group = coordinator.store.get(request.group_id)
-    if group is None:
-        return sync_error(ErrorCode.UNKNOWN_MEMBER_ID)
+    return sync_error(ErrorCode.UNKNOWN_MEMBER_ID) if group is None else _sync(group, request, call)
+
+
+def _sync_consumer(members: ClassicMembers, request: SyncGroupRequest) -> SyncGroupResponse:
+    """In a group of the consumer protocol (`classicGroupSyncToConsumerGroup`)."""
+    try:
+        assignment = members.sync(request)
+    except GroupRefusedError as error:
+        return sync_error(error.code)
+    return SyncGroupResponse(
+        error_code=ErrorCode.NONE,
+        protocol_type=request.protocol_type,
+        protocol_name=request.protocol_name,
+        assignment=assignment,
+    )
+
+
+def _sync(group: Group, request: SyncGroupRequest, call: Call) -> SyncGroupResponse | Reply:
     code = _validate(group, request)
     if code:
         return sync_error(code)
     member = group.members[request.member_id]
-    rebalances = coordinator.rebalances
+    rebalances = call.state.groups.rebalances
     rebalances.note_sync(group, member)
     if group.is_in(GroupState.STABLE):
         rebalances.restart_session(group, member)

@@ -13,7 +13,7 @@ from typing import Final
 
 from minibroker.call import Call
 from minibroker.groups.commits import Commit, RefusedCommitError, commit
-from minibroker.groups.group import Group
+from minibroker.groups.kinds import AnyGroup
 from minibroker.groups.offsets import CommittedOffset
 from minibroker.topic_ids import with_names
 from minibroker.topics import CONSUMER_OFFSETS, TopicPartition
@@ -37,21 +37,25 @@ def handle(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetCommitRespon
     """Write the offsets to `__consumer_offsets`, as part of the producer's transaction."""
     store = call.state.groups.store
 
-    def admit() -> Group:
+    def admit() -> AnyGroup:
         code = ErrorCode.INVALID_GROUP_ID if not request.group_id else store.readiness(request.group_id, call.node)
         if not code and call.api_version >= _FIRST_WITH_TOPIC_IDS and request.generation_id >= 0:
             code = ErrorCode.NONE if store.get(request.group_id) is not None else ErrorCode.GROUP_ID_NOT_FOUND
         if code:
             raise RefusedCommitError(code)
-        group = store.get_or_create(request.group_id)
+        group = store.find_or_create(request.group_id)
         code = _verify(request, call) or group.validate_commit(
-            request.member_id, request.group_instance_id, request.generation_id, is_transactional=True
+            request.member_id,
+            request.group_instance_id,
+            request.generation_id,
+            is_transactional=True,
+            version=call.api_version,
         )
         if code:
             raise RefusedCommitError(code)
         return group
 
-    def write(group: Group, offsets: Mapping[TopicPartition, CommittedOffset]) -> ErrorCode:
+    def write(group: AnyGroup, offsets: Mapping[TopicPartition, CommittedOffset]) -> ErrorCode:
         return store.commit_transactional(group, offsets, request.producer_id, request.producer_epoch)
 
     topics: list[TxnOffsetCommitRequestTopic] = request.topics

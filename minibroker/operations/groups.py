@@ -1,8 +1,11 @@
 """Consumer groups as a test sees them: where they stand, how far they are behind, and a push."""
 
 from dataclasses import dataclass
+from typing import Final
 
-from minibroker.groups.group import Group, GroupState
+from minibroker.groups.consumer.group import ConsumerGroup, ConsumerGroupState
+from minibroker.groups.group import GroupState
+from minibroker.groups.kinds import AnyGroup
 from minibroker.operations.errors import ConflictError, OperationError, is_the_callers
 from minibroker.operations.waiting import DEFAULT_TIMEOUT, until
 from minibroker.state import BrokerState
@@ -13,6 +16,9 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError
 
 __tracebackhide__ = is_the_callers
+
+
+_STABLE: Final = frozenset({GroupState.STABLE, ConsumerGroupState.STABLE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +37,11 @@ class GroupDescription:
     """A group at one moment.
 
     Attributes:
-        state: as Kafka names it: "Empty", "PreparingRebalance", "CompletingRebalance", "Stable" or "Dead".
+        state: as Kafka names it: "Empty", "PreparingRebalance", "CompletingRebalance", "Stable" or "Dead"; in the
+            consumer protocol "Assigning" and "Reconciling" instead of the two in the middle.
+        generation: or the group's epoch, in the consumer protocol.
         protocol: the assignor that the members have agreed on.
+        type: "classic" or "consumer", as the protocol that its members speak (KIP-848).
     """
 
     group_id: str
@@ -40,6 +49,7 @@ class GroupDescription:
     generation: int
     protocol: str | None
     members: tuple[MemberDescription, ...]
+    type: str = "classic"
 
     @property
     def is_stable(self) -> bool:
@@ -70,6 +80,8 @@ def describe_group(state: BrokerState, group_id: str) -> GroupDescription:
     group = _find(state, group_id)
     if group is None:
         return GroupDescription(group_id, GroupState.DEAD.value, 0, None, ())
+    if isinstance(group, ConsumerGroup):
+        return _describe_consumers(state, group)
     members = tuple(
         MemberDescription(
             member.member_id,
@@ -81,6 +93,27 @@ def describe_group(state: BrokerState, group_id: str) -> GroupDescription:
         for member in group.members.values()
     )
     return GroupDescription(group_id, group.state.value, group.generation, group.protocol_name, members)
+
+
+def _describe_consumers(state: BrokerState, group: ConsumerGroup) -> GroupDescription:
+    """Partitions are those that a member reads now, whether it is to keep them or not."""
+    members = tuple(
+        MemberDescription(
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.client_host.removeprefix("/"),
+            tuple(
+                (topic.name, index)
+                for topic_id, indexes in member.assigned.items()
+                if (topic := state.topics.with_id(topic_id)) is not None
+                for index in sorted(indexes)
+            ),
+        )
+        for member in group.members.values()
+    )
+    assignor = group.assignor(group.members.values(), next(iter(state.groups.consumers.assignors)))
+    return GroupDescription(group.group_id, group.state.value, group.epoch, assignor, members, group.kind)
 
 
 def committed_offsets(state: BrokerState, group_id: str) -> dict[TopicPartition, int]:
@@ -134,7 +167,7 @@ async def wait_until_stable(
         wanted = members if members is not None else max(1, len(group.members) if group is not None else 0)
         if group is None or len(group.members) != wanted:
             return None
-        settled = group.is_in(GroupState.STABLE) if wanted else group.is_in(GroupState.EMPTY)
+        settled = group.state in _STABLE if wanted else group.is_empty
         found = describe_group(state, group_id)
         return found if settled and not _unassigned(state, group, found) else None
 
@@ -156,14 +189,19 @@ async def wait_until_stable(
 
 
 def rebalance(state: BrokerState, group_id: str) -> None:
-    """Have all members join again, as if one had come or gone. `OperationError` for a group without members."""
+    """Have all members join again, or be assigned anew, as if one had come. `OperationError` without members."""
     group = _find(state, group_id)
     if group is None or not group.members:
         raise ConflictError(f"group {group_id!r} has no members")
-    state.groups.rebalances.maybe_prepare(group)
+    if not isinstance(group, ConsumerGroup):
+        state.groups.rebalances.maybe_prepare(group)
+        return
+    code = state.groups.consumers.rebalance(group)
+    if code:
+        raise OperationError(f"group {group_id!r}: {code.name}: {code.meaning}")
 
 
-def _find(state: BrokerState, group_id: str) -> Group | None:
+def _find(state: BrokerState, group_id: str) -> AnyGroup | None:
     code = state.groups.status(group_id)
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         return None
@@ -172,7 +210,7 @@ def _find(state: BrokerState, group_id: str) -> Group | None:
     if code:
         kind = OperationError if code is ErrorCode.INVALID_GROUP_ID else ConflictError
         raise kind(f"group {group_id!r}: {code.name}: {code.meaning}")
-    return state.groups.store.get(group_id)
+    return state.groups.store.find(group_id)
 
 
 def _assigned(assignment: bytes) -> tuple[TopicPartition, ...] | None:
@@ -185,7 +223,7 @@ def _assigned(assignment: bytes) -> tuple[TopicPartition, ...] | None:
     return tuple((each.topic, index) for each in decoded.assigned_partitions for index in each.partitions)
 
 
-def _unassigned(state: BrokerState, group: Group, found: GroupDescription) -> set[TopicPartition]:
+def _unassigned(state: BrokerState, group: AnyGroup, found: GroupDescription) -> set[TopicPartition]:
     """Partitions of topics that the group subscribes to, and that no member has; none if that cannot be known."""
     subscribed = group.subscribed_topics()
     if not subscribed or any(member.partitions is None for member in found.members):

@@ -230,7 +230,8 @@ def test_one_string_in_place_of_a_list_of_topics_is_refused() -> None:
     [
         ("num.partition", "1", "num.partition is not known and has no effect"),
         ("retention.ms", "1", "it is a topic's key, the broker's is log.retention.ms"),
-        ("group.coordinator.rebalance.protocols", "classic,consumer", "consumer is not served; only classic is"),
+        ("group.coordinator.rebalance.protocols", "classic,share", "share is not served; classic and consumer are"),
+        ("group.consumer.assignors", "range,my.Own", "my.Own cannot be run here; uniform and range can"),
     ],
 )
 def test_a_setting_without_effect_is_a_warning(name: str, value: str, words: str) -> None:

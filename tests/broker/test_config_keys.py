@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.config import BROKER_KEYS, TOPIC_KEYS, ConfigError, ConfigKey, ConfigType
+from minibroker.config.group import GROUP_KEYS
 from minibroker.config.reference import render
 
 ROOT = Path(__file__).parents[2]
@@ -121,8 +122,13 @@ unclean.leader.election.enable BOOLEAN false MEDIUM
 """
 
 
-OURS = {"group.initial.rebalance.delay.ms": "0"}
-"""Defaults that differ from Kafka's on purpose: the first member of a group need not wait."""
+OURS = {
+    "group.consumer.migration.policy": "bidirectional",
+    "group.coordinator.rebalance.protocols": "classic,consumer",
+    "group.initial.rebalance.delay.ms": "0",
+}
+"""Defaults that differ from those of Kafka 3.9 on purpose: groups of the consumer protocol are there, as in Kafka 4, and the first
+member of a group need not wait."""
 
 
 def facts(key: ConfigKey) -> str:
@@ -242,11 +248,12 @@ def test_a_topic_key_is_marked_as_honoured_if_and_only_if_the_code_reads_it() ->
     assert honoured == (words_in_the_code() & set(TOPIC_KEYS)) | through_other_keys
 
 
-def test_a_broker_key_is_marked_as_honoured_if_and_only_if_the_code_reads_it_or_its_topic_key() -> None:
+def test_a_broker_key_is_marked_as_honoured_if_and_only_if_the_code_reads_it_or_its_key_of_topics_or_groups() -> None:
     honoured = {name for name, key in BROKER_KEYS.items() if key.honoured}
-    through_topics = {name for key in TOPIC_KEYS.values() if key.honoured for name, _ in key.synonyms}
+    lesser = (*TOPIC_KEYS.values(), *GROUP_KEYS.values())
+    through_others = {name for key in lesser if key.honoured for name, _ in key.synonyms}
     through_node_id = {"broker.id"}
-    assert honoured == (words_in_the_code() & set(BROKER_KEYS)) | through_topics | through_node_id
+    assert honoured == (words_in_the_code() & set(BROKER_KEYS)) | through_others | through_node_id
 
 
 def test_the_page_of_the_docs_is_what_the_tables_say() -> None:

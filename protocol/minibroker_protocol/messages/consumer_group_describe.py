@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe (key 69): TODO."""
+"""ConsumerGroupDescribe (key 69): groups that the coordinator assigns for, with their members (KIP-848)."""
 
 from typing import Annotated
 
@@ -19,7 +19,7 @@ from minibroker_protocol.schema import (
 
 @message(versions="0-1", flexible="0+")
 class ConsumerGroupDescribeRequest:
-    """TODO."""
+    """Groups to tell of."""
 
     group_ids: Array[String]
     include_authorized_operations: Bool
@@ -27,7 +27,7 @@ class ConsumerGroupDescribeRequest:
 
 @structure
 class TopicPartitions:
-    """TODO."""
+    """Partitions of a topic."""
 
     topic_id: Uuid
     topic_name: String
@@ -36,14 +36,14 @@ class TopicPartitions:
 
 @structure
 class Assignment:
-    """TODO."""
+    """What a member reads, or is to read."""
 
     topic_partitions: Array[TopicPartitions]
 
 
 @structure
 class Member:
-    """TODO."""
+    """A member; `member_type` is 0 for one of the classic protocol, 1 for one of the consumer protocol, else -1."""
 
     member_id: String
     instance_id: NullableString = None
@@ -60,7 +60,7 @@ class Member:
 
 @structure
 class DescribedGroup:
-    """TODO."""
+    """A group; `authorized_operations` has a bit for each of Kafka's `AclOperation`, if that was asked for."""
 
     error_code: Int16
     error_message: NullableString = None
@@ -75,7 +75,7 @@ class DescribedGroup:
 
 @message(versions="0-1", flexible="0+")
 class ConsumerGroupDescribeResponse:
-    """TODO."""
+    """The groups, each with an outcome of its own."""
 
     throttle_time_ms: Int32 = 0
     groups: Array[DescribedGroup]

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat (key 68): TODO."""
+"""ConsumerGroupHeartbeat (key 68): join a group that the coordinator assigns for, stay in it, leave it (KIP-848)."""
 
 from typing import Annotated
 
@@ -18,7 +18,7 @@ from minibroker_protocol.schema import (
 
 @structure
 class TopicPartitions:
-    """TODO."""
+    """Partitions of a topic."""
 
     topic_id: Uuid
     partitions: Array[Int32]
@@ -26,7 +26,12 @@ class TopicPartitions:
 
 @message(versions="0-1", flexible="0+")
 class ConsumerGroupHeartbeatRequest:
-    """TODO."""
+    """What a member says of itself; null, and a rebalance timeout of -1, mean: as before.
+
+    `member_epoch` is 0 to join, -1 to leave and -2 to leave for a while (static members). `rebalance_timeout_ms` is how
+    long it may take to give up partitions; `topic_partitions` is what it reads. In version 0 the coordinator makes a
+    member id for who joins without one; from version 1 on the client does.
+    """
 
     group_id: String
     member_id: String
@@ -42,14 +47,14 @@ class ConsumerGroupHeartbeatRequest:
 
 @structure
 class Assignment:
-    """TODO."""
+    """All that a member is to read."""
 
     topic_partitions: Array[TopicPartitions]
 
 
 @message(versions="0-1", flexible="0+")
 class ConsumerGroupHeartbeatResponse:
-    """TODO."""
+    """Where the member stands; `assignment` is null where it is as it was told before."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from minibroker.config.broker import ASSIGNORS
 from minibroker.groups.consumer.assignors.range import assign_ranges
 from minibroker.groups.consumer.assignors.spec import GroupSpec
 from minibroker.groups.consumer.assignors.uniform import assign_uniformly
@@ -10,20 +11,16 @@ from minibroker.groups.consumer.partitions import Partitions
 
 Assignor = Callable[[GroupSpec], dict[str, Partitions]]
 
-_BY_CLASS: Final = {
-    "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
-    "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
-}
 _BY_NAME: Final[Mapping[str, Assignor]] = {"uniform": assign_uniformly, "range": assign_ranges}
 
 
 def named(wanted: Iterable[str]) -> dict[str, Assignor]:
-    """The assignors of `group.consumer.assignors`, by their names: those of Kafka's classes, or short ones (KIP-1101).
+    """The assignors of `group.consumer.assignors`, by their names; what cannot be run here is passed over.
 
-    Others are passed over; what is not there cannot be run here.
+    Without any that can, both are there.
     """
-    names = [_BY_CLASS.get(each, each) for each in wanted]
-    return {name: _BY_NAME[name] for name in names if name in _BY_NAME}
+    names = [ASSIGNORS[each] for each in wanted if each in ASSIGNORS]
+    return {name: _BY_NAME[name] for name in names or _BY_NAME}
 
 
 __all__ = ["Assignor", "GroupSpec", "assign_ranges", "assign_uniformly", "named"]

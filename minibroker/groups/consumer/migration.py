@@ -1,0 +1,131 @@
+"""How a group comes from the classic protocol to that of consumers and back (KIP-848, "Online Migration").
+
+It comes to the consumer protocol when a member joins that speaks it, and back when the last one of them has gone while
+others stay. `group.consumer.migration.policy` says whether it may while it has members; an empty one always may.
+"""
+
+import logging
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from minibroker.groups.consumer import changes as records
+from minibroker.groups.consumer.changes import Change
+from minibroker.groups.consumer.classic_protocol import assignment_of, partitions_in, subscription_in
+from minibroker.groups.consumer.group import PROTOCOL_TYPE, ConsumerGroup
+from minibroker.groups.consumer.member import ConsumerMember
+from minibroker.groups.consumer.partitions import NOTHING
+from minibroker.groups.group import Group
+from minibroker.groups.members import Member, Protocol
+from minibroker.groups.rebalances import Rebalances
+from minibroker.groups.store import GroupStore
+from minibroker.state import BrokerState
+from minibroker_protocol.coordinator_records.consumer_groups import ClassicMemberMetadata, ClassicProtocol
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.errors import DecodeError
+
+_UPGRADES: Final = frozenset({"upgrade", "bidirectional"})
+_DOWNGRADES: Final = frozenset({"downgrade", "bidirectional"})
+_logger = logging.getLogger(__name__)
+
+
+class Migration:
+    """The ways between the two protocols."""
+
+    def __init__(self, state: BrokerState, store: GroupStore, rebalances: Rebalances) -> None:
+        self._state = state
+        self._store = store
+        self._rebalances = rebalances
+
+    @property
+    def _policy(self) -> str:
+        return self._state.config.text("group.consumer.migration.policy").lower()
+
+    def may_upgrade(self, classic: Group, most: int) -> bool:
+        """May a classic group with members become one of the consumer protocol, which has `most` members at most?"""
+        return self._policy in _UPGRADES and classic.protocol_type == PROTOCOL_TYPE and len(classic.members) <= most
+
+    def upgrade(self, classic: Group) -> ConsumerGroup | None:
+        """Make it one; None where its members are no consumers, or it cannot be written. They have to join again."""
+        group = ConsumerGroup(classic.group_id, classic.offsets)
+        try:
+            changes = self._changes_to(classic)
+        except DecodeError as error:
+            _logger.warning("Group %s stays a classic one: %s", classic.group_id, error)
+            return None
+        if self._store.save_changes(group, changes, self._store.tombstones(classic)):
+            return None
+        self._rebalances.forget(classic, ErrorCode.REBALANCE_IN_PROGRESS)
+        return group
+
+    def _changes_to(self, classic: Group) -> Iterable[Change]:
+        group_id, epoch = classic.group_id, classic.generation
+        members = [self._consumer(classic, each) for each in classic.members.values()]
+        yield from [records.member_metadata(group_id, member) for member in members]
+        yield records.group_epoch(group_id, epoch)
+        yield from [records.target_assignment(group_id, member.member_id, member.assigned) for member in members]
+        yield records.assignment_epoch(group_id, epoch)
+        yield from [records.current_assignment(group_id, member) for member in members]
+
+    def _consumer(self, classic: Group, member: Member) -> ConsumerMember:
+        """A member of the classic protocol in the group that is to be. DecodeError."""
+        subscription = subscription_in(member.metadata(classic.protocol_name))
+        protocols = [ClassicProtocol(name=each.name, metadata=each.metadata) for each in member.protocols]
+        return ConsumerMember(
+            member.member_id,
+            instance_id=member.group_instance_id,
+            rack_id=subscription.rack_id,
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            topics=frozenset(subscription.topics),
+            classic=ClassicMemberMetadata(session_timeout_ms=member.session_timeout_ms, supported_protocols=protocols),
+            epoch=classic.generation,
+            previous_epoch=classic.generation,
+            assigned=partitions_in(member.assignment, self._state.topics),
+        )
+
+    def may_downgrade(self, group: ConsumerGroup, gone: Collection[str]) -> bool:
+        """Would there be none but members of the classic protocol if these went, and may the group be one of theirs?"""
+        left = [member for member in group.members.values() if member.member_id not in gone]
+        return (
+            bool(left)
+            and self._policy in _DOWNGRADES
+            and all(member.is_classic for member in left)
+            and not any(member.is_classic for member in group.members.values() if member.member_id in gone)
+            and len(left) <= self._state.config.integer("group.max.size")
+        )
+
+    def downgrade(self, group: ConsumerGroup, gone: Collection[str]) -> ErrorCode | None:
+        """Make it a classic group of those who stay, which rebalances; None where what they say cannot be read."""
+        try:
+            members = [
+                self._classic(group, member) for member in group.members.values() if member.member_id not in gone
+            ]
+        except DecodeError as error:
+            _logger.warning("Group %s stays one of the consumer protocol: %s", group.group_id, error)
+            return None
+        classic = Group(group.group_id, self._state.clock)
+        classic.offsets = group.offsets
+        classic.settle(group.epoch, PROTOCOL_TYPE, members)
+        code = self._store.replace(classic, [*self._store.tombstones(group), self._store.record_of(classic)])
+        if not code:
+            for member in members:
+                self._rebalances.restart_session(classic, member)
+            self._rebalances.prepare(classic)
+        return code
+
+    def _classic(self, group: ConsumerGroup, member: ConsumerMember) -> Member:
+        """A member as the classic group knows it. DecodeError."""
+        assert member.classic is not None
+        protocols = [Protocol(each.name, bytes(each.metadata)) for each in member.classic.supported_protocols]
+        target = group.target.get(member.member_id, NOTHING)
+        return Member(
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.client_host,
+            member.rebalance_timeout_ms,
+            member.classic.session_timeout_ms,
+            protocols,
+            assignment_of(target, self._state.topics, like=protocols[0].metadata),
+        )

@@ -1,0 +1,100 @@
+"""ConsumerGroupDescribe: groups of the consumer protocol, what their members read, and what they are to read (KIP-848).
+
+Versions 0-1; from version 1 on it tells which protocol a member speaks (KIP-1099). GROUP_ID_NOT_FOUND for what is no
+such group, INVALID_GROUP_ID for the empty name. UNSUPPORTED_VERSION where `group.coordinator.rebalance.protocols` lacks
+"consumer".
+"""
+
+from typing import Final
+
+from minibroker.call import Call
+from minibroker.groups.consumer.group import ConsumerGroup
+from minibroker.groups.consumer.member import ConsumerMember
+from minibroker.groups.consumer.partitions import NOTHING, Partitions
+from minibroker.topics import Topics
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.consumer_group_describe import (
+    Assignment,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+    Member,
+    TopicPartitions,
+)
+
+_ALL_GROUP_OPERATIONS: Final = 1 << 3 | 1 << 6 | 1 << 8
+"""READ, DELETE and DESCRIBE, by their numbers in Kafka's `AclOperation`."""
+_NO_AUTHORIZED_OPERATIONS: Final = -(2**31)
+_CLASSIC: Final = 0
+_CONSUMER: Final = 1
+
+
+def handle(request: ConsumerGroupDescribeRequest, call: Call) -> ConsumerGroupDescribeResponse:
+    """Describe each group by itself (`GroupMetadataManager.consumerGroupDescribe`)."""
+    operations = _ALL_GROUP_OPERATIONS if request.include_authorized_operations else _NO_AUTHORIZED_OPERATIONS
+    return ConsumerGroupDescribeResponse(
+        groups=[_describe(group_id, call, operations) for group_id in request.group_ids]
+    )
+
+
+def _describe(group_id: str, call: Call, operations: int) -> DescribedGroup:
+    coordinator = call.state.groups
+    message = None
+    group = None
+    if not coordinator.consumers.is_enabled:
+        code = ErrorCode.UNSUPPORTED_VERSION
+    else:
+        code = coordinator.status(group_id, call.node)
+    if not code:
+        group = coordinator.store.get_consumer(group_id)
+        if group is None:
+            code, message = ErrorCode.GROUP_ID_NOT_FOUND, f"There is no consumer group {group_id}."
+    if group is None:
+        return DescribedGroup(
+            error_code=code,
+            error_message=message,
+            group_id=group_id,
+            group_state="",
+            group_epoch=0,
+            assignment_epoch=0,
+            assignor_name="",
+            members=[],
+        )
+    default = next(iter(coordinator.consumers.assignors))
+    return DescribedGroup(
+        error_code=code,
+        group_id=group_id,
+        group_state=group.state.value,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=group.assignor(group.members.values(), default),
+        members=[_member(group, each, call.state.topics) for each in group.members.values()],
+        authorized_operations=operations,
+    )
+
+
+def _member(group: ConsumerGroup, member: ConsumerMember, topics: Topics) -> Member:
+    return Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sorted(member.topics),
+        subscribed_topic_regex=member.regex,
+        assignment=_assignment(member.assigned, topics),
+        target_assignment=_assignment(group.target.get(member.member_id, NOTHING), topics),
+        member_type=_CLASSIC if member.is_classic else _CONSUMER,
+    )
+
+
+def _assignment(partitions: Partitions, topics: Topics) -> Assignment:
+    """Partitions with the names of their topics; without those that are gone."""
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=sorted(indexes))
+            for topic_id, indexes in partitions.items()
+            if (topic := topics.with_id(topic_id)) is not None
+        ]
+    )

@@ -1,0 +1,118 @@
+"""ConsumerGroupHeartbeat: join a group of the consumer protocol, be assigned, stay, leave (KIP-848).
+
+Versions 0-1. From version 1 on the client makes the member id, and may subscribe by a regular expression
+(INVALID_REGULAR_EXPRESSION); its topics are looked up at once, and at each heartbeat while topics come and go, where
+Kafka looks in the background. As in Kafka 4 a member may join with an empty list of topics. What does not fit together
+is INVALID_REQUEST; UNSUPPORTED_VERSION where `group.coordinator.rebalance.protocols` lacks "consumer".
+"""
+
+from typing import Final
+
+from minibroker.call import Call
+from minibroker.groups.consumer.coordinator import Answer, ConsumerGroups, GroupRefusedError, Heartbeat
+from minibroker.groups.consumer.member import AWAY, JOINING, LEAVING
+from minibroker.groups.consumer.partitions import partitions_of
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+_FIRST_WITH_OWN_MEMBER_IDS: Final = 1
+_NOT_SAID: Final = -1
+
+
+def handle(request: ConsumerGroupHeartbeatRequest, call: Call) -> ConsumerGroupHeartbeatResponse:
+    """Answer at once: nobody waits for anybody (`GroupMetadataManager.consumerGroupHeartbeat`)."""
+    coordinator = call.state.groups
+    consumers = coordinator.consumers
+    if not consumers.is_enabled:
+        return _refused(ErrorCode.UNSUPPORTED_VERSION)
+    try:
+        _validate(request, call.api_version, consumers)
+        code = coordinator.status(request.group_id, call.node)
+        if code:
+            return _refused(code)
+        if request.member_epoch in {LEAVING, AWAY}:
+            answer = consumers.leave(request.group_id, request.member_id, request.instance_id, request.member_epoch)
+        else:
+            answer = consumers.heartbeat(_said(request, call))
+    except GroupRefusedError as error:
+        return _refused(error.code, error.message)
+    interval_ms = 0 if request.member_epoch < 0 else consumers.heartbeat_interval_ms(request.group_id)
+    return _told(answer, interval_ms)
+
+
+def _validate(request: ConsumerGroupHeartbeatRequest, version: int, consumers: ConsumerGroups) -> None:
+    """Raise GroupRefusedError for what cannot be meant."""
+    epoch = request.member_epoch
+    wrong = None
+    if not request.group_id:
+        wrong = "The group id is empty."
+    elif request.instance_id == "" or request.rack_id == "":
+        wrong = "An instance id, or a rack, may be null, but not empty."
+    elif not request.member_id and (epoch != JOINING or version >= _FIRST_WITH_OWN_MEMBER_IDS):
+        wrong = "The member id is empty."
+    elif epoch < AWAY:
+        wrong = f"{epoch} is no member epoch."
+    elif epoch == AWAY and request.instance_id is None:
+        wrong = "Only a static member can leave for a while."
+    elif epoch == JOINING:
+        wrong = _wrong_with_joining(request)
+    if wrong is not None:
+        raise GroupRefusedError(ErrorCode.INVALID_REQUEST, wrong)
+    if request.server_assignor is not None and request.server_assignor not in consumers.assignors:
+        known = ", ".join(consumers.assignors)
+        raise GroupRefusedError(
+            ErrorCode.UNSUPPORTED_ASSIGNOR, f"There is no assignor {request.server_assignor}; there are {known}."
+        )
+
+
+def _wrong_with_joining(request: ConsumerGroupHeartbeatRequest) -> str | None:
+    if request.rebalance_timeout_ms == _NOT_SAID:
+        return "Who joins has to say its rebalance timeout."
+    if request.topic_partitions is None or request.topic_partitions:
+        return "Who joins has to read nothing, and to say so with an empty list of partitions."
+    if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+        return "Who joins has to say what it subscribes to."
+    return None
+
+
+def _said(request: ConsumerGroupHeartbeatRequest, call: Call) -> Heartbeat:
+    names, owned = request.subscribed_topic_names, request.topic_partitions
+    return Heartbeat(
+        request.group_id,
+        request.member_id,
+        request.member_epoch,
+        request.instance_id,
+        request.rack_id,
+        request.rebalance_timeout_ms,
+        None if names is None else frozenset(names),
+        request.subscribed_topic_regex,
+        request.server_assignor,
+        None if owned is None else partitions_of(owned),
+        call.client_id or "",
+        call.client_host,
+    )
+
+
+def _told(answer: Answer, interval_ms: int) -> ConsumerGroupHeartbeatResponse:
+    assignment = None
+    if answer.assignment is not None:
+        listed = [TopicPartitions(topic_id=id_, partitions=sorted(each)) for id_, each in answer.assignment.items()]
+        assignment = Assignment(topic_partitions=listed)
+    return ConsumerGroupHeartbeatResponse(
+        error_code=ErrorCode.NONE,
+        member_id=answer.member_id,
+        member_epoch=answer.epoch,
+        heartbeat_interval_ms=interval_ms,
+        assignment=assignment,
+    )
+
+
+def _refused(code: ErrorCode, message: str | None = None) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(
+        error_code=code, error_message=message, member_epoch=0, heartbeat_interval_ms=0
+    )
