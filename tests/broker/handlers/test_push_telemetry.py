@@ -1,0 +1,96 @@
+"""PushTelemetry: metrics are checked, and the last ones are kept."""
+
+import pytest
+
+from minibroker.otlp import ClientMetric, read_metrics
+from minibroker.telemetry import KEPT, TelemetryPush
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.primitives import ZERO_UUID
+from minibroker_protocol.records import CompressionCodec
+from minibroker_protocol.records.compression import compress
+from minibroker_storage.checkpoints import uuid_text
+from tests.broker.configs import METRICS, OK, put
+from tests.broker.harness import Harness
+from tests.broker.telemetry import CLIENT, ask, counter, gauge, push
+
+MINUTES_5 = 300_000
+
+
+def test_what_is_sent_is_kept(harness: Harness) -> None:
+    data = gauge("a.b", 1.5, topic="t") + counter("c", -7)
+    assert push(harness, ask(harness).subscription_id, data) == 0
+    (kept,) = harness.state.telemetry.pushes()
+    assert kept == TelemetryPush(
+        uuid_text(CLIENT), "test", "/127.0.0.1", harness.clock.now_ms(), is_last=False, data=data
+    )
+    assert kept.metrics() == [ClientMetric("a.b", 1.5, {"topic": "t"}), ClientMetric("c", -7, {})]
+
+
+@pytest.mark.parametrize("codec", CompressionCodec)
+def test_every_codec_is_taken(harness: Harness, codec: CompressionCodec) -> None:
+    data = gauge("a", 1.0) * 100
+    packed = data if codec is CompressionCodec.NONE else compress(codec, data)
+    assert push(harness, ask(harness).subscription_id, packed, compression_type=codec) == 0
+    assert [each.data for each in harness.state.telemetry.pushes()] == [data]
+
+
+def test_the_last_ones_of_each_client_are_kept(harness: Harness) -> None:
+    wanted = ask(harness).subscription_id
+    for number in range(KEPT + 3):
+        assert push(harness, wanted, gauge("a", number)) == 0
+        harness.clock.advance(MINUTES_5)
+    values = [metric.value for each in harness.state.telemetry.pushes() for metric in each.metrics()]
+    assert values == list(range(3, KEPT + 3))
+    harness.state.telemetry.forget()
+    assert harness.state.telemetry.pushes() == []
+
+
+def test_who_sends_before_its_time_is_throttled_but_for_its_last_metrics(harness: Harness) -> None:
+    wanted = ask(harness).subscription_id
+    assert push(harness, wanted, gauge("a", 1)) == 0
+    assert push(harness, wanted, gauge("a", 2)) == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert push(harness, wanted, gauge("a", 3), terminating=True) == 0
+    assert push(harness, wanted, gauge("a", 4)) == ErrorCode.INVALID_REQUEST
+    assert [each.is_last for each in harness.state.telemetry.pushes()] == [False, True]
+
+
+def test_a_change_of_the_subscriptions_makes_the_old_one_unknown(harness: Harness) -> None:
+    wanted = ask(harness).subscription_id
+    assert put(harness, METRICS, "m", "metrics", "a.") == OK
+    assert push(harness, wanted, gauge("a", 1)) == ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+    assert push(harness, ask(harness).subscription_id, gauge("a", 1)) == 0
+
+
+def test_a_client_that_was_silent_for_long_is_a_new_one(harness: Harness) -> None:
+    wanted = ask(harness).subscription_id
+    assert push(harness, wanted, terminating=True) == 0
+    harness.clock.advance(3 * MINUTES_5 + 1)
+    assert push(harness, wanted) == 0
+
+
+@pytest.mark.parametrize("client", [ZERO_UUID, bytes(15) + b"\1"])
+def test_an_id_that_kafka_gives_nobody_is_refused(harness: Harness, client: bytes) -> None:
+    assert push(harness, 0, client=client) == ErrorCode.INVALID_REQUEST
+
+
+def test_an_unknown_codec_is_refused(harness: Harness) -> None:
+    refused = push(harness, ask(harness).subscription_id, b"x", compression_type=9)
+    assert refused == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+
+def test_what_cannot_be_decompressed_is_refused(harness: Harness) -> None:
+    assert push(harness, ask(harness).subscription_id, b"junk", compression_type=1) == ErrorCode.INVALID_RECORD
+    assert harness.state.telemetry.pushes() == []
+
+
+def test_more_than_the_limit_is_refused(harness: Harness) -> None:
+    limit = ask(harness).telemetry_max_bytes
+    wanted = ask(harness, bytes(reversed(CLIENT))).subscription_id
+    refused = push(harness, wanted, bytes(limit + 1), client=bytes(reversed(CLIENT)))
+    assert refused == ErrorCode.TELEMETRY_TOO_LARGE
+
+
+@pytest.mark.parametrize("data", [b"\xff", b"\x0a\x05ab", b"\x0b", gauge("a", 1)[:-1]])
+def test_bytes_that_are_no_metrics_are_said_to_be_none(data: bytes) -> None:
+    with pytest.raises(ValueError, match="no OTLP metrics"):
+        read_metrics(data)
