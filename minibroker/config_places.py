@@ -4,7 +4,7 @@ Refusals are those of Kafka's `ConfigAdminManager` and `ControllerConfigurationV
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from enum import IntEnum
 from typing import Final
@@ -43,7 +43,7 @@ class ResourceError(ValueError):
 
 
 @contextmanager
-def as_refusals() -> Iterator[None]:
+def as_refusals() -> Generator[None]:
     """ResourceError in the place of ConfigError, with the code that Kafka has for it."""
     try:
         yield

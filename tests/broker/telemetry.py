@@ -11,6 +11,7 @@ from minibroker_protocol.messages.push_telemetry import PushTelemetryRequest
 from tests.broker.harness import Harness
 
 CLIENT = bytes(range(16))
+OTHER = b"another client's"
 
 
 def ask(harness: Harness, client: bytes = CLIENT) -> GetTelemetrySubscriptionsResponse:
@@ -44,9 +45,8 @@ def push(
 def gauge(name: str, value: float, **labels: str) -> bytes:
     """OTLP MetricsData with one gauge."""
     point = _field(4, struct.pack("<d", value), kind=1)
-    point += b"".join(
-        _field(7, _field(1, key.encode()) + _field(2, _field(1, text.encode()))) for key, text in labels.items()
-    )
+    for key, text in labels.items():
+        point += _field(7, _field(1, key.encode()) + _field(2, _field(1, text.encode())))
     return _metric(_field(1, name.encode()) + _field(5, _field(1, point)))
 
 

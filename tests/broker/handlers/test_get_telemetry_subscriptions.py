@@ -10,7 +10,7 @@ from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_storage.checkpoints import uuid_text
 from tests.broker.configs import METRICS, OK, put
 from tests.broker.harness import Harness, frame_of
-from tests.broker.telemetry import CLIENT, ask, push
+from tests.broker.telemetry import CLIENT, OTHER, ask, push
 
 
 def subscribe(harness: Harness, name: str = "m", **keys: str) -> None:
@@ -66,12 +66,10 @@ def test_a_subscription_to_everything_stands_for_all_others(harness: Harness) ->
 def test_clients_are_known_by_what_they_say_of_themselves(harness: Harness, match: str, *, wanted: bool) -> None:
     subscribe(harness, metrics="a.", match=match)
     session = harness.session()
-    requests = (
-        (ApiVersionsRequest(client_software_name="a-client", client_software_version="1.2"), 3),
-        (GetTelemetrySubscriptionsRequest(client_instance_id=CLIENT), 0),
-    )
-    for request, version in requests:
-        answer = accept(memoryview(bytearray(frame_of(request, version))), session)
+    hello = ApiVersionsRequest(client_software_name="a-client", client_software_version="1.2")
+    accept(memoryview(bytearray(frame_of(hello, 3))), session)
+    question = GetTelemetrySubscriptionsRequest(client_instance_id=CLIENT)
+    answer = accept(memoryview(bytearray(frame_of(question, 0))), session)
     assert isinstance(answer, Answer)
     assert answer.response.requested_metrics == (["a."] if wanted else [])
 
@@ -91,7 +89,7 @@ def test_a_change_of_the_subscriptions_is_told_at_once_and_has_another_id(harnes
     after = ask(harness)
     assert (after.error_code, after.requested_metrics) == (0, ["a."])
     assert before.subscription_id != after.subscription_id
-    assert ask(harness, bytes(reversed(CLIENT))).subscription_id != after.subscription_id
+    assert ask(harness, OTHER).subscription_id != after.subscription_id
 
 
 def test_who_was_told_that_its_subscription_is_unknown_may_ask_at_once(harness: Harness) -> None:

@@ -198,10 +198,10 @@ def test_what_was_altered_for_one_of_several_brokers_is_that_brokers(several: Ha
 
 
 def test_the_cleaner_and_the_verification_of_transactions_follow_the_broker(harness: Harness) -> None:
-    assert harness.state.transactions.verifies
+    before = harness.state.transactions.verifies
     assert put(harness, BROKER, NODE, "transaction.partition.verification.enable", "false") == OK
     assert put(harness, BROKER, NODE, "log.cleaner.backoff.ms", "20") == OK
-    assert not harness.state.transactions.verifies
+    assert (before, harness.state.transactions.verifies) == (True, False)
     assert harness.state.config.integer("log.cleaner.backoff.ms") == 20
 
 

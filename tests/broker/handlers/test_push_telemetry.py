@@ -11,7 +11,7 @@ from minibroker_protocol.records.compression import compress
 from minibroker_storage.checkpoints import uuid_text
 from tests.broker.configs import METRICS, OK, put
 from tests.broker.harness import Harness
-from tests.broker.telemetry import CLIENT, ask, counter, gauge, push
+from tests.broker.telemetry import CLIENT, OTHER, ask, counter, gauge, push
 
 MINUTES_5 = 300_000
 
@@ -58,7 +58,9 @@ def test_a_change_of_the_subscriptions_makes_the_old_one_unknown(harness: Harnes
     wanted = ask(harness).subscription_id
     assert put(harness, METRICS, "m", "metrics", "a.") == OK
     assert push(harness, wanted, gauge("a", 1)) == ErrorCode.UNKNOWN_SUBSCRIPTION_ID
-    assert push(harness, ask(harness).subscription_id, gauge("a", 1)) == 0
+    wanted = ask(harness).subscription_id
+    harness.clock.advance(MINUTES_5)
+    assert push(harness, wanted, gauge("a", 1)) == 0
 
 
 def test_a_client_that_was_silent_for_long_is_a_new_one(harness: Harness) -> None:
@@ -85,8 +87,8 @@ def test_what_cannot_be_decompressed_is_refused(harness: Harness) -> None:
 
 def test_more_than_the_limit_is_refused(harness: Harness) -> None:
     limit = ask(harness).telemetry_max_bytes
-    wanted = ask(harness, bytes(reversed(CLIENT))).subscription_id
-    refused = push(harness, wanted, bytes(limit + 1), client=bytes(reversed(CLIENT)))
+    wanted = ask(harness, OTHER).subscription_id
+    refused = push(harness, wanted, bytes(limit + 1), client=OTHER)
     assert refused == ErrorCode.TELEMETRY_TOO_LARGE
 
 
