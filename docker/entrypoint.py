@@ -6,9 +6,13 @@ Variables are read as `kafka.docker.KafkaDockerWrapper` reads them: after KAFKA_
 for a dash, `__` for an underscore and `_` for a dot, so that KAFKA_LOG_SEGMENT_BYTES is `log.segment.bytes`. What the
 JVM and its logging would have read is skipped. A file mounted as /mnt/shared/config/server.properties is read first.
 
-Of KAFKA_LISTENERS those are served that speak plaintext, each with its own advertised address: PLAINTEXT comes first.
-Listeners of the KRaft controller are dropped; every other one that is dropped is named on stderr. Without the variable
-the broker listens on every port that is advertised, as cp-kafka does, and on 9092, as the others do.
+All of KAFKA_LISTENERS are served, each with its own advertised address: PLAINTEXT comes first. Listeners of the KRaft
+controller are dropped. Without the variable the broker listens on every port that is advertised, as cp-kafka does, and
+on 9092, as the others do.
+
+For TLS and SASL there are, beside Kafka's own keys, what the images have: KAFKA_SSL_KEYSTORE_FILENAME and its kind name
+files in /etc/kafka/secrets and the files there that hold their passwords, and KAFKA_OPTS may name a JAAS file with
+-Djava.security.auth.login.config, whose section KafkaServer is read.
 
 MINIBROKER_LISTEN, _ADVERTISE, _DATA_DIR, _CONFIG, _READY_FILE, _BROKERS, _CONTROL, _FAULTS, _LOG_FORMAT and _SEED_DATA
 are the options of the same names and go before their KAFKA_ twins; MINIBROKER_CONTROL_TOKEN is read by the broker.
@@ -30,10 +34,11 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from minibroker import listeners
-from minibroker.listeners import Listener
+from minibroker.listeners import ServedListener
 
 MOUNTED_CONFIG = "/mnt/shared/config/server.properties"
 DATA_DIR = "/var/lib/minibroker"
+SECRETS_DIR = "/etc/kafka/secrets"
 
 # Without any variable the apache/kafka image serves the machine that publishes its port.
 _DEFAULT_LISTENERS = "PLAINTEXT://:9092"
@@ -58,6 +63,15 @@ _TOPICS = "MINIBROKER_TOPICS"
 _NOT_CONFIGS = re.compile(r"KAFKA_(VERSION|HOME|DEBUG|(\w+_)?OPTS|JMX_\w+|LOG4J_\w+|TOOLS_LOG4J_\w+)")
 # What Kubernetes and container links set for a service that happens to be called kafka or minibroker.
 _SERVICE_LINKS = re.compile(r"(KAFKA|MINIBROKER)_(SERVICE_HOST|SERVICE_PORT|PORT)(_\w+)?")
+# Files of the images, and the keys that they stand for.
+_SECRET_FILES = {
+    "ssl.keystore.filename": "ssl.keystore.location",
+    "ssl.keystore.credentials": "ssl.keystore.password",
+    "ssl.key.credentials": "ssl.key.password",
+    "ssl.truststore.filename": "ssl.truststore.location",
+    "ssl.truststore.credentials": "ssl.truststore.password",
+}
+_LOGIN_CONFIG = re.compile(r"-Djava\.security\.auth\.login\.config=(\S+)")
 # These become options of their own.
 _CONSUMED = ("advertised.listeners", "listeners", "log.dir", "log.dirs")
 
@@ -81,27 +95,56 @@ def _config_name(variable: str) -> str:
 
 
 def listener_list(configs: Mapping[str, str]) -> str:
-    """The list of listeners. Without one cp-kafka listens on the ports that are advertised, the others on 9092."""
+    """The list of listeners. Without one cp-kafka listens on the ports that are advertised, the others on 9092.
+
+    The latter comes beside the former; see `default_listener`.
+    """
     text = configs.get("listeners")
     if text:
         return text
     advertised = listeners.parse_listeners("KAFKA_ADVERTISED_LISTENERS", configs.get("advertised.listeners", ""))
-    entries = [f"{each.name}://:{each.port}" for each in advertised]
-    if not any(each.port == _DEFAULT_PORT for each in advertised):
-        entries.append(_DEFAULT_LISTENERS)
-    return ",".join(entries)
+    return ",".join(f"{each.name}://:{each.port}" for each in advertised) or _DEFAULT_LISTENERS
 
 
-def client_listeners(configs: Mapping[str, str]) -> tuple[list[Listener], list[Listener]]:
-    """Choose the listeners that are served, and tell the others; see `listeners.client_listeners`."""
-    return listeners.client_listeners(configs, listener_list(configs), "KAFKA_LISTENERS")
+def default_listener(configs: Mapping[str, str], served: Sequence[ServedListener]) -> ServedListener | None:
+    """Port 9092, unless there is a list of listeners or the port is among those that are advertised."""
+    if configs.get("listeners") or any(each.port == _DEFAULT_PORT for each in served):
+        return None
+    plain = next((each for each in served if each.name == listeners.PLAINTEXT), None)
+    return ServedListener("", listeners.PLAINTEXT, "0.0.0.0", _DEFAULT_PORT, plain and plain.advertised)  # noqa: S104 - as the images do
 
 
-def advertised_address(configs: Mapping[str, str], listener: Listener) -> str | None:
-    """Find the HOST:PORT that clients of `listener` are told; None: what they dialled."""
-    default = "" if configs.get("listeners") else _DEFAULT_ADVERTISED
-    text = configs.get("advertised.listeners") or default
-    return listeners.advertised_address(text, "KAFKA_ADVERTISED_LISTENERS", listener)
+def advertised_list(configs: Mapping[str, str]) -> str:
+    """The list of what clients are told."""
+    return configs.get("advertised.listeners") or ("" if configs.get("listeners") else _DEFAULT_ADVERTISED)
+
+
+def client_listeners(configs: Mapping[str, str]) -> list[ServedListener]:
+    """Choose the listeners that are served; see `listeners.served_listeners`."""
+    told = {**configs, "advertised.listeners": advertised_list(configs)}
+    return listeners.served_listeners(told, listener_list(configs), "KAFKA_LISTENERS")
+
+
+def security_configs(environment: Mapping[str, str], configs: Mapping[str, str]) -> dict[str, str]:
+    """What the images' own variables for TLS and SASL say, under Kafka's names. Raises OSError and ValueError."""
+    found: dict[str, str] = {}
+    for variable, key in _SECRET_FILES.items():
+        name = configs.get(variable)
+        if name and not configs.get(key):
+            path = os.path.join(SECRETS_DIR, name)
+            found[key] = path if key.endswith(".location") else _first_line(path)
+    match = _LOGIN_CONFIG.search(environment.get("KAFKA_OPTS", ""))
+    if match is not None:
+        from minibroker.security.jaas import server_logins  # noqa: PLC0415 - most containers have no such file
+
+        with open(match[1], encoding="utf-8") as file:
+            found |= server_logins(file.read())
+    return found
+
+
+def _first_line(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.readline().strip()
 
 
 def config_file(environment: Mapping[str, str]) -> str | None:
@@ -129,16 +172,24 @@ def serve_options(environment: Mapping[str, str]) -> list[str]:
     configs = effective_configs(environment)
     options = {option: environment[name] for name, option in _PLAIN_OPTIONS.items() if environment.get(name)}
     further: list[str] = []
+    settings = {**broker_configs(environment), **security_configs(environment, configs)}
+    for key in (*_CONSUMED, *_SECRET_FILES):
+        settings.pop(key, None)
     if "--listen" not in options:
-        served, dropped = client_listeners(configs)
-        for other in dropped:
-            _warn(f"KAFKA_LISTENERS: {other.name} is not served: it does not speak PLAINTEXT")
-        options["--listen"] = served[0].bind_address
-        advertised = advertised_address(configs, served[0])
-        if advertised is not None:
-            options.setdefault("--advertise", advertised)
-        if environment.get("MINIBROKER_BROKERS", "1") == "1":
-            further = [listeners.further_listener(each, advertised_address(configs, each)) for each in served[1:]]
+        served = client_listeners(configs)
+        default = default_listener(configs, served)
+        if all(each.protocol == listeners.PLAINTEXT for each in served):
+            first, *others = served
+            others += [default] if default is not None else []
+            options["--listen"] = _address((first.host, first.port))
+            if first.advertised is not None:
+                options.setdefault("--advertise", _address(first.advertised))
+            for each in others:
+                told = "" if each.advertised is None else f"={_address(each.advertised)}"
+                further.append(_address((each.host, each.port)) + told)
+        else:
+            settings["listeners"] = listener_list(configs)
+            settings["advertised.listeners"] = advertised_list(configs)
     log_dirs = configs.get("log.dirs") or configs.get("log.dir") or DATA_DIR
     options.setdefault("--data-dir", log_dirs.split(",")[0].strip())
     path = config_file(environment)
@@ -149,13 +200,16 @@ def serve_options(environment: Mapping[str, str]) -> list[str]:
         arguments += ["--also-listen", address]
     for topic in environment.get(_TOPICS, "").split():
         arguments += ["--topic", topic]
-    settings = broker_configs(environment)
     if environment.get("CLUSTER_ID"):
         settings["minibroker.cluster.id"] = environment["CLUSTER_ID"]
     for key, value in settings.items():
-        if key not in _CONSUMED:
-            arguments += ["--set", f"{key}={value}"]
+        arguments += ["--set", f"{key}={value}"]
     return arguments
+
+
+def _address(address: tuple[str, int]) -> str:
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def container_command(environment: Mapping[str, str], arguments: Sequence[str]) -> list[str]:
@@ -175,14 +229,39 @@ def container_command(environment: Mapping[str, str], arguments: Sequence[str]) 
 
 def check_health(environment: Mapping[str, str]) -> None:
     """Send ApiVersions v0 to the broker of `environment`. Raises OSError if no answer to it comes in time."""
-    listen = environment.get("MINIBROKER_LISTEN") or client_listeners(effective_configs(environment))[0][0].bind_address
+    listen = environment.get("MINIBROKER_LISTEN")
+    has_tls = False
+    if not listen:
+        first = client_listeners(effective_configs(environment))[0]
+        listen, has_tls = _address((first.host, first.port)), first.protocol.endswith("SSL")
     host, _, port = listen.rpartition(":")
     address = ("127.0.0.1" if host in listeners.WILDCARDS else host.strip("[]"), int(port))
-    header = struct.pack(">hhih", _API_VERSIONS, 0, _CORRELATION_ID, -1)
     with socket.create_connection(address, timeout=_HEALTH_TIMEOUT) as connection:
-        connection.sendall(struct.pack(">i", len(header)) + header)
-        with connection.makefile("rb") as answer:
-            received = answer.read(10)
+        if has_tls:
+            _check_tls(connection)
+        else:
+            _check_answer(connection, address)
+
+
+def _check_tls(connection: socket.socket) -> None:
+    """Shake hands. A client without a certificate may get no further, and what it is told then is an answer, too."""
+    import ssl  # noqa: PLC0415 - most containers speak plaintext
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        context.wrap_socket(connection).close()
+    except ssl.SSLError as error:
+        if "CERTIFICATE" not in (error.reason or ""):
+            raise
+
+
+def _check_answer(connection: socket.socket, address: tuple[str, int]) -> None:
+    header = struct.pack(">hhih", _API_VERSIONS, 0, _CORRELATION_ID, -1)
+    connection.sendall(struct.pack(">i", len(header)) + header)
+    with connection.makefile("rb") as answer:
+        received = answer.read(10)
     expected = struct.pack(">ih", _CORRELATION_ID, 0)
     if received[4:] != expected:
         raise OSError(f"{address[0]}:{address[1]} did not answer ApiVersions: {received!r}")

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from minibroker.operations.errors import OperationError, WaitTimeoutError
     from minibroker.operations.matching import record
     from minibroker.operations.producing import Message
+    from minibroker.security.setup import Security
 
 __version__ = "0.1.0"
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "Fault",
     "Message",
     "OperationError",
+    "Security",
     "WaitTimeoutError",
     "__version__",
     "record",
@@ -27,6 +29,7 @@ _PLACES = {
     "Fault": "faults.fault",
     "Message": "operations.producing",
     "OperationError": "operations.errors",
+    "Security": "security.setup",
     "WaitTimeoutError": "operations.errors",
     "record": "operations.matching",
 }

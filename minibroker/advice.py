@@ -14,6 +14,25 @@ _MOST: Final = 1000
 """Things that are told in the life of a broker: clients choose the names of topics."""
 
 _TLS_RECORD: Final = b"\x16\x03"
+_TLS_FAILURES: Final = {
+    **dict.fromkeys(
+        ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "PACKET_LENGTH_TOO_LONG", "BAD_RECORD_TYPE", "INVALID_RECORD"),
+        "a client does not speak TLS, but the port that it has come to does: give it security.protocol=SSL or SASL_SSL",
+    ),
+    "HTTP": "a client speaks HTTP; this is a port for Kafka clients (the control plane has another one: --control)",
+    **dict.fromkeys(
+        ("UNKNOWN_CA", "CERTIFICATE_UNKNOWN", "BAD_CERTIFICATE"),
+        "a client does not trust the broker's certificate: give it the certificate of the authority that has signed it "
+        "(ssl.ca.location, ssl_cafile, ssl.truststore.location)",
+    ),
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "a client shows no certificate, which ssl.client.auth=required wants: give it "
+    "one with its key (ssl.certificate.location, ssl_certfile, ssl.keystore.location)",
+    "CERTIFICATE_VERIFY_FAILED": "a client's certificate is signed by nobody whom the broker trusts: "
+    "ssl.truststore.location has to name the authority",
+    "NO_SHARED_CIPHER": "a client and the broker have no cipher suite in common: see ssl.cipher.suites",
+    "UNSUPPORTED_PROTOCOL": "a client speaks another version of TLS: see ssl.enabled.protocols",
+}
+
 _HTTP: Final = (b"GET ", b"POST", b"HEAD", b"PUT ")
 
 
@@ -24,13 +43,28 @@ def advise(told: set[str], about: str, advice: str) -> None:
         _logger.info("%s", advice)
 
 
-def about_first_bytes(start: bytes) -> str | None:
+def about_first_bytes(start: bytes, listener: str = "PLAINTEXT") -> str | None:
     """What a client that sends no requests may be in truth."""
     if start.startswith(_TLS_RECORD):
-        return "a client speaks TLS, but this broker does not: give it security.protocol=PLAINTEXT"
+        if listener == "PLAINTEXT":
+            return "a client speaks TLS, but this broker does not: give it security.protocol=PLAINTEXT"
+        return f"a client speaks TLS, but the listener {listener} does not: security.protocol has no SSL in it there"
     if start.startswith(_HTTP):
         return "a client speaks HTTP; this is a port for Kafka clients (the control plane has another one: --control)"
     return None
+
+
+def about_tls_failure(reason: str) -> str | None:
+    """A client did not get through the handshake, for a reason of OpenSSL's."""
+    return next((advice for part, advice in _TLS_FAILURES.items() if part in reason), None)
+
+
+def about_unauthenticated(listener: str, protocol: str) -> str:
+    """A client sends requests where it has to say first who it is."""
+    return (
+        f"a client does not authenticate, which the listener {listener} wants: give it security.protocol={protocol}, a "
+        "sasl.mechanism and a name with a password"
+    )
 
 
 def about_size(topic: str, size: int, limit: int) -> str:

@@ -10,8 +10,9 @@ from minibroker import temporary
 from minibroker.clock import Clock
 from minibroker.config import BrokerConfig
 from minibroker.config.keys import refused
+from minibroker.listeners import PLAINTEXT, ServedListener, check_room, served_listeners
 from minibroker.operations.asynchronous import AsyncOperations
-from minibroker.server import FurtherListener, Server
+from minibroker.server import Server
 from minibroker.state import BrokerState
 from minibroker.topic_admin import TopicError, TopicPlan, create_topics, plan_topic
 from minibroker.topic_spec import TopicSpec
@@ -19,6 +20,7 @@ from minibroker.topic_spec import TopicSpec
 if TYPE_CHECKING:
     # Most brokers have none.
     from minibroker.control.plane import ControlPlane
+    from minibroker.security.setup import Security
     from minibroker.seeds import Seeds
 
 _REACHABLE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with
@@ -51,23 +53,32 @@ class AsyncBroker(AsyncOperations):
         clock: Clock | None = None,
         brokers: int = 1,
         also_listen: Iterable[str] = (),
+        listeners: str | None = None,
+        security: "Security | None" = None,
         journal: bool | int = False,
         control: str | None = None,
         control_token: str | None = None,
     ) -> None:
-        self._config = BrokerConfig.from_properties({name: _text(name, each) for name, each in (config or {}).items()})
+        properties = {name: _text(name, each) for name, each in (config or {}).items()}
+        if security is not None:
+            properties = {**security.settings(), **properties}
+        self._config = BrokerConfig.from_properties(properties)
         if isinstance(topics, str):
             raise TypeError(f"topics: {topics!r} is one string where a list of topics belongs, such as [{topics!r}]")
         if brokers < 1:
             raise ValueError(f"brokers: {brokers} is not at least 1")
         self._brokers = brokers
-        self._listen = _with_room(parse_address(listen, "listen"), brokers, "listen")
-        self._advertise = None
-        if advertise is not None:
-            self._advertise = _with_room(_advertised(advertise), brokers, "advertise")
-        self._further = [_further(text) for text in also_listen]
-        if self._further and brokers > 1:
-            raise ValueError("also_listen: several brokers have one listener each")
+        told = None if advertise is None else _with_room(_advertised(advertise), brokers, "advertise")
+        if listeners is not None:
+            self._listeners = served_listeners(properties, listeners, "listeners")
+            if told is not None:
+                self._listeners[0] = self._listeners[0]._replace(advertised=told)
+            check_room(self._listeners, brokers)
+        else:
+            protocol = PLAINTEXT if security is None else security.protocol
+            host, port = _with_room(parse_address(listen, "listen"), brokers, "listen")
+            self._listeners = [ServedListener(protocol, protocol, host, port, told)]
+        self._listeners += [_further(text, number) for number, text in enumerate(also_listen, 2)]
         self._topics = [TopicSpec.parse(text) for text in topics]
         for name, count in Counter(spec.name for spec in self._topics).items():
             if count > 1:
@@ -92,6 +103,22 @@ class AsyncBroker(AsyncOperations):
     def bootstrap_servers(self) -> str:
         """HOST:PORT for a client's configuration; of several brokers all of them, with commas in between."""
         return ",".join(map(_reachable, self._running.addresses))
+
+    def bootstrap_servers_of(self, listener: str) -> str:
+        """The same for those who come by another listener than the first. ValueError for one that there is not."""
+        if all(each.name != listener for each in self._listeners):
+            raise ValueError(f"there is no listener {listener!r}; there are {', '.join(self.listener_names)}")
+        return ",".join(map(_reachable, self._running.addresses_of(listener)))
+
+    @property
+    def listener_names(self) -> list[str]:
+        """The names of its listeners."""
+        return [each.name for each in self._listeners]
+
+    @property
+    def advertised(self) -> list[tuple[str, int]]:
+        """Where clients of the first broker are told to find it, where that is not what they have dialled."""
+        return [each.advertised for each in self._listeners if each.advertised is not None]
 
     @property
     def address(self) -> tuple[str, int]:
@@ -136,11 +163,9 @@ class AsyncBroker(AsyncOperations):
             server = Server(
                 self._config,
                 self.data_dir,
-                self._listen,
-                self._advertise,
+                self._listeners,
                 self._clock,
                 brokers=self._brokers,
-                further=self._further,
             )
             self._make_topics(server.state)
             self._keep_journal(server.state)
@@ -254,10 +279,11 @@ def parse_address(text: str, source: str) -> tuple[str, int]:
     return host.removeprefix("[").removesuffix("]") or "0.0.0.0", int(port)  # noqa: S104 - ":9092" means all interfaces
 
 
-def _further(text: str) -> FurtherListener:
-    """A further listener, written as HOST:PORT or HOST:PORT=ADVERTISED. ValueError."""
+def _further(text: str, number: int) -> ServedListener:
+    """A further listener in plaintext, written as HOST:PORT or HOST:PORT=ADVERTISED. ValueError."""
     listen, equals, advertised = text.partition("=")
-    return parse_address(listen, "also_listen"), _advertised(advertised) if equals else None
+    host, port = parse_address(listen, "also_listen")
+    return ServedListener(f"{PLAINTEXT}-{number}", PLAINTEXT, host, port, _advertised(advertised) if equals else None)
 
 
 def _advertised(text: str) -> tuple[str, int]:

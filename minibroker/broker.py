@@ -7,12 +7,16 @@ import warnings
 from collections.abc import Coroutine, Iterable, Mapping
 from concurrent.futures import CancelledError
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from minibroker.async_broker import AsyncBroker, Setting
 from minibroker.clock import Clock
 from minibroker.operations.blocking import BlockingOperations
 from minibroker.operations.errors import OperationError, WaitTimeoutError, is_the_callers
+
+if TYPE_CHECKING:
+    # Most brokers let everybody in.
+    from minibroker.security.setup import Security
 
 T = TypeVar("T")
 
@@ -44,8 +48,11 @@ class Broker(BlockingOperations):
             names the file, the place in it and the field; OSError.
         brokers: how many brokers there are, as in a Kafka cluster: each listens on a port of its own (the ports behind
             that of `listen`, and of `advertise`, or free ones), and their node ids count up from `node.id`.
-        also_listen: further addresses of a single broker, HOST:PORT or HOST:PORT=ADVERTISED: who comes there is told to
-            find it at ADVERTISED (HOST:PORT), else where they have found it.
+        also_listen: further addresses in plaintext, HOST:PORT or HOST:PORT=ADVERTISED: who comes there is told to find
+            it at ADVERTISED (HOST:PORT), else where they have found it.
+        listeners: in the place of `listen` and `advertise`: Kafka's list NAME://HOST:PORT,..., of which `config` tells
+            more (listener.security.protocol.map, advertised.listeners, listener.name.*), see docs/security.md.
+        security: TLS, passwords or both, for `listen`: a `minibroker.Security`.
         journal: whether `requests` tells what clients have asked and were told; a number keeps the newest so many.
         control: HOST:PORT for the HTTP control plane (docs/control-plane.md), which takes the extra `control`; port 0
             picks a free one, which `control_url` tells.
@@ -64,6 +71,8 @@ class Broker(BlockingOperations):
         clock: Clock | None = None,
         brokers: int = 1,
         also_listen: Iterable[str] = (),
+        listeners: str | None = None,
+        security: "Security | None" = None,
         journal: bool | int = False,
         control: str | None = None,
         control_token: str | None = None,
@@ -78,6 +87,8 @@ class Broker(BlockingOperations):
             clock=clock,
             brokers=brokers,
             also_listen=also_listen,
+            listeners=listeners,
+            security=security,
             journal=journal,
             control=control,
             control_token=control_token,
@@ -92,6 +103,10 @@ class Broker(BlockingOperations):
     def bootstrap_servers(self) -> str:
         """HOST:PORT for a client's configuration; of several brokers all of them, with commas in between."""
         return self._twin.bootstrap_servers
+
+    def bootstrap_servers_of(self, listener: str) -> str:
+        """The same for those who come by another listener than the first. ValueError for one that there is not."""
+        return self._twin.bootstrap_servers_of(listener)
 
     @property
     def address(self) -> tuple[str, int]:

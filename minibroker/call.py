@@ -38,7 +38,7 @@ class Call(NamedTuple):
     def address_of(self, node: Node) -> tuple[str, int]:
         """(host, port) at which this client should find a node."""
         advertised = self.session.advertised
-        return advertised if node is self.session.node else node.address(advertised)
+        return advertised if node is self.session.node else node.address(self.session.listener, advertised)
 
     def allows(self, operation: "Operation", resource_type: "ResourceType", name: str) -> bool:
         """Whether the client may do this to a resource; everybody may do everything where there is no authorizer."""

@@ -47,33 +47,45 @@ class Listener(Protocol):
         ...
 
 
+class Door:
+    """One of a broker's listeners, as clients are told of it.
+
+    Attributes:
+        advertised: (host, port) at which clients are told to find it; None for `port` where they have dialled.
+        port: what it listens on; 0 before it does.
+    """
+
+    __slots__ = ("advertised", "port")
+
+    def __init__(self, advertised: tuple[str, int] | None = None, port: int = 0) -> None:
+        self.advertised = advertised
+        self.port = port
+
+
 class Node:
     """One broker.
 
     Attributes:
-        further: the ports of its further listeners, and what clients are told who have come to one, as `advertised`.
-        advertised: (host, port) at which clients are told to find it; None for `port` where they have dialled.
-        port: what it listens on; 0 before it does.
-        listener: its socket; None where there is none, as in tests.
+        doors: its listeners by name.
+        listener: its sockets; None where there are none, as in tests.
         fetch_sessions: of its clients.
     """
 
-    __slots__ = ("_slots", "advertised", "fetch_sessions", "further", "id", "is_up", "listener", "port", "rack")
+    __slots__ = ("_slots", "doors", "fetch_sessions", "id", "is_up", "listener", "rack")
 
     def __init__(self, node_id: int, rack: str | None = None, session_slots: int = 0) -> None:
         self.id = node_id
         self.rack = rack
         self.is_up = True
-        self.advertised: tuple[str, int] | None = None
-        self.further: dict[int, tuple[str, int] | None] = {}
-        self.port = 0
+        self.doors: dict[str, Door] = {}
         self.listener: Listener | None = None
         self._slots = session_slots
         self.fetch_sessions = FetchSessionCache(session_slots)
 
-    def address(self, dialled: tuple[str, int]) -> tuple[str, int]:
-        """(host, port) for a client that has found another node of this cluster at `dialled`."""
-        return self.advertised or (dialled[0], self.port)
+    def address(self, listener: str, dialled: tuple[str, int]) -> tuple[str, int]:
+        """(host, port) for a client that has found another node of this cluster at `dialled`, by that listener."""
+        door = self.doors.get(listener)
+        return (dialled[0], 0) if door is None else door.advertised or (dialled[0], door.port)
 
     def forget_sessions(self) -> None:
         """The node stops, and with it go its fetch sessions."""

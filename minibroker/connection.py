@@ -9,7 +9,8 @@ connection can make the broker hold is bounded.
 import asyncio
 import logging
 import socket
-from typing import Any, Final, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from minibroker.call import UnservedRequestError
 from minibroker.cluster import Node
@@ -22,6 +23,10 @@ from minibroker_protocol.codec import Splices
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.frame import BufferPool, FrameReader
 
+if TYPE_CHECKING:
+    # Most brokers let everybody in.
+    from minibroker.security.listener_security import ListenerSecurity
+
 _logger = logging.getLogger(__name__)
 
 _WRITE_HIGH_WATER: Final = 0
@@ -29,6 +34,8 @@ _WRITE_HIGH_WATER: Final = 0
 
 What comes next may be a file, which needs the socket free.
 """
+_WRITE_HIGH_WATER_OF_TLS: Final = 1
+"""The same for asyncio's TLS, which would pause at 0 bytes without an end. No file needs its socket."""
 
 
 class ConnectionSet(set["Connection"]):
@@ -51,14 +58,18 @@ class Connection(asyncio.BufferedProtocol):
         connections: the set of open connections, which this one enters and leaves.
         node: the one whose listener has taken the connection. Where it is not advertised, this client is told the
             address that it has dialled.
+        listener: the name of that listener.
+        security: its TLS and SASL; None for plaintext.
     """
 
     __slots__ = (
         "_connections",
         "_ending",
+        "_listener",
         "_outbox",
         "_parked",
         "_reader",
+        "_security",
         "_session",
         "_state",
         "_stopped",
@@ -76,6 +87,8 @@ class Connection(asyncio.BufferedProtocol):
         pool: BufferPool,
         connections: "ConnectionSet",
         node: Node,
+        listener: str,
+        security: "ListenerSecurity | None" = None,
     ) -> None:
         self._state = state
         self._connections = connections
@@ -83,22 +96,50 @@ class Connection(asyncio.BufferedProtocol):
         self._parked: Waiting | None = None
         self._ending = False  # a fault: what was answered before leaves, then the connection closes
         self._stopped = False  # reading is paused: the client has to wait, or to read
+        self._listener = listener
+        self._security = security
         self.node = node
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client has connected."""
         self._transport = cast("asyncio.Transport", transport)
-        self._transport.set_write_buffer_limits(high=_WRITE_HIGH_WATER)
         self._outbox = Outbox(self._transport, self._on_drained)
+        security = self._security
+        is_tls = security is not None and security.context is not None
+        self._transport.set_write_buffer_limits(high=_WRITE_HIGH_WATER_OF_TLS if is_tls else _WRITE_HIGH_WATER)
         self._connections.add(self)
         dialled = transport.get_extra_info("sockname")[:2]
         self._session = Session(
             self._state,
             self.node,
-            advertised=self.node.further.get(dialled[1], self.node.advertised) or dialled,
+            advertised=self.node.doors[self._listener].advertised or dialled,
             client_host=_kafka_address(transport.get_extra_info("peername")),
             memo=ProduceMemo(),
+            listener=self._listener,
         )
+        if security is not None:
+            self._secure(security)
+
+    def _secure(self, security: "ListenerSecurity") -> None:
+        """Say who the client is, or have it say so first."""
+        from minibroker.security.names import NoMappingError  # noqa: PLC0415 - most brokers let everybody in
+
+        session = self._session
+        session.protocol = security.protocol
+        try:
+            session.principal = security.principal_of(self._transport.get_extra_info("ssl_object"))
+        except NoMappingError as error:
+            _logger.info("%s is not let in: %s", session.client_host, error)
+            self._transport.abort()
+            return
+        if security.mechanisms:
+            from minibroker.security.authentication import Authentication  # noqa: PLC0415 - as above
+
+            session.authentication = Authentication(security, session, self, self._on_authenticated)
+            self._reader.max_size = min(self._reader.max_size, security.max_receive_size)
+
+    def _on_authenticated(self) -> None:
+        self._reader.max_size = self._state.config.integer("socket.request.max.bytes")
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         """The client has gone, or we have closed."""
@@ -107,6 +148,8 @@ class Connection(asyncio.BufferedProtocol):
             self._parked.parked.cancel()
             self._parked = None
         self._session.memo = None  # which knows the session
+        if self._session.authentication is not None:
+            self._session.authentication.close()
         self._outbox.close()
         self._reader.close()
 
@@ -154,6 +197,8 @@ class Connection(asyncio.BufferedProtocol):
         fault: Exception | None = None
         reader, state, session = self._reader, self._state, self._session
         take = accept if state.taps is None else state.taps.at(self)
+        if session.authentication is not None:
+            take = partial(session.authentication.accept, take=take)
         try:
             while self._parked is None and (frame := reader.next_frame()) is not None:
                 if answers and may_delete_files(frame):  # of which an answer may tell
@@ -183,7 +228,7 @@ class Connection(asyncio.BufferedProtocol):
         """Something came that is no request: say what it is, if that is known."""
         from minibroker.advice import about_first_bytes, advise  # noqa: PLC0415 - most clients send requests
 
-        advice = about_first_bytes(self._reader.peek(4))
+        advice = about_first_bytes(self._reader.peek(4), self._session.listener)
         if advice is not None:
             advise(self._state.advised, advice, advice)
 

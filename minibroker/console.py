@@ -60,9 +60,8 @@ class Console:
         if self._has_banner and sys.stderr.isatty():
             sys.stderr.write(banner(rows))
 
-    def check_advertised(self, address: str) -> None:
-        """Warn if HOST:PORT, where clients are sent, cannot be found; on a thread, since resolvers take their time."""
-        host = address.rpartition(":")[0].strip("[]")
+    def check_advertised(self, host: str) -> None:
+        """Warn if a host, where clients are sent, cannot be found; on a thread, since resolvers take their time."""
         threading.Thread(target=_check_advertised, args=(host,), name="advertised", daemon=True).start()
 
 

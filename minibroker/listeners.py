@@ -1,14 +1,22 @@
-"""Kafka's listener lists (`listeners`, `advertised.listeners`), of which this broker serves those in plaintext."""
+"""Kafka's listener lists (`listeners`, `advertised.listeners`): where the brokers of a process are found, and how.
+
+A listener has a name, a security protocol and an address on each broker. Who comes by a listener is told its addresses
+and no other's.
+"""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 WILDCARDS: Final = ("", "0.0.0.0", "[::]", "::")  # noqa: S104 - compared with
 """Hosts that stand for every interface: good to listen on, useless to tell a client."""
 
+PLAINTEXT: Final = "PLAINTEXT"
+PROTOCOLS: Final = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
 _ALL_INTERFACES: Final = "0.0.0.0"  # noqa: S104 - what an empty host means in Kafka
 _LISTENER: Final = re.compile(r"(?P<name>[\w.-]+)://(?P<host>\[[^\]]*\]|[^:/\[\]]*):(?P<port>\d+)", re.ASCII)
+_LAST_PORT: Final = 65_535
 
 
 class ListenerError(ValueError):
@@ -28,6 +36,23 @@ class Listener(NamedTuple):
         return f"{self.host or _ALL_INTERFACES}:{self.port}"
 
 
+class ServedListener(NamedTuple):
+    """A listener as the first broker has it; the others have the ports behind it.
+
+    Attributes:
+        protocol: one of `PROTOCOLS`.
+        host: to bind; never empty.
+        port: 0 for a free one.
+        advertised: (host, port) that clients are told; None for what they have dialled.
+    """
+
+    name: str
+    protocol: str
+    host: str
+    port: int
+    advertised: tuple[str, int] | None = None
+
+
 def parse_listeners(source: str, text: str) -> list[Listener]:
     """Split a comma-separated list; `source` is what the user calls it. ListenerError for an entry of another form."""
     listeners: list[Listener] = []
@@ -35,35 +60,71 @@ def parse_listeners(source: str, text: str) -> list[Listener]:
         match = _LISTENER.fullmatch(entry)
         if match is None:
             raise ListenerError(f"{source}: {entry!r} is not NAME://HOST:PORT")
+        if int(match["port"]) > _LAST_PORT:
+            raise ListenerError(f"{source}: {entry!r} has no port of 0 to {_LAST_PORT}")
         listeners.append(Listener(match["name"].upper(), match["host"], int(match["port"])))
     return listeners
 
 
-def client_listeners(configs: Mapping[str, str], text: str, source: str) -> tuple[list[Listener], list[Listener]]:
-    """Choose from the list `text` the listeners that are served: those that speak plaintext, PLAINTEXT first.
+def served_listeners(configs: Mapping[str, str], text: str, source: str) -> list[ServedListener]:
+    """The listeners of the list `text` that are for clients, PLAINTEXT first, with what `configs` says of them.
 
-    Also returns the other ones meant for clients, which are not served. Listeners of the KRaft controller count for
-    nothing. ListenerError if no listener for clients speaks plaintext.
+    Listeners of the KRaft controller count for nothing. ListenerError for a list without any other, two of one name,
+    one without a security protocol, or an `inter.broker.listener.name` that is not among them.
     """
-    controllers = [name.strip().upper() for name in configs.get("controller.listener.names", "CONTROLLER").split(",")]
+    controllers = {name.strip().upper() for name in configs.get("controller.listener.names", "CONTROLLER").split(",")}
     pairs = (pair.partition(":") for pair in configs.get("listener.security.protocol.map", "").upper().split(","))
     protocols = {name.strip(): protocol.strip() for name, _, protocol in pairs}
     offered = [entry for entry in parse_listeners(source, text) if entry.name not in controllers]
-    plain = [entry for entry in offered if protocols.get(entry.name, entry.name) == "PLAINTEXT"]
-    if not plain:
-        raise ListenerError(f"{source}: {text!r} has no listener for clients that speaks PLAINTEXT")
-    plain.sort(key=lambda entry: entry.name != "PLAINTEXT")
-    return plain, [entry for entry in offered if entry not in plain]
+    if not offered:
+        raise ListenerError(f"{source}: {text!r} has no listener for clients")
+    names = [entry.name for entry in offered]
+    for name in names:
+        if names.count(name) > 1:
+            raise ListenerError(f"{source}: each listener must have a different name, but there are two of {name}")
+    between = configs.get("inter.broker.listener.name", "").upper()
+    if between and between not in names:
+        raise ListenerError(f"inter.broker.listener.name: there is no listener {between} in {source}")
+    told = parse_listeners("advertised.listeners", configs.get("advertised.listeners", ""))
+    advertised = {entry.name: (entry.host.strip("[]"), entry.port) for entry in told if entry.host not in WILDCARDS}
+    offered.sort(key=lambda entry: entry.name != PLAINTEXT)
+    return [
+        ServedListener(
+            entry.name,
+            _protocol(entry.name, protocols, source),
+            entry.host.strip("[]") or _ALL_INTERFACES,
+            entry.port,
+            advertised.get(entry.name),
+        )
+        for entry in offered
+    ]
 
 
-def advertised_address(text: str, source: str, listener: Listener) -> str | None:
-    """Find in the list `text` the HOST:PORT that clients of `listener` are told; None: what they dialled."""
-    for advertised in parse_listeners(source, text):
-        if advertised.name == listener.name and advertised.host not in WILDCARDS:
-            return f"{advertised.host}:{advertised.port}"
-    return None
+def _protocol(name: str, protocols: Mapping[str, str], source: str) -> str:
+    protocol = protocols.get(name, name)
+    if protocol not in PROTOCOLS:
+        raise ListenerError(
+            f"{source}: no security protocol is defined for the listener {name} in listener.security.protocol.map; "
+            f"it has to be one of {', '.join(PROTOCOLS)}"
+        )
+    return protocol
 
 
-def further_listener(listener: Listener, advertised: str | None) -> str:
-    """A listener as `--also-listen` takes it."""
-    return f"{listener.bind_address}={advertised}" if advertised else listener.bind_address
+def port_step(ports: Iterable[int], brokers: int) -> int:
+    """How far the ports of a broker are behind those of the one before: 1, or so much that none is given twice."""
+    fixed = {port for port in ports if port}
+    step = 1
+    while len({port + step * number for port in fixed for number in range(brokers)}) < len(fixed) * brokers:
+        step += 1
+    return step
+
+
+def check_room(listeners: Sequence[ServedListener], brokers: int) -> None:
+    """ListenerError when the ports behind the first broker's are too few for the others."""
+    step = port_step((each.port for each in listeners), brokers)
+    for each in listeners:
+        for port in (each.port, each.advertised[1] if each.advertised else 0):
+            if port + step * (brokers - 1) > _LAST_PORT:
+                raise ListenerError(
+                    f"{each.name}: {brokers} brokers need the ports from {port} on, but the last one is {_LAST_PORT}"
+                )

@@ -8,21 +8,20 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.clock import Clock, SystemClock
-from minibroker.cluster import Node
+from minibroker.cluster import Door, Node
 from minibroker.config import BrokerConfig
 from minibroker.connection import Connection, ConnectionSet
-from minibroker.node_listener import NodeListener
+from minibroker.listeners import PLAINTEXT, ServedListener, port_step
+from minibroker.node_listener import Kind, NodeListener
 from minibroker.state import BrokerState
 from minibroker_protocol.frame import BufferPool
 
 if TYPE_CHECKING:
-    # Most brokers compact nothing.
+    # Most brokers compact nothing, and let everybody in.
+    from minibroker.security.listener_security import ListenerSecurity
     from minibroker_storage.cleaner import CleaningPlan, CleaningResult
 
 _logger = logging.getLogger(__name__)
-
-FurtherListener = tuple[tuple[str, int], tuple[str, int] | None]
-"""(host, port) to listen on, and (host, port) that clients are told; None for what they have dialled."""
 
 _WANTED_FILES: Final = 65_536
 _LEAST_LOG_FILES: Final = 64
@@ -32,26 +31,24 @@ class Server:
     """Brokers on the running event loop.
 
     Args:
-        listen: (host, port) of the first one; the others have the ports behind it. Port 0 picks a free one for each.
-        advertise: where clients are told to find the first one, and at the ports behind it the others. None: where they
-            have found it.
+        listeners: of the first one; the others have the ports behind them, also where they are advertised. Port 0
+            picks a free one for each.
         brokers: how many there are.
-        further: further addresses of the first one, each with what clients are told who come there, as `advertise`.
+
+    ValueError, OSError for a listener whose TLS or SASL cannot be had as it is configured.
     """
 
     def __init__(
         self,
         config: BrokerConfig,
         data_dir: str,
-        listen: tuple[str, int],
-        advertise: tuple[str, int] | None = None,
+        given: Sequence[ServedListener],
         clock: Clock | None = None,
         *,
         brokers: int = 1,
-        further: Sequence[FurtherListener] = (),
     ) -> None:
-        self._listen = listen
-        self._further = further
+        self._given = given
+        self._step = port_step((each.port for each in given), brokers)
         self._loop = asyncio.get_running_loop()
         self._pool = BufferPool()
         self._listeners: list[NodeListener] = []
@@ -66,9 +63,11 @@ class Server:
             max_open_files=_log_file_limit(),
             brokers=brokers,
         )
-        for number, node in enumerate(self.state.cluster.nodes.values()):
-            if advertise is not None:
-                node.advertised = advertise[0], advertise[1] + number
+        try:
+            self._security = {each.name: self._secure(each) for each in given}
+        except BaseException:
+            self.state.close(keep=False)
+            raise
 
     @property
     def address(self) -> tuple[str, int]:
@@ -80,22 +79,32 @@ class Server:
         """(host, port) of each broker, also of one that is down."""
         return [listener.address for listener in self._listeners]
 
+    def addresses_of(self, listener: str) -> list[tuple[str, int]]:
+        """(host, port) of each broker by a listener. KeyError."""
+        return [each.addresses[listener] for each in self._listeners]
+
     async def start(self) -> None:
         """Listen. OSError when an address cannot be had."""
-        host, port = self._listen
         for number, node in enumerate(self.state.cluster.nodes.values()):
-            listener = NodeListener(partial(self._connection, node))
-            await listener.listen(host, port and port + number)
+            behind = number * self._step
+            listener = node.listener = NodeListener(partial(self._connection, node), self.state.advised)
             self._listeners.append(listener)
-            node.listener, node.port = listener, listener.address[1]
-        for (host, port), advertised in self._further:
-            first = self.state.cluster.first
-            listener = self._listeners[0]
-            await listener.listen(host, port)
-            first.further[listener.newest_port] = advertised
+            for each in self._given:
+                security = self._security[each.name]
+                kind = Kind(each.name, None if security is None else security.context)
+                told = each.advertised and (each.advertised[0], each.advertised[1] + behind)
+                port = await listener.listen(kind, each.host, each.port and each.port + behind)
+                node.doors[each.name] = Door(told, port)
 
-    def _connection(self, node: Node, connections: ConnectionSet) -> Connection:
-        return Connection(self.state, self._pool, connections, node)
+    def _secure(self, listener: ServedListener) -> "ListenerSecurity | None":
+        if listener.protocol == PLAINTEXT:
+            return None
+        from minibroker.security.listener_security import ListenerSecurity  # noqa: PLC0415 - others let everybody in
+
+        return ListenerSecurity(self.state, listener.name, listener.protocol)
+
+    def _connection(self, node: Node, connections: ConnectionSet, listener: str) -> Connection:
+        return Connection(self.state, self._pool, connections, node, listener, self._security[listener])
 
     async def stop(self, *, keep: bool = True) -> None:
         """Close the listeners and all connections, then the logs; see `BrokerState.close` for `keep`."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from minibroker.listeners import PLAINTEXT
 from minibroker.security.principals import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
     from minibroker.cluster import Node
     from minibroker.produce_memo import ProduceMemo
+    from minibroker.security.authentication import Authentication
     from minibroker.state import BrokerState
 
 
@@ -22,9 +24,23 @@ class Session:
         client_host: where the client is, as Kafka writes addresses.
         memo: the connection's last produce request; None where nobody keeps one.
         principal: whom the client has proved to be.
+        listener: the name of the one that it has come by, and `protocol` its security protocol.
+        authentication: its way through SASL; None where the listener asks for none.
+        software: the client's name and version, as ApiVersions (v3) has said them.
     """
 
-    __slots__ = ("advertised", "client_host", "memo", "node", "principal", "state")
+    __slots__ = (
+        "advertised",
+        "authentication",
+        "client_host",
+        "listener",
+        "memo",
+        "node",
+        "principal",
+        "protocol",
+        "software",
+        "state",
+    )
 
     def __init__(
         self,
@@ -35,6 +51,8 @@ class Session:
         client_host: str = "/127.0.0.1",
         memo: ProduceMemo | None = None,
         principal: Principal = ANONYMOUS,
+        listener: str = PLAINTEXT,
+        protocol: str = PLAINTEXT,
     ) -> None:
         self.state = state
         self.node = node or state.cluster.first
@@ -42,3 +60,7 @@ class Session:
         self.client_host = client_host
         self.memo = memo
         self.principal = principal
+        self.listener = listener
+        self.protocol = protocol
+        self.authentication: Authentication | None = None
+        self.software = ("unknown", "unknown")

@@ -107,11 +107,11 @@ class FrameReader:
     `max_size` bounds a frame's length (Kafka's `socket.request.max.bytes`).
     """
 
-    __slots__ = ("_end", "_max_size", "_own", "_pool", "_start", "_view")
+    __slots__ = ("_end", "_own", "_pool", "_start", "_view", "max_size")
 
     def __init__(self, pool: BufferPool, max_size: int) -> None:
         self._pool = pool
-        self._max_size = max_size
+        self.max_size = max_size
         self._own: memoryview | None = None  # a buffer of this connection alone, while a frame is incomplete
         self._view = pool.scratch  # what is being parsed: `_own` or the scratch buffer
         self._start = 0
@@ -181,7 +181,7 @@ class FrameReader:
         if self._end - self._start < _LENGTH.size:
             return _LENGTH.size
         length: int = _LENGTH.unpack_from(self._view, self._start)[0]
-        return _LENGTH.size + (length if 0 <= length <= self._max_size else 0)
+        return _LENGTH.size + (length if 0 <= length <= self.max_size else 0)
 
     def peek(self, size: int) -> bytes:
         """The next bytes, at most so many."""
@@ -189,6 +189,6 @@ class FrameReader:
 
     def _length(self) -> int:
         length: int = _LENGTH.unpack_from(self._view, self._start)[0]
-        if not 0 <= length <= self._max_size:
-            raise DecodeError(f"frame length {length} is not in 0..{self._max_size}")
+        if not 0 <= length <= self.max_size:
+            raise DecodeError(f"frame length {length} is not in 0..{self.max_size}")
         return length

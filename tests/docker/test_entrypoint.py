@@ -118,21 +118,56 @@ def test_the_id_of_the_cluster_becomes_a_setting_unless_it_is_empty() -> None:
     assert printed_command({"CLUSTER_ID": ""}) == printed_command({})
 
 
-def test_all_plaintext_listeners_are_served_and_others_are_named_on_stderr() -> None:
+def test_all_listeners_but_the_controllers_are_served() -> None:
     environment = {
-        "KAFKA_LISTENERS": "PLAINTEXT_HOST://:9092, PLAINTEXT://broker:29092, CTRL://:9093, SSL://:9094",
+        "KAFKA_LISTENERS": "PLAINTEXT_HOST://:9092, PLAINTEXT://broker:29092, CTRL://:9093",
         "KAFKA_CONTROLLER_LISTENER_NAMES": "CTRL",
-        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "PLAINTEXT:PLAINTEXT,PLAINTEXT_HOST:PLAINTEXT,CTRL:PLAINTEXT,SSL:SSL",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "PLAINTEXT:PLAINTEXT,PLAINTEXT_HOST:PLAINTEXT,CTRL:PLAINTEXT",
         "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT_HOST://localhost:9092,PLAINTEXT://broker:29092",
     }
     command = printed_command(environment)
     assert values(command, "--listen") == ["broker:29092"]
     assert values(command, "--advertise") == ["broker:29092"]
     assert values(command, "--also-listen") == ["0.0.0.0:9092=localhost:9092"]
-    warnings = run(environment, "--print-command").stderr
-    assert "SSL is not served: it does not speak PLAINTEXT" in warnings
-    assert "CTRL" not in warnings
-    assert "--also-listen" not in printed_command({**environment, "MINIBROKER_BROKERS": "3"})
+    assert run(environment, "--print-command").stderr == ""
+
+
+def test_listeners_with_tls_or_sasl_are_passed_on_with_all_that_is_said_of_them(tmp_path: Path) -> None:
+    login = tmp_path / "jaas.conf"
+    login.write_text('KafkaServer {\n  x.PlainLoginModule required user_alice="a;b";\n};\nClient { x.Y required; };\n')
+    command = printed_command(
+        {
+            "KAFKA_LISTENERS": "PLAINTEXT://:9092,SASL_SSL://:9093",
+            "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://broker:9092,SASL_SSL://localhost:9093",
+            "KAFKA_SASL_ENABLED_MECHANISMS": "PLAIN",
+            "KAFKA_SSL_KEYSTORE_LOCATION": "/etc/kafka/secrets/broker.p12",
+            "KAFKA_OPTS": f"-Xmx1g -Djava.security.auth.login.config={login}",
+        }
+    )
+    assert "--listen" not in command
+    assert values(command, "--set") == [
+        "sasl.enabled.mechanisms=PLAIN",
+        "ssl.keystore.location=/etc/kafka/secrets/broker.p12",
+        'plain.sasl.jaas.config=x.PlainLoginModule required user_alice="a;b";',
+        "listeners=PLAINTEXT://:9092,SASL_SSL://:9093",
+        "advertised.listeners=PLAINTEXT://broker:9092,SASL_SSL://localhost:9093",
+    ]
+
+
+def test_key_stores_are_found_where_the_images_have_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entrypoint, "SECRETS_DIR", str(tmp_path))
+    (tmp_path / "credentials").write_text("secret\n")
+    environment = {
+        "KAFKA_LISTENERS": "SSL://:9093",
+        "KAFKA_SSL_KEYSTORE_FILENAME": "broker.p12",
+        "KAFKA_SSL_KEYSTORE_CREDENTIALS": "credentials",
+        "KAFKA_SSL_KEY_CREDENTIALS": "credentials",
+    }
+    assert values(entrypoint.serve_options(environment), "--set")[:3] == [
+        f"ssl.keystore.location={tmp_path / 'broker.p12'}",
+        "ssl.keystore.password=secret",
+        "ssl.key.password=secret",
+    ]
 
 
 def test_without_listeners_all_advertised_ports_are_served_as_in_cp_kafka() -> None:
@@ -153,11 +188,11 @@ def test_without_listeners_port_9092_is_served_whatever_is_advertised() -> None:
     assert values(command, "--also-listen") == ["0.0.0.0:9092=localhost:32768"]
 
 
-def test_a_listener_of_another_name_is_taken_if_its_protocol_is_plaintext() -> None:
+def test_a_listener_may_have_any_name_that_has_a_protocol() -> None:
     command = printed_command(
         {
-            "KAFKA_LISTENERS": "SECURE://:9094,INSIDE://[::]:9095",
-            "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "SECURE:SSL,INSIDE:PLAINTEXT",
+            "KAFKA_LISTENERS": "INSIDE://[::]:9095",
+            "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "INSIDE:PLAINTEXT",
         }
     )
     assert values(command, "--listen") == ["[::]:9095"]
@@ -167,7 +202,7 @@ def test_a_listener_of_another_name_is_taken_if_its_protocol_is_plaintext() -> N
 @pytest.mark.parametrize(
     ("variable", "value", "reason"),
     [
-        ("KAFKA_LISTENERS", "SSL://:9093", "speaks PLAINTEXT"),
+        ("KAFKA_LISTENERS", "SECURE://:9093", "no security protocol is defined for the listener SECURE"),
         ("KAFKA_LISTENERS", "9092", "'9092' is not NAME://HOST:PORT"),
         ("KAFKA_ADVERTISED_LISTENERS", "PLAINTEXT://localhost", "is not NAME://HOST:PORT"),
     ],

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from minibroker.cluster import ClusterError
+from minibroker.cluster import ClusterError, Door
 from minibroker.dispatch import Waiting
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_records import (
@@ -96,7 +96,7 @@ def test_a_node_without_a_replica_serves_nobody(make_cluster: MakeCluster) -> No
 
 def test_a_producer_that_asks_the_wrong_node_learns_of_the_right_one(cluster: Harness) -> None:
     cluster.state.cluster.move_leader("t", 0, 3)
-    cluster.state.cluster.node(3).port = 9999
+    cluster.state.cluster.node(3).doors["PLAINTEXT"] = Door(port=9999)
     response: ProduceResponse = at(cluster, 1).ask(produce_request(batch(b"a")), 10)
     outcome: PartitionProduceResponse = response.responses[0].partition_responses[0]
     assert (outcome.error_code, outcome.current_leader.leader_id, outcome.current_leader.leader_epoch) == (

@@ -1,0 +1,20 @@
+"""SaslAuthenticate: one token of the exchange that SaslHandshake v1 has begun.
+
+Versions 0-2. From version 1 on the answer to the last token says how long the session lasts (KIP-368). A client that
+fails is told SASL_AUTHENTICATION_FAILED, late, and the connection closes. Where no authentication is under way:
+ILLEGAL_SASL_STATE.
+"""
+
+from minibroker.call import Call, Parked
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+
+_DONE = "SaslAuthenticate request received after successful authentication"
+
+
+def handle(request: SaslAuthenticateRequest, call: Call) -> SaslAuthenticateResponse | Parked:
+    """Go on with the exchange."""
+    authentication = call.session.authentication
+    if authentication is None:
+        return SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=_DONE, auth_bytes=b"")
+    return authentication.authenticate(request)

@@ -1,0 +1,18 @@
+"""SaslHandshake: which SASL mechanism a client will use.
+
+Versions 0-1: after version 0 its tokens come bare, after version 1 in SaslAuthenticate requests. A mechanism that is
+not enabled is answered with UNSUPPORTED_SASL_MECHANISM and the list of those that are, and the connection closes. Where
+no authentication is under way (a listener without SASL, or a client that is known already): ILLEGAL_SASL_STATE.
+"""
+
+from minibroker.call import Call, Parked
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+
+def handle(request: SaslHandshakeRequest, call: Call) -> SaslHandshakeResponse | Parked:
+    """Begin an exchange."""
+    authentication = call.session.authentication
+    if authentication is None:
+        return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[])
+    return authentication.handshake(request, call.api_version)

@@ -1,0 +1,127 @@
+"""Delegation tokens (KIP-48, KIP-373): names and passwords that the broker itself makes for clients that ask.
+
+They are the section "tokens" of the cluster's metadata. A token's password is an HMAC of its id with
+`delegation.token.secret.key`; with it a client logs in by SCRAM, as the token's owner. The rules are those of
+`DelegationTokenControlManager`. Tokens that are over are forgotten whenever somebody asks for tokens.
+"""
+
+import base64
+import hmac
+import secrets
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+
+from minibroker.security.principals import Principal
+from minibroker.security.scram import ScramAccount, credential_of
+
+if TYPE_CHECKING:
+    from minibroker.state import BrokerState
+
+_SECTION: Final = "tokens"
+_ID_BYTES: Final = 16
+
+
+class DelegationToken(NamedTuple):
+    """One token; times in milliseconds since the epoch.
+
+    Attributes:
+        owner: who a client is that logs in with it.
+        requester: who has asked for it, who may have been somebody else.
+        renewers: who may renew and expire it beside these two.
+        expires_ms: when it ends unless it is renewed, which it can be until `max_ms`.
+    """
+
+    id: str
+    owner: Principal
+    requester: Principal
+    renewers: tuple[Principal, ...]
+    issued_ms: int
+    expires_ms: int
+    max_ms: int
+
+    @classmethod
+    def read(cls, value: dict[str, Any]) -> Self:
+        """A token as it is stored."""
+        owner, requester = Principal(*value["owner"]), Principal(*value["requester"])
+        renewers = tuple(Principal(*each) for each in value["renewers"])
+        return cls(value["id"], owner, requester, renewers, value["issued_ms"], value["expires_ms"], value["max_ms"])
+
+    def may_be_renewed_by(self, principal: Principal) -> bool:
+        """Its owner may, and the renewers."""
+        return principal == self.owner or principal in self.renewers
+
+    def is_over(self, now_ms: int) -> bool:
+        """Has it ended?"""
+        return self.expires_ms < now_ms or self.max_ms < now_ms
+
+
+class DelegationTokens:
+    """The tokens of one cluster; `is_enabled` is False without a secret."""
+
+    def __init__(self, state: "BrokerState") -> None:
+        self._metadata = state.metadata
+        self._clock = state.clock
+        secret = state.config.optional_text("delegation.token.secret.key")
+        self._secret = (secret or "").encode()
+        self.is_enabled = bool(secret)
+        self._most_ms = state.config.integer("delegation.token.max.lifetime.ms")
+        self._renewal_ms = state.config.integer("delegation.token.expiry.time.ms")
+
+    def all(self) -> list[DelegationToken]:
+        """Those that are not over."""
+        now_ms = self._clock.now_ms()
+        stored = [DelegationToken.read(each) for each in self._metadata.read(_SECTION) or ()]
+        return [token for token in stored if not token.is_over(now_ms)]
+
+    def create(
+        self, owner: Principal, requester: Principal, renewers: Iterable[Principal], max_lifetime_ms: int
+    ) -> DelegationToken:
+        """Make one; a lifetime of 0 or less is the longest one. OSError."""
+        now_ms = self._clock.now_ms()
+        most_ms = now_ms + (min(self._most_ms, max_lifetime_ms) if max_lifetime_ms > 0 else self._most_ms)
+        name = base64.urlsafe_b64encode(secrets.token_bytes(_ID_BYTES)).decode().rstrip("=")
+        expires_ms = min(most_ms, now_ms + self._renewal_ms)
+        token = DelegationToken(name, owner, requester, tuple(renewers), now_ms, expires_ms, most_ms)
+        self._write([*self.all(), token])
+        return token
+
+    def hmac_of(self, token: DelegationToken) -> bytes:
+        """What proves that one has the token."""
+        return hmac.digest(self._secret, token.id.encode(), "sha512")
+
+    def with_hmac(self, proof: bytes) -> DelegationToken | None:
+        """The token that this proves, also one that is over and not yet forgotten."""
+        stored = [DelegationToken.read(each) for each in self._metadata.read(_SECTION) or ()]
+        return next((token for token in stored if hmac.compare_digest(self.hmac_of(token), proof)), None)
+
+    def renew(self, token: DelegationToken, period_ms: int) -> DelegationToken:
+        """Put its end off by a period, or by the usual one if that is 0 or less. OSError."""
+        period_ms = min(self._renewal_ms, period_ms) if period_ms > 0 else self._renewal_ms
+        return self._ends(token, self._clock.now_ms() + period_ms)
+
+    def expire(self, token: DelegationToken, period_ms: int) -> DelegationToken | None:
+        """Have it end after a period; None is left of it when that is negative. OSError."""
+        if period_ms < 0:
+            self._write([each for each in self.all() if each.id != token.id])
+            return None
+        return self._ends(token, self._clock.now_ms() + period_ms)
+
+    def is_over(self, token: DelegationToken) -> bool:
+        """Has it ended by now?"""
+        return token.is_over(self._clock.now_ms())
+
+    def account(self, mechanism: str, name: str) -> ScramAccount | None:
+        """What a SCRAM login with a token is checked with: its password is the HMAC in base64."""
+        token = next((each for each in self.all() if each.id == name), None)
+        if token is None or not self.is_enabled:
+            return None
+        password = base64.b64encode(self.hmac_of(token)).decode()
+        return ScramAccount(credential_of(mechanism, password), token.owner.name, token.expires_ms)
+
+    def _ends(self, token: DelegationToken, at_ms: int) -> DelegationToken:
+        changed = token._replace(expires_ms=min(token.max_ms, at_ms))
+        self._write([changed if each.id == token.id else each for each in self.all()])
+        return changed
+
+    def _write(self, tokens: list[DelegationToken]) -> None:
+        self._metadata.write(_SECTION, [token._asdict() for token in tokens] or None)

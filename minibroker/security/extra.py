@@ -1,0 +1,10 @@
+"""What is said when a package is missing that only some need."""
+
+
+class MissingExtraError(ValueError):
+    """A package of the extra `security` is not installed."""
+
+
+def missing_extra(what: str, package: str) -> MissingExtraError:
+    """The error of something that needs a package of the extra."""
+    return MissingExtraError(f"{what} needs the package {package}: pip install 'minibroker[security]'")

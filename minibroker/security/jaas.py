@@ -1,0 +1,93 @@
+"""The syntax of `sasl.jaas.config`: a login module, a flag, options (`JaasConfig`, Java's `ConfigFile`).
+
+org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret";
+"""
+
+import re
+from typing import Final, NamedTuple
+
+_TOKEN: Final = re.compile(
+    r"""\s*(?:(?P<word>[^\s"'=;]+)|"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>(?:[^'\\]|\\.)*)'|(?P<sign>[=;])|(?P<end>\Z))""",
+    re.DOTALL,
+)
+_ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
+_COMMENT: Final = re.compile(r"^[ \t]*//[^\n]*|/\*.*?\*/", re.MULTILINE | re.DOTALL)
+_QUOTED: Final = r'"(?:[^"\\]|\\.)*"'
+_SERVER_SECTION: Final = re.compile(rf"(?<![\w.])KafkaServer\s*\{{((?:{_QUOTED}|[^\"}}])*)\}}\s*;")
+_LOGINS: Final = re.compile(rf"(?:{_QUOTED}|[^;\"])+;")
+_MECHANISMS: Final = {
+    "PlainLoginModule": ("plain",),
+    "ScramLoginModule": ("scram-sha-256", "scram-sha-512"),
+    "OAuthBearerLoginModule": ("oauthbearer",),
+}
+_FLAGS: Final = ("required", "requisite", "sufficient", "optional")
+_ESCAPED: Final = {"n": "\n", "r": "\r", "t": "\t"}
+
+
+class JaasError(ValueError):
+    """A text that is no login configuration. The message shows nothing of it, since it holds passwords."""
+
+
+class JaasLogin(NamedTuple):
+    """One login module with its options."""
+
+    module: str
+    options: dict[str, str]
+
+    @property
+    def name(self) -> str:
+        """The module's class without its package, such as PlainLoginModule."""
+        return self.module.rpartition(".")[2]
+
+
+def parse_jaas(text: str) -> JaasLogin:
+    """The one login module of a text. JaasError."""
+    tokens = _tokens(text)
+    module, flag = (tokens.pop(0)[0] if tokens else "" for _ in range(2))
+    if not module:
+        raise JaasError("a login module is missing")
+    if flag.lower() not in _FLAGS:
+        raise JaasError(f"after the login module there has to be one of {', '.join(_FLAGS)}")
+    options: dict[str, str] = {}
+    while tokens and tokens[0] != (";", True):
+        (key, _), equals, (value, is_sign) = [*tokens[:3], *[("", True)] * 3][:3]
+        if equals != ("=", True) or is_sign:
+            raise JaasError(f"the option number {len(options) + 1} is not NAME=VALUE")
+        options[key] = value
+        tokens = tokens[3:]
+    if not tokens:
+        raise JaasError("the semicolon at the end is missing")
+    if len(tokens) > 1:
+        raise JaasError("there has to be one login module, but something follows its semicolon")
+    return JaasLogin(module, options)
+
+
+def server_logins(text: str) -> dict[str, str]:
+    """What the section `KafkaServer` of a JAAS file says, as settings such as `plain.sasl.jaas.config`. JaasError."""
+    match = _SERVER_SECTION.search(_COMMENT.sub("", text))
+    if match is None:
+        raise JaasError("there is no section KafkaServer")
+    found: dict[str, str] = {}
+    for login in filter(str.strip, _LOGINS.findall(match[1])):
+        module = parse_jaas(login).name
+        for mechanism in _MECHANISMS.get(module, ()):
+            found[f"{mechanism}.sasl.jaas.config"] = " ".join(login.split())
+    return found
+
+
+def _tokens(text: str) -> list[tuple[str, bool]]:
+    """Words, each with whether it is one of the signs = and ;."""
+    found: list[tuple[str, bool]] = []
+    position = 0
+    while True:
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise JaasError("a quotation mark has no counterpart")
+        if match["end"] is not None:
+            return found
+        position = match.end()
+        quoted = match["double"] if match["double"] is not None else match["single"]
+        if quoted is not None:
+            found.append((_ESCAPE.sub(lambda each: _ESCAPED.get(each[1], each[1]), quoted), False))
+        else:
+            found.append((match["word"] or match["sign"], match["sign"] is not None))

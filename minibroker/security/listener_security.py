@@ -1,0 +1,190 @@
+"""What a listener asks of its clients, read from the configuration when the broker starts.
+
+TLS has its context, and each SASL mechanism its users. A plaintext listener has none of this and loads nothing.
+"""
+
+import logging
+import ssl
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from minibroker.security.extra import MissingExtraError
+from minibroker.security.jaas import JaasError, JaasLogin, parse_jaas
+from minibroker.security.names import PrincipalMapper, subject_of
+from minibroker.security.plain import PlainServer, plain_passwords
+from minibroker.security.principals import ANONYMOUS, USER, Principal
+from minibroker.security.sasl import MECHANISMS, OAUTHBEARER, PLAIN, SaslServer
+from minibroker.security.scram import ScramAccount, ScramServer, credential_of
+from minibroker.security.settings import ListenerSettings
+
+if TYPE_CHECKING:
+    from minibroker.security.oauthbearer import Validate
+    from minibroker.state import BrokerState
+
+_logger: Final = logging.getLogger("minibroker")
+
+TLS_PROTOCOLS: Final = ("SSL", "SASL_SSL")
+SASL_PROTOCOLS: Final = ("SASL_PLAINTEXT", "SASL_SSL")
+
+_JAAS: Final = "sasl.jaas.config"
+_HANDLERS: Final = (
+    "org.apache.kafka.common.security.plain.internals.PlainServerCallbackHandler",
+    "org.apache.kafka.common.security.scram.internals.ScramServerCallbackHandler",
+    "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler",
+    "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerValidatorCallbackHandler",
+    "org.apache.kafka.common.security.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler",
+)
+"""What `sasl.server.callback.handler.class` may name: Kafka's own, which are what is done here anyway."""
+
+StartExchange = Callable[[], SaslServer]
+
+
+class SecurityConfigError(ValueError):
+    """A listener cannot be opened as it is configured; the message names the key."""
+
+
+class ListenerSecurity:
+    """TLS and SASL of one listener name, for all connections that come to it.
+
+    Attributes:
+        protocol: SSL, SASL_PLAINTEXT or SASL_SSL.
+        context: of TLS; None without.
+        mechanisms: SASL's, as clients are told; empty without SASL.
+        failure_delay_ms: how long a client waits to be told that it is not whom it says.
+        max_receive_size: of a request before the client has said who it is, in bytes.
+
+    SecurityConfigError and other ValueErrors, OSError for files.
+    """
+
+    def __init__(self, state: "BrokerState", name: str, protocol: str) -> None:
+        self.name = name
+        self.protocol = protocol
+        self._state = state
+        self._settings = ListenerSettings(state.config, name)
+        self.context: ssl.SSLContext | None = None
+        self._mapper = PrincipalMapper(self._settings.text("ssl.principal.mapping.rules") or "DEFAULT")
+        if protocol in TLS_PROTOCOLS:
+            from minibroker.security.tls import server_context  # noqa: PLC0415 - others speak no TLS
+
+            may_ask = protocol == "SSL" or self._settings.is_own("ssl.client.auth")
+            self.context = server_context(self._settings, may_ask=may_ask)
+            if self.context.verify_mode is not ssl.CERT_NONE:
+                _need_cryptography()
+        self._exchanges: dict[str, StartExchange] = {}
+        if protocol in SASL_PROTOCOLS:
+            self._exchanges = {each: self._exchange(each) for each in self._enabled()}
+        self.mechanisms = list(self._exchanges)
+        self.failure_delay_ms = self._settings.integer("connection.failed.authentication.delay.ms")
+        self.max_receive_size = self._settings.integer("sasl.server.max.receive.size")
+
+    def start(self, mechanism: str) -> SaslServer:
+        """Begin an exchange. KeyError for a mechanism that is not among `mechanisms`."""
+        return self._exchanges[mechanism]()
+
+    def max_reauth_ms(self, mechanism: str) -> int:
+        """How long a session lasts that began with this mechanism; 0 for ever."""
+        return self._settings.integer("connections.max.reauth.ms", mechanism)
+
+    def principal_of(self, tls: ssl.SSLObject | None) -> Principal:
+        """Whom a client has proved to be when SASL has not been spoken. NoMappingError."""
+        certificate = None if tls is None or self.context is None else tls.getpeercert(binary_form=True)
+        if certificate is None or self.protocol != "SSL":
+            return ANONYMOUS
+        return Principal(USER, self._mapper.name_of(subject_of(certificate)))
+
+    # Mechanisms
+
+    def _enabled(self) -> list[str]:
+        wanted = self._settings.items("sasl.enabled.mechanisms")
+        served = [each for each in wanted if each in MECHANISMS]
+        for other in wanted:
+            if other not in MECHANISMS and served:
+                _logger.warning("sasl.enabled.mechanisms: %s is not served", other)
+        if not served:
+            raise SecurityConfigError(
+                f"sasl.enabled.mechanisms: {', '.join(wanted) or 'nothing'} is not served on the listener {self.name}, "
+                f"which needs one of {', '.join(MECHANISMS)}"
+            )
+        return served
+
+    def _exchange(self, mechanism: str) -> StartExchange:
+        handler = self._settings.text("sasl.server.callback.handler.class", mechanism)
+        if handler is not None and handler not in _HANDLERS:
+            raise SecurityConfigError(
+                f"sasl.server.callback.handler.class: {handler} is a class of Java's, and there is no Java here"
+            )
+        if mechanism == PLAIN:
+            passwords = plain_passwords(self._login(mechanism, needed=True).options)
+            return lambda: PlainServer(passwords)
+        if mechanism == OAUTHBEARER:
+            return self._oauthbearer()
+        return self._scram(mechanism)
+
+    def _login(self, mechanism: str, *, needed: bool) -> JaasLogin:
+        key = f"{self._settings.prefix}{mechanism.lower()}.{_JAAS}"
+        text = self._settings.own(_JAAS, mechanism) or self._state.config.unknown.get(f"{mechanism.lower()}.{_JAAS}")
+        if text is None:
+            if not needed:
+                return JaasLogin("", {})
+            raise SecurityConfigError(
+                f"{key} is missing: {mechanism} takes its users from there, such as "
+                f'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret";'
+            )
+        try:
+            return parse_jaas(text)
+        except JaasError as error:
+            raise SecurityConfigError(f"{key}: {error}") from None
+
+    def _scram(self, mechanism: str) -> StartExchange:
+        """Stored credentials, then users of the login module, which is an addition of ours, then tokens."""
+        passwords = plain_passwords(self._login(mechanism, needed=False).options)
+        configured = {user: credential_of(mechanism, password) for user, password in passwords.items()}
+        stored, tokens = self._state.security.scram, self._state.security.tokens
+
+        def find(name: str, is_token: bool) -> ScramAccount | None:  # noqa: FBT001 - the type FindAccount says it
+            if is_token:
+                return tokens.account(mechanism, name)
+            credential = stored.find(mechanism, name) or configured.get(name)
+            return None if credential is None else ScramAccount(credential, name)
+
+        return lambda: ScramServer(mechanism, find)
+
+    def _oauthbearer(self) -> StartExchange:
+        from minibroker.security.oauthbearer import OAuthBearerServer  # noqa: PLC0415 - others use other mechanisms
+
+        try:
+            validate = self._token_validator()
+        except MissingExtraError:
+            raise
+        except ValueError as error:
+            raise SecurityConfigError(f"{self._settings.prefix}{OAUTHBEARER.lower()}: {error}") from None
+        return lambda: OAuthBearerServer(validate)
+
+    def _token_validator(self) -> "Validate":
+        settings, now_ms = self._settings, self._state.clock.now_ms
+        url = settings.text("sasl.oauthbearer.jwks.endpoint.url", OAUTHBEARER)
+        if url is None:
+            from minibroker.security.unsecured_tokens import unsecured_validator  # noqa: PLC0415 - as above
+
+            return unsecured_validator(self._login(OAUTHBEARER, needed=False).options, now_ms)
+        from minibroker.security.signed_tokens import TokenRules, signed_validator  # noqa: PLC0415 - as above
+
+        rules = TokenRules(
+            url,
+            settings.items("sasl.oauthbearer.expected.audience", OAUTHBEARER),
+            settings.text("sasl.oauthbearer.expected.issuer", OAUTHBEARER),
+            settings.text("sasl.oauthbearer.scope.claim.name", OAUTHBEARER) or "scope",
+            settings.text("sasl.oauthbearer.sub.claim.name", OAUTHBEARER) or "sub",
+            settings.integer("sasl.oauthbearer.clock.skew.seconds", OAUTHBEARER),
+        )
+        return signed_validator(rules, now_ms)
+
+
+def _need_cryptography() -> None:
+    """Say at the start, not to the first client, that the names in certificates cannot be read."""
+    try:
+        import cryptography  # noqa: F401, PLC0415 - only looked for
+    except ImportError:
+        from minibroker.security.extra import missing_extra  # noqa: PLC0415 - rarely needed
+
+        raise missing_extra("The name in a client's certificate", "cryptography") from None

@@ -1,0 +1,126 @@
+"""Whom a client's certificate names: its subject as Java prints it, and what `ssl.principal.mapping.rules` make of it.
+
+The default name is that of `X500Principal.getName()` (RFC 2253): the last part of the subject comes first. The rules
+are those of KIP-371 (`SslPrincipalMapper`).
+"""
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from minibroker.security.extra import missing_extra
+
+if TYPE_CHECKING:
+    from cryptography.x509 import NameAttribute
+
+_KEYWORDS: Final = {
+    "2.5.4.3": "CN",
+    "2.5.4.6": "C",
+    "2.5.4.7": "L",
+    "2.5.4.8": "ST",
+    "2.5.4.9": "STREET",
+    "2.5.4.10": "O",
+    "2.5.4.11": "OU",
+    "0.9.2342.19200300.100.1.25": "DC",
+    "0.9.2342.19200300.100.1.1": "UID",
+}
+_ESCAPED: Final = re.compile(r'[,=+<>#;"\\]')
+_RULE: Final = re.compile(
+    r"\s*(?:(?P<default>DEFAULT)|RULE:(?P<pattern>(?:\\.|[^\\/])*)/(?P<replacement>(?:\\.|[^\\/])*)/(?P<case>[LU]?))"
+    r"\s*(?:,|\Z)",
+    re.DOTALL,
+)
+_BACK_REFERENCE: Final = re.compile(r"\\(.)|\$(\d)", re.DOTALL)
+_LONG_FORM: Final = 0x80
+
+
+class MappingRuleError(ValueError):
+    """Rules that cannot be understood."""
+
+
+class NoMappingError(Exception):
+    """A name to which no rule applies; its client is not let in."""
+
+
+def subject_of(certificate: bytes) -> str:
+    """The subject of a certificate (DER) as Java prints it."""
+    try:
+        from cryptography import x509  # noqa: PLC0415 - an extra, and slow to load
+    except ImportError:
+        raise missing_extra("The name in a client's certificate", "cryptography") from None
+    subject = x509.load_der_x509_certificate(certificate).subject
+    return ",".join("+".join(map(_attribute, each)) for each in reversed(subject.rdns))
+
+
+def _attribute(attribute: "NameAttribute[str | bytes]") -> str:
+    keyword = _KEYWORDS.get(attribute.oid.dotted_string)
+    value = attribute.value
+    if keyword is None or isinstance(value, bytes):
+        return f"{keyword or attribute.oid.dotted_string}=#{_der(attribute).hex()}"
+    text = _ESCAPED.sub(r"\\\g<0>", value).replace("\0", "\\00")
+    inner = text.strip(" \r")
+    lead = len(text) - len(text.lstrip(" \r"))
+    before, after = text[:lead], text[lead + len(inner) :]
+    return f"{keyword}={_escaped(before)}{inner}{_escaped(after)}"
+
+
+def _escaped(blanks: str) -> str:
+    return "".join("\\" + each for each in blanks)
+
+
+def _der(attribute: "NameAttribute[str | bytes]") -> bytes:
+    """The value as it stands in the certificate: behind the headers of a name, a set and a pair, and a type."""
+    from cryptography import x509  # noqa: PLC0415 - as above
+
+    data = x509.Name([attribute]).public_bytes()
+    for _ in range(3):
+        data = data[_header(data) :]
+    return data[_header(data) + data[1] :]  # an object identifier is short
+
+
+def _header(data: bytes) -> int:
+    """How long the type and the length of a DER value are."""
+    return 2 if data[1] < _LONG_FORM else 2 + data[1] - _LONG_FORM
+
+
+class PrincipalMapper:
+    """The rules of `ssl.principal.mapping.rules`, the first of which that fits applies. MappingRuleError."""
+
+    def __init__(self, rules: str = "DEFAULT") -> None:
+        self._rules: list[tuple[re.Pattern[str], str, str] | None] = []
+        position = 0
+        text = rules.strip() or "DEFAULT"
+        while position < len(text):
+            match = _RULE.match(text, position)
+            if match is None:
+                raise MappingRuleError(f"ssl.principal.mapping.rules: {text[position:]!r} is no rule")
+            position = match.end()
+            self._rules.append(None if match["default"] else _rule(match))
+
+    def name_of(self, subject: str) -> str:
+        """The name of a principal. NoMappingError."""
+        for rule in self._rules:
+            if rule is None:
+                return subject
+            pattern, replacement, case = rule
+            if pattern.fullmatch(subject):
+                name = pattern.sub(replacement, subject)
+                return name.lower() if case == "L" else name.upper() if case == "U" else name
+        raise NoMappingError(f"no rule of ssl.principal.mapping.rules applies to {subject}")
+
+
+def _rule(match: re.Match[str]) -> tuple[re.Pattern[str], str, str]:
+    try:
+        pattern = re.compile(match["pattern"])
+    except re.error as error:
+        raise MappingRuleError(f"ssl.principal.mapping.rules: {match['pattern']!r}: {error}") from None
+    groups = [int(each[2]) for each in _BACK_REFERENCE.finditer(match["replacement"]) if each[2] is not None]
+    if max(groups, default=0) > pattern.groups:
+        raise MappingRuleError(f"ssl.principal.mapping.rules: {match['pattern']!r} has no group {max(groups)}")
+    return pattern, _BACK_REFERENCE.sub(_reference, match["replacement"]), match["case"]
+
+
+def _reference(match: re.Match[str]) -> str:
+    r"""Java writes $1 for a group and \x for x itself, where Python has \g<1> and x."""
+    if match[2] is not None:
+        return f"\\g<{match[2]}>"
+    return "\\\\" if match[1] == "\\" else match[1]

@@ -1,0 +1,57 @@
+"""The configuration as one listener sees it: a key of its own goes before the broker's.
+
+`listener.name.sasl_ssl.ssl.client.auth` is for one listener, `listener.name.sasl_ssl.plain.sasl.jaas.config` for one of
+its mechanisms (KIP-103, `AbstractConfig.valuesWithPrefixOverride`, `JaasContext.loadServerContext`).
+"""
+
+from typing import Final, cast
+
+from minibroker.config import BrokerConfig
+from minibroker.config.broker_keys import BROKER_KEYS
+from minibroker.config.keys import ConfigError, ConfigValue
+
+PREFIX: Final = "listener.name."
+
+
+class ListenerSettings:
+    """What is configured for a listener; `name` is as in `listeners`. ConfigError for a value that is not allowed."""
+
+    def __init__(self, config: BrokerConfig, name: str) -> None:
+        self._config = config
+        self.prefix = f"{PREFIX}{name.lower()}."
+        self._given = {
+            key.removeprefix(self.prefix): text for key, text in config.unknown.items() if key.startswith(self.prefix)
+        }
+
+    def is_own(self, key: str) -> bool:
+        """Is it set for this listener?"""
+        return key in self._given
+
+    def own(self, key: str, mechanism: str) -> str | None:
+        """What is set for a mechanism of this listener, and for no other."""
+        return self._given.get(f"{mechanism.lower()}.{key}")
+
+    def value(self, key: str, mechanism: str = "") -> ConfigValue:
+        """The value of one of Kafka's keys: the mechanism's, the listener's or the broker's."""
+        names = [f"{mechanism.lower()}.{key}", key] if mechanism else [key]
+        for name in names:
+            if name in self._given:
+                try:
+                    return BROKER_KEYS[key].parse(self._given[name])
+                except ConfigError as error:
+                    raise ConfigError(f"{self.prefix}{name}: {error}") from None
+        text = self._config.unknown.get(f"{mechanism.lower()}.{key}", self._config.given.get(key))
+        return BROKER_KEYS[key].default if text is None else BROKER_KEYS[key].parse(text)
+
+    def text(self, key: str, mechanism: str = "") -> str | None:
+        """A text that may be missing."""
+        value = self.value(key, mechanism)
+        return None if value is None or value == "" else str(value)
+
+    def integer(self, key: str, mechanism: str = "") -> int:
+        """A number."""
+        return cast("int", self.value(key, mechanism))
+
+    def items(self, key: str, mechanism: str = "") -> list[str]:
+        """A list; empty where there is none."""
+        return [each for each in cast("list[str] | None", self.value(key, mechanism)) or [] if each]

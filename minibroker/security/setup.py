@@ -1,0 +1,181 @@
+"""A broker with TLS and passwords for a test, in a line: certificates, the configuration, and that of its clients."""
+
+import os
+import shutil
+import ssl
+import tempfile
+import weakref
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from minibroker.listeners import PROTOCOLS
+from minibroker.security.certificates import Certificates, paths_of, write_certificates
+from minibroker.security.sasl import OAUTHBEARER, PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
+
+_MODULES: Final = {
+    PLAIN: "org.apache.kafka.common.security.plain.PlainLoginModule",
+    SCRAM_SHA_256: "org.apache.kafka.common.security.scram.ScramLoginModule",
+    SCRAM_SHA_512: "org.apache.kafka.common.security.scram.ScramLoginModule",
+    OAUTHBEARER: "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
+}
+_CLIENT_AUTH: Final = ("none", "requested", "required")
+
+
+class Security:
+    """What a broker asks of its clients, and what these have to say to that.
+
+        security = Security(users={"alice": "secret"})
+        with Broker(security=security) as broker:
+            KafkaProducer(bootstrap_servers=broker.bootstrap_servers, **security.kafka_python("alice"))
+
+    Args:
+        protocol: SSL, SASL_PLAINTEXT or SASL_SSL.
+        users: names and passwords, for each of the mechanisms that take any.
+        mechanisms: of SASL, the first of which is that of the clients' configurations.
+        client_auth: whether clients have to show a certificate: none, requested or required (`ssl.client.auth`).
+        hosts: names and addresses of the broker in its certificate, beside those of the loopback interface.
+        certificates: a directory with what `minibroker certificates` has written; None for new ones in a temporary
+            directory, which goes with this object.
+
+    ValueError for what cannot be; MissingExtraError (a ValueError) when TLS is asked for without the extra `security`.
+    """
+
+    def __init__(
+        self,
+        protocol: str = "SASL_SSL",
+        *,
+        users: Mapping[str, str] | None = None,
+        mechanisms: Iterable[str] = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512),
+        client_auth: str = "none",
+        hosts: Iterable[str] = (),
+        certificates: str | None = None,
+    ) -> None:
+        if protocol not in PROTOCOLS[1:]:
+            raise ValueError(f"protocol: {protocol!r} is none of {', '.join(PROTOCOLS[1:])}")
+        if client_auth not in _CLIENT_AUTH:
+            raise ValueError(f"client_auth: {client_auth!r} is none of {', '.join(_CLIENT_AUTH)}")
+        self.protocol = protocol
+        self.users = dict(users or {})
+        self.mechanisms = list(mechanisms)
+        for name in self.mechanisms:
+            if name not in _MODULES:
+                raise ValueError(f"mechanisms: {name!r} is none of {', '.join(_MODULES)}")
+        if self.has_sasl and not self.mechanisms:
+            raise ValueError(f"mechanisms: {protocol} needs one of {', '.join(_MODULES)}")
+        self.client_auth = client_auth
+        self.certificates: Certificates | None = None
+        if self.has_tls:
+            self.certificates = _certificates(self, hosts) if certificates is None else paths_of(certificates)
+
+    @property
+    def has_tls(self) -> bool:
+        """Is what is sent encrypted?"""
+        return self.protocol.endswith("SSL")
+
+    @property
+    def has_sasl(self) -> bool:
+        """Do clients have to log in?"""
+        return self.protocol.startswith("SASL")
+
+    def settings(self) -> dict[str, str]:
+        """The broker's configuration, of a listener that is called as its protocol."""
+        prefix = f"listener.name.{self.protocol.lower()}."
+        found: dict[str, str] = {}
+        if self.certificates is not None:
+            found[f"{prefix}ssl.keystore.type"] = found[f"{prefix}ssl.truststore.type"] = "PEM"
+            found[f"{prefix}ssl.keystore.location"] = self.certificates.server_keystore
+            found[f"{prefix}ssl.truststore.location"] = self.certificates.ca
+            if self.client_auth != "none":
+                found[f"{prefix}ssl.client.auth"] = self.client_auth
+        if self.has_sasl:
+            found["sasl.enabled.mechanisms"] = ",".join(self.mechanisms)
+            users = "".join(f" {_quoted(f'user_{name}')}={_quoted(each)}" for name, each in self.users.items())
+            for mechanism in self.mechanisms:
+                login = "" if mechanism == OAUTHBEARER else users
+                found[f"{prefix}{mechanism.lower()}.sasl.jaas.config"] = f"{_MODULES[mechanism]} required{login};"
+        return found
+
+    # Clients
+
+    def librdkafka(self, user: str | None = None) -> dict[str, str]:
+        """Of confluent-kafka and all others that are built on librdkafka."""
+        found = {"security.protocol": self.protocol}
+        files = self.certificates
+        if files is not None:
+            found["ssl.ca.location"] = files.ca
+            if self.client_auth != "none":
+                found["ssl.certificate.location"] = files.client_certificate
+                found["ssl.key.location"] = files.client_key
+        if user is not None and self.has_sasl:
+            mechanism = {"sasl.mechanism": self._mechanism}
+            found |= {**mechanism, "sasl.username": user, "sasl.password": self._password(user)}
+        return found
+
+    def kafka_python(self, user: str | None = None) -> dict[str, Any]:
+        """Of kafka-python, as keyword arguments."""
+        found: dict[str, Any] = self._python(user)
+        files = self.certificates
+        if files is not None:
+            found["ssl_cafile"] = files.ca
+            if self.client_auth != "none":
+                found["ssl_certfile"], found["ssl_keyfile"] = files.client_certificate, files.client_key
+        return found
+
+    def aiokafka(self, user: str | None = None) -> dict[str, Any]:
+        """Of aiokafka, as keyword arguments."""
+        found = self._python(user)
+        if self.certificates is not None:
+            found["ssl_context"] = self.context()
+        return found
+
+    def java(self, user: str | None = None) -> dict[str, str]:
+        """Of Kafka's own clients and tools."""
+        found = {"security.protocol": self.protocol}
+        files = self.certificates
+        if files is not None:
+            found |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": files.ca}
+            if self.client_auth != "none":
+                found |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": files.client_keystore}
+        if user is not None and self.has_sasl:
+            found["sasl.mechanism"] = self._mechanism
+            login = f"username={_quoted(user)} password={_quoted(self._password(user))}"
+            found["sasl.jaas.config"] = f"{_MODULES[self._mechanism]} required {login};"
+        return found
+
+    def context(self) -> ssl.SSLContext:
+        """Of a client that uses Python's `ssl`. RuntimeError without TLS."""
+        files = self.certificates
+        if files is None:
+            raise RuntimeError(f"{self.protocol} has no TLS")
+        context = ssl.create_default_context(cafile=files.ca)
+        if self.client_auth != "none":
+            context.load_cert_chain(files.client_certificate, files.client_key)
+        return context
+
+    @property
+    def _mechanism(self) -> str:
+        return self.mechanisms[0]
+
+    def _password(self, user: str) -> str:
+        if user not in self.users:
+            raise ValueError(f"there is no user {user!r}; there are {', '.join(self.users) or 'none'}")
+        return self.users[user]
+
+    def _python(self, user: str | None) -> dict[str, Any]:
+        found: dict[str, Any] = {"security_protocol": self.protocol}
+        if user is not None and self.has_sasl:
+            found |= {"sasl_mechanism": self._mechanism, "sasl_plain_username": user}
+            found["sasl_plain_password"] = self._password(user)
+        return found
+
+
+def _certificates(owner: Security, hosts: Iterable[str]) -> Certificates:
+    directory = tempfile.mkdtemp(prefix="minibroker-certificates-")
+    weakref.finalize(owner, shutil.rmtree, directory, ignore_errors=True)
+    return write_certificates(os.path.join(directory, "certificates"), hosts)
+
+
+def _quoted(text: str) -> str:
+    """As JAAS has texts."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
