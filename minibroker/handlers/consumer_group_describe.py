@@ -1,8 +1,8 @@
 """ConsumerGroupDescribe: groups of the consumer protocol, what their members read, and what they are to read (KIP-848).
 
 Versions 0-1; from version 1 on it tells which protocol a member speaks (KIP-1099). GROUP_ID_NOT_FOUND for what is no
-such group, INVALID_GROUP_ID for the empty name. UNSUPPORTED_VERSION where `group.coordinator.rebalance.protocols` lacks
-"consumer".
+such group, INVALID_GROUP_ID for the empty name, TOPIC_AUTHORIZATION_FAILED for a group with a topic that the client may
+not describe. UNSUPPORTED_VERSION where `group.coordinator.rebalance.protocols` lacks "consumer".
 """
 
 from typing import Final
@@ -11,6 +11,8 @@ from minibroker.call import Call
 from minibroker.groups.consumer.group import ConsumerGroup
 from minibroker.groups.consumer.member import ConsumerMember
 from minibroker.groups.consumer.partitions import NOTHING, Partitions
+from minibroker.security.acls import Operation, ResourceType
+from minibroker.security.authorized_operations import authorized_operations
 from minibroker.topics import Topics
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.consumer_group_describe import (
@@ -22,22 +24,21 @@ from minibroker_protocol.messages.consumer_group_describe import (
     TopicPartitions,
 )
 
-_ALL_GROUP_OPERATIONS: Final = 1 << 3 | 1 << 6 | 1 << 8
-"""READ, DELETE and DESCRIBE, by their numbers in Kafka's `AclOperation`."""
-_NO_AUTHORIZED_OPERATIONS: Final = -(2**31)
 _CLASSIC: Final = 0
 _CONSUMER: Final = 1
 
 
 def handle(request: ConsumerGroupDescribeRequest, call: Call) -> ConsumerGroupDescribeResponse:
     """Describe each group by itself (`GroupMetadataManager.consumerGroupDescribe`)."""
-    operations = _ALL_GROUP_OPERATIONS if request.include_authorized_operations else _NO_AUTHORIZED_OPERATIONS
-    return ConsumerGroupDescribeResponse(
-        groups=[_describe(group_id, call, operations) for group_id in request.group_ids]
-    )
+    described = [_describe(group_id, call) for group_id in request.group_ids]
+    if request.include_authorized_operations:
+        for each in described:
+            if not each.error_code:
+                each.authorized_operations = authorized_operations(call, ResourceType.GROUP, each.group_id)
+    return ConsumerGroupDescribeResponse(groups=described)
 
 
-def _describe(group_id: str, call: Call, operations: int) -> DescribedGroup:
+def _describe(group_id: str, call: Call) -> DescribedGroup:
     coordinator = call.state.groups
     message = None
     group = None
@@ -50,15 +51,13 @@ def _describe(group_id: str, call: Call, operations: int) -> DescribedGroup:
         if group is None:
             code, message = ErrorCode.GROUP_ID_NOT_FOUND, f"There is no consumer group {group_id}."
     if group is None:
-        return DescribedGroup(
-            error_code=code,
-            error_message=message,
-            group_id=group_id,
-            group_state="",
-            group_epoch=0,
-            assignment_epoch=0,
-            assignor_name="",
-            members=[],
+        return _error(group_id, code, message)
+    members = [_member(group, each, call.state.topics) for each in group.members.values()]
+    if not all(_may_describe_topics(each, call) for each in members):
+        return _error(
+            group_id,
+            ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            "Members of the group read topics that the client may not describe.",
         )
     default = next(iter(coordinator.consumers.assignors))
     return DescribedGroup(
@@ -68,8 +67,29 @@ def _describe(group_id: str, call: Call, operations: int) -> DescribedGroup:
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
         assignor_name=group.assignor(group.members.values(), default),
-        members=[_member(group, each, call.state.topics) for each in group.members.values()],
-        authorized_operations=operations,
+        members=members,
+    )
+
+
+def _error(group_id: str, code: ErrorCode, message: str | None) -> DescribedGroup:
+    return DescribedGroup(
+        error_code=code,
+        error_message=message,
+        group_id=group_id,
+        group_state="",
+        group_epoch=0,
+        assignment_epoch=0,
+        assignor_name="",
+        members=[],
+    )
+
+
+def _may_describe_topics(member: Member, call: Call) -> bool:
+    """Whether the client may know of all topics that a member reads, or is to read."""
+    return all(
+        call.allows(Operation.DESCRIBE, ResourceType.TOPIC, each.topic_name)
+        for assignment in (member.assignment, member.target_assignment)
+        for each in assignment.topic_partitions
     )
 
 

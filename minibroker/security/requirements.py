@@ -278,9 +278,11 @@ REQUIREMENTS: Final[Mapping[ApiKey, Requirement]] = {
     ApiKey.ALTER_CLIENT_QUOTAS: _on_cluster(Operation.ALTER_CONFIGS),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _on_cluster(Operation.DESCRIBE),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _on_cluster(Operation.ALTER),
+    ApiKey.ALTER_PARTITION: _on_cluster(Operation.CLUSTER_ACTION),
     ApiKey.DESCRIBE_QUORUM: _on_cluster(Operation.DESCRIBE),
     ApiKey.ALTER_PARTITION: _on_cluster(Operation.CLUSTER_ACTION),
     ApiKey.UPDATE_FEATURES: _on_cluster(Operation.ALTER),
+    ApiKey.ENVELOPE: _on_cluster(Operation.CLUSTER_ACTION),
     ApiKey.ENVELOPE: _on_cluster(Operation.CLUSTER_ACTION),
     ApiKey.DESCRIBE_CLUSTER: Requirement(handler="DESCRIBE on the cluster, to be told what may be done to it"),
     ApiKey.DESCRIBE_PRODUCERS: _each(Operation.READ, ResourceType.TOPIC),
@@ -290,6 +292,7 @@ REQUIREMENTS: Final[Mapping[ApiKey, Requirement]] = {
         handler="DESCRIBE on each of its topics, or it is hidden",
     ),
     ApiKey.LIST_TRANSACTIONS: Requirement(handler="DESCRIBE on each transactional id, or it is hidden"),
+    ApiKey.ALLOCATE_PRODUCER_IDS: _on_cluster(Operation.CLUSTER_ACTION),
     ApiKey.ALLOCATE_PRODUCER_IDS: _on_cluster(Operation.CLUSTER_ACTION),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: Requirement(
         (Whole(_heartbeat, "READ on the group; DESCRIBE on all topics that the member subscribes to"),)
@@ -303,6 +306,7 @@ REQUIREMENTS: Final[Mapping[ApiKey, Requirement]] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: Requirement(handler="DESCRIBE on each topic, or it is hidden"),
     ApiKey.ADD_RAFT_VOTER: _on_cluster(Operation.ALTER),
     ApiKey.REMOVE_RAFT_VOTER: _on_cluster(Operation.ALTER),
+    ApiKey.UNREGISTER_CONTROLLER: _on_cluster(Operation.ALTER),
     ApiKey.UNREGISTER_CONTROLLER: _on_cluster(Operation.ALTER),
 }
 

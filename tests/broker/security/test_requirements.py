@@ -1,0 +1,30 @@
+"""The table of rights: complete, documented, and right."""
+
+from pathlib import Path
+
+import pytest
+
+from minibroker.dispatch import ROUTES, Route
+from minibroker.security.requirements import REQUIREMENTS, table
+from minibroker.targets import named_by
+
+ROOT = Path(__file__).parents[3]
+FREE = {"ApiVersions", "SaslHandshake", "SaslAuthenticate", "GetTelemetrySubscriptions", "PushTelemetry"}
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.message)
+def test_every_api_says_what_it_needs(route: Route) -> None:
+    row = REQUIREMENTS[route.key]
+    assert (row.text == "nothing") is (route.message in FREE)
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.message)
+def test_what_is_refused_by_name_is_what_the_request_is_known_to_name(route: Route) -> None:
+    each = REQUIREMENTS[route.key].each
+    if each is not None:
+        kinds = {"ANY": {"group", "transactional_id"}}.get(each.resource_type.name, {each.resource_type.name.lower()})
+        assert kinds <= named_by(route.message)
+
+
+def test_the_documentation_has_the_table() -> None:
+    assert table() in (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
