@@ -1,4 +1,4 @@
-"""Temporary data directories: they go when their broker stops, else when the interpreter ends.
+"""Temporary directories, of brokers and snapshots: they go with those, else when the interpreter ends.
 
 A process that forks shares the list with its children, which have to leave the directories of their parent alone.
 Nothing can be removed for a process that is killed.
@@ -14,11 +14,11 @@ _owners: Final[dict[str, int]] = {}
 """Directory -> the id of the process that has made it."""
 
 
-def make() -> str:
+def make(prefix: str = "minibroker-") -> str:
     """A new directory where the system keeps such. OSError."""
     import tempfile  # noqa: PLC0415 - it takes longer to load than a log does to open
 
-    path = tempfile.mkdtemp(prefix="minibroker-")
+    path = tempfile.mkdtemp(prefix=prefix)
     atexit.unregister(_remove_rest)  # once will do, but a child of multiprocessing begins with nothing registered
     atexit.register(_remove_rest)
     _owners[path] = os.getpid()
@@ -26,16 +26,19 @@ def make() -> str:
 
 
 def remove(path: str) -> None:
-    """Remove a directory that `make` has made, with all that is in it."""
+    """Remove a directory that `make` has made in this process, with all that is in it."""
+    if _owners.get(path) != os.getpid():
+        return
     import shutil  # noqa: PLC0415 - needed at the end only
 
     shutil.rmtree(path, ignore_errors=True)
-    _owners.pop(path, None)
+    if not os.path.exists(path):
+        del _owners[path]
 
 
 def _remove_rest() -> None:
     """Remove what was not stopped. Its broker may be at work until the very end, and add files meanwhile."""
-    for path, owner in list(_owners.items()):
+    for path in list(_owners):
         for _ in range(_ATTEMPTS):
-            if owner == os.getpid() and os.path.exists(path):
+            if os.path.exists(path):
                 remove(path)

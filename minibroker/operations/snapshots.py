@@ -3,10 +3,10 @@
 import contextlib
 import os
 import shutil
-import tempfile
 import weakref
 from typing import Final, Self
 
+from minibroker import temporary
 from minibroker.cluster_metadata import CLUSTER_FILE
 from minibroker.operations.errors import ConflictError, NotFoundError, is_the_callers
 from minibroker.operations.reset import forget_topics, forget_visitors
@@ -29,7 +29,7 @@ class Snapshot:
 
     def __init__(self, directory: str, *, is_temporary: bool) -> None:
         self.directory = directory
-        self._end = weakref.finalize(self, shutil.rmtree, directory, ignore_errors=True) if is_temporary else None
+        self._end = weakref.finalize(self, temporary.remove, directory) if is_temporary else None
 
     def delete(self) -> None:
         """Remove it if it is a temporary one. Twice does no harm."""
@@ -54,7 +54,7 @@ def take_snapshot(state: BrokerState, directory: str | None = None) -> Snapshot:
                 partition.opened_log.take_producer_snapshot()
     state.logs.write_checkpoints(sync=False)
     state.topics.save()
-    target = tempfile.mkdtemp(prefix="minibroker-snapshot-") if directory is None else directory
+    target = temporary.make("minibroker-snapshot-") if directory is None else directory
     snapshot = Snapshot(target, is_temporary=directory is None)
     try:
         os.makedirs(target, exist_ok=True)

@@ -13,6 +13,7 @@ ENDINGS = {
     "after it has run twice": "broker.stop(); broker.start()",
     "with two of them": "other = Broker(topics=['b']); other.start()",
     "forgotten": "del broker",
+    "with a snapshot": "snapshot = broker.snapshot()",
     "on a loop that has ended": "import asyncio; asyncio.run(AsyncBroker(topics=['c']).start())",
 }
 
@@ -56,7 +57,9 @@ def test_a_data_directory_that_was_given_stays(tmp_path: Path) -> None:
     ids=["fork", "multiprocessing"],
 )
 def test_a_child_that_ends_leaves_its_parents_directory_alone(tmp_path: Path, child: str) -> None:
-    assert run(f"{child}print(sorted(os.listdir(broker.data_dir)))", tmp_path).count("a-0") == 1
+    made = "snapshot = broker.snapshot()\n"
+    told = "print(sorted(os.listdir(broker.data_dir)), sorted(os.listdir(snapshot.directory)))"
+    assert run(f"{made}{child}{told}", tmp_path).count("a-0") == 2
     assert os.listdir(tmp_path) == []
 
 
