@@ -39,7 +39,7 @@ def handle(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetCommitRespon
 
     def admit() -> AnyGroup:
         code = ErrorCode.INVALID_GROUP_ID if not request.group_id else store.readiness(request.group_id, call.node)
-        if not code and call.api_version >= _FIRST_WITH_TOPIC_IDS and request.generation_id >= 0:
+        if not code and call.api_version >= _FIRST_WITH_TOPIC_IDS and request.generation_id_or_member_epoch >= 0:
             code = ErrorCode.NONE if store.get(request.group_id) is not None else ErrorCode.GROUP_ID_NOT_FOUND
         if code:
             raise RefusedCommitError(code)
@@ -47,7 +47,7 @@ def handle(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetCommitRespon
         code = _verify(request, call) or group.validate_commit(
             request.member_id,
             request.group_instance_id,
-            request.generation_id,
+            request.generation_id_or_member_epoch,
             is_transactional=True,
             version=call.api_version,
         )

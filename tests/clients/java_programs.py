@@ -58,10 +58,7 @@ def _class_options(folder: Path, version: str) -> Sequence[str]:
     kind = f"java-{'streams' if folder == _STREAMS else 'clients'}-{version}"
     pom = folder / "pom.xml"
     sources = [*_CLIENTS.glob("Json.java"), *folder.glob("*.java")]
-    needed = toolchains.build(
-        toolchains.place(kind, [pom]), lambda made: jars.from_maven(pom, made, f"-Dkafka.version={version}")
-    )
-    libs = sorted(str(jar) for jar in needed.glob("*.jar"))
+    libs = sorted(str(jar) for jar in _libs(kind, pom, version).glob("*.jar"))
     programs = toolchains.build(
         toolchains.place(f"{kind}-programs", [pom, *sources]), lambda made: _compile(sources, libs, made)
     )
@@ -72,6 +69,17 @@ def _class_options(folder: Path, version: str) -> Sequence[str]:
         toolchains.place(f"{kind}-archive", [pom, *sources]), lambda made: _archive(options, made / _ARCHIVE)
     )
     return [f"-XX:SharedArchiveFile={archive / _ARCHIVE}", *options]
+
+
+def client_libs(version: str) -> Path:
+    """The folder of kafka-clients of a version, and of the jars that it needs. NoJarsError."""
+    return _libs(f"java-clients-{version}", _CLIENTS / "pom.xml", version)
+
+
+def _libs(kind: str, pom: Path, version: str) -> Path:
+    return toolchains.build(
+        toolchains.place(kind, [pom]), lambda made: jars.from_maven(pom, made, f"-Dkafka.version={version}")
+    )
 
 
 def _compile(sources: Iterable[Path], libs: Iterable[str], made: Path) -> None:

@@ -1,7 +1,8 @@
 """Our declarations against Kafka's own message definitions, field by field.
 
 Kafka's jars carry them as JSON: that of the clients has the messages and the consumer protocol, those of the
-coordinators have the records of their topics. Kafka 3.9 is the last one that has every old version.
+coordinators have the records of their topics. Kafka 3.9 is the last one that has every old version, and the clients of
+Kafka 4.4 have the newest ones. What is in both is held against both.
 """
 
 import json
@@ -15,15 +16,38 @@ import pytest
 
 from minibroker_protocol import primitives as p
 from minibroker_protocol.schema import Field, VersionRange, fields_of, schema_of
+from tests.clients.java_programs import client_libs
+from tests.kafka.fixtures import or_skip
 from tests.protocol.message_strategies import all_classes, all_messages
 
-Definition = Callable[[str], dict[str, Any]]
+Definitions = Callable[[str], list[dict[str, Any]]]
 
 _TYPES: Final = {"bool": "BOOLEAN"} | {
     name: name.upper()
     for name in ("int8", "int16", "int32", "int64", "uint16", "uint32", "float64", "uuid", "string", "bytes", "records")
 }
 _NOT_SAID: Final = object()
+_RENAMED: Final = {("TxnOffsetCommitRequest", "GenerationId"): "GenerationIdOrMemberEpoch"}
+_OWN_NAMES: Final = {
+    "AlteredEntryData": "EntryData",
+    "AlteredPartition": "PartitionData",
+    "AlteredTopic": "TopicData",
+    "PartitionState": "PartitionData",
+    "TopicState": "TopicData",
+}
+"""One module has both messages of an API, whose structures cannot share a name."""
+_NEWEST: Final = "4.4.0"
+_RECORDS_SINCE_KAFKA_4: Final = {
+    "TransactionLogValue": [
+        {"name": name, "type": kind, "versions": "1+", "taggedVersions": "1+", "tag": tag, "default": default}
+        for name, kind, tag, default in (
+            ("PreviousProducerId", "int64", 0, "-1"),
+            ("NextProducerId", "int64", 1, "-1"),
+            ("ClientTransactionVersion", "int16", 2, "0"),
+        )
+    ]
+}
+"""Tagged fields that records of the coordinators have had since Kafka 4.0: `TransactionLogValue.json` there."""
 
 
 class Wire(NamedTuple):
@@ -36,20 +60,35 @@ class Wire(NamedTuple):
 
 
 @pytest.fixture(scope="session")
-def definition(kafka_libs: Path) -> Definition:
-    """A function that returns Kafka's definition of a message."""
-    texts: dict[str, str] = {}
-    for module in ("clients", "group-coordinator", "transaction-coordinator"):
-        (path,) = kafka_libs.glob(f"kafka-{module}-[0-9]*.jar")
-        with zipfile.ZipFile(path) as jar:
-            texts |= {name: jar.read(name).decode() for name in jar.namelist() if name.startswith("common/message/")}
+def definitions(kafka_libs: Path) -> Definitions:
+    """A function that returns Kafka's definitions of a message, the older one first; at least one of them."""
+    modules = ("clients", "group-coordinator", "transaction-coordinator")
+    older = _definitions_in(*(path for module in modules for path in kafka_libs.glob(f"kafka-{module}-[0-9]*.jar")))
+    newer = _definitions_in(or_skip(lambda: client_libs(_NEWEST)) / f"kafka-clients-{_NEWEST}.jar")
+    for name, fields in _RECORDS_SINCE_KAFKA_4.items():
+        older[name]["fields"] += fields
+    for (name, before), after in _RENAMED.items():
+        (field,) = (each for each in older[name]["fields"] if each["name"] == before)
+        field["name"] = after
 
-    def of(name: str) -> dict[str, Any]:
-        text = texts[f"common/message/{name}.json"]
-        found: dict[str, Any] = json.loads(re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE))
+    def of(name: str) -> list[dict[str, Any]]:
+        found = [each[name] for each in (older, newer) if name in each and each[name]["validVersions"] != "none"]
+        assert found, name
         return found
 
     return of
+
+
+def _definitions_in(*jars: Path) -> dict[str, dict[str, Any]]:
+    """The definitions that some jars carry, by the names of their messages."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in jars:
+        with zipfile.ZipFile(path) as jar:
+            for name in jar.namelist():
+                if name.startswith("common/message/") and name.endswith(".json"):
+                    text = re.sub(r"^\s*//.*$", "", jar.read(name).decode(), flags=re.MULTILINE)
+                    found[Path(name).stem] = json.loads(text)
+    return found
 
 
 def snake(name: str) -> str:
@@ -93,17 +132,30 @@ def common_structures(definition: dict[str, Any]) -> dict[str, Any]:
     return {struct["name"]: struct["fields"] for struct in definition.get("commonStructs", [])}
 
 
-def all_fields(
-    cls: type[Any], definition_fields: list[dict[str, Any]], common: dict[str, Any]
-) -> Iterator[tuple[Field, dict[str, Any]]]:
-    """Our fields with Kafka's, structures before their content."""
-    by_name = {snake(field["name"]): field for field in definition_fields}
+def all_fields(cls: type[Any], theirs: list[dict[str, Any]]) -> Iterator[tuple[Field, dict[str, Any]]]:
+    """Our fields with Kafka's, once for each definition that has them; structures before their content."""
+    known: set[tuple[type[Any], str]] = set()
+    wanted: set[tuple[type[Any], str]] = set()
+    for each in theirs:
+        for owner, field, kafkas_field in _pairs(cls, each["fields"], common_structures(each), wanted):
+            known.add((owner, field.name))
+            yield field, kafkas_field
+    assert known == wanted, "fields that no definition has"
+
+
+def _pairs(
+    cls: type[Any], fields: list[dict[str, Any]], common: dict[str, Any], wanted: set[tuple[type[Any], str]]
+) -> Iterator[tuple[type[Any], Field, dict[str, Any]]]:
+    by_name = {snake(field["name"]): field for field in fields}
     for field in fields_of(cls):
-        theirs = by_name[field.name]
-        yield field, theirs
+        wanted.add((cls, field.name))
+        theirs = by_name.get(field.name)
+        if theirs is None:
+            continue
+        yield cls, field, theirs
         if not isinstance(field.kind, p.WireType):
             content = theirs.get("fields") or common[theirs["type"].removeprefix("[]")]
-            yield from all_fields(field.kind, content, common)
+            yield from _pairs(field.kind, content, common, wanted)
 
 
 def kafkas_default(field: dict[str, Any]) -> object:
@@ -121,31 +173,45 @@ def kafkas_default(field: dict[str, Any]) -> object:
     return [] if field["type"].startswith("[]") else _NOT_SAID
 
 
+_UNSTABLE: Final = ("InitProducerIdRequest", "InitProducerIdResponse")
+"""Whose newest version Kafka 4.4 calls unstable; only requests say so."""
 MESSAGES: Final = all_messages()
 CLASSES: Final = all_classes()
 STORED: Final = [cls for cls in CLASSES if cls.__module__.startswith("minibroker_protocol.coordinator_records.")]
 
 
 @pytest.mark.parametrize(("cls", "version"), MESSAGES, ids=lambda value: getattr(value, "__name__", value))
-def test_every_version_has_kafkas_fields_in_kafkas_order(cls: type[Any], version: int, definition: Definition) -> None:
-    theirs = definition(cls.__name__)
-    common = common_structures(theirs)
-    flexible = version in kafkas_range(theirs["flexibleVersions"])
-    assert version in kafkas_range(theirs["validVersions"])
-    assert (version in schema_of(cls).flexible) is flexible
-    assert list(ours(cls, version, flexible=flexible)) == list(kafkas(theirs["fields"], version, common))
+def test_every_version_has_kafkas_fields_in_kafkas_order(
+    cls: type[Any], version: int, definitions: Definitions
+) -> None:
+    known = [each for each in definitions(cls.__name__) if version in kafkas_range(each["validVersions"])]
+    assert known, "no Kafka has this version"
+    for theirs in known:
+        flexible = version in kafkas_range(theirs["flexibleVersions"])
+        assert (version in schema_of(cls).flexible) is flexible
+        expected = list(kafkas(theirs["fields"], version, common_structures(theirs)))
+        assert list(ours(cls, version, flexible=flexible)) == expected
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
-def test_declarations_begin_where_kafkas_begin(cls: type[Any], definition: Definition) -> None:
-    assert schema_of(cls).versions.first == kafkas_range(definition(cls.__name__)["validVersions"]).first
+def test_declarations_begin_where_kafkas_begin(cls: type[Any], definitions: Definitions) -> None:
+    assert schema_of(cls).versions.first == min(
+        kafkas_range(each["validVersions"]).first for each in definitions(cls.__name__)
+    )
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
-def test_a_field_that_may_be_missing_has_kafkas_default(cls: type[Any], definition: Definition) -> None:
+def test_declarations_end_with_the_newest_stable_version(cls: type[Any], definitions: Definitions) -> None:
+    newest = definitions(cls.__name__)[-1]
+    last = kafkas_range(newest["validVersions"]).last
+    unstable = cls.__name__.startswith(_UNSTABLE)
+    assert schema_of(cls).versions.last == last - unstable
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_a_field_that_may_be_missing_has_kafkas_default(cls: type[Any], definitions: Definitions) -> None:
     versions = schema_of(cls).versions
-    kafkas_message = definition(cls.__name__)
-    for field, theirs in all_fields(cls, kafkas_message["fields"], common_structures(kafkas_message)):
+    for field, theirs in all_fields(cls, definitions(cls.__name__)):
         wanted = kafkas_default(theirs)
         sometimes_missing = any(
             version not in field.present or version in field.tagged_in
@@ -158,21 +224,25 @@ def test_a_field_that_may_be_missing_has_kafkas_default(cls: type[Any], definiti
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
-def test_a_default_that_kafka_gives_is_ours_too_unless_we_must_be_told(cls: type[Any], definition: Definition) -> None:
-    kafkas_message = definition(cls.__name__)
-    for field, theirs in all_fields(cls, kafkas_message["fields"], common_structures(kafkas_message)):
+def test_a_default_that_kafka_gives_is_ours_too_unless_we_must_be_told(
+    cls: type[Any], definitions: Definitions
+) -> None:
+    for field, theirs in all_fields(cls, definitions(cls.__name__)):
         if "default" in theirs and not field.required:
             assert field.default() == kafkas_default(theirs), field.name
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
-def test_nested_structures_have_kafkas_names(cls: type[Any], definition: Definition) -> None:
-    kafkas_message = definition(cls.__name__)
-    for field, theirs in all_fields(cls, kafkas_message["fields"], common_structures(kafkas_message)):
+def test_nested_structures_have_kafkas_names(cls: type[Any], definitions: Definitions) -> None:
+    # Kafka 4 calls some of them otherwise, which nothing on the wire tells of.
+    names: dict[Any, set[str]] = {}
+    for field, theirs in all_fields(cls, definitions(cls.__name__)):
         if isinstance(field.kind, type):
-            assert field.kind.__name__ == theirs["type"].removeprefix("[]")
+            names.setdefault(field.kind, set()).add(theirs["type"].removeprefix("[]"))
+    for structure, known in names.items():
+        assert _OWN_NAMES.get(structure.__name__, structure.__name__) in known
 
 
 @pytest.mark.parametrize("cls", STORED, ids=lambda cls: cls.__name__)
-def test_records_that_are_stored_are_known_in_every_version(cls: type[Any], definition: Definition) -> None:
-    assert schema_of(cls).versions == kafkas_range(definition(cls.__name__)["validVersions"])
+def test_records_that_are_stored_are_known_in_every_version(cls: type[Any], definitions: Definitions) -> None:
+    assert schema_of(cls).versions == kafkas_range(definitions(cls.__name__)[-1]["validVersions"])

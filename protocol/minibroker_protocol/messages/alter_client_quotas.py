@@ -1,20 +1,11 @@
-"""AlterClientQuotas (key 49): TODO."""
+"""AlterClientQuotas (key 49): sets and removes limits of users, client ids and addresses (KIP-546)."""
 
-from minibroker_protocol.schema import (
-    Array,
-    Bool,
-    Float64,
-    Int32,
-    NullableString,
-    String,
-    message,
-    structure,
-)
+from minibroker_protocol.schema import Array, Bool, Float64, Int16, Int32, NullableString, String, message, structure
 
 
 @structure
-class EntityData:
-    """TODO."""
+class AlterEntityData:
+    """One part of an entity: its type (`user`, `client-id`, `ip`) and its name; null is the default of the type."""
 
     entity_type: String
     entity_name: NullableString
@@ -22,7 +13,7 @@ class EntityData:
 
 @structure
 class OpData:
-    """TODO."""
+    """A limit by its key, per second; `remove` takes it away, whatever `value` is."""
 
     key: String
     value: Float64
@@ -30,24 +21,33 @@ class OpData:
 
 
 @structure
-class EntryData:
-    """TODO."""
+class AlterEntryData:
+    """An entity, and what is to be done to its limits."""
 
-    entity: Array[EntityData]
+    entity: Array[AlterEntityData]
     ops: Array[OpData]
 
 
 @message(versions="0-1", flexible="1+")
 class AlterClientQuotasRequest:
-    """TODO."""
+    """With `validate_only` nothing is altered."""
 
-    entries: Array[EntryData]
+    entries: Array[AlterEntryData]
     validate_only: Bool
+
+
+@structure
+class AlteredEntryData:
+    """What came of one entry; the message is null where all went well."""
+
+    error_code: Int16
+    error_message: NullableString
+    entity: Array[AlterEntityData]
 
 
 @message(versions="0-1", flexible="1+")
 class AlterClientQuotasResponse:
-    """TODO."""
+    """An outcome for each entry."""
 
     throttle_time_ms: Int32 = 0
-    entries: Array[EntryData]
+    entries: Array[AlteredEntryData]

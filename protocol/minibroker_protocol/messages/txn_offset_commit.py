@@ -39,7 +39,7 @@ class TxnOffsetCommitRequestTopic:
 
 @message(versions="0-6", flexible="3+")
 class TxnOffsetCommitRequest:
-    """From version 3 on the consumer's generation is checked, too, unless it is -1 (KIP-447).
+    """From version 3 on the consumer's generation, or its epoch, is checked, too, unless it is -1 (KIP-447).
 
     From version 5 on the group's partition joins the transaction with this very request (KIP-890).
     """
@@ -48,7 +48,7 @@ class TxnOffsetCommitRequest:
     group_id: String
     producer_id: Int64
     producer_epoch: Int16
-    generation_id: Annotated[Int32, since(3)] = -1
+    generation_id_or_member_epoch: Annotated[Int32, since(3)] = -1
     member_id: Annotated[String, since(3)] = ""
     group_instance_id: Annotated[NullableString, since(3)] = None
     topics: Array[TxnOffsetCommitRequestTopic]

@@ -88,10 +88,13 @@ def test_a_producer_that_was_fenced_is_refused(harness: Harness, producer: Produ
 
 def test_a_member_is_held_against_its_generation(harness: Harness, producer: Producer) -> None:
     with_members(harness)
-    assert send(producer, member_id="m", generation_id=2) == ErrorCode.ILLEGAL_GENERATION
-    assert send(producer, member_id="x", generation_id=3) == ErrorCode.UNKNOWN_MEMBER_ID
-    assert send(producer, member_id="m", generation_id=3, group_instance_id="i") == ErrorCode.UNKNOWN_MEMBER_ID
-    assert send(producer, member_id="m", generation_id=3) == 0
+    assert send(producer, member_id="m", generation_id_or_member_epoch=2) == ErrorCode.ILLEGAL_GENERATION
+    assert send(producer, member_id="x", generation_id_or_member_epoch=3) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert (
+        send(producer, member_id="m", generation_id_or_member_epoch=3, group_instance_id="i")
+        == ErrorCode.UNKNOWN_MEMBER_ID
+    )
+    assert send(producer, member_id="m", generation_id_or_member_epoch=3) == 0
 
 
 def test_nobody_needs_to_say_who_he_is(harness: Harness, producer: Producer) -> None:
