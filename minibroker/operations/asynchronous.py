@@ -6,7 +6,7 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from minibroker.operations.errors import is_the_callers
 from minibroker.state import BrokerState
@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     # Names for the type checkers: a start loads none of it.
     from minibroker.faults.fault import Fault
     from minibroker.journal import Entry, Journal
+    from minibroker.operations.acls import Resource
     from minibroker.operations.expecting import Matching
     from minibroker.operations.groups import GroupDescription
     from minibroker.operations.producing import Codec, Format, Message, Payload, RecordMetadata
     from minibroker.operations.records import ConsumerRecord, Isolation
     from minibroker.operations.snapshots import Snapshot
     from minibroker.operations.topics import TopicDescription
+    from minibroker.security.acls import AclBinding
     from minibroker.topics import TopicPartition
 
 __tracebackhide__ = is_the_callers
@@ -85,6 +87,35 @@ class AsyncOperations:
         from minibroker.operations.topics import delete_topic  # noqa: PLC0415 - see above
 
         delete_topic(self.state, name)
+
+    # Access control
+
+    async def allow(self, principal: str, *operations: str, **resource: "Unpack[Resource]") -> "list[AclBinding]":
+        """Permit operations ("read", "all", ...) on a topic, group, transactional id or the cluster; returns the rules.
+
+        `broker.allow("User:alice", "read", topic="orders")`. The broker needs an authorizer.
+        """
+        from minibroker.operations.acls import make_rules  # noqa: PLC0415 - see above
+
+        return make_rules(self.state, "ALLOW", principal, operations, resource)
+
+    async def deny(self, principal: str, *operations: str, **resource: "Unpack[Resource]") -> "list[AclBinding]":
+        """Deny operations, as `allow` permits them; what is denied is not permitted by any other rule."""
+        from minibroker.operations.acls import make_rules  # noqa: PLC0415 - see above
+
+        return make_rules(self.state, "DENY", principal, operations, resource)
+
+    async def acls(self) -> "list[AclBinding]":
+        """All rules, in the order in which they were made."""
+        from minibroker.operations.acls import find_rules  # noqa: PLC0415 - see above
+
+        return find_rules(self.state)
+
+    async def remove_acls(self, acls: "Sequence[AclBinding]") -> None:
+        """Forget rules."""
+        from minibroker.operations.acls import remove_rules  # noqa: PLC0415 - see above
+
+        remove_rules(self.state, acls)
 
     # Records
 

@@ -5,7 +5,7 @@ Written by `python -m minibroker.operations.twin`.
 
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack
 
 from minibroker.operations import asynchronous
 from minibroker.operations.asynchronous import PATIENCE
@@ -15,12 +15,14 @@ from minibroker.state import BrokerState
 if TYPE_CHECKING:
     from minibroker.faults.fault import Fault
     from minibroker.journal import Entry, Journal
+    from minibroker.operations.acls import Resource
     from minibroker.operations.expecting import Matching
     from minibroker.operations.groups import GroupDescription
     from minibroker.operations.producing import Codec, Format, Message, Payload, RecordMetadata
     from minibroker.operations.records import ConsumerRecord, Isolation
     from minibroker.operations.snapshots import Snapshot
     from minibroker.operations.topics import TopicDescription
+    from minibroker.security.acls import AclBinding
     from minibroker.topics import TopicPartition
 
 
@@ -90,6 +92,25 @@ class BlockingOperations:
     def delete_topic(self, name: str) -> None:
         """Delete a topic, and what groups have committed for it."""
         self.wait(self.twin.delete_topic(name))
+
+    def allow(self, principal: str, *operations: str, **resource: "Unpack[Resource]") -> "list[AclBinding]":
+        """Permit operations ("read", "all", ...) on a topic, group, transactional id or the cluster; returns the rules.
+
+        `broker.allow("User:alice", "read", topic="orders")`. The broker needs an authorizer.
+        """
+        return self.wait(self.twin.allow(principal, *operations, **resource))
+
+    def deny(self, principal: str, *operations: str, **resource: "Unpack[Resource]") -> "list[AclBinding]":
+        """Deny operations, as `allow` permits them; what is denied is not permitted by any other rule."""
+        return self.wait(self.twin.deny(principal, *operations, **resource))
+
+    def acls(self) -> "list[AclBinding]":
+        """All rules, in the order in which they were made."""
+        return self.wait(self.twin.acls())
+
+    def remove_acls(self, acls: "Sequence[AclBinding]") -> None:
+        """Forget rules."""
+        self.wait(self.twin.remove_acls(acls))
 
     def produce(
         self,

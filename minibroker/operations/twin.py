@@ -28,7 +28,7 @@ Written by `python -m minibroker.operations.twin`.
 
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack
 
 from minibroker.operations import asynchronous
 from minibroker.operations.asynchronous import PATIENCE

@@ -1,0 +1,107 @@
+"""Access control lists without a client."""
+
+from collections.abc import Iterable
+from typing import Literal, TypedDict
+
+from minibroker.operations.errors import OperationError
+from minibroker.security.acls import (
+    CLUSTER_NAME,
+    WILDCARD,
+    AclBinding,
+    AclFilter,
+    InvalidAclError,
+    Operation,
+    PatternType,
+    PermissionType,
+    ResourceType,
+)
+from minibroker.security.authorizer import Authorizer
+from minibroker.security.principals import USER
+from minibroker.state import BrokerState
+
+
+class Resource(TypedDict, total=False):
+    """What a rule is about: one topic, group, transactional id or the cluster, and from where.
+
+    `prefixed` is for all resources whose names begin so, `*` as a name for all of a type, and `host` an address.
+    """
+
+    topic: str
+    group: str
+    transactional_id: str
+    cluster: bool
+    prefixed: bool
+    host: str
+
+
+def make_rules(
+    state: BrokerState,
+    permission: Literal["ALLOW", "DENY"],
+    principal: str,
+    operations: Iterable[str],
+    resource: Resource,
+) -> list[AclBinding]:
+    """Permit or deny operations. `OperationError` for what is no rule, and without an authorizer."""
+    authorizer = _authorizer(state)
+    kind, name = _named(resource)
+    made = [
+        AclBinding(
+            kind,
+            name,
+            PatternType.PREFIXED if resource.get("prefixed") else PatternType.LITERAL,
+            principal if ":" in principal else f"{USER}:{principal}",
+            resource.get("host", WILDCARD),
+            _operation(each),
+            PermissionType[permission],
+        )
+        for each in operations
+    ]
+    if not made:
+        raise OperationError('no operation was named; "all" is all of them')
+    try:
+        authorizer.add(made)
+    except InvalidAclError as error:
+        raise OperationError(str(error)) from None
+    return made
+
+
+def find_rules(state: BrokerState) -> list[AclBinding]:
+    """All rules. `OperationError` without an authorizer."""
+    return _authorizer(state).find(AclFilter())
+
+
+def remove_rules(state: BrokerState, acls: Iterable[AclBinding]) -> None:
+    """Forget rules. `OperationError` without an authorizer."""
+    _authorizer(state).remove(acls)
+
+
+def _authorizer(state: BrokerState) -> Authorizer:
+    if state.authorizer is None:
+        raise OperationError("the broker has no authorizer: its configuration lacks authorizer.class.name")
+    return state.authorizer
+
+
+def _named(resource: Resource) -> tuple[ResourceType, str]:
+    named = [
+        (kind, name)
+        for kind, name in (
+            (ResourceType.TOPIC, resource.get("topic")),
+            (ResourceType.GROUP, resource.get("group")),
+            (ResourceType.TRANSACTIONAL_ID, resource.get("transactional_id")),
+            (ResourceType.CLUSTER, CLUSTER_NAME if resource.get("cluster") else None),
+        )
+        if name is not None
+    ]
+    if len(named) != 1:
+        raise OperationError("a rule is about one topic, group or transactional_id, or about the cluster")
+    return named[0]
+
+
+def _operation(text: str) -> Operation:
+    """By its name, in any case, with or without underscores ("describe_configs", "DescribeConfigs")."""
+    wanted = text.replace("_", "").upper()
+    for each in Operation:
+        if each > Operation.ANY and each.name.replace("_", "") == wanted:
+            return each
+    known = ", ".join(each.name.lower() for each in Operation if each > Operation.ANY)
+    raise OperationError(f"operation {text!r} is not known; there are {known}")
