@@ -73,6 +73,10 @@ _TOPICS: Final[dict[str, tuple[_TopicList, ...]]] = {
     "CreatePartitions": (_TopicList("topics", "name"),),
     "OffsetDelete": (_TopicList("topics", "name", "partitions", "partition_index"),),
     "DescribeProducers": (_TopicList("topics", "name", "partition_indexes"),),
+    "AlterReplicaLogDirs": (_TopicList("topics", "name", "partitions", within="dirs"),),
+    "ElectLeaders": (_TopicList("topic_partitions", "topic", "partitions"),),
+    "AlterPartitionReassignments": (_TopicList("topics", "name", "partitions", "partition_index"),),
+    "DescribeTopicPartitions": (_TopicList("topics", "name"),),
     "OffsetForLeaderEpoch": (_TopicList("topics", "topic", "partitions", "partition"),),
 }
 _NAMES: Final = {

@@ -13,6 +13,7 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
+from minibroker.faults.cluster_error_answers import CLUSTER_ANSWERS, CLUSTER_PARTS
 from minibroker.faults.config_error_answers import CONFIG_ANSWERS
 from minibroker.faults.consumer_group_error_answers import CONSUMER_GROUP_ANSWERS
 from minibroker_protocol.error_codes import ErrorCode
@@ -24,7 +25,7 @@ _FIRST_OFFSET_FETCH_WITH_GROUPS: Final = 8
 _FIRST_JOIN_WITH_NULL_PROTOCOL: Final = 7
 _FIRST_COORDINATORS: Final = 4
 _FIRST_ADD_PARTITIONS_WITH_TRANSACTIONS: Final = 4
-_IDENTITIES: Final = ("topic_id", "name", "topic", "transactional_id", "group_id", "producer_id")
+_IDENTITIES: Final = ("topic_id", "name", "topic", "topic_name", "transactional_id", "group_id", "producer_id")
 
 Answering = Callable[[Any, int, ErrorCode], Any]
 
@@ -441,8 +442,10 @@ _ANSWERS: Final[dict[str, Answering]] = {
     "UnregisterController": _alone("unregister_controller", "UnregisterControllerResponse"),
     **CONSUMER_GROUP_ANSWERS,
     **CONFIG_ANSWERS,
+    **CLUSTER_ANSWERS,
 }
 _PARTS: Final[dict[str, Answering]] = {
+    **CLUSTER_PARTS,
     "OffsetFetch": _offset_fetch_parts,
     "AddPartitionsToTxn": _add_partitions_parts,
     "OffsetDelete": _offset_delete_parts,

@@ -20,6 +20,8 @@ SCRATCH_SIZE: Final = 1 << 20
 
 _LENGTH: Final = struct.Struct(">i")
 _REQUEST_START: Final = struct.Struct(">hhih")
+_CLIENT_ID_LENGTH: Final = 2
+_CONTROLLED_SHUTDOWN: Final = 7
 _CORRELATION_ID: Final = struct.Struct(">i")
 _SMALLEST_BUFFER: Final = 1 << 12
 _FIRST_GRANT: Final = 1 << 21
@@ -27,7 +29,7 @@ _POOLED_BYTES: Final = 1 << 23
 
 
 class RequestHeader(NamedTuple):
-    """The fields of request headers v1 and v2 (v0, without a client id, is used by inter-broker traffic only).
+    """The fields of request headers v1 and v2; v0, of ControlledShutdown v0 alone, has no client id.
 
     Attributes:
         body: position of the first byte after the part that v1 and v2 share.
@@ -41,9 +43,11 @@ class RequestHeader(NamedTuple):
 
 
 def read_request_header(frame: memoryview) -> RequestHeader:
-    """Read what all headers with a client id share. DecodeError when it is cut or the client id is not text."""
+    """Read what all headers share. DecodeError when it is cut or the client id is not text."""
     try:
         api_key, api_version, correlation_id, length = _REQUEST_START.unpack_from(frame)
+        if api_key == _CONTROLLED_SHUTDOWN and api_version == 0:
+            return RequestHeader(api_key, api_version, correlation_id, None, _REQUEST_START.size - _CLIENT_ID_LENGTH)
         end = _REQUEST_START.size + max(length, 0)
         if length < -1 or end > len(frame):
             raise DecodeError(f"client_id: length {length} with {len(frame) - _REQUEST_START.size} bytes left")
