@@ -73,6 +73,7 @@ ROUTES: Final = (
     Route(ApiKey.OFFSET_DELETE, 0, 0, "offset_delete", "OffsetDelete"),
     Route(ApiKey.ALTER_PARTITION, 0, 3, "alter_partition", "AlterPartition"),
     Route(ApiKey.ENVELOPE, 0, 0, "envelope", "Envelope"),
+    Route(ApiKey.DESCRIBE_CLUSTER, 0, 2, "describe_cluster", "DescribeCluster"),
     Route(ApiKey.DESCRIBE_PRODUCERS, 0, 0, "describe_producers", "DescribeProducers"),
     Route(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, "describe_transactions", "DescribeTransactions"),
     Route(ApiKey.LIST_TRANSACTIONS, 0, 2, "list_transactions", "ListTransactions"),
