@@ -83,6 +83,7 @@ ROUTES: Final = (
     Route(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0, "get_telemetry_subscriptions", "GetTelemetrySubscriptions"),
     Route(ApiKey.PUSH_TELEMETRY, 0, 0, "push_telemetry", "PushTelemetry"),
     Route(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, "list_config_resources", "ListConfigResources"),
+    Route(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, "describe_topic_partitions", "DescribeTopicPartitions"),
     Route(ApiKey.UNREGISTER_CONTROLLER, 0, 0, "unregister_controller", "UnregisterController"),
 )
 

@@ -1,0 +1,103 @@
+"""DescribeTopicPartitions: the partitions of topics, page by page (KIP-966).
+
+Version 0. Topics come in the order of their names; without any, all are told that the client may see. A page has as
+many partitions as the client wants, but no more than `max.request.partition.size.limit`. A cursor says with which
+partition the page begins, and the answer's says with which the next one will. INVALID_REQUEST for a cursor whose
+topic is not among those asked for, or whose partition is below 0. Nobody keeps account of eligible leader replicas:
+replicas share one log, so whoever is up is in sync, and the lists are empty.
+"""
+
+from minibroker.call import Call
+from minibroker.cluster import NO_NODE
+from minibroker.faults.error_answers import error_answer
+from minibroker.security.acls import Operation, ResourceType
+from minibroker.security.authorized_operations import authorized_operations
+from minibroker.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, Topic, topic_name_error
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from minibroker_protocol.primitives import ZERO_UUID
+
+
+def handle(request: DescribeTopicPartitionsRequest, call: Call) -> DescribeTopicPartitionsResponse:
+    """Describe topics until the page is full."""
+    cursor = request.cursor
+    names = _names(request, call)
+    if cursor is not None and (cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names)):
+        refused: DescribeTopicPartitionsResponse = error_answer(
+            "DescribeTopicPartitions", request, call.api_version, ErrorCode.INVALID_REQUEST
+        )
+        return refused
+    limit = min(call.state.config.integer("max.request.partition.size.limit"), request.response_partition_limit)
+    left = max(limit, 1)
+    response = DescribeTopicPartitionsResponse(topics=[])
+    for name in names:
+        if left <= 0:
+            response.next_cursor = Cursor(topic_name=name, partition_index=0)
+            break
+        topic = call.state.topics.get(name)
+        if topic is None:
+            response.topics.append(_unknown(name, call))
+            continue
+        first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
+        end = min(len(topic.partitions), first + left)
+        response.topics.append(_describe(topic, first, end, call))
+        if end < len(topic.partitions):
+            response.next_cursor = Cursor(topic_name=name, partition_index=end)
+            break
+        left -= max(end - first, 0)
+    return response
+
+
+def _names(request: DescribeTopicPartitionsRequest, call: Call) -> list[str]:
+    """The names that the page may have, in order, from that of the cursor on."""
+    first = "" if request.cursor is None else request.cursor.topic_name
+    if request.topics:
+        named = {topic.name for topic in request.topics}
+    else:
+        named = {
+            topic.name for topic in call.state.topics if call.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
+        }
+    return sorted(name for name in named if name >= first)
+
+
+def _describe(topic: Topic, first: int, end: int, call: Call) -> DescribeTopicPartitionsResponseTopic:
+    nodes = call.state.cluster.nodes
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=ErrorCode.NONE,
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.is_internal,
+        partitions=[
+            DescribeTopicPartitionsResponsePartition(
+                error_code=ErrorCode.LEADER_NOT_AVAILABLE if each.leader is None else ErrorCode.NONE,
+                partition_index=each.index,
+                leader_id=NO_NODE if each.leader is None else each.leader.id,
+                leader_epoch=each.leader_epoch,
+                replica_nodes=list(each.replicas),
+                isr_nodes=list(each.isr),
+                eligible_leader_replicas=[],
+                last_known_elr=[],
+                offline_replicas=[node_id for node_id in each.replicas if not nodes[node_id].is_up],
+            )
+            for each in topic.partitions[first:end]
+        ],
+        topic_authorized_operations=authorized_operations(call, ResourceType.TOPIC, topic.name),
+    )
+
+
+def _unknown(name: str, call: Call) -> DescribeTopicPartitionsResponseTopic:
+    code = ErrorCode.INVALID_TOPIC_EXCEPTION if topic_name_error(name) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=code,
+        name=name,
+        topic_id=ZERO_UUID,
+        is_internal=name in {CONSUMER_OFFSETS, TRANSACTION_STATE},
+        partitions=[],
+        topic_authorized_operations=authorized_operations(call, ResourceType.TOPIC, name),
+    )
