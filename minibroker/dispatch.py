@@ -66,6 +66,8 @@ ROUTES: Final = (
     Route(ApiKey.DELETE_ACLS, 0, 3, "delete_acls", "DeleteAcls"),
     Route(ApiKey.DESCRIBE_CONFIGS, 0, 4, "describe_configs", "DescribeConfigs"),
     Route(ApiKey.ALTER_CONFIGS, 0, 2, "alter_configs", "AlterConfigs"),
+    Route(ApiKey.ALTER_REPLICA_LOG_DIRS, 0, 2, "alter_replica_log_dirs", "AlterReplicaLogDirs"),
+    Route(ApiKey.DESCRIBE_LOG_DIRS, 0, 5, "describe_log_dirs", "DescribeLogDirs"),
     Route(ApiKey.SASL_AUTHENTICATE, 0, 2, "sasl_authenticate", "SaslAuthenticate"),
     Route(ApiKey.CREATE_PARTITIONS, 0, 3, "create_partitions", "CreatePartitions"),
     Route(ApiKey.DELETE_GROUPS, 0, 3, "delete_groups", "DeleteGroups"),

@@ -1,0 +1,49 @@
+"""AlterReplicaLogDirs: move replicas to another log directory of their broker (KIP-113).
+
+Versions 0-2. There is one log directory: to be moved there is no change and succeeds, everything else is
+LOG_DIR_NOT_FOUND. UNKNOWN_TOPIC_OR_PARTITION, and REPLICA_NOT_AVAILABLE for a partition that other brokers keep.
+"""
+
+import os
+
+from minibroker.call import Call
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+
+
+def handle(request: AlterReplicaLogDirsRequest, call: Call) -> AlterReplicaLogDirsResponse:
+    """Look whether each replica is where it shall be."""
+    ours = os.path.abspath(call.state.topics.data_dir)
+    results: dict[str, dict[int, ErrorCode]] = {}
+    for wanted in request.dirs:
+        for topic in wanted.topics:
+            outcomes = results.setdefault(topic.name, {})
+            for index in topic.partitions:
+                outcomes[index] = (
+                    _check(topic.name, index, call) if wanted.path == ours else ErrorCode.LOG_DIR_NOT_FOUND
+                )
+    return AlterReplicaLogDirsResponse(
+        results=[
+            AlterReplicaLogDirTopicResult(
+                topic_name=name,
+                partitions=[
+                    AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
+                    for index, code in outcomes.items()
+                ],
+            )
+            for name, outcomes in results.items()
+        ]
+    )
+
+
+def _check(name: str, index: int, call: Call) -> ErrorCode:
+    topic = call.state.topics.get(name)
+    partition = None if topic is None else topic.partition(index)
+    if partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NONE if call.node.id in partition.replicas else ErrorCode.REPLICA_NOT_AVAILABLE
