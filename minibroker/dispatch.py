@@ -71,6 +71,7 @@ ROUTES: Final = (
     Route(ApiKey.SASL_AUTHENTICATE, 0, 2, "sasl_authenticate", "SaslAuthenticate"),
     Route(ApiKey.CREATE_PARTITIONS, 0, 3, "create_partitions", "CreatePartitions"),
     Route(ApiKey.DELETE_GROUPS, 0, 3, "delete_groups", "DeleteGroups"),
+    Route(ApiKey.ELECT_LEADERS, 0, 2, "elect_leaders", "ElectLeaders"),
     Route(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, "incremental_alter_configs", "IncrementalAlterConfigs"),
     Route(ApiKey.OFFSET_DELETE, 0, 0, "offset_delete", "OffsetDelete"),
     Route(ApiKey.ALTER_PARTITION, 0, 3, "alter_partition", "AlterPartition"),

@@ -1,0 +1,82 @@
+"""ElectLeaders: have partitions led by their preferred replica, or by any that is alive (KIP-183, KIP-460).
+
+Versions 0-2; version 0 knows preferred replicas only. As in Kafka's `ReplicationControlManager`: ELECTION_NOT_NEEDED
+for a partition that the preferred replica leads, or, where a leader at any price is wanted (type 1), that has one;
+PREFERRED_LEADER_NOT_AVAILABLE if the preferred replica is not in sync, ELIGIBLE_LEADERS_NOT_AVAILABLE if none is
+alive. Asked for all partitions, the answer tells of those that needed an election. INVALID_REQUEST for another type.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from minibroker.call import Call
+from minibroker.cluster import NO_NODE
+from minibroker.faults.cluster_error_answers import elect_leaders_error
+from minibroker.partition import Partition
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+
+_PREFERRED: Final = 0
+_UNCLEAN: Final = 1
+
+
+def handle(request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse:
+    """Elect a leader for each partition."""
+    if request.election_type not in {_PREFERRED, _UNCLEAN}:
+        refused: ElectLeadersResponse = elect_leaders_error(
+            request, ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}"
+        )
+        return refused
+    unclean = request.election_type == _UNCLEAN
+    results: dict[str, ReplicaElectionResult] = {}
+    for name, index in _wanted(request, call):
+        result = results.setdefault(name, ReplicaElectionResult(topic=name, partition_result=[]))
+        if index is None:
+            continue
+        outcome = _elect(name, index, call, unclean=unclean)
+        if request.topic_partitions is not None or outcome.error_code != ErrorCode.ELECTION_NOT_NEEDED:
+            result.partition_result.append(outcome)
+    return ElectLeadersResponse(replica_election_results=list(results.values()))
+
+
+def _wanted(request: ElectLeadersRequest, call: Call) -> Iterator[tuple[str, int | None]]:
+    """The partitions that are meant, and a None for each topic, which is told of also where there is nothing to do."""
+    if request.topic_partitions is None:
+        for known in call.state.topics:
+            yield known.name, None
+            yield from ((known.name, each.index) for each in known.partitions)
+    else:
+        for topic in request.topic_partitions:
+            yield topic.topic, None
+            yield from ((topic.topic, index) for index in topic.partitions)
+
+
+def _elect(name: str, index: int, call: Call, *, unclean: bool) -> PartitionResult:
+    topic = call.state.topics.get(name)
+    if topic is None:
+        return _outcome(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
+    partition = topic.partition(index)
+    if partition is None:
+        return _outcome(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}")
+    if _has_leader(partition, unclean=unclean):
+        return _outcome(index, ErrorCode.ELECTION_NOT_NEEDED)
+    if call.state.cluster.elect_leader(partition, unclean=unclean):
+        return PartitionResult(partition_id=index, error_code=ErrorCode.NONE, error_message=None)
+    return _outcome(
+        index,
+        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE if unclean else ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+    )
+
+
+def _has_leader(partition: Partition, *, unclean: bool) -> bool:
+    leader = NO_NODE if partition.leader is None else partition.leader.id
+    return leader != NO_NODE if unclean else leader == partition.replicas[0]
+
+
+def _outcome(index: int, code: ErrorCode, message: str | None = None) -> PartitionResult:
+    return PartitionResult(partition_id=index, error_code=code, error_message=message or code.meaning)
