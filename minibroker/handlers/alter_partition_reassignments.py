@@ -1,0 +1,90 @@
+"""AlterPartitionReassignments: give partitions other replicas (KIP-455).
+
+Versions 0-1. Brokers share one log, so that a new replica has everything at once: a reassignment is over when the
+answer leaves. So there is never one to be taken back (NO_REASSIGNMENT_IN_PROGRESS). As in Kafka's
+`ReplicationControlManager`: INVALID_REPLICA_ASSIGNMENT for no replicas, for brokers that are named twice or that
+there are not, here also when none of them is up; from version 1 on INVALID_REPLICATION_FACTOR for another number of
+replicas, if the client forbids that (KIP-860); UNKNOWN_TOPIC_OR_PARTITION.
+"""
+
+from collections.abc import Sequence
+
+from minibroker.call import Call
+from minibroker.cluster import Cluster
+from minibroker.topic_admin import TopicError
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+
+
+def handle(request: AlterPartitionReassignmentsRequest, call: Call) -> AlterPartitionReassignmentsResponse:
+    """Reassign each partition by itself."""
+    may_resize = request.allow_replication_factor_change
+    return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=may_resize,
+        error_code=ErrorCode.NONE,
+        error_message=None,
+        responses=[
+            ReassignableTopicResponse(
+                name=topic.name,
+                partitions=[_outcome(topic.name, each, call, may_resize=may_resize) for each in topic.partitions],
+            )
+            for topic in request.topics
+        ],
+    )
+
+
+def _outcome(
+    name: str, wanted: ReassignablePartition, call: Call, *, may_resize: bool
+) -> ReassignablePartitionResponse:
+    code, message = ErrorCode.NONE, None
+    try:
+        _reassign(name, wanted, call, may_resize=may_resize)
+    except TopicError as error:
+        code, message = error.code, str(error) or None
+    return ReassignablePartitionResponse(partition_index=wanted.partition_index, error_code=code, error_message=message)
+
+
+def _reassign(name: str, wanted: ReassignablePartition, call: Call, *, may_resize: bool) -> None:
+    topic = call.state.topics.get(name)
+    if topic is None:
+        raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}.")
+    partition = topic.partition(wanted.partition_index)
+    if partition is None:
+        raise TopicError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{wanted.partition_index}."
+        )
+    if wanted.replicas is None:
+        raise TopicError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "")
+    cluster = call.state.cluster
+    _check(cluster, wanted.replicas)
+    if not may_resize and len(wanted.replicas) != len(partition.replicas):
+        raise TopicError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"The replication factor is changed from {len(partition.replicas)} to {len(wanted.replicas)}",
+        )
+    if not any(cluster.nodes[node_id].is_up for node_id in wanted.replicas):
+        raise _refusal("None of the brokers in the manual partition assignment is up.")
+    cluster.reassign(partition, tuple(wanted.replicas))
+
+
+def _check(cluster: Cluster, replicas: Sequence[int]) -> None:
+    """TopicError unless these can be a partition's replicas, also on a broker that is alone."""
+    if not replicas:
+        raise _refusal("The manual partition assignment includes an empty replica list.")
+    for node_id in sorted(replicas):
+        if node_id not in cluster.nodes or node_id in cluster.unregistered:
+            raise _refusal(
+                f"The manual partition assignment includes broker {node_id}, but no such broker is registered."
+            )
+        if replicas.count(node_id) > 1:
+            raise _refusal(f"The manual partition assignment includes the broker {node_id} more than once.")
+
+
+def _refusal(message: str) -> TopicError:
+    return TopicError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
