@@ -77,6 +77,7 @@ ROUTES: Final = (
     Route(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, "list_partition_reassignments", "ListPartitionReassignments"),
     Route(ApiKey.OFFSET_DELETE, 0, 0, "offset_delete", "OffsetDelete"),
     Route(ApiKey.ALTER_PARTITION, 0, 3, "alter_partition", "AlterPartition"),
+    Route(ApiKey.UPDATE_FEATURES, 0, 2, "update_features", "UpdateFeatures"),
     Route(ApiKey.ENVELOPE, 0, 0, "envelope", "Envelope"),
     Route(ApiKey.DESCRIBE_CLUSTER, 0, 2, "describe_cluster", "DescribeCluster"),
     Route(ApiKey.DESCRIBE_PRODUCERS, 0, 0, "describe_producers", "DescribeProducers"),
