@@ -76,6 +76,7 @@ ROUTES: Final = (
     Route(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, "alter_partition_reassignments", "AlterPartitionReassignments"),
     Route(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, "list_partition_reassignments", "ListPartitionReassignments"),
     Route(ApiKey.OFFSET_DELETE, 0, 0, "offset_delete", "OffsetDelete"),
+    Route(ApiKey.DESCRIBE_QUORUM, 0, 2, "describe_quorum", "DescribeQuorum"),
     Route(ApiKey.ALTER_PARTITION, 0, 3, "alter_partition", "AlterPartition"),
     Route(ApiKey.UPDATE_FEATURES, 0, 2, "update_features", "UpdateFeatures"),
     Route(ApiKey.ENVELOPE, 0, 0, "envelope", "Envelope"),
@@ -90,6 +91,8 @@ ROUTES: Final = (
     Route(ApiKey.PUSH_TELEMETRY, 0, 0, "push_telemetry", "PushTelemetry"),
     Route(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, "list_config_resources", "ListConfigResources"),
     Route(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, "describe_topic_partitions", "DescribeTopicPartitions"),
+    Route(ApiKey.ADD_RAFT_VOTER, 0, 1, "add_raft_voter", "AddRaftVoter"),
+    Route(ApiKey.REMOVE_RAFT_VOTER, 0, 0, "remove_raft_voter", "RemoveRaftVoter"),
     Route(ApiKey.UNREGISTER_CONTROLLER, 0, 0, "unregister_controller", "UnregisterController"),
 )
 
