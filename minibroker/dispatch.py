@@ -82,6 +82,7 @@ ROUTES: Final = (
     Route(ApiKey.ENVELOPE, 0, 0, "envelope", "Envelope"),
     Route(ApiKey.DESCRIBE_CLUSTER, 0, 2, "describe_cluster", "DescribeCluster"),
     Route(ApiKey.DESCRIBE_PRODUCERS, 0, 0, "describe_producers", "DescribeProducers"),
+    Route(ApiKey.UNREGISTER_BROKER, 0, 0, "unregister_broker", "UnregisterBroker"),
     Route(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, "describe_transactions", "DescribeTransactions"),
     Route(ApiKey.LIST_TRANSACTIONS, 0, 2, "list_transactions", "ListTransactions"),
     Route(ApiKey.ALLOCATE_PRODUCER_IDS, 0, 0, "allocate_producer_ids", "AllocateProducerIds"),

@@ -1,0 +1,24 @@
+"""UnregisterBroker: forget a broker (KIP-500).
+
+Version 0. BROKER_ID_NOT_REGISTERED for one that there is not. One that is down is not told as fenced any more and is
+given no partitions by hand; those that it keeps, it keeps, as in Kafka. One that is up goes down once the answer has
+left: a Kafka would stay up but be no part of the cluster. In both cases it is registered again when it is started.
+"""
+
+from minibroker.call import Call
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+
+
+def handle(request: UnregisterBrokerRequest, call: Call) -> UnregisterBrokerResponse:
+    """Forget it."""
+    cluster = call.state.cluster
+    node = cluster.nodes.get(request.broker_id)
+    if node is None or node.id in cluster.unregistered:
+        return UnregisterBrokerResponse(
+            error_code=ErrorCode.BROKER_ID_NOT_REGISTERED,
+            error_message=f"Broker ID {request.broker_id} is not currently registered",
+        )
+    cluster.unregistered.add(node.id)
+    call.state.call_soon(lambda: cluster.stop_node(node.id))
+    return UnregisterBrokerResponse(error_code=ErrorCode.NONE, error_message=None)
