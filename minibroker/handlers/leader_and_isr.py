@@ -1,0 +1,19 @@
+"""LeaderAndIsr: a controller tells a broker what to lead and to follow, in clusters with ZooKeeper.
+
+Versions 0-7. Nobody but this broker controls its cluster, so that whoever sends this is a controller of the past:
+STALE_CONTROLLER_EPOCH, as Kafka up to 3.9 answers one whose epoch is over. Kafka without ZooKeeper closes the
+connection.
+"""
+
+from minibroker.call import Call
+from minibroker.faults.error_answers import error_answer
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+
+
+def handle(request: LeaderAndIsrRequest, call: Call) -> LeaderAndIsrResponse:
+    """Refuse it."""
+    refused: LeaderAndIsrResponse = error_answer(
+        "LeaderAndIsr", request, call.api_version, ErrorCode.STALE_CONTROLLER_EPOCH
+    )
+    return refused

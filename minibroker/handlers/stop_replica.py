@@ -1,0 +1,19 @@
+"""StopReplica: a controller takes replicas from a broker, in clusters with ZooKeeper.
+
+Versions 0-4. Nobody but this broker controls its cluster, so that whoever sends this is a controller of the past:
+STALE_CONTROLLER_EPOCH, as Kafka up to 3.9 answers one whose epoch is over. Kafka without ZooKeeper closes the
+connection.
+"""
+
+from minibroker.call import Call
+from minibroker.faults.error_answers import error_answer
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+
+
+def handle(request: StopReplicaRequest, call: Call) -> StopReplicaResponse:
+    """Refuse it."""
+    refused: StopReplicaResponse = error_answer(
+        "StopReplica", request, call.api_version, ErrorCode.STALE_CONTROLLER_EPOCH
+    )
+    return refused

@@ -1,0 +1,19 @@
+"""UpdateMetadata: a controller tells a broker what to tell clients, in clusters with ZooKeeper.
+
+Versions 0-8. Nobody but this broker controls its cluster, so that whoever sends this is a controller of the past:
+STALE_CONTROLLER_EPOCH, as Kafka up to 3.9 answers one whose epoch is over. Kafka without ZooKeeper closes the
+connection.
+"""
+
+from minibroker.call import Call
+from minibroker.faults.error_answers import error_answer
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+
+
+def handle(request: UpdateMetadataRequest, call: Call) -> UpdateMetadataResponse:
+    """Refuse it."""
+    refused: UpdateMetadataResponse = error_answer(
+        "UpdateMetadata", request, call.api_version, ErrorCode.STALE_CONTROLLER_EPOCH
+    )
+    return refused
