@@ -74,9 +74,11 @@ def _check_form(changes: Changes, *, named: int) -> None:
     nulls = [name for name, what, value in changes if value is None and what != Change.DELETE]
     if nulls:
         raise ResourceError(_INVALID, f"Null value not supported for : {', '.join(nulls)}")
-    for _, what, _ in changes:
-        if what not in tuple(Change):
-            raise ResourceError(_INVALID, f"Unknown operations type {what}")
+
+
+def _check_operation(what: int) -> None:
+    if what not in tuple(Change):
+        raise ResourceError(_INVALID, f"Unknown operations type {what}")
 
 
 def _alter(resource: Resource, changes: Changes, call: Call, *, replaces: bool, validate_only: bool) -> None:
@@ -93,6 +95,7 @@ def _alter(resource: Resource, changes: Changes, call: Call, *, replaces: bool, 
     before: Texts = {} if replaces else place.texts
     texts = dict(before)
     for name, what, value in changes:
+        _check_operation(what)
         if what == Change.DELETE:
             texts.pop(name, None)
         else:
@@ -119,6 +122,7 @@ def _alter_loggers(name: str, changes: Changes, call: Call, *, validate_only: bo
     check_node(name, call, "expected {0}, but received {1}", "Node id")
     loggers = call.state.loggers
     for logger, what, level in changes:
+        _check_operation(what)
         if what not in {Change.SET, Change.DELETE}:
             raise ResourceError(
                 _INVALID, f"{Change(what).name} operation is not allowed for the BROKER_LOGGER resource"

@@ -73,7 +73,7 @@ def topic_name_error(name: str) -> str | None:
     if not name:
         return "Topic name is invalid: the empty string is not allowed"
     if name in {".", ".."}:
-        return f"Topic name is invalid: '{name}' cannot be '.' or '..'"
+        return f"Topic name is invalid: '{name}' is not allowed"
     if len(name) > _MAX_NAME_LENGTH:
         return f"Topic name is invalid: the length of '{name}' is longer than the max allowed length {_MAX_NAME_LENGTH}"
     if not _LEGAL_NAME.match(name):

@@ -7,7 +7,7 @@ words. A broker's configuration has the keys of `docs/configuration.md`, and tho
 In version 0 `is_default` tells what was set from what was not; Kafka 3.9 has left it false for all.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from minibroker.call import Call
@@ -94,18 +94,17 @@ def _topic(name: str, call: Call) -> Rows:
 def _broker(name: str, call: Call) -> Rows:
     if name == ALL_BROKERS:
         altered = call.state.configs.of(ConfigResourceType.BROKER, ALL_BROKERS)
-        return _unread(altered, {}, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
+        return _unread([(altered, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)])
     check_node(name, call, "expected {0} or empty string, but received {1}", "Broker id")
     config = call.state.configs.of_node(call.node.id)
     rows = _rows(config, is_read_only=lambda key: key not in ALTERABLE)
     cluster, broker = config.run_time
-    for texts, source in (
+    layers = [
         (broker, ConfigSource.DYNAMIC_BROKER_CONFIG),
         (cluster, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
         (config.unknown, ConfigSource.STATIC_BROKER_CONFIG),
-    ):
-        rows += _unread(texts, {row.name for row in rows} | config.keys.keys(), source)
-    return rows
+    ]
+    return rows + [row for row in _unread(layers) if row.name not in config.keys]
 
 
 def _loggers(name: str, call: Call) -> Rows:
@@ -149,17 +148,18 @@ def _rows(config: ConfigValues, is_read_only: Callable[[str], bool] = lambda _: 
     ]
 
 
-def _unread(texts: Mapping[str, str], but: "set[str] | Mapping[str, object]", source: ConfigSource) -> Rows:
-    """Settings as they were given; what nobody knows may be a secret."""
+def _unread(layers: Sequence[tuple[Mapping[str, str], ConfigSource]]) -> Rows:
+    """Settings as they were given, those that count first in front; what nobody knows may be a secret."""
     rows: Rows = []
-    for name, text in texts.items():
-        if name in but:
-            continue
+    for name in dict.fromkeys(name for texts, _ in layers for name in texts):
         key = key_of(name)
         hidden = key is None or key.type is ConfigType.PASSWORD
-        entry = ConfigEntry(name, None if hidden else text, source, hidden)
-        row = _row(entry, key, [entry], is_read_only=name not in ALTERABLE)
-        rows.append(row)
+        listed = [
+            ConfigEntry(name, None if hidden else texts[name], source, hidden)
+            for texts, source in layers
+            if name in texts
+        ]
+        rows.append(_row(listed[0], key, listed, is_read_only=name not in ALTERABLE))
     return rows
 
 

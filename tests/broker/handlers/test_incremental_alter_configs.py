@@ -128,7 +128,7 @@ def test_with_validate_only_nothing_changes(harness: Harness) -> None:
             ".",
             [(SET, "retention.ms", "1")],
             ErrorCode.INVALID_TOPIC_EXCEPTION,
-            "Topic name is invalid: '.' cannot be '.' or '..'",
+            "Topic name is invalid: '.' is not allowed",
         ),
     ],
 )

@@ -1,0 +1,310 @@
+"""Configurations are described and altered as by a running Kafka."""
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, NamedTuple, Protocol
+
+import pytest
+
+from minibroker import Broker
+from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from minibroker_protocol.messages.describe_configs import DescribeConfigsResourceResult
+from tests.broker.configs import (
+    APPEND,
+    BROKER,
+    DELETE,
+    LOGGER,
+    METRICS,
+    SET,
+    SUBTRACT,
+    TOPIC,
+    change_request,
+    describe_request,
+)
+from tests.broker.socket_client import SocketClient
+from tests.kafka.real_kafka import RealKafka
+
+NODE: Final = "1"
+DEFAULT_SOURCE: Final = 5
+CONFIG: Final = {"node.id": NODE, "log.retention.ms": "-1", "log.segment.delete.delay.ms": "1000"}
+"""As the Kafka of the tests is configured, where topics see it."""
+OTHERWISE_HERE: Final = {"group.initial.rebalance.delay.ms", "group.coordinator.rebalance.protocols"}
+"""Keys whose default is another one on purpose."""
+
+Change = tuple[int, str, str | None]
+
+
+class Side(NamedTuple):
+    """A broker and a connection to it."""
+
+    client: SocketClient
+
+    def describe(self, kind: int, name: str, *keys: str, version: int = 4) -> dict[str, DescribeConfigsResourceResult]:
+        """The keys of a resource, by name, with everything that can be asked for."""
+        fields = {"include_synonyms": version > 0, "include_documentation": version > 2}
+        (result,) = self.client.ask(describe_request(kind, name, *keys, **fields), version).results
+        assert result.error_code == 0, result.error_message
+        return {row.name: row for row in result.configs}
+
+    def refusal(self, kind: int, name: str) -> tuple[int, str | None]:
+        """The error for who describes a resource."""
+        (result,) = self.client.ask(describe_request(kind, name), 4).results
+        return result.error_code, result.error_message
+
+    def change(self, kind: int, name: str, *changes: Change, validate_only: bool = False) -> tuple[int, str | None]:
+        """The outcome of changes."""
+        request = change_request(kind, name, *changes, validate_only=validate_only)
+        (result,) = self.client.ask(request, 1).responses
+        return result.error_code, result.error_message
+
+
+@pytest.fixture(scope="module")
+def sides(real_kafka: RealKafka) -> Iterator[tuple[Side, Side]]:
+    """Ours and Kafka."""
+    with (
+        Broker(config=CONFIG) as ours,
+        SocketClient(_address(ours.bootstrap_servers)) as here,
+        SocketClient(_address(real_kafka.bootstrap)) as there,
+    ):
+        yield Side(here), Side(there)
+
+
+def _address(bootstrap: str) -> tuple[str, int]:
+    host, _, port = bootstrap.rpartition(":")
+    return host, int(port)
+
+
+class Both(Protocol):
+    """Does the same on both sides, and returns what came of it. AssertionError if that is not the same."""
+
+    def __call__(self, action: Callable[..., Any], *arguments: Any, **fields: Any) -> Any:
+        """Do it."""
+        ...
+
+
+@pytest.fixture
+def both(sides: tuple[Side, Side]) -> Both:
+    """Do the same on both sides."""
+
+    def run(action: Callable[..., Any], *arguments: Any, **fields: Any) -> Any:
+        ours, theirs = (action(side, *arguments, **fields) for side in sides)
+        assert ours == theirs
+        return ours
+
+    return run
+
+
+@pytest.fixture
+def topic(sides: tuple[Side, Side]) -> str:
+    """A topic of both."""
+    name = f"configs-{uuid.uuid4().hex[:8]}"
+    wanted = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+    for side in sides:
+        (result,) = side.client.ask(CreateTopicsRequest(topics=[wanted]), 7).topics
+        assert result.error_code == 0
+    return name
+
+
+def without_words(row: DescribeConfigsResourceResult) -> dict[str, Any]:
+    """All that is said of a key, and in the place of the documentation whether there is any."""
+    fields = {field: getattr(row, field) for field in ("value", "read_only", "config_source", "is_sensitive")}
+    told = [(each.name, each.value, each.source) for each in row.synonyms]
+    return {**fields, "type": row.config_type, "synonyms": told, "words": bool(row.documentation)}
+
+
+def described(side: Side, kind: int, name: str, *keys: str, version: int = 4) -> dict[str, dict[str, Any]]:
+    """All that is said of a resource."""
+    return {key: without_words(row) for key, row in side.describe(kind, name, *keys, version=version).items()}
+
+
+def test_a_topic_is_described_as_by_kafka(both: Both, sides: tuple[Side, Side], topic: str) -> None:
+    both(described, TOPIC, topic)
+    ours, theirs = (side.describe(TOPIC, topic) for side in sides)
+    assert not [name for name in ours if ours[name].documentation == theirs[name].documentation]
+
+
+def test_every_key_of_a_broker_that_both_have_is_described_as_by_kafka(sides: tuple[Side, Side]) -> None:
+    def told(row: DescribeConfigsResourceResult) -> tuple[Any, ...]:
+        defaults = [each.value for each in row.synonyms if each.source == DEFAULT_SOURCE]
+        return row.read_only, row.is_sensitive, row.config_type, defaults, bool(row.documentation)
+
+    ours, theirs = (side.describe(BROKER, NODE) for side in sides)
+    shared = ours.keys() & theirs.keys() - OTHERWISE_HERE
+    assert len(shared) > 140
+    assert {name: told(ours[name]) for name in shared} == {name: told(theirs[name]) for name in shared}
+    alike = [name for name in shared if ours[name].documentation == theirs[name].documentation]
+    assert not alike, "these are Kafka's own words"
+
+
+@pytest.mark.parametrize("version", range(1, 5))
+def test_every_version_says_the_same(both: Both, topic: str, version: int) -> None:
+    assert both(described, TOPIC, topic, "max.message.bytes", "no.such.key", version=version)
+
+
+OF_TOPICS: Final[list[list[Change]]] = [
+    [(SET, "retention.ms", "5000")],
+    [(SET, "retention.ms", "x")],
+    [(SET, "retention.ms", " 7 ")],
+    [(SET, "nonsense", "x")],
+    [(DELETE, "nonsense", None)],
+    [(APPEND, "retention.ms", "1")],
+    [(SUBTRACT, "nonsense", "1")],
+    [(APPEND, "cleanup.policy", "compact")],
+    [(APPEND, "cleanup.policy", "compact"), (SUBTRACT, "leader.replication.throttled.replicas", "0:1")],
+    [(SUBTRACT, "cleanup.policy", "delete")],
+    [(SUBTRACT, "cleanup.policy", "compact")],
+    [(APPEND, "cleanup.policy", "bogus")],
+    [(APPEND, "leader.replication.throttled.replicas", "0:1,1:1")],
+    [(SET, "follower.replication.throttled.replicas", "junk")],
+    [(SET, "cleanup.policy", None)],
+    [(SET, "segment.ms", "1"), (SET, "segment.ms", "2")],
+    [(SET, "min.compaction.lag.ms", "10"), (SET, "max.compaction.lag.ms", "5")],
+    [(SET, "remote.storage.enable", "true")],
+    [(SET, "compression.type", "zip")],
+    [(SET, "max.message.bytes", "-1")],
+    [(SET, "min.insync.replicas", "0")],
+    [],
+]
+
+
+def test_topics_are_altered_as_by_kafka(both: Both, topic: str) -> None:
+    for changes in OF_TOPICS:
+        both(Side.change, TOPIC, topic, *changes, validate_only=True)
+        both(Side.change, TOPIC, topic, *changes)
+        both(described, TOPIC, topic)
+
+
+@pytest.mark.parametrize("name", ["", ".", "not a name", "nowhere"])
+@pytest.mark.parametrize("changes", [[], [(SET, "retention.ms", "5")], [(SET, "nonsense", "x")]])
+def test_topics_that_there_are_not_are_refused_as_by_kafka(both: Both, name: str, changes: list[Change]) -> None:
+    both(Side.change, TOPIC, name, *changes)
+    both(Side.refusal, TOPIC, name)
+
+
+OF_BROKERS: Final[list[Change]] = [
+    (SET, "log.retention.ms", "5000"),
+    (SET, "log.retention.ms", "x"),
+    (SET, "log.retention.hours", "7"),
+    (SET, "node.id", "5"),
+    (DELETE, "node.id", None),
+    (SET, "unheard.of", "5"),
+    (APPEND, "log.retention.ms", "5"),
+    (APPEND, "log.cleanup.policy", "compact"),
+    (SET, "ssl.keystore.location", "/x"),
+    (SET, "listener.name.other.ssl.keystore.location", "/x"),
+    (SET, "max.connections", "500"),
+    (SET, "max.connections.per.ip", "500"),
+    (SET, "sasl.enabled.mechanisms", "PLAIN"),
+    (SET, "message.max.bytes", "-1"),
+    (SET, "message.max.bytes", "2000000"),
+    (SET, "min.insync.replicas", "0"),
+    (SET, "unclean.leader.election.enable", "true"),
+    (SET, "background.threads", "0"),
+    (SET, "leader.replication.throttled.rate", "1000"),
+    (SET, "leader.replication.throttled.rate", "x"),
+    (SET, "producer.id.expiration.ms", "100000"),
+    (SET, "log.segment.bytes", "1"),
+    (SET, "log.retention.ms", None),
+    (7, "log.retention.ms", "1"),
+]
+
+
+@pytest.mark.parametrize("name", [NODE, "", "2", "x", "-1", "01"])
+def test_brokers_are_altered_as_by_kafka(both: Both, sides: tuple[Side, Side], name: str) -> None:
+    set_keys: set[str] = set()
+    try:
+        for change in OF_BROKERS:
+            code, _ = both(Side.change, BROKER, name, change, validate_only=True)
+            both(Side.change, BROKER, name, change)
+            set_keys |= {change[1]} if code == 0 else set()
+    finally:
+        for side in sides:
+            side.change(BROKER, name, *((DELETE, key, None) for key in set_keys))
+
+
+def test_what_was_altered_for_brokers_is_told_as_by_kafka(both: Both, sides: tuple[Side, Side], topic: str) -> None:
+    texts = {"log.roll.ms": "7", "message.max.bytes": "2000000", "unheard.of": "x", "log.cleanup.policy": "compact"}
+    changes: list[Change] = [(SET, key, text) for key, text in texts.items()]
+    names = ("", NODE)
+    try:
+        for name in names:
+            assert both(Side.change, BROKER, name, *changes) == (0, None)
+        for side in sides:
+            _until_told(side, names)
+        for name in names:
+            both(described, BROKER, name, *texts)
+        both(described, TOPIC, topic)
+    finally:
+        for side in sides:
+            for name in names:
+                side.change(BROKER, name, *((DELETE, key, None) for key in texts))
+
+
+def _until_told(side: Side, names: Iterable[str]) -> None:
+    """Ask again until a broker has heard of what the controller has written."""
+    for name in names:
+        assert any("unheard.of" in side.describe(BROKER, name) for _ in range(10_000))
+
+
+NOT_DESCRIBED: Final = [
+    (kind, name)
+    for kind in (BROKER, LOGGER, METRICS, 0, 1, 64)
+    for name in ("", "2", "x", "-1")
+    if (kind, bool(name)) not in {(BROKER, False), (METRICS, True)}
+]
+
+
+@pytest.mark.parametrize(("kind", "name"), NOT_DESCRIBED)
+def test_what_cannot_be_described_is_refused_as_by_kafka(sides: tuple[Side, Side], kind: int, name: str) -> None:
+    (our_code, our_words), (code, words) = (side.refusal(kind, name) for side in sides)
+    assert our_code == code
+    assert kind not in {BROKER, LOGGER, METRICS} or our_words == words
+
+
+def source_of_root(side: Side) -> int:
+    """Where the level of the root logger comes from."""
+    return side.describe(LOGGER, NODE, "root")["root"].config_source
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        (SET, "root", "debug"),
+        (SET, "no.such.logger", "INFO"),
+        (DELETE, "no.such.logger", None),
+        (DELETE, "root", None),
+        (APPEND, "root", "INFO"),
+        (SET, "root", "WARN"),
+    ],
+)
+def test_loggers_are_altered_as_by_kafka(both: Both, change: Change) -> None:
+    both(Side.change, LOGGER, NODE, change)
+    both(source_of_root)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        (SET, "metrics", "a.,b."),
+        (SET, "interval.ms", "10"),
+        (SET, "interval.ms", "1000"),
+        (SET, "match", "client_id"),
+        (SET, "match", "client=x"),
+        (SET, "match", "client_id=[a"),
+        (SET, "match", "client_id=a.*,client_software_name=b"),
+        (SET, "match", "client_id=a=b"),
+        (SET, "nonsense", "x"),
+        (DELETE, "nonsense", None),
+    ],
+)
+@pytest.mark.parametrize("name", ["", "subscription"])
+def test_subscriptions_are_altered_as_by_kafka(both: Both, name: str, change: Change) -> None:
+    both(Side.change, METRICS, name, change)
+    if name:
+        both(what_was_set)
+
+
+def what_was_set(side: Side) -> dict[str, tuple[str | None, int]]:
+    """Of the subscription; Kafka 3.9 tells nothing else of one, later ones tell defaults, too."""
+    rows = side.describe(METRICS, "subscription").values()
+    return {row.name: (row.value, row.config_source) for row in rows if row.config_source != DEFAULT_SOURCE}
