@@ -14,6 +14,7 @@ from tests.kafka.fixtures import or_skip
 _HERE: Final = Path(__file__).parent
 _GO: Final = _HERE / "go"
 _NODE: Final = _HERE / "node"
+_RUST: Final = _HERE / "rust"
 _POM: Final = _HERE.parent / "java" / "pom.xml"
 _JVM: Final = (
     "-Xmx256m",
@@ -105,3 +106,21 @@ def _install(packages: Iterable[Path], made: Path) -> None:
     failure = toolchains.run([npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], made)
     if failure:
         toolchains.missing(failure)
+
+
+def rust() -> Sequence[str]:
+    """The program of the folder rust; its crates are pinned by Cargo.lock."""
+    sources = [_RUST / "Cargo.toml", _RUST / "Cargo.lock", _RUST / "src" / "main.rs"]
+    return [str(toolchains.build(toolchains.place("matrix-rust", sources), _build_rust) / "matrix")]
+
+
+def _build_rust(made: Path) -> None:
+    cargo = toolchains.tool("cargo")
+    failure = toolchains.run([cargo, "fetch", "--locked"], _RUST)
+    if failure:
+        toolchains.missing(failure)
+    target = made / "target"
+    failure = toolchains.run([cargo, "build", "--locked", "--offline"], _RUST, {"CARGO_TARGET_DIR": str(target)})
+    assert failure is None, failure
+    shutil.copy(target / "debug" / "matrix", made)
+    shutil.rmtree(target)

@@ -80,6 +80,8 @@ DRIVERS: Final[dict[str, Driver]] = {
         Driver("sarama", "sarama 1.61.1 with its default configuration", lambda: Start(builds.go("sarama"))),
         Driver("kafka-go", "segmentio/kafka-go 0.4.51", lambda: Start(builds.go("segmentio"))),
         Driver("kafkajs", "kafkajs 2.2.4", lambda: _node("kafkajs.js")),
+        Driver("platformatic", "@platformatic/kafka 1.35.0", lambda: _node("platformatic.js")),
+        Driver("rskafka", "rskafka 0.6.0", lambda: Start(builds.rust())),
         Driver("kcat", "kcat 1.7.1 of Debian", _kcat),
     )
 }
