@@ -29,13 +29,15 @@ _TYPES: Final = {"bool": "BOOLEAN"} | {
 _NOT_SAID: Final = object()
 _RENAMED: Final = {("TxnOffsetCommitRequest", "GenerationId"): "GenerationIdOrMemberEpoch"}
 _OWN_NAMES: Final = {
+    "AlterEntityData": "EntityData",
+    "AlterEntryData": "EntryData",
     "AlteredEntryData": "EntryData",
     "AlteredPartition": "PartitionData",
     "AlteredTopic": "TopicData",
     "PartitionState": "PartitionData",
     "TopicState": "TopicData",
 }
-"""One module has both messages of an API, whose structures cannot share a name."""
+"""One module has both messages of an API, whose structures cannot share a name; some have a name that says more."""
 _NEWEST: Final = "4.4.0"
 _RECORDS_SINCE_KAFKA_4: Final = {
     "TransactionLogValue": [
