@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from minibroker.groups.coordinator import GroupCoordinator
     from minibroker.journal import Journal
     from minibroker.log_cleaner import RunCleaning
+    from minibroker.quotas.entities import QuotaTable
+    from minibroker.quotas.manager import Quotas
     from minibroker.releases import Release
     from minibroker.security.authorizer import Authorizer
     from minibroker.security.store import SecurityStore
@@ -107,12 +109,21 @@ class BrokerState:
         # What the hot paths ask for is looked up once.
         self.validated_records = config.integer("minibroker.validate.records.max")
         self.fetch_max_bytes = config.integer("fetch.max.bytes")
+        #: Holds clients against their quotas; None while there are none.
+        self.quotas: Quotas | None = None
+        self.metadata.subscribe("quotas", self._look_for_quotas)
+        self._look_for_quotas()
         #: API key -> its first and last version, where a broker serves less than the dispatch table has.
         self.served: Mapping[int, tuple[int, int]] | None = None if release is None else release.served
         #: What was said to help (`minibroker.advice`).
         self.advised: set[str] = set()
         self._closed = False
         call_soon(self.resume_coordinators)
+
+    def forget_telemetry(self) -> None:
+        """No client has sent anything of itself."""
+        if "telemetry" in self.__dict__:  # a cached property
+            self.telemetry.forget()
 
     def forget_coordinators(self) -> None:
         """All groups and transactions are gone. Whoever waits in a group has to ask again who coordinates it."""
@@ -150,6 +161,17 @@ class BrokerState:
             self.groups.leader_moved(partition.index)
         elif partition.topic.name == TRANSACTION_STATE and "transactions" in self.__dict__:
             self.transactions.leader_moved(partition.index)
+
+    def _look_for_quotas(self) -> None:
+        if self.metadata.read("quotas"):
+            _ = self.quota_table
+
+    @cached_property
+    def quota_table(self) -> "QuotaTable":
+        """All quotas; read when there are any, or the first request asks for them."""
+        from minibroker.quotas.manager import attach  # noqa: PLC0415 - most brokers have none
+
+        return attach(self)
 
     @cached_property
     def groups(self) -> "GroupCoordinator":

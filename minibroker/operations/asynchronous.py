@@ -1,6 +1,7 @@
 """`AsyncBroker`'s methods beside its life: what a program may do to a broker that runs on its event loop.
 
-`blocking` has the same for other threads. What they do is in the modules beside this one, which load when needed.
+`blocking` has the same for other threads. What they do is in the modules beside this one, which load when needed. It is
+one file, however long, because it is one face: a method here is a sentence and a call.
 """
 
 import os
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from minibroker.operations.snapshots import Snapshot
     from minibroker.operations.topics import TopicDescription
     from minibroker.security.acls import AclBinding
+    from minibroker.telemetry import TelemetryPush
     from minibroker.topics import TopicPartition
 
 __tracebackhide__ = is_the_callers
@@ -87,6 +89,30 @@ class AsyncOperations:
         from minibroker.operations.topics import delete_topic  # noqa: PLC0415 - see above
 
         delete_topic(self.state, name)
+
+    # Configurations
+
+    async def topic_config(self, name: str) -> dict[str, str | None]:
+        """What a topic is configured with, by key, also where it is the broker's default."""
+        from minibroker.operations.configs import topic_config  # noqa: PLC0415 - see above
+
+        return topic_config(self.state, name)
+
+    async def configure_topic(self, name: str, configs: Mapping[str, str | float | bool | None]) -> None:
+        """Alter keys of a topic, which count at once; None gives a key back to the broker."""
+        from minibroker.operations.configs import configure_topic  # noqa: PLC0415 - see above
+
+        configure_topic(self.state, name, configs)
+
+    async def configure(self, configs: Mapping[str, str | float | bool | None]) -> None:
+        """Alter keys of the broker that Kafka lets change while it runs; None takes one back."""
+        from minibroker.operations.configs import configure  # noqa: PLC0415 - see above
+
+        configure(self.state, configs)
+
+    async def telemetry(self) -> "list[TelemetryPush]":
+        """The last metrics that clients have sent of themselves (KIP-714)."""
+        return self.state.telemetry.pushes()
 
     # Access control
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from minibroker.operations.snapshots import Snapshot
     from minibroker.operations.topics import TopicDescription
     from minibroker.security.acls import AclBinding
+    from minibroker.telemetry import TelemetryPush
     from minibroker.topics import TopicPartition
 
 
@@ -92,6 +93,22 @@ class BlockingOperations:
     def delete_topic(self, name: str) -> None:
         """Delete a topic, and what groups have committed for it."""
         self.wait(self.twin.delete_topic(name))
+
+    def topic_config(self, name: str) -> dict[str, str | None]:
+        """What a topic is configured with, by key, also where it is the broker's default."""
+        return self.wait(self.twin.topic_config(name))
+
+    def configure_topic(self, name: str, configs: Mapping[str, str | float | bool | None]) -> None:
+        """Alter keys of a topic, which count at once; None gives a key back to the broker."""
+        self.wait(self.twin.configure_topic(name, configs))
+
+    def configure(self, configs: Mapping[str, str | float | bool | None]) -> None:
+        """Alter keys of the broker that Kafka lets change while it runs; None takes one back."""
+        self.wait(self.twin.configure(configs))
+
+    def telemetry(self) -> "list[TelemetryPush]":
+        """The last metrics that clients have sent of themselves (KIP-714)."""
+        return self.wait(self.twin.telemetry())
 
     def allow(self, principal: str, *operations: str, **resource: "Unpack[Resource]") -> "list[AclBinding]":
         """Permit operations ("read", "all", ...) on a topic, group, transactional id or the cluster; returns the rules.

@@ -1,0 +1,51 @@
+"""Configurations of a running broker and its topics, without a client."""
+
+from collections.abc import Mapping
+
+from minibroker.config import ConfigError, TopicConfig
+from minibroker.config.resources import ConfigResourceType
+from minibroker.config.run_time import check
+from minibroker.dynamic_configs import ALL_BROKERS
+from minibroker.operations.errors import OperationError
+from minibroker.operations.records import topic_of
+from minibroker.state import BrokerState
+
+Setting = str | float | bool | None
+
+
+def topic_config(state: BrokerState, name: str) -> dict[str, str | None]:
+    """What counts for a topic now, by key. `NotFoundError`."""
+    config = topic_of(state, name).config
+    return {key: config.value_text(key) for key in config.keys}
+
+
+def configure_topic(state: BrokerState, name: str, configs: Mapping[str, Setting]) -> None:
+    """Alter keys of a topic; None gives a key back to the broker. `OperationError`, `OSError`."""
+    topic = topic_of(state, name)
+    try:
+        config = TopicConfig(state.config, _altered(topic.config.overrides, configs))
+    except ConfigError as error:
+        raise OperationError(f"topic {name!r}: {error}") from None
+    state.writes.commit()
+    state.topics.configure(topic, config)
+
+
+def configure(state: BrokerState, configs: Mapping[str, Setting]) -> None:
+    """Alter keys of all brokers; None takes one back to what it was at the start. `OperationError`, `OSError`."""
+    texts = _altered(state.configs.of(ConfigResourceType.BROKER, ALL_BROKERS), configs)
+    try:
+        check(texts, state.config, is_of_one_broker=False)
+        state.configs.with_broker(ALL_BROKERS, texts)
+    except ConfigError as error:
+        raise OperationError(str(error)) from None
+    state.writes.commit()
+    state.configs.put(ConfigResourceType.BROKER, ALL_BROKERS, texts)
+
+
+def _altered(before: Mapping[str, str], configs: Mapping[str, Setting]) -> dict[str, str]:
+    texts = {**before, **{key: _text(value) for key, value in configs.items() if value is not None}}
+    return {key: text for key, text in texts.items() if configs.get(key, text) is not None}
+
+
+def _text(value: Setting) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

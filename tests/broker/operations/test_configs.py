@@ -1,0 +1,73 @@
+"""Configurations and client metrics without a client."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from minibroker import Broker, OperationError
+from minibroker.telemetry import TelemetryPush
+from minibroker_protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
+from minibroker_protocol.messages.push_telemetry import PushTelemetryRequest
+from tests.broker.socket_client import SocketClient
+from tests.broker.telemetry import CLIENT, gauge
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    """A broker with a topic "t"."""
+    with Broker(topics=["t"]) as running:
+        yield running
+
+
+def test_a_topics_configuration_is_altered_and_taken_back(broker: Broker) -> None:
+    broker.configure_topic("t", {"retention.ms": 1_000, "cleanup.policy": "compact"})
+    broker.configure_topic("t", {"cleanup.policy": None, "preallocate": True, "min.cleanable.dirty.ratio": 0.25})
+    found = broker.topic_config("t")
+    assert found["retention.ms"] == "1000"
+    assert found["cleanup.policy"] == "delete"
+    assert found["preallocate"] == "true"
+    assert found["min.cleanable.dirty.ratio"] == "0.25"
+    assert "cleanup.policy" not in broker.topics()["t"].configs
+
+
+def test_the_brokers_configuration_is_altered_and_taken_back(broker: Broker) -> None:
+    broker.configure({"log.retention.ms": 5, "message.max.bytes": 100})
+    assert (broker.topic_config("t")["retention.ms"], broker.topic_config("t")["max.message.bytes"]) == ("5", "100")
+    broker.configure({"log.retention.ms": None})
+    assert broker.topic_config("t")["retention.ms"] == "604800000"
+    broker.reset()
+    assert broker.topic_config("t")["max.message.bytes"] == "1048588"
+
+
+def test_what_cannot_be_configured_is_said(broker: Broker) -> None:
+    with pytest.raises(OperationError, match="topic 't': Unknown topic config name: nonsense"):
+        broker.configure_topic("t", {"nonsense": 1})
+    with pytest.raises(OperationError, match="nowhere"):
+        broker.configure_topic("nowhere", {})
+    with pytest.raises(OperationError, match="nowhere"):
+        broker.topic_config("nowhere")
+    with pytest.raises(OperationError, match="Cannot update these configs dynamically"):
+        broker.configure({"num.partitions": 3})
+
+
+def pushed(broker: Broker) -> list[TelemetryPush]:
+    """What is known after a client has sent a gauge."""
+    host, _, port = broker.bootstrap_servers.rpartition(":")
+    with SocketClient((host, int(port))) as client:
+        wanted = client.ask(GetTelemetrySubscriptionsRequest(client_instance_id=CLIENT), 0).subscription_id
+        request = PushTelemetryRequest(
+            client_instance_id=CLIENT,
+            subscription_id=wanted,
+            terminating=False,
+            compression_type=0,
+            metrics=gauge("a", 1),
+        )
+        assert client.ask(request, 0).error_code == 0
+    return broker.telemetry()
+
+
+def test_what_clients_measure_is_kept_until_a_reset(broker: Broker) -> None:
+    (push,) = pushed(broker)
+    assert [(each.name, each.value) for each in push.metrics()] == [("a", 1)]
+    broker.reset()
+    assert broker.telemetry() == []
