@@ -17,7 +17,7 @@ from typing import Final
 from minibroker.call import Call
 from minibroker.groups.answers import NO_LEADER, UNKNOWN_MEMBER, join_error, joined, sync_error
 from minibroker.groups.consumer.classic_members import ClassicMembers
-from minibroker.groups.consumer.coordinator import GroupRefusedError
+from minibroker.groups.consumer.coordinator import GroupRefusedError, new_member_id
 from minibroker.groups.consumer.group import PROTOCOL_TYPE, ConsumerGroup
 from minibroker.groups.coordinator import GroupCoordinator
 from minibroker.groups.group import Group, GroupState
@@ -107,7 +107,7 @@ class _Join:
     def _join_consumers(self, group: ConsumerGroup) -> None:
         """Be assigned at once (`classicGroupJoinToConsumerGroup`)."""
         request, call = self._request, self._call
-        member_id = request.member_id or _new_member_id(call.client_id or "")
+        member_id = request.member_id or new_member_id()
         members = ClassicMembers(self._coordinator.consumers, group, call.state.topics)
         try:
             members.check_joining(member_id, request.protocol_type, self._protocols)

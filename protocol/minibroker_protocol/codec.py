@@ -42,6 +42,7 @@ class Codec(NamedTuple):
 
 
 _LONGEST_STRING: Final = 0x7FFF
+_NULL_STRUCTURE: Final = 255
 _NULL_LENGTH: Final = {"h": b"\xff\xff", "i": b"\xff\xff\xff\xff"}
 
 _CODECS: dict[tuple[type[Any], int], Codec] = {}
@@ -225,12 +226,12 @@ class _Decoder(_Generator):
         return target
 
     def nullable_structure(self, field: Field) -> str:
-        """A structure that may be null starts with an int8: -1 is null, 1 is present."""
+        """A structure that may be null starts with an int8: -1 is null, 1 is present; 0 is null in a tagged field."""
         flag, target = self.fresh("n"), self.fresh("s")
         self.fixed("b", flag)
         self.flush()
         self.line(f"{target} = None")
-        self.line(f"if {flag} >= 0:")
+        self.line(f"if {flag} {'>' if self.is_tagged(field) else '>='} 0:")
         self.depth += 1
         assert isinstance(field.kind, type)
         expression = self.structure(field.kind)
@@ -358,7 +359,7 @@ class _Encoder(_Generator):
         if field.is_array:
             self.array(field, expression, null=null)
         elif not isinstance(kind, p.WireType):
-            self.nested(kind, expression, null=null)
+            self.nested(kind, expression, null=(0 if self.is_tagged(field) else _NULL_STRUCTURE) if null else None)
         elif kind.fmt:
             self.fixed(kind.fmt, expression)
         elif kind.prefix:
@@ -367,14 +368,14 @@ class _Encoder(_Generator):
             self.flush()
             self.line(f"out += encode_{kind.name.lower()}({expression})")
 
-    def nested(self, cls: type[Any], expression: str, *, null: bool) -> None:
+    def nested(self, cls: type[Any], expression: str, *, null: int | None) -> None:
         owner = self.fresh("s")
         self.line(f"{owner} = {expression}")
-        if not null:
+        if null is None:
             self.structure(cls, owner)
             return
         self.flush()
-        self.line(f"if {owner} is None: out.append(255)")
+        self.line(f"if {owner} is None: out.append({null})")
         self.line("else:")
         self.depth += 1
         self.line("out.append(1)")

@@ -115,7 +115,7 @@ class ConsumerGroups:
         joins = said.epoch == JOINING
         group, before = self._group_for(said.group_id, joins=joins)
         self.check_room(group, said.member_id)
-        member_id = said.member_id or _new_member_id()
+        member_id = said.member_id or new_member_id()
         step = self.begin(group)
         if said.instance_id is None:
             member = self.member(group, member_id, joins=joins)
@@ -365,5 +365,6 @@ def _latest(said: int, before: int) -> int:
     return before if said == _NOT_SAID else said
 
 
-def _new_member_id() -> str:
+def new_member_id() -> str:
+    """A name for who comes without one."""
     return uuid_text(new_uuid())

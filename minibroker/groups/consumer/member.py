@@ -117,7 +117,7 @@ class ConsumerMember:
             regex=value.subscribed_topic_regex or "",
             rebalance_timeout_ms=value.rebalance_timeout_ms,
             server_assignor=value.server_assignor,
-            classic=value.classic_member_metadata,
+            classic=value.classic_member_metadata if _says_anything(value.classic_member_metadata) else None,
         )
 
     def to_current(self) -> ConsumerGroupCurrentMemberAssignmentValue:
@@ -140,6 +140,10 @@ class ConsumerMember:
             assigned=partitions_of(value.assigned_partitions),
             revoking=partitions_of(value.partitions_pending_revocation),
         )
+
+
+def _says_anything(classic: ClassicMemberMetadata | None) -> bool:
+    return classic is not None and bool(classic.supported_protocols)
 
 
 def _listed(partitions: Partitions) -> list[TopicPartitions]:

@@ -10,6 +10,7 @@ from typing import Final
 
 from minibroker.groups.consumer import changes as records
 from minibroker.groups.consumer.assignors import Assignor, GroupSpec
+from minibroker.groups.consumer.assignors.java_order import hash_order, string_hash
 from minibroker.groups.consumer.assignors.spec import MemberSpec
 from minibroker.groups.consumer.changes import Change
 from minibroker.groups.consumer.group import ConsumerGroup, TopicMetadata
@@ -116,7 +117,7 @@ class Step:
         counts = {topic.topic_id: topic.partitions for topic in found.values()}
         name = group.assignor(members.values(), next(iter(self._assignors)))
         assigned = self._assignors[name](GroupSpec(specs, counts, homogeneous))
-        for member_id in specs:
+        for member_id in hash_order(specs, string_hash):  # the order of Kafka's records
             partitions = assigned.get(member_id, NOTHING)
             if group.target.get(member_id) != partitions:
                 self.changes.append(records.target_assignment(group.group_id, member_id, partitions))

@@ -1,9 +1,9 @@
 """The records of groups of the newer consumer protocol (KIP-848) in `__consumer_offsets`.
 
-This broker has no such groups; here is how to read what a Kafka has written of them. The version of a key says what
-kind of record it is.
+The version of a key says what kind of record it is.
 """
 
+from dataclasses import field
 from typing import Annotated, Any, Final
 
 from minibroker_protocol.schema import (
@@ -14,6 +14,7 @@ from minibroker_protocol.schema import (
     NullableString,
     String,
     Uuid,
+    empty,
     message,
     structure,
     tagged,
@@ -86,13 +87,17 @@ class ClassicProtocol:
 class ClassicMemberMetadata:
     """What is known of a member that speaks the classic protocol; the timeout is in ms."""
 
-    session_timeout_ms: Int32
-    supported_protocols: Array[ClassicProtocol]
+    session_timeout_ms: Int32 = 0
+    supported_protocols: Array[ClassicProtocol] = field(default_factory=empty)
 
 
 @message(versions="0", flexible="0+")
 class ConsumerGroupMemberMetadataValue:
-    """What a member has told of itself."""
+    """What a member has told of itself.
+
+    `classic_member_metadata` is null for a member of the consumer protocol. That has to be written: without the field,
+    Kafka reads an empty structure.
+    """
 
     instance_id: NullableString
     rack_id: NullableString
@@ -102,7 +107,9 @@ class ConsumerGroupMemberMetadataValue:
     subscribed_topic_regex: NullableString
     rebalance_timeout_ms: Int32 = -1
     server_assignor: NullableString
-    classic_member_metadata: Annotated[ClassicMemberMetadata | None, tagged(0, "0+")] = None
+    classic_member_metadata: Annotated[ClassicMemberMetadata | None, tagged(0, "0+")] = field(
+        default_factory=ClassicMemberMetadata
+    )
 
 
 @message(versions="6")

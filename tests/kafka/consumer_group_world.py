@@ -1,0 +1,216 @@
+"""One broker as a script about groups of the consumer protocol sees it: see `group_world`."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from minibroker_protocol.coordinator_records import UnknownKey, decode_versioned, read_group_key
+from minibroker_protocol.coordinator_records.consumer_groups import CONSUMER_GROUP_RECORDS
+from minibroker_protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from minibroker_protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
+from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from minibroker_protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from minibroker_protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from minibroker_protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from minibroker_protocol.records import RecordBatch, iter_batches
+from minibroker_protocol.schema import schema_of
+from tests.broker.socket_client import TIMEOUT_S
+from tests.kafka.group_world import World
+
+Owned = Mapping[str, Sequence[int]]
+_OFFSETS: Final = "__consumer_offsets"
+_RECORDS: Final = {schema_of(key).versions.first: (key, value) for key, value in CONSUMER_GROUP_RECORDS}
+_PAUSE_S: Final = 0.02
+
+
+class ConsumerWorld(World):
+    """A world whose group has topics of its own; their ids are told by their names."""
+
+    def __init__(self, address: tuple[str, int], group_id: str) -> None:
+        super().__init__(address, group_id)
+        self._names: dict[bytes, str] = {}
+
+    def topic(self, name: str) -> str:
+        """The name of one of the group's own topics."""
+        return f"{self.group_id}-{name}"
+
+    # Topics
+
+    def create(self, **partitions: int) -> None:
+        """Create topics, and wait until the broker knows them."""
+        wanted = [
+            CreatableTopic(name=self.topic(name), num_partitions=count, replication_factor=1)
+            for name, count in partitions.items()
+        ]
+        self.client("admin").ask(CreateTopicsRequest(topics=wanted), 5)
+        for name, count in partitions.items():
+            self._until_it_has(name, count)
+
+    def grow(self, name: str, partitions: int) -> None:
+        """Give a topic more partitions."""
+        wanted = CreatePartitionsTopic(name=self.topic(name), count=partitions, assignments=None)
+        self.client("admin").ask(CreatePartitionsRequest(topics=[wanted], timeout_ms=10_000), 1)
+        self._until_it_has(name, partitions)
+
+    def drop(self, name: str) -> None:
+        """Delete a topic."""
+        self.client("admin").ask(DeleteTopicsRequest(topic_names=[self.topic(name)], timeout_ms=10_000), 3)
+        self._until_it_has(name, 0)
+
+    def _until_it_has(self, name: str, partitions: int) -> None:
+        wanted = MetadataRequest(
+            topics=[MetadataRequestTopic(name=self.topic(name))],
+            allow_auto_topic_creation=False,
+        )
+
+        def look() -> bool:
+            (topic,) = self.client("admin").ask(wanted, 10).topics
+            if topic.partitions:
+                self._names[bytes(topic.topic_id)] = name
+            return len(topic.partitions) == partitions
+
+        self.wait(look)
+        self.wait(lambda: self._assigned_to_a_probe(name) == partitions)
+
+    def _assigned_to_a_probe(self, name: str) -> int:
+        """How many partitions of a topic there are for the coordinator: Kafka's learns of it later than Metadata."""
+        request = self.request("probe", 0, topics=[name])
+        request.group_id = f"{self.group_id}-probe"
+        joined = self.client("admin").ask(request, 0)
+        leaving = self.request("probe", -1)
+        leaving.group_id = request.group_id
+        self.client("admin").ask(leaving, 0)
+        return sum(len(each.partitions) for each in joined.assignment.topic_partitions)
+
+    def wait(self, ready: Callable[[], bool]) -> None:
+        """Look until something is so."""
+        end = time.monotonic() + TIMEOUT_S
+        while not ready():
+            assert time.monotonic() < end, self.transcript
+            time.sleep(_PAUSE_S)  # Kafka does it in its own time
+
+    def _plain(self, value: Any) -> Any:
+        if isinstance(value, bytes | bytearray | memoryview) and bytes(value) in self._names:
+            return self._names[bytes(value)]
+        return super()._plain(value)
+
+    # Members
+
+    def request(
+        self,
+        member: str,
+        epoch: int,
+        *,
+        owned: Owned | None = None,
+        topics: Sequence[str] | None = None,
+        rebalance_ms: int = -1,
+        **fields: Any,
+    ) -> ConsumerGroupHeartbeatRequest:
+        """A heartbeat; who joins says what it has to."""
+        if epoch == 0:
+            owned = {} if owned is None else owned
+            topics = ["t"] if topics is None else topics
+            rebalance_ms = 60_000 if rebalance_ms == -1 else rebalance_ms
+        ids = {name: id_ for id_, name in self._names.items()}
+        listed = None
+        if owned is not None:
+            listed = [TopicPartitions(topic_id=ids[name], partitions=list(each)) for name, each in owned.items()]
+        return ConsumerGroupHeartbeatRequest(
+            group_id=self.group_id,
+            member_id=member,
+            member_epoch=epoch,
+            rebalance_timeout_ms=rebalance_ms,
+            subscribed_topic_names=None if topics is None else [self.topic(each) for each in topics],
+            topic_partitions=listed,
+            **fields,
+        )
+
+    def beat(self, member: str, epoch: int, **kwargs: Any) -> Any:
+        """Send a heartbeat of a member and note the answer."""
+        return self.ask(member or "nobody", self.request(member, epoch, **kwargs), 0)
+
+    def settle(self, member: str, epoch: int, owned: Owned, more: int = 1) -> Any:
+        """Send heartbeats until the member is told of another epoch; note the last one."""
+        found: list[Any] = []
+
+        def look() -> bool:
+            found[:] = [self.client(member).ask(self.request(member, epoch, owned=owned), 0)]
+            return bool(found[0].error_code or found[0].member_epoch >= epoch + more)
+
+        self.wait(look)
+        self.note(f"{member} settles", found[0])
+        return found[0]
+
+    # Looking on
+
+    def look(self) -> None:
+        """Note what the group is."""
+        request = ConsumerGroupDescribeRequest(group_ids=[self.group_id], include_authorized_operations=False)
+        self.ask("admin", request, 0)
+
+    def until_members(self, count: int) -> None:
+        """Wait until the group has so many members, then note it."""
+        request = ConsumerGroupDescribeRequest(group_ids=[self.group_id], include_authorized_operations=False)
+        self.wait(lambda: len(self.client("admin").ask(request, 0).groups[0].members) == count)
+        self.look()
+
+    def consumer_records(self) -> None:
+        """Note all records of this protocol that there are of the group, in their order."""
+        wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 24)
+        request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic=_OFFSETS, partitions=[wanted])])
+        (topic,) = self.client("admin").ask(request, 11).responses
+        (data,) = topic.partitions
+        for batch in iter_batches(memoryview(bytes(data.records))):
+            if isinstance(batch, RecordBatch) and batch.header.is_control:
+                continue
+            for record in batch:
+                kind = read_group_key(record.key or b"")
+                if not isinstance(kind, UnknownKey) or kind.version not in _RECORDS:
+                    continue
+                classes = _RECORDS[kind.version]
+                key: Any = decode_versioned(classes[0], record.key or b"")
+                if key.group_id == self.group_id:
+                    value = None if record.value is None else decode_versioned(classes[1], record.value)
+                    self.note(f"record {kind.version}", [key, value])
+
+    # Offsets
+
+    def commit_as(self, member: str, epoch: int, offset: int = 5, *, version: int = 9) -> None:
+        """Commit an offset for the first partition of "t"."""
+        partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
+        request = OffsetCommitRequest(
+            group_id=self.group_id,
+            generation_id_or_member_epoch=epoch,
+            member_id=member,
+            topics=[OffsetCommitRequestTopic(name=self.topic("t"), partitions=[partition])],
+        )
+        self.ask("admin", request, version)
+
+    def fetch_as(self, member: str | None, epoch: int, *, version: int = 9) -> None:
+        """Ask for that offset."""
+        topics = [OffsetFetchRequestTopics(name=self.topic("t"), partition_indexes=[0])]
+        group = OffsetFetchRequestGroup(group_id=self.group_id, member_id=member, member_epoch=epoch, topics=topics)
+        self.ask("admin", OffsetFetchRequest(groups=[group]), version)
+
+    def delete_offset(self) -> None:
+        """Delete that offset."""
+        topic = OffsetDeleteRequestTopic(
+            name=self.topic("t"), partitions=[OffsetDeleteRequestPartition(partition_index=0)]
+        )
+        self.ask("admin", OffsetDeleteRequest(group_id=self.group_id, topics=[topic]), 0)
