@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from minibroker.call import UnservedRequestError
 from minibroker.cluster import Node
-from minibroker.dispatch import Answer, Waiting, accept, encode_answers, may_delete_files
+from minibroker.dispatch import NO_ANSWER, Answer, Waiting, accept, encode_answers, may_delete_files
 from minibroker.outbox import Outbox
 from minibroker.produce_memo import ProduceMemo
 from minibroker.session import Session
@@ -119,6 +119,17 @@ class Connection(asyncio.BufferedProtocol):
         )
         if security is not None:
             self._secure(security)
+        if self._state.quotas is not None:
+            self._hold_back()
+
+    def _hold_back(self) -> None:
+        """Serve nothing, and close after a while, if too many connections have come from that address (KIP-612)."""
+        peer, quotas = self._transport.get_extra_info("peername"), self._state.quotas
+        wait_ms = quotas.connected(peer[0]) if quotas is not None and peer else 0
+        if wait_ms:
+            from minibroker.quotas.manager import Muted  # noqa: PLC0415 - most clients have none
+
+            self._parked = Waiting(Muted(self._state, wait_ms, self.abort), NO_ANSWER)
 
     def _secure(self, security: "ListenerSecurity") -> None:
         """Say who the client is, or have it say so first."""
@@ -199,6 +210,8 @@ class Connection(asyncio.BufferedProtocol):
         take = accept if state.taps is None else state.taps.at(self)
         if session.authentication is not None:
             take = partial(session.authentication.accept, take=take)
+        if state.quotas is not None:
+            take = partial(state.quotas.meter, take=take)
         try:
             while self._parked is None and (frame := reader.next_frame()) is not None:
                 if answers and may_delete_files(frame):  # of which an answer may tell
@@ -210,8 +223,10 @@ class Connection(asyncio.BufferedProtocol):
                     outcome.parked.deliver = self._deliver
                 elif outcome is not None:
                     answers.append(outcome)
+                if session.muted_ms and self._parked is None:
+                    self._mute()
         except (DecodeError, UnservedRequestError) as error:
-            self._advise()
+            self._advise(error)
             fault = error
         except Exception as error:  # a fault of ours costs this connection, not the broker
             _logger.exception("A request could not be served")
@@ -224,11 +239,14 @@ class Connection(asyncio.BufferedProtocol):
         reader.settle()
         self._regulate()
 
-    def _advise(self) -> None:
-        """Something came that is no request: say what it is, if that is known."""
-        from minibroker.advice import about_first_bytes, advise  # noqa: PLC0415 - most clients send requests
+    def _advise(self, error: Exception) -> None:
+        """Something came that is no request, or may not come yet: say what it is, if that is known."""
+        from minibroker.advice import about_first_bytes, about_unauthenticated, advise  # noqa: PLC0415 - rarely needed
 
-        advice = about_first_bytes(self._reader.peek(4), self._session.listener)
+        session = self._session
+        advice = about_first_bytes(self._reader.peek(4), session.listener)
+        if advice is None and session.authentication is not None and session.authentication.is_early(error):
+            advice = about_unauthenticated(session.listener, session.protocol)
         if advice is not None:
             advise(self._state.advised, advice, advice)
 
@@ -260,7 +278,19 @@ class Connection(asyncio.BufferedProtocol):
         if waiting is not None:
             self._parked = None
             self._answer([waiting.answer._replace(response=response)])
-            self.release()
+            if self._session.muted_ms:
+                self._mute()
+                self._regulate()
+            else:
+                self.release()
+
+    def _mute(self) -> None:
+        """Serve nothing more for a while: the client is over a quota."""
+        from minibroker.quotas.manager import Muted  # noqa: PLC0415 - most clients have none
+
+        muted = Muted(self._state, self._session.muted_ms, self.release)
+        self._session.muted_ms = 0
+        self._parked = Waiting(muted, NO_ANSWER)
 
     def release(self) -> None:
         """Nothing is parked any more: serve what has come meanwhile, or read on."""

@@ -74,12 +74,22 @@ ROUTES: Final = (
     Route(ApiKey.DESCRIBE_LOG_DIRS, 0, 5, "describe_log_dirs", "DescribeLogDirs"),
     Route(ApiKey.SASL_AUTHENTICATE, 0, 2, "sasl_authenticate", "SaslAuthenticate"),
     Route(ApiKey.CREATE_PARTITIONS, 0, 3, "create_partitions", "CreatePartitions"),
+    Route(ApiKey.CREATE_DELEGATION_TOKEN, 0, 3, "create_delegation_token", "CreateDelegationToken"),
+    Route(ApiKey.RENEW_DELEGATION_TOKEN, 0, 2, "renew_delegation_token", "RenewDelegationToken"),
+    Route(ApiKey.EXPIRE_DELEGATION_TOKEN, 0, 2, "expire_delegation_token", "ExpireDelegationToken"),
+    Route(ApiKey.DESCRIBE_DELEGATION_TOKEN, 0, 3, "describe_delegation_token", "DescribeDelegationToken"),
     Route(ApiKey.DELETE_GROUPS, 0, 3, "delete_groups", "DeleteGroups"),
     Route(ApiKey.ELECT_LEADERS, 0, 2, "elect_leaders", "ElectLeaders"),
     Route(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, "incremental_alter_configs", "IncrementalAlterConfigs"),
     Route(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, "alter_partition_reassignments", "AlterPartitionReassignments"),
     Route(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, "list_partition_reassignments", "ListPartitionReassignments"),
     Route(ApiKey.OFFSET_DELETE, 0, 0, "offset_delete", "OffsetDelete"),
+    Route(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1, "describe_client_quotas", "DescribeClientQuotas"),
+    Route(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1, "alter_client_quotas", "AlterClientQuotas"),
+    Route(
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0, "describe_user_scram_credentials", "DescribeUserScramCredentials"
+    ),
+    Route(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0, "alter_user_scram_credentials", "AlterUserScramCredentials"),
     Route(ApiKey.DESCRIBE_QUORUM, 0, 2, "describe_quorum", "DescribeQuorum"),
     Route(ApiKey.ALTER_PARTITION, 0, 3, "alter_partition", "AlterPartition"),
     Route(ApiKey.UPDATE_FEATURES, 0, 2, "update_features", "UpdateFeatures"),
@@ -113,6 +123,10 @@ class Answer(NamedTuple):
     correlation_id: int
     flexible_header: bool
     entry: Any = None
+
+
+NO_ANSWER: Final = Answer(None, 0, 0, flexible_header=False)
+"""Of what stands in the place of a request and is never delivered."""
 
 
 class Waiting(NamedTuple):

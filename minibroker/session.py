@@ -26,6 +26,7 @@ class Session:
         principal: whom the client has proved to be.
         listener: the name of the one that it has come by, and `protocol` its security protocol.
         authentication: its way through SASL; None where the listener asks for none.
+        muted_ms: for how long nothing is to be read from the client, since it is over a quota.
         software: the client's name and version, as ApiVersions (v3) has said them.
     """
 
@@ -35,6 +36,7 @@ class Session:
         "client_host",
         "listener",
         "memo",
+        "muted_ms",
         "node",
         "principal",
         "protocol",
@@ -63,4 +65,5 @@ class Session:
         self.listener = listener
         self.protocol = protocol
         self.authentication: Authentication | None = None
+        self.muted_ms = 0
         self.software = ("unknown", "unknown")

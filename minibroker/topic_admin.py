@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from minibroker.call import Call
 from minibroker.cluster import Cluster
 from minibroker.config import BrokerConfig, ConfigError, TopicConfig
 from minibroker.replicas import Replicas
@@ -40,6 +41,22 @@ def refuse_duplicate(name: str, named: Mapping[str, int]) -> None:
     """Raise TopicError when a request names a topic more than once: `named` counts."""
     if named[name] > 1:
         raise TopicError(ErrorCode.INVALID_REQUEST, f"Duplicate topic name: '{name}'.")
+
+
+def count_mutation(call: Call, partitions: int, first_strict: int) -> None:
+    """Hold partitions that are made or removed against the client's quota (KIP-599).
+
+    A client that is over it has to wait; from version `first_strict` on it is refused, with a TopicError.
+    """
+    quotas = call.state.quotas
+    if quotas is None:
+        return
+    strict = call.api_version >= first_strict
+    wait_ms = quotas.mutate(call.session, call.client_id, partitions, strict=strict)
+    call.session.muted_ms = max(call.session.muted_ms, wait_ms)
+    if strict and wait_ms:
+        code = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        raise TopicError(code, code.meaning)
 
 
 def refuse_empty_replicas(replicas: Iterable[Sequence[int]]) -> None:

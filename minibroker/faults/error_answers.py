@@ -16,6 +16,7 @@ from typing import Any, Final, cast
 from minibroker.faults.cluster_error_answers import CLUSTER_ANSWERS, CLUSTER_PARTS
 from minibroker.faults.config_error_answers import CONFIG_ANSWERS
 from minibroker.faults.consumer_group_error_answers import CONSUMER_GROUP_ANSWERS
+from minibroker.faults.security_error_answers import SECURITY_ANSWERS
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.primitives import ZERO_UUID
 
@@ -277,6 +278,20 @@ def _write_markers(request: Any, _version: int, code: ErrorCode) -> Any:
     )
 
 
+def _describe_client_quotas(_request: Any, _version: int, code: ErrorCode) -> Any:
+    m = _messages("describe_client_quotas")
+    return m.DescribeClientQuotasResponse(error_code=code, error_message=code.meaning, entries=None)
+
+
+def _alter_client_quotas(request: Any, _version: int, code: ErrorCode) -> Any:
+    m = _messages("alter_client_quotas")
+    entries = [
+        m.AlteredEntryData(error_code=code, error_message=code.meaning, entity=entry.entity)
+        for entry in request.entries
+    ]
+    return m.AlterClientQuotasResponse(entries=entries)
+
+
 def _allocate_producer_ids(_request: Any, _version: int, code: ErrorCode) -> Any:
     m = _messages("allocate_producer_ids")
     return m.AllocateProducerIdsResponse(error_code=code, producer_id_start=0, producer_id_len=0)
@@ -436,12 +451,15 @@ _ANSWERS: Final[dict[str, Answering]] = {
     "ListTransactions": _alone(
         "list_transactions", "ListTransactionsResponse", unknown_state_filters=list, transaction_states=list
     ),
+    "DescribeClientQuotas": _describe_client_quotas,
+    "AlterClientQuotas": _alter_client_quotas,
     "AlterPartition": _alone("alter_partition", "AlterPartitionResponse", topics=list),
     "Envelope": _alone("envelope", "EnvelopeResponse"),
     "AllocateProducerIds": _allocate_producer_ids,
     "UnregisterController": _alone("unregister_controller", "UnregisterControllerResponse"),
     **CONSUMER_GROUP_ANSWERS,
     **CONFIG_ANSWERS,
+    **SECURITY_ANSWERS,
     **CLUSTER_ANSWERS,
 }
 _PARTS: Final[dict[str, Answering]] = {

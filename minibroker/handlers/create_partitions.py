@@ -5,9 +5,17 @@ Versions 0-3. New partitions have as many replicas as those that there are, also
 """
 
 from collections import Counter
+from typing import Final
 
 from minibroker.call import Call
-from minibroker.topic_admin import TopicError, check_replicas, disk_refusal, refuse_duplicate, refuse_too_many
+from minibroker.topic_admin import (
+    TopicError,
+    check_replicas,
+    count_mutation,
+    disk_refusal,
+    refuse_duplicate,
+    refuse_too_many,
+)
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -15,6 +23,9 @@ from minibroker_protocol.messages.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
+
+_FIRST_STRICT: Final = 3
+"""As in CreateTopics."""
 
 
 def handle(request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResponse:
@@ -30,7 +41,7 @@ def handle(request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResp
             results[wanted.name] = CreatePartitionsTopicResult(
                 name=wanted.name, error_code=error.code, error_message=str(error)
             )
-    return CreatePartitionsResponse(results=list(results.values()))
+    return CreatePartitionsResponse(throttle_time_ms=call.session.muted_ms, results=list(results.values()))
 
 
 def _grow(wanted: CreatePartitionsTopic, call: Call, *, validate_only: bool) -> None:
@@ -65,6 +76,7 @@ def _grow(wanted: CreatePartitionsTopic, call: Call, *, validate_only: bool) -> 
             )
     if validate_only:
         return
+    count_mutation(call, added, _FIRST_STRICT)
     try:
         call.state.topics.add_partitions(topic, wanted.count, replicas)
     except OSError as error:

@@ -1,12 +1,13 @@
 """CreateTopics: new topics, each with its own outcome.
 
-Versions 0-7: validate_only from 1, quotas' throttling never, the resulting configuration (KIP-525) from 5, topic ids
+Versions 0-7: validate_only from 1, the resulting configuration (KIP-525) from 5, topic ids
 from 7. A topic is ready to be produced to when the answer leaves, so the timeout is not looked at. A broker that is
 alone accepts any replication factor, and replicas placed by hand wherever, and reports a factor of 1. Where there are
 several, INVALID_REPLICATION_FACTOR and INVALID_REPLICA_ASSIGNMENT are as in Kafka.
 """
 
 from collections import Counter
+from typing import Final
 
 from minibroker.call import Call
 from minibroker.security.acls import CLUSTER_NAME, Operation, ResourceType
@@ -15,6 +16,7 @@ from minibroker.topic_admin import (
     TopicError,
     TopicPlan,
     check_replicas,
+    count_mutation,
     create_topics,
     plan_topic,
     refuse_duplicate,
@@ -31,6 +33,9 @@ from minibroker_protocol.messages.create_topics import (
 )
 from minibroker_protocol.primitives import ZERO_UUID
 
+_FIRST_STRICT: Final = 6
+"""From here on a client that is over its quota is refused, THROTTLING_QUOTA_EXCEEDED; before it has to wait."""
+
 
 def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
     """Check every topic by itself, then create those that passed together."""
@@ -42,6 +47,8 @@ def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
             refuse_duplicate(wanted.name, named)
             _check_rights(wanted.name, call)
             plan = _plan(wanted, call)
+            if not request.validate_only:
+                count_mutation(call, plan.partitions, _FIRST_STRICT)
         except TopicError as error:
             results[wanted.name] = _refusal(wanted.name, error)
         else:
@@ -54,7 +61,7 @@ def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
             results.update((plan.name, _refusal(plan.name, error)) for plan in plans)
         else:
             results.update((plan.name, _success(plan, topic, call)) for plan, topic in zip(plans, created, strict=True))
-    return CreateTopicsResponse(topics=list(results.values()))
+    return CreateTopicsResponse(throttle_time_ms=call.session.muted_ms, topics=list(results.values()))
 
 
 def _check_rights(name: str, call: Call) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 
 from minibroker.call import Call
 from minibroker.security.acls import CLUSTER_NAME, Operation, ResourceType
-from minibroker.topic_admin import disk_refusal
+from minibroker.topic_admin import TopicError, count_mutation, disk_refusal
 from minibroker.topics import CONSUMER_OFFSETS, Topic
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_topics import (
@@ -23,6 +23,8 @@ from minibroker_protocol.messages.delete_topics import (
 from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_storage.layout import purge
 
+_FIRST_STRICT: Final = 5
+"""As in CreateTopics."""
 _FIRST_WITH_DISABLED_ERROR: Final = 3
 
 
@@ -44,7 +46,7 @@ def handle(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse:
     deleted = [result.name for result in results if result.name is not None and not result.error_code]
     if CONSUMER_OFFSETS in deleted or (deleted and call.state.topics.get(CONSUMER_OFFSETS) is not None):
         call.state.groups.topics_deleted(deleted)
-    return DeleteTopicsResponse(responses=results)
+    return DeleteTopicsResponse(throttle_time_ms=call.session.muted_ms, responses=results)
 
 
 def _target(wanted: DeleteTopicState, call: Call) -> Topic | None:
@@ -66,7 +68,7 @@ def _delete(wanted: DeleteTopicState, call: Call, named: Counter[Topic]) -> Dele
         return _refusal(wanted, missing, missing.meaning)
     if named[topic] > 1:
         return _refusal(wanted, ErrorCode.INVALID_REQUEST, "The topic is named more than once.")
-    return _remove(topic, call)
+    return _remove(topic, wanted, call)
 
 
 def _refusal_of_rights(wanted: DeleteTopicState, topic: Topic | None, call: Call) -> DeletableTopicResult | None:
@@ -82,10 +84,13 @@ def _refusal_of_rights(wanted: DeleteTopicState, topic: Topic | None, call: Call
     return _refusal(known, code, code.meaning)
 
 
-def _remove(topic: Topic, call: Call) -> DeletableTopicResult:
+def _remove(topic: Topic, wanted: DeleteTopicState, call: Call) -> DeletableTopicResult:
     try:
+        count_mutation(call, len(topic.partitions), _FIRST_STRICT)
         for directory in call.state.topics.delete(topic):
             call.state.background(partial(purge, directory))
+    except TopicError as error:
+        return _refusal(wanted, error.code, str(error))
     except OSError as error:
         refusal = disk_refusal(error)
         return DeletableTopicResult(

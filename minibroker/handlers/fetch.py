@@ -76,7 +76,7 @@ def handle(request: FetchRequest, call: Call) -> FetchResponse | Parked:
     reader = _Reader(request, call, context)
     results = reader.read()
     if request.max_wait_ms <= 0 or not reader.logs or reader.failed or reader.size >= request.min_bytes:
-        return reader.response(results)
+        return reader.answer(results)
     return _ParkedFetch(request, call, reader)
 
 
@@ -106,6 +106,9 @@ class _Reader:
         self.failed = False
         self.logs.clear()
         left = min(self._request.max_bytes, self._call.state.fetch_max_bytes)
+        quotas = self._call.state.quotas
+        if quotas is not None and (allowed := quotas.fetch_bytes(self._call.session, self._call.client_id)) is not None:
+            left = min(left, allowed)
         results: dict[FetchKey, PartitionData] = {}
         guarded = self._call.state.authorizer is not None
         for key, wanted in self._context.partitions.items():
@@ -146,6 +149,14 @@ class _Reader:
             elif self._call.state.topics.get(name) is not None:
                 code = ErrorCode.INCONSISTENT_TOPIC_ID
         return _error(index, code)
+
+    def answer(self, results: dict[FetchKey, PartitionData]) -> FetchResponse:
+        """The response, or an empty one for a client that is over its quota."""
+        response, call = self.response(results), self._call
+        quotas = call.state.quotas
+        if quotas is None:
+            return response
+        return quotas.fetched(response, self._request, call.session, call.client_id, call.api_version)
 
     def response(self, results: dict[FetchKey, PartitionData]) -> FetchResponse:
         """The response of what was read, as the session's consumer needs it told."""
@@ -310,4 +321,4 @@ class _ParkedFetch(Parked):
 
     def _answer(self, results: dict[FetchKey, PartitionData]) -> None:
         self.cancel()
-        self.deliver(self._reader.response(results))
+        self.deliver(self._reader.answer(results))

@@ -1,4 +1,4 @@
-"""DescribeClientQuotas (key 48): TODO."""
+"""DescribeClientQuotas (key 48): the limits of users, client ids and addresses (KIP-546)."""
 
 from minibroker_protocol.schema import (
     Array,
@@ -17,7 +17,7 @@ from minibroker_protocol.schema import (
 
 @structure
 class ComponentData:
-    """TODO."""
+    """What one part of an entity has to be: `match_type` 0 exactly `match`, 1 the default, 2 anything but missing."""
 
     entity_type: String
     match_type: Int8
@@ -26,7 +26,7 @@ class ComponentData:
 
 @message(versions="0-1", flexible="1+")
 class DescribeClientQuotasRequest:
-    """TODO."""
+    """All components have to match; with `strict` an entity must have no further part."""
 
     components: Array[ComponentData]
     strict: Bool
@@ -34,7 +34,7 @@ class DescribeClientQuotasRequest:
 
 @structure
 class EntityData:
-    """TODO."""
+    """One part of an entity: its type (`user`, `client-id`, `ip`) and its name; null is the default of the type."""
 
     entity_type: String
     entity_name: NullableString
@@ -42,7 +42,7 @@ class EntityData:
 
 @structure
 class ValueData:
-    """TODO."""
+    """A limit by its key, per second."""
 
     key: String
     value: Float64
@@ -50,7 +50,7 @@ class ValueData:
 
 @structure
 class EntryData:
-    """TODO."""
+    """An entity and its limits."""
 
     entity: Array[EntityData]
     values: Array[ValueData]
@@ -58,9 +58,9 @@ class EntryData:
 
 @message(versions="0-1", flexible="1+")
 class DescribeClientQuotasResponse:
-    """TODO."""
+    """The entries are null where there is an error."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16
-    error_message: NullableString
-    entries: NullableArray[EntryData]
+    error_message: NullableString = None
+    entries: NullableArray[EntryData] = None

@@ -1,0 +1,133 @@
+"""Whom a quota is for, and what it limits: the data of quotas, and where it is kept.
+
+An entity is a user, a client id, both, or an address, each by name or by default (None). The section "quotas" of the
+cluster's metadata lists them:
+
+    [{"entity": {"user": "alice", "client-id": null}, "values": {"producer_byte_rate": 1024.0}}]
+"""
+
+import socket
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from minibroker.cluster_metadata import ClusterMetadata
+
+USER: Final = "user"
+CLIENT_ID: Final = "client-id"
+IP: Final = "ip"
+ENTITY_TYPES: Final = frozenset({USER, CLIENT_ID, IP})
+
+PRODUCE: Final = "producer_byte_rate"
+FETCH: Final = "consumer_byte_rate"
+REQUEST: Final = "request_percentage"
+MUTATION: Final = "controller_mutation_rate"
+CONNECTION: Final = "connection_creation_rate"
+_WHOLE: Final = frozenset({PRODUCE, FETCH, CONNECTION})
+"""Which values have no fraction (`QuotaConfigs`)."""
+_OF_CLIENTS: Final = frozenset({PRODUCE, FETCH, REQUEST, MUTATION})
+_OF_ADDRESSES: Final = frozenset({CONNECTION})
+_EPSILON: Final = 1e-6
+_LONG_MAX: Final = 2**63 - 1
+_SECTION: Final = "quotas"
+
+Entity = frozenset[tuple[str, str | None]]
+"""Pairs of an entity's type and its name, None for the default."""
+
+Values = Mapping[str, float]
+
+
+class QuotaError(ValueError):
+    """An entity that no quota can be for, or a value that none can have: INVALID_REQUEST."""
+
+
+def keys_of(entity: Iterable[tuple[str, str | None]]) -> frozenset[str]:
+    """What can be limited for an entity. QuotaError for one that there cannot be (`ClientQuotaControlManager`)."""
+    seen: dict[str, str | None] = {}
+    for kind, name in entity:
+        if kind in seen:
+            raise QuotaError(f"Invalid empty client quota entity, duplicate entity entry {kind}")
+        if kind not in ENTITY_TYPES:
+            raise QuotaError(f"Unhandled client quota entity type: {kind}")
+        if not name and name is not None:
+            raise QuotaError(f"Empty {kind} not supported")
+        seen[kind] = name
+    if seen.keys() == {IP}:
+        if seen[IP] is not None:
+            addresses_of(seen[IP])
+        return _OF_ADDRESSES
+    if not seen or IP in seen:
+        raise QuotaError("Invalid empty client quota entity")
+    return _OF_CLIENTS
+
+
+def addresses_of(host: str | None) -> frozenset[str]:
+    """The addresses of a host. QuotaError when it has none."""
+    try:
+        return frozenset(str(each[4][0]) for each in socket.getaddrinfo(host, None))
+    except OSError:
+        raise QuotaError(f"{host} is not a valid IP or resolvable host.") from None
+
+
+def check_value(keys: frozenset[str], key: str, value: float) -> None:
+    """QuotaError unless `value` can be the limit `key`, which has to be one of `keys`."""
+    if key not in keys:
+        raise QuotaError(f"Invalid configuration key {key}")
+    if key in _WHOLE and not _is_whole(value):
+        raise QuotaError(f"Configuration {key} must be a Long value")
+    if not value > 0:  # nor is a NaN
+        raise QuotaError(f"Quota {key} must be greater than 0")
+
+
+def _is_whole(value: float) -> bool:
+    """As near to a long as Kafka asks for."""
+    return abs(value) <= _LONG_MAX and abs(int(value + _EPSILON) - value) <= _EPSILON
+
+
+class QuotaTable:
+    """All quotas, by entity.
+
+    Args:
+        changed: called after each change, whoever made it.
+    """
+
+    def __init__(self, metadata: ClusterMetadata, changed: Callable[[], None]) -> None:
+        self._metadata = metadata
+        self._changed = changed
+        self._by_entity = self._read()
+        metadata.subscribe(_SECTION, self._reread)
+
+    def __len__(self) -> int:
+        return len(self._by_entity)
+
+    def items(self) -> Iterable[tuple[Entity, Values]]:
+        """Every entity with its limits."""
+        return self._by_entity.items()
+
+    def limit(self, key: str, user: str | None = "", client_id: str | None = "", ip: str | None = "") -> float | None:
+        """One limit of exactly this entity; a part that is "" does not belong to it, None stands for the default."""
+        named = ((USER, user), (CLIENT_ID, client_id), (IP, ip))
+        values = self._by_entity.get(frozenset((kind, name) for kind, name in named if name is None or name))
+        return None if values is None else values.get(key)
+
+    def alter(self, changes: Mapping[Entity, Mapping[str, float | None]]) -> None:
+        """Set limits, or remove those that are None, all at once. OSError, and then nothing has changed."""
+        altered = dict(self._by_entity)
+        for entity, ops in changes.items():
+            values = {**altered.get(entity, {}), **ops}
+            kept = {key: value for key, value in values.items() if value is not None}
+            if kept:
+                altered[entity] = kept
+            else:
+                altered.pop(entity, None)
+        rows = [{"entity": dict(entity), "values": dict(values)} for entity, values in altered.items()]
+        self._metadata.write(_SECTION, rows or None)
+        self._by_entity = altered
+        self._changed()
+
+    def _reread(self) -> None:
+        self._by_entity = self._read()
+        self._changed()
+
+    def _read(self) -> dict[Entity, Values]:
+        rows: list[dict[str, Any]] = self._metadata.read(_SECTION) or []
+        return {frozenset(row["entity"].items()): row["values"] for row in rows}

@@ -1,0 +1,85 @@
+"""How fast something goes: what quotas are held against.
+
+The arithmetic is Kafka's (`SampledStat`, `Rate`, `TokenBucket`, `QuotaUtils`), since clients are told how long to wait
+by it. Times are milliseconds of the clock's monotonic time.
+"""
+
+from collections import deque
+from typing import Final
+
+_SECOND_MS: Final = 1000
+
+
+class Rate:
+    """A rate per second over a window that moves on in steps.
+
+    Args:
+        samples: how many steps the window has, with the one that has begun.
+        step_ms: how long each of them is.
+    """
+
+    __slots__ = ("_samples", "_step_ms", "_steps")
+
+    def __init__(self, samples: int, step_ms: int) -> None:
+        self._samples = samples
+        self._step_ms = step_ms
+        self._steps: deque[list[float]] = deque(maxlen=samples)
+        """[begin, sum] of each step, the newest one last."""
+
+    def record(self, value: float, now_ms: float) -> None:
+        """Count something."""
+        if not self._steps or now_ms - self._steps[-1][0] >= self._step_ms:
+            self._steps.append([now_ms, 0.0])
+        self._steps[-1][1] += value
+
+    def window_ms(self, now_ms: float) -> float:
+        """The time that the rate is taken over; never less than that of all steps but one."""
+        self._forget(now_ms)
+        elapsed = now_ms - self._steps[0][0] if self._steps else 0.0
+        missing = self._samples - 1 - int(elapsed // self._step_ms)
+        return elapsed + max(0, missing) * self._step_ms
+
+    def measure(self, now_ms: float) -> float:
+        """The rate per second."""
+        window = self.window_ms(now_ms)
+        return sum(each for _, each in self._steps) / (window / _SECOND_MS) if window else 0.0
+
+    def throttle_ms(self, limit: float, now_ms: float) -> int:
+        """How long nothing more may come so that the rate falls to `limit`; 0 if it is not above."""
+        rate = self.measure(now_ms)
+        if rate <= limit:
+            return 0
+        return round((rate - limit) / limit * self.window_ms(now_ms))
+
+    def _forget(self, now_ms: float) -> None:
+        while self._steps and now_ms - self._steps[0][0] >= self._samples * self._step_ms:
+            self._steps.popleft()
+
+
+class TokenBucket:
+    """Tokens that come back evenly; taking more than there are is a debt (KIP-599).
+
+    Args:
+        window_s: the bucket holds what comes back in this time.
+    """
+
+    __slots__ = ("_filled_ms", "_tokens", "_window_s")
+
+    def __init__(self, window_s: float, limit: float, now_ms: float) -> None:
+        self._window_s = window_s
+        self._tokens = limit * window_s
+        self._filled_ms = now_ms
+
+    def take(self, tokens: float, limit: float, now_ms: float) -> None:
+        """Take them, whether or not they are there."""
+        self._fill(limit, now_ms)
+        self._tokens = min(self._window_s * limit, self._tokens - tokens)
+
+    def debt_ms(self, limit: float, now_ms: float) -> int:
+        """How long it takes until nothing is owed any more."""
+        self._fill(limit, now_ms)
+        return round(-self._tokens / limit * _SECOND_MS) if self._tokens < 0 else 0
+
+    def _fill(self, limit: float, now_ms: float) -> None:
+        self._tokens = min(self._window_s * limit, self._tokens + limit * (now_ms - self._filled_ms) / _SECOND_MS)
+        self._filled_ms = now_ms

@@ -1,0 +1,75 @@
+"""Limits are set and removed, each entry by itself."""
+
+import pytest
+
+from minibroker_protocol.error_codes import ErrorCode
+from tests.broker.harness import Harness
+from tests.broker.quotas.asking import alter_request
+
+LIMIT = {"producer_byte_rate": 1000.0}
+
+
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize(
+    "entity",
+    [{"user": "u"}, {"user": None}, {"client-id": "c"}, {"client-id": None}, {"user": "u", "client-id": None}],
+)
+def test_a_limit_is_there_once_it_is_set(version: int, entity: dict[str, str | None], harness: Harness) -> None:
+    (result,) = harness.ask(alter_request((entity, LIMIT)), version).entries
+    assert (result.error_code, result.error_message) == (ErrorCode.NONE, None)
+    assert {each.entity_type: each.entity_name for each in result.entity} == entity
+    assert dict(harness.state.quota_table.items()) == {frozenset(entity.items()): LIMIT}
+
+
+def test_an_address_has_a_rate_of_connections_only(harness: Harness) -> None:
+    good, bad = harness.ask(
+        alter_request(({"ip": "127.0.0.1"}, {"connection_creation_rate": 5}), ({"ip": None}, LIMIT)), 1
+    ).entries
+    assert good.error_code == ErrorCode.NONE
+    assert (bad.error_code, bad.error_message) == (
+        ErrorCode.INVALID_REQUEST,
+        "Invalid configuration key producer_byte_rate",
+    )
+
+
+@pytest.mark.parametrize(
+    ("entity", "values", "reason"),
+    [
+        ({}, LIMIT, "Invalid empty client quota entity"),
+        ({"group": "g"}, LIMIT, "Unhandled client quota entity type: group"),
+        ({"user": ""}, LIMIT, "Empty user not supported"),
+        ({"user": "u", "ip": "127.0.0.1"}, LIMIT, "Invalid empty client quota entity"),
+        ({"ip": "no such host"}, {"connection_creation_rate": 1}, "no such host is not a valid IP or resolvable host."),
+        ({"user": "u"}, {"no.such": 1}, "Invalid configuration key no.such"),
+        ({"user": "u"}, {"producer_byte_rate": 1.5}, "Configuration producer_byte_rate must be a Long value"),
+        ({"user": "u"}, {"request_percentage": 0}, "Quota request_percentage must be greater than 0"),
+        ({"user": "u"}, {"request_percentage": -1}, "Quota request_percentage must be greater than 0"),
+        ({"user": "u"}, {"request_percentage": float("nan")}, "Quota request_percentage must be greater than 0"),
+        ({"user": "u"}, {"producer_byte_rate": float("inf")}, "Configuration producer_byte_rate must be a Long value"),
+    ],
+)
+def test_what_there_cannot_be_is_refused(
+    entity: dict[str, str | None], values: dict[str, float | None], reason: str, harness: Harness
+) -> None:
+    (result,) = harness.ask(alter_request((entity, values)), 1).entries
+    assert (result.error_code, result.error_message) == (ErrorCode.INVALID_REQUEST, reason)
+    assert not len(harness.state.quota_table)
+
+
+def test_a_limit_is_removed_and_one_that_is_not_there_is_no_error(harness: Harness) -> None:
+    harness.ask(alter_request(({"user": "u"}, LIMIT)), 1)
+    for _ in range(2):
+        (result,) = harness.ask(alter_request(({"user": "u"}, {"producer_byte_rate": None})), 1).entries
+        assert result.error_code == ErrorCode.NONE
+    assert not len(harness.state.quota_table)
+
+
+def test_an_entity_that_is_named_twice_is_refused_the_second_time(harness: Harness) -> None:
+    first, second = harness.ask(alter_request(({"user": "u"}, LIMIT), ({"user": "u"}, LIMIT)), 1).entries
+    assert (first.error_code, second.error_code) == (ErrorCode.NONE, ErrorCode.INVALID_REQUEST)
+
+
+def test_validation_alters_nothing(harness: Harness) -> None:
+    (result,) = harness.ask(alter_request(({"user": "u"}, LIMIT), validate_only=True), 1).entries
+    assert result.error_code == ErrorCode.NONE
+    assert not len(harness.state.quota_table)

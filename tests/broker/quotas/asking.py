@@ -1,0 +1,58 @@
+"""Requests about quotas, and a client that is metered as a connection does it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from minibroker.dispatch import Answer, accept
+from minibroker.security.principals import Principal
+from minibroker.session import Session
+from minibroker_protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterEntityData,
+    AlterEntryData,
+    OpData,
+)
+from tests.broker.harness import Harness, frame_of
+
+Entity = Mapping[str, str | None]
+
+
+def alter_request(
+    *entries: tuple[Entity, Mapping[str, float | None]], validate_only: bool = False
+) -> AlterClientQuotasRequest:
+    return AlterClientQuotasRequest(
+        entries=[
+            AlterEntryData(
+                entity=[AlterEntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()],
+                ops=[OpData(key=key, value=value or 0, remove=value is None) for key, value in values.items()],
+            )
+            for entity, values in entries
+        ],
+        validate_only=validate_only,
+    )
+
+
+def set_quota(harness: Harness, entity: Entity, **values: float | None) -> None:
+    (result,) = harness.ask(alter_request((entity, values)), 1).entries
+    assert result.error_code == 0, result.error_message
+
+
+class Metered:
+    """A client on a connection of its own."""
+
+    def __init__(self, harness: Harness, client_id: str = "c", user: str = "ANONYMOUS") -> None:
+        self.harness = harness
+        self.client_id = client_id
+        self.session: Session = harness.session(principal=Principal("User", user))
+
+    def ask(self, request: Any, version: int) -> tuple[Any, int]:
+        """(response, for how many ms the connection is to be muted)."""
+        state = self.harness.state
+        frame = memoryview(bytearray(frame_of(request, version, client_id=self.client_id)))
+        self.session.muted_ms = 0
+        outcome = (
+            accept(frame, self.session) if state.quotas is None else state.quotas.meter(frame, self.session, accept)
+        )
+        state.writes.commit()
+        assert outcome is None or isinstance(outcome, Answer)
+        return None if outcome is None else outcome.response, self.session.muted_ms

@@ -1,0 +1,86 @@
+"""A client that does not wait as it is told is not heard."""
+
+import pytest
+
+from minibroker import Broker
+from minibroker_protocol.messages.metadata import MetadataRequest
+from tests.broker.harness import batch, fetch_request, produce_request
+from tests.broker.quotas.asking import alter_request
+from tests.broker.socket_client import TIMEOUT_S, SocketClient
+
+SHORT_S = 0.2
+TOO_MUCH = produce_request(batch(b"x" * 20_000))
+METADATA = MetadataRequest(topics=None)
+
+
+def hears_nothing(client: SocketClient) -> bool:
+    client.socket.settimeout(SHORT_S)
+    try:
+        client.socket.recv(1)
+    except TimeoutError:
+        return True
+    finally:
+        client.socket.settimeout(TIMEOUT_S)
+    return False
+
+
+def test_what_comes_during_the_wait_is_served_after_it() -> None:
+    with Broker(topics=["t"]) as broker, SocketClient(broker.address) as client:
+        client.ask(alter_request(({"client-id": "test"}, {"producer_byte_rate": 1000})), 1)
+        client.send(TOO_MUCH, 9)
+        asked = client.send(METADATA, 9)
+        _, produced = client.receive()
+        assert produced.throttle_time_ms > 10_000
+        assert hears_nothing(client)
+        broker.clock.advance(11)
+        number, _ = client.receive()
+        assert number == asked
+
+
+def test_any_request_may_have_cost_too_much() -> None:
+    with Broker(topics=["t"]) as broker, SocketClient(broker.address) as client:
+        client.ask(alter_request(({"client-id": "test"}, {"request_percentage": 0.000001})), 1)
+        first = client.send(METADATA, 9)
+        second = client.send(METADATA, 9)
+        assert client.receive()[0] == first
+        assert hears_nothing(client)
+        broker.clock.advance(1)
+        assert client.receive()[0] == second
+
+
+def test_a_request_that_was_parked_may_have_cost_too_much() -> None:
+    with Broker(topics=["t"]) as broker, SocketClient(broker.address) as client:
+        client.ask(alter_request(({"client-id": "test"}, {"request_percentage": 0.000001})), 1)
+        client.send(fetch_request(("t", 0, 0), max_wait_ms=5000), 12)
+        asked = client.send(METADATA, 9)
+        assert hears_nothing(client)
+        broker.clock.advance(5)
+        _, fetched = client.receive()
+        assert fetched.throttle_time_ms == 1000
+        assert hears_nothing(client)
+        broker.clock.advance(1)
+        assert client.receive()[0] == asked
+
+
+def test_a_client_that_goes_while_it_waits_is_forgotten() -> None:
+    with Broker(topics=["t"]) as broker:
+        with SocketClient(broker.address) as client:
+            client.ask(alter_request(({"client-id": "test"}, {"producer_byte_rate": 1000})), 1)
+            client.ask(TOO_MUCH, 9)
+        broker.clock.advance(60)
+        with SocketClient(broker.address) as client:
+            assert client.ask(METADATA, 9).topics
+
+
+def test_too_many_connections_from_an_address_are_closed_after_a_while() -> None:
+    with Broker() as broker, SocketClient(broker.address) as first:
+        first.ask(alter_request(({"ip": None}, {"connection_creation_rate": 1})), 1)
+        for _ in range(10):
+            with SocketClient(broker.address) as other:
+                other.ask(METADATA, 9)
+        with SocketClient(broker.address) as other:
+            other.send(METADATA, 9)
+            assert hears_nothing(other)
+            broker.clock.advance(2)
+            with pytest.raises(ConnectionError):
+                other.receive()

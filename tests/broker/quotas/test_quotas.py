@@ -1,0 +1,148 @@
+"""Clients that are over their quota wait, and are told for how long."""
+
+import pytest
+
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
+from minibroker_protocol.messages.metadata import MetadataRequest
+from tests.broker.harness import Harness, batch, fetch_request, produce_request
+from tests.broker.quotas.asking import Metered, set_quota
+
+RECORDS = batch(b"x" * 20_000)
+
+
+def produced_by(harness: Harness, client_id: str = "c", user: str = "ANONYMOUS") -> int:
+    """How long a client is muted after 20 KB."""
+    response, muted = Metered(harness, client_id, user).ask(produce_request(RECORDS), 9)
+    assert response.throttle_time_ms == muted
+    return muted
+
+
+def test_nobody_is_metered_while_there_are_no_quotas(harness: Harness) -> None:
+    seen = [harness.state.quotas is not None]
+    for limit in (1000, None):
+        set_quota(harness, {"client-id": "c"}, producer_byte_rate=limit)
+        seen.append(harness.state.quotas is not None)
+    assert seen == [False, True, False]
+
+
+def test_a_producer_waits_until_its_rate_is_right(harness: Harness) -> None:
+    set_quota(harness, {"client-id": "c"}, producer_byte_rate=1000)
+    wait = produced_by(harness)
+    assert 10_000 < wait < 10_400  # 20 KB take 20 s, of which 10 s are taken to have passed
+    assert produced_by(harness, "another") == 0
+
+
+def test_a_wait_that_is_over_is_over(harness: Harness) -> None:
+    set_quota(harness, {"client-id": "c"}, producer_byte_rate=4000)
+    assert produced_by(harness) == 0
+    harness.clock.advance(20_000)
+    assert produced_by(harness) == 0
+
+
+def test_connections_of_one_client_share_its_quota(harness: Harness) -> None:
+    set_quota(harness, {"client-id": "c"}, producer_byte_rate=2500)
+    assert produced_by(harness) == 0
+    assert produced_by(harness) > 5000
+
+
+@pytest.mark.parametrize(
+    ("more", "less"),
+    [
+        ({"user": "u", "client-id": "c"}, {"user": "u", "client-id": None}),
+        ({"user": "u", "client-id": None}, {"user": "u"}),
+        ({"user": "u"}, {"user": None, "client-id": "c"}),
+        ({"user": None, "client-id": "c"}, {"user": None, "client-id": None}),
+        ({"user": None, "client-id": None}, {"user": None}),
+        ({"user": None}, {"client-id": "c"}),
+        ({"client-id": "c"}, {"client-id": None}),
+    ],
+)
+def test_the_more_particular_quota_counts(
+    more: dict[str, str | None], less: dict[str, str | None], harness: Harness
+) -> None:
+    set_quota(harness, less, producer_byte_rate=1)
+    set_quota(harness, more, producer_byte_rate=1_000_000)
+    assert produced_by(harness, "c", "u") == 0
+    set_quota(harness, more, producer_byte_rate=None)
+    assert produced_by(harness, "c", "u") > 0
+
+
+def test_all_clients_of_a_user_share_the_users_quota(harness: Harness) -> None:
+    set_quota(harness, {"user": None}, producer_byte_rate=2500)
+    assert produced_by(harness, "a", "u") == 0
+    assert produced_by(harness, "b", "other") == 0
+    assert produced_by(harness, "b", "u") > 0
+
+
+def test_a_producer_without_acks_is_muted_though_it_is_told_nothing(harness: Harness) -> None:
+    set_quota(harness, {"client-id": "c"}, producer_byte_rate=1000)
+    response, muted = Metered(harness).ask(produce_request(RECORDS, acks=0), 9)
+    assert response is None
+    assert muted > 10_000
+
+
+def test_a_consumer_that_is_over_its_quota_is_given_nothing_and_told_to_wait(harness: Harness) -> None:
+    harness.produce(RECORDS)
+    set_quota(harness, {"client-id": "c"}, consumer_byte_rate=1500)
+    response, muted = Metered(harness).ask(fetch_request(("t", 0, 0)), 12)
+    assert response.responses == []
+    assert response.throttle_time_ms == muted > 3000
+
+
+def test_what_was_held_back_counts_for_nothing(harness: Harness) -> None:
+    harness.produce(RECORDS)
+    set_quota(harness, {"client-id": "c"}, consumer_byte_rate=1500)
+    client = Metered(harness)
+    waits = [client.ask(fetch_request(("t", 0, 0)), 12)[1] for _ in range(3)]
+    assert len(set(waits)) == 1
+
+
+def test_a_fetch_asks_for_no_more_than_the_quota_has(harness: Harness) -> None:
+    for _ in range(5):
+        harness.produce(RECORDS)
+    set_quota(harness, {"client-id": "c"}, consumer_byte_rate=4200)
+    response, muted = Metered(harness).ask(fetch_request(("t", 0, 0)), 12)
+    assert muted == 0
+    (topic,) = response.responses
+    assert 40_000 < topic.partitions[0].records.size <= 42_000
+
+
+def test_requests_cost_time_and_may_be_limited(harness: Harness) -> None:
+    set_quota(harness, {"client-id": "c"}, request_percentage=0.000001)
+    response, muted = Metered(harness).ask(MetadataRequest(topics=None), 12)
+    assert response.throttle_time_ms == muted == 1000  # never more than a step of the window
+
+
+def test_a_client_that_makes_too_many_partitions_is_refused(harness: Harness) -> None:
+    set_quota(harness, {"user": None}, controller_mutation_rate=1)
+    client = Metered(harness)
+
+    def create(name: str, version: int) -> tuple[int, int, int]:
+        wanted = CreatableTopic(name=name, num_partitions=12, replication_factor=1, assignments=[], configs=[])
+        response, muted = client.ask(CreateTopicsRequest(topics=[wanted]), version)
+        return response.topics[0].error_code, response.throttle_time_ms, muted
+
+    assert create("one", 7) == (ErrorCode.NONE, 0, 0)
+    assert create("two", 7) == (ErrorCode.THROTTLING_QUOTA_EXCEEDED, 1000, 1000)
+    harness.clock.advance(1000)
+    assert create("two", 5) == (ErrorCode.NONE, 12_000, 12_000)
+
+    grow = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="one", count=13)], timeout_ms=1000)
+    response, _ = client.ask(grow, 3)
+    assert response.results[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    response, _ = client.ask(DeleteTopicsRequest(topic_names=["one"], timeout_ms=1000), 5)
+    assert response.responses[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert harness.state.topics.get("one") is not None
+    response, muted = client.ask(DeleteTopicsRequest(topic_names=["one"], timeout_ms=1000), 4)
+    assert response.responses[0].error_code == ErrorCode.NONE
+    assert muted == response.throttle_time_ms == 24_000
+
+
+def test_quotas_outlive_the_run(harness: Harness) -> None:
+    set_quota(harness, {"client-id": "c"}, producer_byte_rate=1000)
+    harness.close()
+    harness.start()
+    assert produced_by(harness) > 0
