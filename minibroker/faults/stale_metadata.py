@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from minibroker.call import Call
 from minibroker.dispatch import endpoint
 from minibroker.message_json import detached
+from minibroker.security.acls import Operation, ResourceType
+from minibroker.security.principals import BROKER
 from minibroker.session import Session
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
@@ -38,9 +40,8 @@ class MetadataHistory:
 
     def note(self) -> None:
         """Look whether anything has changed."""
-        now: MetadataResponse = detached(
-            _ask(None, Call(self._state, _VERSION, None, Session(self._state, advertised=_NOWHERE, client_host="")))
-        )
+        session = Session(self._state, advertised=_NOWHERE, client_host="", principal=BROKER)
+        now: MetadataResponse = detached(_ask(None, Call(self._state, _VERSION, None, session)))
         if not self._states or now != self._states[-1]:
             self._states.append(now)
 
@@ -53,9 +54,10 @@ class MetadataHistory:
             today.get(broker.node_id) or replace(broker, host=broker.host or call.session.advertised[0])
             for broker in past.brokers
         ]
+        past.topics = [each for each in past.topics if _may_describe(each.name, call)]
         wanted = request.topics
         if wanted is not None and (wanted or call.api_version > 0):
-            past.topics = [_find(each, past.topics) for each in wanted]
+            past.topics = [_find(each, past.topics, call) for each in wanted]
         return past
 
 
@@ -65,12 +67,18 @@ def _ask(topics: list[Any] | None, call: Call) -> Any:
     return endpoint(ApiKey.METADATA).handle(request, call._replace(api_version=_VERSION))
 
 
-def _find(wanted: Any, topics: list[MetadataResponseTopic]) -> MetadataResponseTopic:
+def _may_describe(name: str | None, call: Call) -> bool:
+    return call.allows(Operation.DESCRIBE, ResourceType.TOPIC, name or "")
+
+
+def _find(wanted: Any, topics: list[MetadataResponseTopic], call: Call) -> MetadataResponseTopic:
     by_id = wanted.topic_id != ZERO_UUID
     for topic in topics:
         if topic.topic_id == wanted.topic_id if by_id else topic.name == wanted.name:
             return topic
     code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if not by_id and not _may_describe(wanted.name, call):
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return MetadataResponseTopic(
         error_code=code, name=None if by_id else wanted.name, topic_id=wanted.topic_id, partitions=[]
     )

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from minibroker_protocol.error_codes import ErrorCode
 
 
+_FIRST_COORDINATORS: Final = 4
+"""The first version of FindCoordinator with several keys."""
 _NAME_OF: Final[dict[ResourceType, Callable[[Target], str | None]]] = {
     ResourceType.TOPIC: attrgetter("topic"),
     ResourceType.GROUP: attrgetter("group"),
@@ -45,7 +47,7 @@ def serve(endpoint: Endpoint, request: Any, call: Call) -> Any:
         names = names_of(api, request, call.state)
         refused = _refused(names, each, call)
         if refused:
-            return _serve_rest(endpoint, request, call, each.resource_type, names, refused)
+            return _serve_rest(endpoint, request, call, each.resource_type, refused)
     return endpoint.handle(request, call)
 
 
@@ -57,25 +59,23 @@ def _refused(names: Iterable[str | None], each: Each, call: Call) -> set[str]:
     return refused
 
 
-def _serve_rest(
-    endpoint: Endpoint,
-    request: Any,
-    call: Call,
-    resource_type: ResourceType,
-    names: Iterable[str | None],
-    refused: set[str],
-) -> Any:
+def _serve_rest(endpoint: Endpoint, request: Any, call: Call, resource_type: ResourceType, refused: set[str]) -> Any:
     api, code, name_of = endpoint.route.message, AUTHORIZATION_FAILED[resource_type], _NAME_OF[resource_type]
-    if refused.issuperset(names):
-        _check_acks(api, request, code)
-        return part_answer(api, request, call.api_version, code)
+    if not _has_list(api, call.api_version):
+        return error_answer(api, request, call.api_version, code)
     hit = only(api, request, lambda each: name_of(each) in refused, call.state)
     errors = part_answer(api, hit, call.api_version, code)
     served = endpoint.handle(only(api, request, lambda each: name_of(each) not in refused, call.state), call)
     _check_acks(api, request, code)
     if isinstance(served, Parked):
         return MergedAnswer(served, lambda response: merged(response, errors))
-    return merged(served, errors)
+    # An error of the whole stands alone.
+    return served if getattr(served, "error_code", 0) else merged(served, errors)
+
+
+def _has_list(api: str, version: int) -> bool:
+    """Whether a request names what it is about in a list, of which it can do without some."""
+    return api != "FindCoordinator" or version >= _FIRST_COORDINATORS
 
 
 def _check_acks(api: str, request: Any, code: ErrorCode) -> None:

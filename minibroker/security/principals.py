@@ -17,3 +17,6 @@ class Principal(NamedTuple):
 
 ANONYMOUS: Final = Principal(USER, "ANONYMOUS")
 """Who has come without having to say."""
+
+BROKER: Final = Principal("Broker", "minibroker")
+"""The broker itself, where it asks its own handlers; it may do everything, and no client can be it."""

@@ -279,7 +279,7 @@ def attempts(names: Names) -> list[Attempt]:
                 ]
             },
         ),
-        Attempt("DescribeUserScramCredentials", 0, {"users": None}),
+        Attempt("DescribeUserScramCredentials", 0, {"users": [{"name": "bob"}]}),
         Attempt("AlterUserScramCredentials", 0, {"deletions": [{"name": "bob", "mechanism": 1}]}),
         Attempt("DescribeQuorum", 1, {"topics": [{"topic_name": "__cluster_metadata", "partitions": [partition]}]}),
         Attempt("UpdateFeatures", 1, {"feature_updates": [{"feature": "metadata.version", "max_version_level": 7}]}),
