@@ -226,7 +226,7 @@ def test_a_frame_may_have_as_many_bytes_as_configured(limit: int) -> None:
         framed(struct.pack(">hhih", ApiKey.METADATA, 1, 1, -2)),
         framed(struct.pack(">hhih", 500, 0, 1, -1)),
         framed(struct.pack(">hhih", -1, 0, 1, -1)),
-        framed(struct.pack(">hhih", ApiKey.METADATA, 13, 1, -1) + bytes(10)),
+        framed(struct.pack(">hhih", ApiKey.METADATA, 14, 1, -1) + bytes(10)),
         framed(struct.pack(">hhih", ApiKey.FETCH, 13, 1, -1) + bytes(30)),
         framed(struct.pack(">hhih", ApiKey.PRODUCE, -1, 1, -1) + bytes(30)),
         framed(struct.pack(">hhih", ApiKey.METADATA, 1, 1, -1) + b"\x7f\xff\xff\xff"),
@@ -244,7 +244,7 @@ def test_what_is_no_request_closes_the_connection(client: SocketClient, second: 
 
 
 def test_an_unknown_version_of_api_versions_is_answered_and_the_connection_goes_on(client: SocketClient) -> None:
-    client.send_bytes(framed(struct.pack(">hhih", ApiKey.API_VERSIONS, 5, 1, -1) + b"\0\x02a\x021\0"))
+    client.send_bytes(framed(struct.pack(">hhih", ApiKey.API_VERSIONS, 99, 1, -1) + b"\0\x02a\x021\0"))
     client._asked[1] = (ApiVersionsRequest(), 0)
     number, response = client.receive()
     assert (number, response.error_code) == (1, ErrorCode.UNSUPPORTED_VERSION)
