@@ -14,6 +14,9 @@ TOOLS: Final = {
     "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
     "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+    "kafka-client-metrics": "org.apache.kafka.tools.ClientMetricsCommand",
 }
 
 _ABOUT_EVERYTHING: Final = {"--list", "list", "--all-groups", "find-hanging", "kafka-console-consumer"}
@@ -32,6 +35,7 @@ _VARIABLE_TEXTS: Final = (
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "UUID"),
     (re.compile(r"\b\d{13}\b"), "TIME"),
     (re.compile(r'"producerId": \d+'), '"producerId": ID'),
+    (re.compile(r"\bTopicId: \S+"), "TopicId: ID"),
     (re.compile(r'(?<="partitionIds": )\[\d+\](?=, "topic": "__consumer_offsets")'), "[N]"),  # it may have any number
     (re.compile(r" +"), " "),
 )

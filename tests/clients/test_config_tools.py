@@ -1,0 +1,124 @@
+"""Kafka's command line tools for configurations print the same on this broker as on Kafka."""
+
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import pytest
+
+from minibroker import Broker
+from tests.clients.operator_tools import Transcript, both
+from tests.kafka.oracle import Oracle
+from tests.kafka.real_kafka import RealKafka
+
+CONFIGS: Final = "kafka-configs"
+TOPICS: Final = "kafka-topics"
+METRICS: Final = "kafka-client-metrics"
+
+Scenario = Callable[[Transcript], None]
+Compare = Callable[[Scenario], Transcript]
+
+
+@pytest.fixture(scope="module")
+def ours() -> Iterator[str]:
+    """Our broker, configured as the Kafka of the tests is, where topics see it."""
+    with Broker(config={"node.id": "1", "log.retention.ms": "-1", "log.segment.delete.delay.ms": "1000"}) as broker:
+        yield broker.bootstrap_servers
+
+
+@pytest.fixture
+def compare(oracle: Oracle, ours: str, real_kafka: RealKafka) -> Compare:
+    """A function that runs a scenario on both brokers and holds what the tools print against each other."""
+    return lambda scenario: both(oracle, ours, real_kafka.bootstrap, f"run-{uuid.uuid4().hex[:8]}", scenario)
+
+
+def test_topics_are_made_described_and_altered_as_on_kafka(compare: Compare) -> None:
+    def scenario(on: Transcript) -> None:
+        on.run_all(
+            TOPICS,
+            "--create --topic {}-topic --partitions 2 --replication-factor 1 --config retention.ms=1000",
+            "--describe --topic {}-topic",
+        )
+        of_topic = "--entity-type topics --entity-name {}-topic"
+        on.run_all(
+            CONFIGS,
+            f"{of_topic} --describe",
+            f"{of_topic} --describe --all",
+            f"{of_topic} --alter --add-config cleanup.policy=[compact,delete],segment.ms=60000",
+            f"{of_topic} --describe",
+            f"{of_topic} --alter --add-config retention.ms=never",
+            f"{of_topic} --alter --add-config nonsense=1",
+            f"{of_topic} --alter --delete-config segment.ms",
+            f"{of_topic} --alter --delete-config segment.ms",
+            f"{of_topic} --describe",
+            "--topic {}-topic --describe",
+            "--topic {}-nowhere --describe",
+            "--topic {}-nowhere --alter --add-config retention.ms=1",
+        )
+        on.run_all(
+            TOPICS,
+            "--describe --topic {}-topic",
+            "--describe --topics-with-overrides --topic {}-topic",
+            "--delete --topic {}-topic",
+        )
+
+    said = compare(scenario)
+    assert "retention.ms=1000" in said.commands[1].text()
+    assert "compact,delete" in said.find("--topics-with-overrides").text()
+
+
+def test_brokers_are_described_and_altered_as_on_kafka(compare: Compare) -> None:
+    def scenario(on: Transcript) -> None:
+        for name in ("--entity-name 1", "--entity-default"):
+            of_broker = f"--entity-type brokers {name}"
+            on.run_all(
+                CONFIGS,
+                f"{of_broker} --alter --add-config log.roll.ms=7000000,message.max.bytes=2000000",
+                f"{of_broker} --describe",
+                f"{of_broker} --alter --add-config num.partitions=3",
+                f"{of_broker} --alter --add-config log.roll.ms=x",
+                f"{of_broker} --alter --delete-config log.roll.ms,message.max.bytes",
+                f"{of_broker} --alter --delete-config log.roll.ms",
+                f"{of_broker} --describe",
+            )
+
+    said = compare(scenario)
+    assert "DYNAMIC_BROKER_CONFIG:log.roll.ms=7000000" in said.commands[1].text()
+
+
+def test_loggers_are_altered_as_on_kafka(compare: Compare) -> None:
+    def scenario(on: Transcript) -> None:
+        loggers = "--entity-type broker-loggers --entity-name 1"
+        on.run_all(
+            CONFIGS,
+            f"{loggers} --alter --add-config root=WARN",
+            f"{loggers} --alter --add-config root=warn",
+            f"{loggers} --alter --add-config no.such.logger=WARN",
+            f"{loggers} --alter --delete-config root",
+            f"{loggers} --alter --delete-config no.such.logger",
+        )
+
+    compare(scenario)
+
+
+def test_client_metrics_are_described_and_altered_as_on_kafka(compare: Compare) -> None:
+    def scenario(on: Transcript) -> None:
+        subscription = "--entity-type client-metrics --entity-name {}-sub"
+        on.run_all(
+            CONFIGS,
+            f"{subscription} --alter --add-config metrics=[a.,b.],interval.ms=1000",
+            f"{subscription} --alter --add-config interval.ms=1",
+            f"{subscription} --alter --add-config match=x",
+            f"{subscription} --alter --delete-config interval.ms",
+        )
+        on.run_all(
+            METRICS,
+            "--alter --name {}-sub --metrics a. --interval 2000 --match client_id=a.*",
+            "--describe --name {}-sub",
+            "--list",
+            "--delete --name {}-sub",
+            "--list",
+        )
+
+    said = compare(scenario)
+    assert f"{said.prefix}-sub" in said.commands[-3].text()
