@@ -16,6 +16,9 @@ from minibroker_protocol import primitives as p
 from minibroker_protocol.records.header import CODEC_MASK, MAGIC_AT, MAGIC_V2, entry_bounds
 from minibroker_protocol.schema import Field, fields_of, schema_of
 
+_SECRETS: Final = frozenset(("auth_bytes", "hmac", "salt", "salted_password"))
+"""Fields of SaslAuthenticate, of delegation tokens and of SCRAM credentials."""
+
 _INT32: Final = struct.Struct(">i")
 _COUNT_AT: Final = 57
 _V2_HEADER: Final = 61
@@ -73,7 +76,12 @@ def detached(message: Any) -> Any:
 
 @cache
 def _copiers(cls: type[Any]) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
-    return tuple((field.name, _copier(field)) for field in fields_of(cls))
+    return tuple((field.name, _hidden if field.name in _SECRETS else _copier(field)) for field in fields_of(cls))
+
+
+def _hidden(value: bytes | None) -> bytes | None:
+    """What proves who a client is stays out of what people read."""
+    return b"[hidden]" if value else value
 
 
 def _copier(field: Field) -> Callable[[Any], Any]:

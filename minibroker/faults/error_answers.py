@@ -21,6 +21,8 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.primitives import ZERO_UUID
 
 _NO_OFFSET: Final = -1
+_FIRST_FETCH_WITH_IDS: Final = 13
+"""Its clients look at the error of the whole."""
 _FIRST_OFFSET_FETCH_WITH_TOP_LEVEL: Final = 2
 _FIRST_OFFSET_FETCH_WITH_GROUPS: Final = 8
 _FIRST_JOIN_WITH_NULL_PROTOCOL: Final = 7
@@ -58,8 +60,10 @@ def _produce(request: Any, _version: int, code: ErrorCode) -> Any:
     )
 
 
-def _fetch(request: Any, _version: int, code: ErrorCode) -> Any:
+def _fetch(request: Any, version: int, code: ErrorCode) -> Any:
     m = _messages("fetch")
+    if version >= _FIRST_FETCH_WITH_IDS:
+        return m.FetchResponse(error_code=code, session_id=request.session_id, responses=[])
     return m.FetchResponse(
         error_code=code,
         session_id=request.session_id,
@@ -101,6 +105,7 @@ def _list_offsets(request: Any, _version: int, code: ErrorCode) -> Any:
 def _metadata(request: Any, _version: int, code: ErrorCode) -> Any:
     m = _messages("metadata")
     return m.MetadataResponse(
+        error_code=code,
         brokers=[],
         topics=[
             m.MetadataResponseTopic(error_code=code, name=each.name or "", topic_id=each.topic_id, partitions=[])
@@ -456,7 +461,6 @@ _ANSWERS: Final[dict[str, Answering]] = {
     "AlterPartition": _alone("alter_partition", "AlterPartitionResponse", topics=list),
     "Envelope": _alone("envelope", "EnvelopeResponse"),
     "AllocateProducerIds": _allocate_producer_ids,
-    "UnregisterController": _alone("unregister_controller", "UnregisterControllerResponse"),
     **CONSUMER_GROUP_ANSWERS,
     **CONFIG_ANSWERS,
     **SECURITY_ANSWERS,

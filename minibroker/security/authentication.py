@@ -86,6 +86,10 @@ class Authentication:
         """Is it known who the client is?"""
         return self._state is _State.DONE
 
+    def is_early(self, error: Exception) -> bool:
+        """Is a request refused for its having come before the client has said who it is?"""
+        return isinstance(error, IllegalSaslStateError) and self._state is _State.START
+
     def close(self) -> None:
         """The connection has gone."""
         if self._timer is not None:

@@ -1,4 +1,4 @@
-"""AlterUserScramCredentials (key 51): TODO."""
+"""AlterUserScramCredentials (key 51): store and remove SCRAM credentials (KIP-554)."""
 
 from minibroker_protocol.schema import (
     Array,
@@ -15,7 +15,7 @@ from minibroker_protocol.schema import (
 
 @structure
 class ScramCredentialDeletion:
-    """TODO."""
+    """A credential to remove; the numbers of mechanisms are those of DescribeUserScramCredentials."""
 
     name: String
     mechanism: Int8
@@ -23,7 +23,7 @@ class ScramCredentialDeletion:
 
 @structure
 class ScramCredentialUpsertion:
-    """TODO."""
+    """A credential to store: `salted_password` is what PBKDF2 makes of the password, `salt` and `iterations`."""
 
     name: String
     mechanism: Int8
@@ -34,7 +34,7 @@ class ScramCredentialUpsertion:
 
 @message(versions="0", flexible="0+")
 class AlterUserScramCredentialsRequest:
-    """TODO."""
+    """What to remove, and what to store or to replace."""
 
     deletions: Array[ScramCredentialDeletion]
     upsertions: Array[ScramCredentialUpsertion]
@@ -42,7 +42,7 @@ class AlterUserScramCredentialsRequest:
 
 @structure
 class AlterUserScramCredentialsResult:
-    """TODO."""
+    """What has become of one user."""
 
     user: String
     error_code: Int16
@@ -51,7 +51,7 @@ class AlterUserScramCredentialsResult:
 
 @message(versions="0", flexible="0+")
 class AlterUserScramCredentialsResponse:
-    """TODO."""
+    """One result for each user that the request names."""
 
     throttle_time_ms: Int32 = 0
     results: Array[AlterUserScramCredentialsResult]

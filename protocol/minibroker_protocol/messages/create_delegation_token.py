@@ -1,4 +1,4 @@
-"""CreateDelegationToken (key 38): TODO."""
+"""CreateDelegationToken (key 38): a token to log in with, in the place of a password (KIP-48, KIP-373)."""
 
 from typing import Annotated
 
@@ -18,7 +18,7 @@ from minibroker_protocol.schema import (
 
 @structure
 class CreatableRenewers:
-    """TODO."""
+    """A principal that may renew the token, beside its owner."""
 
     principal_type: String
     principal_name: String
@@ -26,7 +26,7 @@ class CreatableRenewers:
 
 @message(versions="0-3", flexible="2+")
 class CreateDelegationTokenRequest:
-    """TODO."""
+    """Without an owner the token is for who asks. `max_lifetime_ms` of -1 is the longest that the broker gives."""
 
     owner_principal_type: Annotated[NullableString, since(3)] = ""
     owner_principal_name: Annotated[NullableString, since(3)] = ""
@@ -36,7 +36,7 @@ class CreateDelegationTokenRequest:
 
 @message(versions="0-3", flexible="2+")
 class CreateDelegationTokenResponse:
-    """TODO."""
+    """Times are in ms since the epoch; `token_id` is the name to log in with, and `hmac` in base64 the password."""
 
     error_code: Int16
     principal_type: String

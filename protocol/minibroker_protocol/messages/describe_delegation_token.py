@@ -1,4 +1,4 @@
-"""DescribeDelegationToken (key 41): TODO."""
+"""DescribeDelegationToken (key 41): which tokens there are (KIP-48, KIP-373)."""
 
 from typing import Annotated
 
@@ -18,7 +18,7 @@ from minibroker_protocol.schema import (
 
 @structure
 class DescribeDelegationTokenOwner:
-    """TODO."""
+    """An owner, or a renewer."""
 
     principal_type: String
     principal_name: String
@@ -26,14 +26,14 @@ class DescribeDelegationTokenOwner:
 
 @message(versions="0-3", flexible="2+")
 class DescribeDelegationTokenRequest:
-    """TODO."""
+    """Null asks for the tokens of everybody, as far as the client may see them."""
 
     owners: NullableArray[DescribeDelegationTokenOwner]
 
 
 @structure
 class DescribedDelegationTokenRenewer:
-    """TODO."""
+    """Who may renew a token."""
 
     principal_type: String
     principal_name: String
@@ -41,7 +41,7 @@ class DescribedDelegationTokenRenewer:
 
 @structure
 class DescribedDelegationToken:
-    """TODO."""
+    """One token; times are in milliseconds since the epoch."""
 
     principal_type: String
     principal_name: String
@@ -57,7 +57,7 @@ class DescribedDelegationToken:
 
 @message(versions="0-3", flexible="2+")
 class DescribeDelegationTokenResponse:
-    """TODO."""
+    """The tokens."""
 
     error_code: Int16
     tokens: Array[DescribedDelegationToken]

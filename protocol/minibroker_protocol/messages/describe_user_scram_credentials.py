@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials (key 50): TODO."""
+"""DescribeUserScramCredentials (key 50): who has SCRAM credentials (KIP-554)."""
 
 from minibroker_protocol.schema import (
     Array,
@@ -15,21 +15,21 @@ from minibroker_protocol.schema import (
 
 @structure
 class UserName:
-    """TODO."""
+    """One user."""
 
     name: String
 
 
 @message(versions="0", flexible="0+")
 class DescribeUserScramCredentialsRequest:
-    """TODO."""
+    """Null or nobody asks for everybody."""
 
     users: NullableArray[UserName]
 
 
 @structure
 class CredentialInfo:
-    """TODO."""
+    """A credential: mechanism 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
 
     mechanism: Int8
     iterations: Int32
@@ -37,7 +37,7 @@ class CredentialInfo:
 
 @structure
 class DescribeUserScramCredentialsResult:
-    """TODO."""
+    """The credentials of one user, or why there are none to tell."""
 
     user: String
     error_code: Int16
@@ -47,7 +47,7 @@ class DescribeUserScramCredentialsResult:
 
 @message(versions="0", flexible="0+")
 class DescribeUserScramCredentialsResponse:
-    """TODO."""
+    """One result for each user."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16

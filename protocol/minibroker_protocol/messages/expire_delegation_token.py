@@ -1,4 +1,4 @@
-"""ExpireDelegationToken (key 40): TODO."""
+"""ExpireDelegationToken (key 40): bring the end of a token nearer (KIP-48)."""
 
 from minibroker_protocol.schema import (
     Bytes,
@@ -11,7 +11,7 @@ from minibroker_protocol.schema import (
 
 @message(versions="0-2", flexible="2+")
 class ExpireDelegationTokenRequest:
-    """TODO."""
+    """The token by its HMAC, and a period in milliseconds; a negative one ends it at once."""
 
     hmac: Bytes
     expiry_time_period_ms: Int64
@@ -19,7 +19,7 @@ class ExpireDelegationTokenRequest:
 
 @message(versions="0-2", flexible="2+")
 class ExpireDelegationTokenResponse:
-    """TODO."""
+    """When it ends now, in milliseconds since the epoch."""
 
     error_code: Int16
     expiry_timestamp_ms: Int64

@@ -1,4 +1,4 @@
-"""RenewDelegationToken (key 39): TODO."""
+"""RenewDelegationToken (key 39): put the end of a token off (KIP-48)."""
 
 from minibroker_protocol.schema import (
     Bytes,
@@ -11,7 +11,7 @@ from minibroker_protocol.schema import (
 
 @message(versions="0-2", flexible="2+")
 class RenewDelegationTokenRequest:
-    """TODO."""
+    """The token by its HMAC, and a period in milliseconds; -1 is the broker's usual one."""
 
     hmac: Bytes
     renew_period_ms: Int64
@@ -19,7 +19,7 @@ class RenewDelegationTokenRequest:
 
 @message(versions="0-2", flexible="2+")
 class RenewDelegationTokenResponse:
-    """TODO."""
+    """When it ends now, in milliseconds since the epoch."""
 
     error_code: Int16
     expiry_timestamp_ms: Int64

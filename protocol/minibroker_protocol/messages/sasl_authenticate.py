@@ -1,4 +1,4 @@
-"""SaslAuthenticate (key 36): TODO."""
+"""SaslAuthenticate (key 36): a token of the mechanism that SaslHandshake v1 has chosen (KIP-152, KIP-368)."""
 
 from typing import Annotated
 
@@ -14,14 +14,14 @@ from minibroker_protocol.schema import (
 
 @message(versions="0-2", flexible="2+")
 class SaslAuthenticateRequest:
-    """TODO."""
+    """`auth_bytes` are the mechanism's business."""
 
     auth_bytes: Bytes
 
 
 @message(versions="0-2", flexible="2+")
 class SaslAuthenticateResponse:
-    """TODO."""
+    """With the last token comes how long the session lasts, in milliseconds; 0 is for ever."""
 
     error_code: Int16
     error_message: NullableString

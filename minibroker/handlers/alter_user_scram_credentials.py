@@ -1,0 +1,77 @@
+"""AlterUserScramCredentials: store and remove SCRAM credentials; passwords never come here (KIP-554).
+
+Version 0. The rules are those of `ScramControlManager`: a user may be named once in a request (DUPLICATE_RESOURCE),
+needs a name and 4096 to 16384 iterations (UNACCEPTABLE_CREDENTIAL) and a mechanism that is known
+(UNSUPPORTED_SASL_MECHANISM); what is removed has to be there (RESOURCE_NOT_FOUND). Users without an error are altered
+whatever others have.
+"""
+
+from minibroker.call import Call
+from minibroker.security.scram import LEAST_ITERATIONS, MOST_ITERATIONS, ScramCredential, credential_of_salted
+from minibroker.security.scram_credentials import ScramCredentials
+from minibroker.security.scram_mechanisms import NAMES
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+
+_Change = ScramCredentialDeletion | ScramCredentialUpsertion
+_Refusal = tuple[ErrorCode, str]
+_TWICE: _Refusal = (ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
+
+
+def handle(request: AlterUserScramCredentialsRequest, call: Call) -> AlterUserScramCredentialsResponse:
+    """Alter credentials."""
+    stored = call.state.security.scram
+    refused: dict[str, _Refusal] = {}
+    changes: dict[str, tuple[str, ScramCredential | None]] = {}
+    wanted: list[_Change] = [*request.deletions, *request.upsertions]
+    for each in wanted:
+        if each.name in refused:
+            continue
+        refusal = _TWICE if each.name in changes else _refusal(each, stored)
+        if refusal is None:
+            changes[each.name] = NAMES[each.mechanism], _credential(each)
+        else:
+            refused[each.name] = refusal
+            changes.pop(each.name, None)
+    try:
+        stored.alter({(mechanism, user): credential for user, (mechanism, credential) in changes.items()})
+    except OSError as error:
+        refused |= dict.fromkeys(changes, (ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
+        changes.clear()
+    results = [
+        AlterUserScramCredentialsResult(user=user, error_code=ErrorCode.NONE, error_message=None) for user in changes
+    ]
+    results += [
+        AlterUserScramCredentialsResult(user=user, error_code=code, error_message=message)
+        for user, (code, message) in refused.items()
+    ]
+    return AlterUserScramCredentialsResponse(results=results)
+
+
+def _refusal(change: _Change, stored: ScramCredentials) -> _Refusal | None:
+    if not change.name:
+        return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
+    mechanism = NAMES.get(change.mechanism)
+    if mechanism is None:
+        return ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"
+    if isinstance(change, ScramCredentialDeletion):
+        if stored.find(mechanism, change.name) is None:
+            return ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist"
+    elif change.iterations < LEAST_ITERATIONS:
+        return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations"
+    elif change.iterations > MOST_ITERATIONS:
+        return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations"
+    return None
+
+
+def _credential(change: _Change) -> ScramCredential | None:
+    if isinstance(change, ScramCredentialDeletion):
+        return None
+    salted, salt = bytes(change.salted_password), bytes(change.salt)
+    return credential_of_salted(NAMES[change.mechanism], salted, salt, change.iterations)

@@ -1,0 +1,43 @@
+"""DescribeUserScramCredentials: the mechanisms for which users have SCRAM credentials, with iterations (KIP-554).
+
+Version 0. Null or an empty list asks for everybody who has any. A user who has none is RESOURCE_NOT_FOUND, one that is
+named twice DUPLICATE_RESOURCE. Users that are written in a `sasl.jaas.config` are not told.
+"""
+
+from collections import Counter
+
+from minibroker.call import Call
+from minibroker.security.scram_credentials import ScramCredentials
+from minibroker.security.scram_mechanisms import NUMBERS
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.describe_user_scram_credentials import (
+    CredentialInfo,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
+
+
+def handle(request: DescribeUserScramCredentialsRequest, call: Call) -> DescribeUserScramCredentialsResponse:
+    """Tell credentials."""
+    stored = call.state.security.scram
+    named = Counter(each.name for each in request.users or ()) or dict.fromkeys(stored.users(), 1)
+    results = [_result(stored, user, times) for user, times in named.items()]
+    return DescribeUserScramCredentialsResponse(error_code=ErrorCode.NONE, error_message=None, results=results)
+
+
+def _result(stored: ScramCredentials, user: str, times: int) -> DescribeUserScramCredentialsResult:
+    code, message = ErrorCode.NONE, None
+    infos: list[CredentialInfo] = []
+    if times > 1:
+        code = ErrorCode.DUPLICATE_RESOURCE
+        message = f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
+    else:
+        infos = [
+            CredentialInfo(mechanism=NUMBERS[name], iterations=each.iterations)
+            for name, each in stored.of_user(user).items()
+        ]
+        if not infos:
+            code = ErrorCode.RESOURCE_NOT_FOUND
+            message = f"Attempt to describe a user credential that does not exist: {user}"
+    return DescribeUserScramCredentialsResult(user=user, error_code=code, error_message=message, credential_infos=infos)

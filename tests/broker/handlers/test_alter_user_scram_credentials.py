@@ -1,0 +1,85 @@
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from minibroker.security.sasl import SCRAM_SHA_256
+from minibroker.security.scram import credential_of
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from tests.broker.harness import Harness
+
+SALTED = hashlib.pbkdf2_hmac("sha256", b"secret", b"salt", 4096)
+
+
+def upsertion(name: str = "alice", mechanism: int = 1, iterations: int = 4096) -> ScramCredentialUpsertion:
+    return ScramCredentialUpsertion(
+        name=name, mechanism=mechanism, iterations=iterations, salt=b"salt", salted_password=SALTED
+    )
+
+
+def deletion(name: str = "alice", mechanism: int = 1) -> ScramCredentialDeletion:
+    return ScramCredentialDeletion(name=name, mechanism=mechanism)
+
+
+def alter(
+    harness: Harness, *changes: ScramCredentialUpsertion | ScramCredentialDeletion
+) -> dict[str, tuple[int, str | None]]:
+    request = AlterUserScramCredentialsRequest(
+        deletions=[each for each in changes if isinstance(each, ScramCredentialDeletion)],
+        upsertions=[each for each in changes if isinstance(each, ScramCredentialUpsertion)],
+    )
+    return {each.user: (each.error_code, each.error_message) for each in harness.ask(request, 0).results}
+
+
+def test_a_credential_is_stored_replaced_and_removed(harness: Harness) -> None:
+    assert alter(harness, upsertion()) == {"alice": (0, None)}
+    found = harness.state.security.scram.find(SCRAM_SHA_256, "alice")
+    assert found == credential_of(SCRAM_SHA_256, "secret", salt=b"salt")
+    assert alter(harness, upsertion(iterations=5000), upsertion("bob")) == {"alice": (0, None), "bob": (0, None)}
+    assert harness.state.security.scram.of_user("alice")[SCRAM_SHA_256].iterations == 5000
+    assert alter(harness, deletion()) == {"alice": (0, None)}
+    assert harness.state.security.scram.users() == ["bob"]
+
+
+def test_what_is_stored_is_no_password(harness: Harness) -> None:
+    alter(harness, upsertion())
+    stored = Path(harness.data_dir, "minibroker-cluster.json").read_text(encoding="utf-8")
+    assert "alice" in stored
+    assert "secret" not in stored
+    assert SALTED.hex() not in stored
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "message"),
+    [
+        (upsertion(""), ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"),
+        (upsertion(mechanism=0), ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"),
+        (upsertion(mechanism=-5), ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"),
+        (upsertion(iterations=4095), ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations"),
+        (upsertion(iterations=16385), ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations"),
+        (deletion(mechanism=3), ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"),
+        (
+            deletion("nobody"),
+            ErrorCode.RESOURCE_NOT_FOUND,
+            "Attempt to delete a user credential that does not exist",
+        ),
+    ],
+)
+def test_a_change_that_cannot_be_has_an_error_and_others_are_made(
+    harness: Harness, change: ScramCredentialUpsertion | ScramCredentialDeletion, code: ErrorCode, message: str
+) -> None:
+    assert alter(harness, change, upsertion("bob")) == {change.name: (code, message), "bob": (0, None)}
+    assert harness.state.security.scram.users() == ["bob"]
+
+
+def test_a_user_may_be_named_once_in_a_request(harness: Harness) -> None:
+    alter(harness, upsertion())
+    twice = (ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
+    assert alter(harness, deletion(), upsertion()) == {"alice": twice}
+    assert alter(harness, upsertion("bob"), upsertion("bob", 2), upsertion("bob")) == {"bob": twice}
+    assert harness.state.security.scram.users() == ["alice"]

@@ -1,0 +1,42 @@
+"""Clients that log in over a plain socket, request by request."""
+
+import ssl
+from typing import Any
+
+from minibroker import Broker, Security
+from minibroker_protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from minibroker_protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from tests.broker.socket_client import SocketClient
+
+
+def handshake(client: SocketClient, mechanism: str = "PLAIN", version: int = 1) -> SaslHandshakeResponse:
+    """SaslHandshake."""
+    response: SaslHandshakeResponse = client.ask(SaslHandshakeRequest(mechanism=mechanism), version)
+    return response
+
+
+def authenticate(client: SocketClient, token: bytes, version: int = 2) -> SaslAuthenticateResponse:
+    """SaslAuthenticate."""
+    response: SaslAuthenticateResponse = client.ask(SaslAuthenticateRequest(auth_bytes=token), version)
+    return response
+
+
+def log_in(client: SocketClient, name: str = "alice", password: str = "secret") -> SaslAuthenticateResponse:
+    """PLAIN, from its beginning to its end."""
+    assert handshake(client).error_code == 0
+    return authenticate(client, f"\0{name}\0{password}".encode())
+
+
+class TlsClient(SocketClient):
+    """A connection that speaks TLS."""
+
+    def __init__(self, address: tuple[str, int], context: ssl.SSLContext) -> None:
+        super().__init__(address)
+        self.socket: Any = context.wrap_socket(self.socket, server_hostname="localhost")
+
+
+def connect(broker: Broker, security: Security) -> SocketClient:
+    """A connection as the broker wants it, before anybody has logged in."""
+    if security.has_tls:
+        return TlsClient(broker.address, security.context())
+    return SocketClient(broker.address)

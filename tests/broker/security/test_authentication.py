@@ -1,0 +1,263 @@
+"""A connection's way through SASL: what may come when, what clients are told, and when sessions end."""
+
+import base64
+import json
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from minibroker import Broker, Security
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.api_versions import ApiVersionsRequest
+from minibroker_protocol.messages.metadata import MetadataRequest
+from minibroker_protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from tests.broker.security.login import authenticate, connect, handshake, log_in
+from tests.broker.security.scram_client import ScramClient
+from tests.broker.socket_client import SocketClient
+
+USERS = {"alice": "secret", "bob": "other"}
+METADATA = MetadataRequest(topics=None)
+VERSIONS = ApiVersionsRequest(client_software_name="test", client_software_version="1")
+INVALID_CREDENTIALS = "Authentication failed: Invalid username or password"
+
+
+class Start:
+    """Starts a broker with users, and gives a function that connects to it."""
+
+    def __init__(self, held: ExitStack) -> None:
+        self._held = held
+        self.broker = Broker()
+
+    def __call__(self, config: dict[str, Any] | None = None, **fields: Any) -> Callable[[], SocketClient]:
+        security = Security("SASL_PLAINTEXT", users=USERS, **fields)
+        quick = {"connection.failed.authentication.delay.ms": 0}
+        self.broker = self._held.enter_context(Broker(security=security, config=quick | (config or {}), journal=True))
+        return lambda: self._held.enter_context(connect(self.broker, security))
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    with ExitStack() as held:
+        yield Start(held)
+
+
+def broker_of(start: Start) -> Broker:
+    return start.broker
+
+
+def is_served(client: SocketClient) -> bool:
+    return bool(client.ask(METADATA, 9).brokers)
+
+
+@pytest.mark.parametrize("asks_for_versions", [False, True])
+def test_who_has_logged_in_is_served_under_his_name(start: Start, *, asks_for_versions: bool) -> None:
+    client = start()()
+    if asks_for_versions:
+        client.send_bytes(struct.pack(">ihhih", 10, ApiKey.API_VERSIONS, 99, 5, -1))
+        (size,) = struct.unpack(">i", client.receive_bytes(4))
+        assert client.receive_bytes(size)[:6] == struct.pack(">ih", 5, ErrorCode.UNSUPPORTED_VERSION)
+        assert client.ask(VERSIONS, 3).error_code == 0
+    assert handshake(client).mechanisms == ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+    answer = authenticate(client, b"\0alice\0secret")
+    assert (answer.error_code, answer.error_message, answer.session_lifetime_ms) == (0, None, 0)
+    assert is_served(client)
+    (connection,) = [c for each in broker_of(start).twin._running._listeners for c in each.connections]
+    assert str(connection._session.principal) == "User:alice"
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_scram_takes_two_tokens(start: Start, mechanism: str) -> None:
+    client, user = start()(), ScramClient(mechanism, "alice", "secret")
+    handshake(client, mechanism)
+    last = authenticate(client, user.answer(bytes(authenticate(client, user.first()).auth_bytes)))
+    assert user.trusts(bytes(last.auth_bytes))
+    assert is_served(client)
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+def test_after_handshake_0_tokens_come_and_go_without_requests(start: Start, mechanism: str) -> None:
+    client = start()()
+    handshake(client, mechanism, version=0)
+
+    def exchange(token: bytes) -> bytes:
+        client.send_bytes(struct.pack(">i", len(token)) + token)
+        (size,) = struct.unpack(">i", client.receive_bytes(4))
+        return client.receive_bytes(size)
+
+    if mechanism == "PLAIN":
+        assert exchange(b"\0alice\0secret") == b""
+    else:
+        user = ScramClient(mechanism, "alice", "secret")
+        assert user.trusts(exchange(user.answer(exchange(user.first()))))
+    assert is_served(client)
+
+
+def test_a_bare_token_may_come_in_one_packet_with_the_handshake(start: Start) -> None:
+    client = start()()
+    name = b"PLAIN"
+    request = struct.pack(">hhihh", ApiKey.SASL_HANDSHAKE, 0, 7, -1, len(name)) + name
+    token = b"\0alice\0secret"
+    client.send_bytes(struct.pack(">i", len(request)) + request + struct.pack(">i", len(token)) + token)
+    (size,) = struct.unpack(">i", client.receive_bytes(4))
+    assert client.receive_bytes(size)[:6] == struct.pack(">ih", 7, 0)
+    assert client.receive_bytes(4) == bytes(4)
+    assert is_served(client)
+
+
+def test_a_wrong_bare_token_gets_no_answer(start: Start) -> None:
+    client = start()()
+    handshake(client, version=0)
+    client.send_bytes(struct.pack(">i", 3) + b"abc")
+    assert client.is_closed()
+
+
+@pytest.mark.parametrize("mechanism", ["GSSAPI", "plain", "", "SCRAM-SHA-1"])
+def test_a_mechanism_that_is_not_enabled_is_answered_with_those_that_are(start: Start, mechanism: str) -> None:
+    client = start(mechanisms=["SCRAM-SHA-512"])()
+    answer = handshake(client, mechanism)
+    assert (answer.error_code, answer.mechanisms) == (ErrorCode.UNSUPPORTED_SASL_MECHANISM, ["SCRAM-SHA-512"])
+    assert client.is_closed()
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "token", "message"),
+    [
+        ("PLAIN", b"\0alice\0wrong", INVALID_CREDENTIALS),
+        ("PLAIN", b"\0nobody\0secret", INVALID_CREDENTIALS),
+        (
+            "PLAIN",
+            b"",
+            "Authentication failed during authentication due to invalid credentials with SASL mechanism PLAIN",
+        ),
+        (
+            "SCRAM-SHA-256",
+            b"n,,n=nobody,r=abc",
+            "Authentication failed during authentication due to invalid credentials with SASL mechanism SCRAM-SHA-256",
+        ),
+    ],
+)
+def test_a_failure_is_told_and_the_connection_closes(start: Start, mechanism: str, token: bytes, message: str) -> None:
+    client = start()()
+    handshake(client, mechanism)
+    answer = authenticate(client, token)
+    assert (answer.error_code, answer.error_message) == (ErrorCode.SASL_AUTHENTICATION_FAILED, message)
+    assert client.is_closed()
+
+
+def test_a_failure_is_told_late(start: Start) -> None:
+    client = start({"connection.failed.authentication.delay.ms": 3_600_000})()
+    handshake(client)
+    client.send(SaslAuthenticateRequest(auth_bytes=b"\0alice\0wrong"), 2)
+    client.send(METADATA, 9)  # is not served meanwhile
+    broker = broker_of(start)
+    broker.wait_for_requests(1, api="SaslAuthenticate")
+    broker.clock.advance(3_599)
+    assert not broker.requests.entries(api="Metadata")
+    broker.clock.advance(1)
+    assert client.receive()[1].error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert client.is_closed()
+
+
+def test_who_does_not_log_in_is_closed_in_the_end(start: Start) -> None:
+    client = start()()
+    assert client.ask(VERSIONS, 3).error_code == 0
+    broker_of(start).clock.advance(60)
+    assert client.is_closed()
+
+
+def test_who_has_logged_in_may_be_silent(start: Start) -> None:
+    client = start()()
+    log_in(client)
+    broker_of(start).clock.advance(3600)
+    assert is_served(client)
+
+
+# Sessions that end (KIP-368)
+
+
+def test_a_session_that_is_over_ends_with_its_next_request(start: Start) -> None:
+    client = start({"connections.max.reauth.ms": 5000})()
+    assert log_in(client).session_lifetime_ms == 5000
+    broker_of(start).clock.advance(5)
+    client.send(METADATA, 9)
+    assert client.is_closed()
+
+
+def test_a_client_may_log_in_again_on_its_connection(start: Start) -> None:
+    client = start({"connections.max.reauth.ms": 5000})()
+    log_in(client)
+    for _ in range(3):
+        broker_of(start).clock.advance(6)
+        assert log_in(client).session_lifetime_ms == 5000
+        assert is_served(client)
+
+
+def test_logging_in_again_as_somebody_else_or_otherwise_ends_the_connection(start: Start) -> None:
+    connected = start({"connections.max.reauth.ms": 5000})
+    other_name, other_mechanism, wrong, silent = (connected() for _ in range(4))
+    for client in (other_name, other_mechanism, wrong, silent):
+        log_in(client)
+    broker_of(start).clock.advance(2)
+    answer = log_in(other_name, "bob", "other")
+    assert answer.error_message == "Cannot change principals during re-authentication from User.alice: User.bob"
+    assert other_name.is_closed()
+    assert handshake(other_mechanism, "SCRAM-SHA-256").error_code == 0
+    other_mechanism.send(METADATA, 9)
+    assert other_mechanism.is_closed()
+    handshake(wrong, "PLAIN")
+    answer = authenticate(wrong, b"")
+    assert answer.error_message == (
+        "Authentication failed during re-authentication due to invalid credentials with SASL mechanism PLAIN"
+    )
+    handshake(silent)
+    silent.send(METADATA, 9)  # between its handshake and its token
+    assert silent.is_closed()
+
+
+def test_logging_in_again_right_away_or_without_need_is_out_of_turn(start: Start) -> None:
+    client = start({"connections.max.reauth.ms": 5000})()
+    log_in(client)
+    log_in(client)
+    assert handshake(client).error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert is_served(client)
+
+
+def test_sessions_of_tokens_end_with_them(start: Start) -> None:
+    def token(exp: float) -> bytes:
+        claims = base64.urlsafe_b64encode(json.dumps({"sub": "carol", "exp": exp}).encode()).decode().rstrip("=")
+        return f"n,,\x01auth=Bearer eyJhbGciOiJub25lIn0.{claims}.\x01\x01".encode()
+
+    connected = start(mechanisms=["OAUTHBEARER"])
+    client = connected()
+    now_ms = broker_of(start).wait(_now(broker_of(start)))
+    handshake(client, "OAUTHBEARER")
+    answer = authenticate(client, token(now_ms / 1000 + 100))
+    assert 90_000 < answer.session_lifetime_ms <= 100_000
+    refused = connected()
+    handshake(refused, "OAUTHBEARER")
+    assert authenticate(refused, token(now_ms / 1000 - 1)).auth_bytes == b'{"status":"invalid_token"}'
+    assert authenticate(refused, b"\x01").error_message == '{"status":"invalid_token"}'
+    broker_of(start).clock.advance(101)
+    client.send(METADATA, 9)
+    assert client.is_closed()
+
+
+async def _now(broker: Broker) -> int:
+    return broker.twin.state.clock.now_ms()
+
+
+# What must not be told
+
+
+def test_neither_the_journal_nor_a_log_shows_a_password(start: Start, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    connected = start()
+    log_in(connected())
+    log_in(connected(), password="secret but wrong")
+    told = repr([each.to_json() for each in broker_of(start).requests]) + caplog.text
+    assert "[hidden]" in told
+    assert "secret" not in told

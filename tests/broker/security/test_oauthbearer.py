@@ -1,0 +1,199 @@
+"""OAUTHBEARER, without a connection: tokens that nobody has signed, and tokens that somebody has."""
+
+import base64
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+from minibroker.security.oauthbearer import OAuthBearerServer, Validate
+from minibroker.security.sasl import SaslAuthenticationError, SaslError
+from minibroker.security.signed_tokens import TokenRules, signed_validator
+from minibroker.security.unsecured_tokens import unsecured_validator
+
+NOW_S = 1_700_000_000
+CLAIMS = {"sub": "alice", "iat": NOW_S, "exp": NOW_S + 60, "scope": "read write"}
+INVALID = b'{"status":"invalid_token"}'
+
+
+def now_ms() -> int:
+    return NOW_S * 1000
+
+
+def part(value: Any) -> str:
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
+
+
+def unsecured(claims: Any, header: Any = None) -> str:
+    return f"{part({'alg': 'none'} if header is None else header)}.{part(claims)}."
+
+
+def first(token: str, wanted: str = "", more: str = "") -> bytes:
+    return f"n,{wanted},\x01auth=Bearer {token}\x01{more}\x01".encode()
+
+
+def refusal(validate: Validate, token: str) -> bytes:
+    """What a client is told whose token is no good; the next message of the exchange ends it."""
+    server = OAuthBearerServer(validate)
+    told = server.evaluate(first(token))
+    assert not server.is_complete
+    with pytest.raises(SaslAuthenticationError) as error:
+        server.evaluate(b"\x01")
+    assert str(error.value).encode() == told
+    return told
+
+
+@pytest.fixture
+def lax() -> Validate:
+    return unsecured_validator({}, now_ms)
+
+
+def test_a_token_says_who_the_client_is_and_for_how_long(lax: Validate) -> None:
+    server = OAuthBearerServer(lax)
+    assert server.evaluate(first(unsecured(CLAIMS), more="logicalCluster=x\x01")) == b""
+    assert (server.user, server.expires_ms) == ("alice", (NOW_S + 60) * 1000)
+    assert OAuthBearerServer(lax).evaluate(first(unsecured(CLAIMS), wanted="a=alice")) == b""
+    with pytest.raises(SaslAuthenticationError, match="different from the token's principal name"):
+        OAuthBearerServer(lax).evaluate(first(unsecured(CLAIMS), wanted="a=bob"))
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {**CLAIMS, "sub": 5},
+        {**CLAIMS, "sub": " "},
+        {"sub": "alice"},
+        {**CLAIMS, "exp": NOW_S},
+        {**CLAIMS, "exp": "soon"},
+        {**CLAIMS, "exp": True},
+        {**CLAIMS, "exp": 1e300},
+        {**CLAIMS, "iat": NOW_S + 10},
+        {**CLAIMS, "iat": NOW_S - 1, "exp": NOW_S - 1},
+        {**CLAIMS, "scope": 5},
+        [],
+        "text",
+    ],
+)
+def test_claims_that_do_not_count_now_are_refused(lax: Validate, claims: Any) -> None:
+    assert refusal(lax, unsecured(claims)) == INVALID
+
+
+@pytest.mark.parametrize(
+    "token", ["a", "a.b", "a.b.c", "....", "YQ.YQ.", unsecured(CLAIMS, {"alg": "HS256"}), unsecured(CLAIMS) + "c2ln"]
+)
+def test_what_is_no_unsecured_token_is_refused(lax: Validate, token: str) -> None:
+    assert refusal(lax, token) == INVALID
+
+
+def test_the_options_of_the_login_module_count() -> None:
+    options = {
+        "unsecuredValidatorPrincipalClaimName": "who",
+        "unsecuredValidatorScopeClaimName": "may",
+        "unsecuredValidatorRequiredScope": "read write",
+        "unsecuredValidatorAllowableClockSkewMs": "5000",
+    }
+    validate = unsecured_validator(options, now_ms)
+    claims: dict[str, Any] = {"who": "bob", "exp": NOW_S - 4, "may": ["write", "read", "other"]}
+    assert validate(unsecured(claims)).principal == "bob"
+    assert refusal(validate, unsecured({**claims, "exp": NOW_S - 5})) == INVALID
+    told = refusal(validate, unsecured({**claims, "may": "read"}))
+    assert told == b'{"status":"insufficient_scope", "scope":"[read, write]"}'
+    with pytest.raises(ValueError, match="AllowableClockSkewMs"):
+        unsecured_validator({"unsecuredValidatorAllowableClockSkewMs": "-1"}, now_ms)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [b"", b"\x01", b"n,,\x01\x01", b"n,,\x01auth=Basic abc\x01\x01", b"n,,\x01auth=Bearer a b\x01\x01", b"\xff" * 9],
+)
+def test_a_message_of_another_form_is_refused(lax: Validate, message: bytes) -> None:
+    with pytest.raises(SaslError, match="Invalid OAUTHBEARER"):
+        OAuthBearerServer(lax).evaluate(message)
+
+
+# Signed tokens
+
+Sign = Callable[..., str]
+
+
+@pytest.fixture
+def key() -> ec.EllipticCurvePrivateKey:
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+@pytest.fixture
+def jwks(tmp_path: Path, key: ec.EllipticCurvePrivateKey) -> Path:
+    public = jwt.algorithms.ECAlgorithm.to_jwk(key.public_key(), as_dict=True)
+    path = tmp_path / "keys of ours.json"
+    path.write_text(json.dumps({"keys": [{**public, "kid": "one", "use": "sig", "alg": "ES256"}]}))
+    return path
+
+
+def rules(jwks: Path, **fields: Any) -> TokenRules:
+    return TokenRules(jwks.as_uri(), **fields)
+
+
+def test_a_signed_token_says_who_the_client_is(jwks: Path, key: ec.EllipticCurvePrivateKey) -> None:
+    validate = signed_validator(rules(jwks), now_ms)
+    for headers in ({"kid": "one"}, None):
+        assert validate(jwt.encode(CLAIMS, key, "ES256", headers)).principal == "alice"
+    strict = signed_validator(rules(jwks, audiences=["kafka", "x"], issuer="us", principal_claim="who"), now_ms)
+    claims = {**CLAIMS, "aud": ["kafka"], "iss": "us", "who": "carol"}
+    assert strict(jwt.encode(claims, key, "ES256")).principal == "carol"
+    for other in ({"aud": "others"}, {"iss": "them"}, {"aud": None}, {"who": None}):
+        changed = {name: value for name, value in (claims | other).items() if value is not None}
+        assert refusal(strict, jwt.encode(changed, key, "ES256")) == INVALID
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"exp": NOW_S - 31}, {"exp": None}, {"iat": None}, {"iat": NOW_S + 31}, {"nbf": NOW_S + 31}, {"scope": {"a": 1}}],
+)
+def test_a_signed_token_that_does_not_count_now_is_refused(
+    jwks: Path, key: ec.EllipticCurvePrivateKey, change: dict[str, Any]
+) -> None:
+    claims = {name: value for name, value in {**CLAIMS, **change}.items() if value is not None}
+    assert refusal(signed_validator(rules(jwks), now_ms), jwt.encode(claims, key, "ES256")) == INVALID
+
+
+def test_clocks_may_differ_by_the_skew(jwks: Path, key: ec.EllipticCurvePrivateKey) -> None:
+    token = jwt.encode({**CLAIMS, "iat": NOW_S - 60, "exp": NOW_S - 29}, key, "ES256")
+    assert signed_validator(rules(jwks), now_ms)(token).principal == "alice"
+    assert refusal(signed_validator(rules(jwks, clock_skew_seconds=0), now_ms), token) == INVALID
+
+
+def test_a_signature_of_nobody_or_of_somebody_else_is_refused(jwks: Path, key: ec.EllipticCurvePrivateKey) -> None:
+    validate = signed_validator(rules(jwks), now_ms)
+    good = jwt.encode(CLAIMS, key, "ES256", {"kid": "one"})
+    other = ec.generate_private_key(ec.SECP256R1())
+    public = jwks.read_bytes()
+    head, _, signature = good.split(".")
+    for token in (
+        jwt.encode(CLAIMS, other, "ES256", {"kid": "one"}),
+        jwt.encode(CLAIMS, key, "ES256", {"kid": "two"}),
+        jwt.encode(CLAIMS, rsa.generate_private_key(65537, 2048), "RS256"),
+        jwt.encode(CLAIMS, public[:64], "HS256"),  # a public key is no shared secret
+        unsecured(CLAIMS),
+        f"{head}.{part({**CLAIMS, 'sub': 'admin'})}.{signature}",
+        "a.b.c",
+    ):
+        assert refusal(validate, token) == INVALID
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"keys": []}', '{"keys": [{"kty": "x"}]}', "\0"])
+def test_a_file_without_keys_is_named(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "keys.json"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=r"keys\.json holds no keys"):
+        signed_validator(rules(path), now_ms)
+
+
+def test_keys_come_from_a_file_and_from_nowhere_else(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="it has to be a file"):
+        signed_validator(TokenRules("https://idp.test/keys"), now_ms)
+    with pytest.raises(FileNotFoundError):
+        signed_validator(rules(tmp_path / "missing.json"), now_ms)

@@ -1,0 +1,45 @@
+"""PLAIN, without a connection."""
+
+import pytest
+
+from minibroker.security.plain import PlainServer, plain_passwords
+from minibroker.security.sasl import SaslAuthenticationError, SaslError
+
+PASSWORDS = {"alice": "sécret", "bob": "b"}
+WRONG = "Authentication failed: Invalid username or password"
+
+
+@pytest.mark.parametrize("wanted", ["", "alice"])
+def test_a_right_password_says_who_the_client_is(wanted: str) -> None:
+    server = PlainServer(PASSWORDS)
+    assert server.evaluate(f"{wanted}\0alice\0sécret".encode()) == b""
+    assert (server.is_complete, server.user, server.expires_ms) == (True, "alice", None)
+
+
+@pytest.mark.parametrize(
+    ("token", "reason"),
+    [
+        ("\0alice\0wrong", WRONG),
+        ("\0alice\0b", WRONG),
+        ("\0nobody\0secret", WRONG),
+        ("\0\0secret", "Authentication failed: username not specified"),
+        ("\0alice\0", "Authentication failed: password not specified"),
+        ("bob\0alice\0sécret", "Client requested an authorization id that is different from username"),
+    ],
+)
+def test_what_is_wrong_is_told_without_telling_which_users_there_are(token: str, reason: str) -> None:
+    server = PlainServer(PASSWORDS)
+    with pytest.raises(SaslAuthenticationError, match=reason):
+        server.evaluate(token.encode())
+    assert not server.is_complete
+
+
+@pytest.mark.parametrize("token", [b"", b"alice", b"\0alice\0secret\0more", b"\xff\xfe", bytes(1000)])
+def test_a_message_of_another_form_is_refused(token: bytes) -> None:
+    with pytest.raises(SaslError, match="expected 3 tokens"):
+        PlainServer(PASSWORDS).evaluate(token)
+
+
+def test_users_are_the_options_of_the_login_module() -> None:
+    options = {"username": "admin", "password": "x", "user_alice": "1", "user_b_c": "2", "user_": "3"}
+    assert plain_passwords(options) == {"alice": "1", "b_c": "2"}

@@ -1,0 +1,31 @@
+"""Brokers with delegation tokens, and clients of them, without sockets."""
+
+from typing import Any
+
+from minibroker.call import Call
+from minibroker.handlers.create_delegation_token import handle as create_token
+from minibroker.security.principals import USER, Principal
+from minibroker_protocol.messages.create_delegation_token import (
+    CreatableRenewers,
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+)
+from tests.broker.harness import Harness
+
+SECRET = {"delegation.token.secret.key": "a secret of the cluster"}
+DAY_MS = 24 * 3_600_000
+
+
+def call_of(harness: Harness, user: str = "alice", *, protocol: str = "SASL_SSL", version: int = 3) -> Call:
+    """A request of a user."""
+    session = harness.session(principal=Principal(USER, user), protocol=protocol)
+    return Call(harness.state, version, "test", session)
+
+
+def create(harness: Harness, *renewers: str, call: Call | None = None, **fields: Any) -> CreateDelegationTokenResponse:
+    """A token of alice, or of who calls."""
+    request = CreateDelegationTokenRequest(
+        renewers=[CreatableRenewers(principal_type=USER, principal_name=name) for name in renewers],
+        **{"max_lifetime_ms": -1, **fields},
+    )
+    return create_token(request, call or call_of(harness))
