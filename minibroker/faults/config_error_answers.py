@@ -8,15 +8,17 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.primitives import ZERO_UUID
 
 
-def _of_resources(module: str, response: str, field: str, result: str, **others: Callable[[], Any]) -> Any:
-    """Answers that say a code of each resource that the request names."""
+def _of_resources(
+    module: str, response: str, field: str, result: str, *, explains: bool = False, **others: Callable[[], Any]
+) -> Any:
+    """Answers that say a code of each resource that the request names; `explains` adds the sentence that says it."""
 
     def answer(request: Any, _version: int, code: ErrorCode) -> Any:
         messages = import_module(f"minibroker_protocol.messages.{module}")
         results = [
             getattr(messages, result)(
                 error_code=code,
-                error_message=code.meaning,
+                error_message=code.meaning if explains else None,
                 resource_type=each.resource_type,
                 resource_name=each.resource_name,
                 **{name: make() for name, make in others.items()},
@@ -53,7 +55,7 @@ def _push_telemetry(_request: Any, _version: int, code: ErrorCode) -> Any:
 
 CONFIG_ANSWERS: Final[dict[str, Callable[[Any, int, ErrorCode], Any]]] = {
     "DescribeConfigs": _of_resources(
-        "describe_configs", "DescribeConfigsResponse", "results", "DescribeConfigsResult", configs=list
+        "describe_configs", "DescribeConfigsResponse", "results", "DescribeConfigsResult", explains=True, configs=list
     ),
     "AlterConfigs": _of_resources("alter_configs", "AlterConfigsResponse", "responses", "AlterConfigsResourceResponse"),
     "IncrementalAlterConfigs": _of_resources(

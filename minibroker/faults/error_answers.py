@@ -1,9 +1,9 @@
 """A well-formed answer to any request that says nothing but an error.
 
-`error_answer` is what `AbstractRequest.getErrorResponse` makes of the same request in Kafka 3.9: the error stands at
-the top of the answer, or at each topic, partition, group or id that the request names, as the API has it. `part_answer`
-has it at the partitions, also where Kafka's would stand at the top: for errors of some partitions beside others that
-are served. `merged` brings the two together.
+`error_answer` is what `AbstractRequest.getErrorResponse` makes of the same request in the newest Kafka that has its
+version (4.4, or 3.9 for what 4 has dropped): the error stands at the top of the answer, or at each topic, partition,
+group or id that the request names, as the API has it. `part_answer` has it at the partitions, also where Kafka's would
+stand at the top: for errors of some partitions beside others that are served. `merged` brings the two together.
 """
 
 import dataclasses
@@ -17,6 +17,7 @@ from minibroker.faults.cluster_error_answers import CLUSTER_ANSWERS, CLUSTER_PAR
 from minibroker.faults.config_error_answers import CONFIG_ANSWERS
 from minibroker.faults.consumer_group_error_answers import CONSUMER_GROUP_ANSWERS
 from minibroker.faults.security_error_answers import SECURITY_ANSWERS
+from minibroker.faults.transaction_error_answers import TRANSACTION_ANSWERS, TRANSACTION_PARTS
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.primitives import ZERO_UUID
 
@@ -27,7 +28,6 @@ _FIRST_OFFSET_FETCH_WITH_TOP_LEVEL: Final = 2
 _FIRST_OFFSET_FETCH_WITH_GROUPS: Final = 8
 _FIRST_JOIN_WITH_NULL_PROTOCOL: Final = 7
 _FIRST_COORDINATORS: Final = 4
-_FIRST_ADD_PARTITIONS_WITH_TRANSACTIONS: Final = 4
 _IDENTITIES: Final = ("topic_id", "name", "topic", "topic_name", "transactional_id", "group_id", "producer_id")
 
 Answering = Callable[[Any, int, ErrorCode], Any]
@@ -225,64 +225,6 @@ def _delete_groups(request: Any, _version: int, code: ErrorCode) -> Any:
     return m.DeleteGroupsResponse(results=results)
 
 
-def _init_producer_id(_request: Any, _version: int, code: ErrorCode) -> Any:
-    return _messages("init_producer_id").InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
-
-
-def _added(m: Any, topics: Any, code: ErrorCode) -> list[Any]:
-    return [
-        m.AddPartitionsToTxnTopicResult(
-            name=topic.name,
-            results_by_partition=[
-                m.AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code)
-                for index in topic.partitions
-            ],
-        )
-        for topic in topics
-    ]
-
-
-def _add_partitions(request: Any, version: int, code: ErrorCode) -> Any:
-    if version >= _FIRST_ADD_PARTITIONS_WITH_TRANSACTIONS:
-        return _messages("add_partitions_to_txn").AddPartitionsToTxnResponse(error_code=code)
-    return _add_partitions_parts(request, version, code)
-
-
-def _add_partitions_parts(request: Any, _version: int, code: ErrorCode) -> Any:
-    m = _messages("add_partitions_to_txn")
-    return m.AddPartitionsToTxnResponse(
-        results_by_topic_v3_and_below=_added(m, request.v3_and_below_topics, code),
-        results_by_transaction=[
-            m.AddPartitionsToTxnResult(
-                transactional_id=each.transactional_id, topic_results=_added(m, each.topics, code)
-            )
-            for each in request.transactions
-        ],
-    )
-
-
-def _write_markers(request: Any, _version: int, code: ErrorCode) -> Any:
-    m = _messages("write_txn_markers")
-    return m.WriteTxnMarkersResponse(
-        markers=[
-            m.WritableTxnMarkerResult(
-                producer_id=marker.producer_id,
-                topics=[
-                    m.WritableTxnMarkerTopicResult(
-                        name=topic.name,
-                        partitions=[
-                            m.WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
-                            for index in topic.partition_indexes
-                        ],
-                    )
-                    for topic in marker.topics
-                ],
-            )
-            for marker in request.markers
-        ]
-    )
-
-
 def _describe_client_quotas(_request: Any, _version: int, code: ErrorCode) -> Any:
     m = _messages("describe_client_quotas")
     return m.DescribeClientQuotasResponse(error_code=code, error_message=code.meaning, entries=None)
@@ -351,41 +293,6 @@ def _offset_delete_parts(request: Any, _version: int, code: ErrorCode) -> Any:
     return m.OffsetDeleteResponse(error_code=0, topics=topics)
 
 
-def _describe_producers(request: Any, _version: int, code: ErrorCode) -> Any:
-    m = _messages("describe_producers")
-    return m.DescribeProducersResponse(
-        topics=[
-            m.TopicResponse(
-                name=topic.name,
-                partitions=[
-                    m.PartitionResponse(partition_index=index, error_code=code, active_producers=[])
-                    for index in topic.partition_indexes
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
-
-
-def _describe_transactions(request: Any, _version: int, code: ErrorCode) -> Any:
-    m = _messages("describe_transactions")
-    return m.DescribeTransactionsResponse(
-        transaction_states=[
-            m.TransactionState(
-                error_code=code,
-                transactional_id=each,
-                transaction_state="",
-                transaction_timeout_ms=0,
-                transaction_start_time_ms=0,
-                producer_id=0,
-                producer_epoch=0,
-                topics=[],
-            )
-            for each in request.transactional_ids
-        ]
-    )
-
-
 def _alone(module: str, response: str, **others: Any) -> Answering:
     """Answers with one error code, and nothing that depends on the request."""
 
@@ -412,6 +319,7 @@ def _delete_acls(request: Any, _version: int, code: ErrorCode) -> Any:
 
 
 _ANSWERS: Final[dict[str, Answering]] = {
+    **TRANSACTION_ANSWERS,
     "Produce": _produce,
     "Fetch": _fetch,
     "ListOffsets": _list_offsets,
@@ -433,12 +341,9 @@ _ANSWERS: Final[dict[str, Answering]] = {
     "DeleteRecords": _of_partitions(
         "delete_records", "DeleteRecordsResponse", "DeleteRecordsTopicResult", "DeleteRecordsPartitionResult"
     ),
-    "InitProducerId": _init_producer_id,
     "OffsetForLeaderEpoch": _offset_for_leader_epoch,
-    "AddPartitionsToTxn": _add_partitions,
     "AddOffsetsToTxn": _alone("add_offsets_to_txn", "AddOffsetsToTxnResponse"),
     "EndTxn": _alone("end_txn", "EndTxnResponse"),
-    "WriteTxnMarkers": _write_markers,
     "TxnOffsetCommit": _of_partitions(
         "txn_offset_commit",
         "TxnOffsetCommitResponse",
@@ -451,8 +356,6 @@ _ANSWERS: Final[dict[str, Answering]] = {
     "CreatePartitions": _create_partitions,
     "DeleteGroups": _delete_groups,
     "OffsetDelete": _offset_delete,
-    "DescribeProducers": _describe_producers,
-    "DescribeTransactions": _describe_transactions,
     "ListTransactions": _alone(
         "list_transactions", "ListTransactionsResponse", unknown_state_filters=list, transaction_states=list
     ),
@@ -468,8 +371,8 @@ _ANSWERS: Final[dict[str, Answering]] = {
 }
 _PARTS: Final[dict[str, Answering]] = {
     **CLUSTER_PARTS,
+    **TRANSACTION_PARTS,
     "OffsetFetch": _offset_fetch_parts,
-    "AddPartitionsToTxn": _add_partitions_parts,
     "OffsetDelete": _offset_delete_parts,
 }
 
