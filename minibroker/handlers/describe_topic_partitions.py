@@ -36,7 +36,7 @@ def handle(request: DescribeTopicPartitionsRequest, call: Call) -> DescribeTopic
     limit = min(call.state.config.integer("max.request.partition.size.limit"), request.response_partition_limit)
     left = max(limit, 1)
     response = DescribeTopicPartitionsResponse(topics=[])
-    for name in names:
+    for name in (each for each in names if _may_describe(each, call)):
         if left <= 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
@@ -51,6 +51,7 @@ def handle(request: DescribeTopicPartitionsRequest, call: Call) -> DescribeTopic
             response.next_cursor = Cursor(topic_name=name, partition_index=end)
             break
         left -= max(end - first, 0)
+    response.topics += [_refused(name) for name in names if not _may_describe(name, call)]
     return response
 
 
@@ -60,10 +61,12 @@ def _names(request: DescribeTopicPartitionsRequest, call: Call) -> list[str]:
     if request.topics:
         named = {topic.name for topic in request.topics}
     else:
-        named = {
-            topic.name for topic in call.state.topics if call.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
-        }
+        named = {topic.name for topic in call.state.topics if _may_describe(topic.name, call)}
     return sorted(name for name in named if name >= first)
+
+
+def _may_describe(name: str, call: Call) -> bool:
+    return call.allows(Operation.DESCRIBE, ResourceType.TOPIC, name)
 
 
 def _describe(topic: Topic, first: int, end: int, call: Call) -> DescribeTopicPartitionsResponseTopic:
@@ -88,6 +91,17 @@ def _describe(topic: Topic, first: int, end: int, call: Call) -> DescribeTopicPa
             for each in topic.partitions[first:end]
         ],
         topic_authorized_operations=authorized_operations(call, ResourceType.TOPIC, topic.name),
+    )
+
+
+def _refused(name: str) -> DescribeTopicPartitionsResponseTopic:
+    """What is said of a topic that the client may not describe, whether it is there or not."""
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        name=name,
+        topic_id=ZERO_UUID,
+        is_internal=False,
+        partitions=[],
     )
 
 

@@ -9,10 +9,14 @@ import pytest
 from minibroker.dispatch import ROUTES
 from minibroker.security.acls import CLUSTER_NAME, SUPPORTED_OPERATIONS, AclBinding, Operation, ResourceType
 from minibroker.security.requirements import AUTHORIZATION_FAILED
+from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minibroker_protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from minibroker_protocol.messages.describe_acls import DescribeAclsRequest
+from minibroker_protocol.messages.describe_groups import DescribeGroupsRequest
+from minibroker_protocol.messages.describe_transactions import DescribeTransactionsRequest
+from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.broker.harness import Harness
 from tests.broker.security.attempts import Attempt, Names, attempts, codes_in
 from tests.broker.security.rules import guarded, rule
@@ -46,8 +50,8 @@ RIGHTS = [
     for kind in (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID, ResourceType.CLUSTER)
     for operation in SUPPORTED_OPERATIONS[kind]
 ]
-VISIBLE_WITHIN = 500
-"""So many looks until a rule must be there: Kafka's brokers hear of rules a moment after they were made."""
+LOOKS = 2000
+"""So many until something must be there: Kafka's brokers hear of rules and topics a moment after they were made."""
 
 
 def compared() -> list[Attempt]:
@@ -60,11 +64,13 @@ def compared() -> list[Attempt]:
 
 @pytest.fixture(scope="module")
 def kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
-    """A Kafka with an authorizer, where alice and bob may do nothing yet."""
+    """A Kafka with an authorizer, where alice and bob may do nothing yet; its coordinators are ready."""
     or_skip(jars.java)
     made = SecuredKafka(tmp_path_factory.mktemp("kafka"), kafka_libs, ("alice", "bob"))
     try:
         made.start()
+        with made.client() as admin:
+            ask_until_ready(admin)
         yield made
     finally:
         made.close()
@@ -90,6 +96,22 @@ def there(kafka: SecuredKafka, ours: Harness) -> tuple[Names, Names]:
     assert (theirs.error_code, made.error_code) == (0, 0)
     names = Names("secret", theirs.topic_id, "readers", "sender")
     return names, names._replace(topic_id=made.topic_id)
+
+
+def ask_until_ready(admin: SocketClient) -> None:
+    """Have both kinds of coordinators made, and wait until they answer."""
+    group = FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
+    sender = FindCoordinatorRequest(key_type=1, coordinator_keys=["x"])
+    assert any(
+        all(admin.ask(each, 4).coordinators[0].error_code == 0 for each in (group, sender)) for _ in range(LOOKS)
+    )
+    described = DescribeGroupsRequest(groups=["g"])
+    listed = DescribeTransactionsRequest(transactional_ids=["x"])
+    assert any(
+        admin.ask(described, 5).groups[0].error_code == 0
+        and admin.ask(listed, 0).transaction_states[0].error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+        for _ in range(LOOKS)
+    )
 
 
 def told_by(broker: Any, attempt: Attempt) -> list[tuple[str, int]]:
@@ -173,7 +195,7 @@ def remove(admin: SocketClient, acl: AclBinding) -> None:
 
 def wait_until(admin: SocketClient, acl: AclBinding, *, known: bool) -> None:
     request = DescribeAclsRequest(**as_filter(acl))
-    assert any(bool(admin.ask(request, 3).resources) is known for _ in range(VISIBLE_WITHIN))
+    assert any(bool(admin.ask(request, 3).resources) is known for _ in range(LOOKS))
 
 
 def as_filter(acl: AclBinding) -> dict[str, Any]:

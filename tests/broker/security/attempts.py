@@ -273,7 +273,7 @@ def attempts(names: Names) -> list[Attempt]:
             {
                 "entries": [
                     {
-                        "entity": [{"entity_type": "user", "entity_name": "bob"}],
+                        "entity": [{"entity_type": "client-id", "entity_name": "nobody"}],
                         "ops": [{"key": "producer_byte_rate", "value": 1.0}],
                     }
                 ]
