@@ -25,7 +25,7 @@ RUN_ELSEWHERE: Final = {
 }
 """The tests that take a page's blocks from it."""
 
-RUN_HERE: Final = {"docs/clients.md", "docs/security.md", "docs/tutorial.md"}
+RUN_HERE: Final = {"docs/clients.md", "docs/quotas.md", "docs/releases.md", "docs/security.md", "docs/tutorial.md"}
 
 PROGRAMS_OF_CLIENTS: Final = {"go", "java", "js", "rust"}
 """Languages in docs/clients.md; tests/clients/test_documented_programs.py runs them."""

@@ -114,6 +114,15 @@ class AsyncOperations:
         """The last metrics that clients have sent of themselves (KIP-714)."""
         return self.state.telemetry.pushes()
 
+    async def set_quota(self, entity: Mapping[str, str | None], limits: Mapping[str, float | None]) -> None:
+        """Limit what clients may do: `set_quota({"client-id": "slow"}, {"producer_byte_rate": 1024})`.
+
+        An entity is a `user`, a `client-id`, both, or an `ip`; the name None is the default. A limit of None is removed.
+        """
+        from minibroker.operations.quotas import set_quota  # noqa: PLC0415 - see above
+
+        set_quota(self.state, entity, limits)
+
     # Access control
 
     async def allow(self, principal: str, *operations: str, **resource: "Unpack[Resource]") -> "list[AclBinding]":

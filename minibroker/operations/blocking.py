@@ -110,6 +110,13 @@ class BlockingOperations:
         """The last metrics that clients have sent of themselves (KIP-714)."""
         return self.wait(self.twin.telemetry())
 
+    def set_quota(self, entity: Mapping[str, str | None], limits: Mapping[str, float | None]) -> None:
+        """Limit what clients may do: `set_quota({"client-id": "slow"}, {"producer_byte_rate": 1024})`.
+
+        An entity is a `user`, a `client-id`, both, or an `ip`; the name None is the default. A limit of None is removed.
+        """
+        self.wait(self.twin.set_quota(entity, limits))
+
     def allow(self, principal: str, *operations: str, **resource: "Unpack[Resource]") -> "list[AclBinding]":
         """Permit operations ("read", "all", ...) on a topic, group, transactional id or the cluster; returns the rules.
 
