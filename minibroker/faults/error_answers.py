@@ -227,7 +227,7 @@ def _delete_groups(request: Any, _version: int, code: ErrorCode) -> Any:
 
 def _describe_client_quotas(_request: Any, _version: int, code: ErrorCode) -> Any:
     m = _messages("describe_client_quotas")
-    return m.DescribeClientQuotasResponse(error_code=code, error_message=code.meaning, entries=None)
+    return m.DescribeClientQuotasResponse(error_code=code, error_message=None, entries=None)
 
 
 def _alter_client_quotas(request: Any, _version: int, code: ErrorCode) -> Any:
