@@ -1,0 +1,209 @@
+"""What follows from rules; `tests/kafka/test_authorizer.py` holds it against Kafka's."""
+
+from pathlib import Path
+
+import pytest
+
+from minibroker.cluster_metadata import ClusterMetadata
+from minibroker.config import BrokerConfig
+from minibroker.config.keys import ConfigError
+from minibroker.security.acls import CLUSTER_NAME, AclFilter, Operation, PatternType, ResourceType, bits_of
+from minibroker.security.authorizer import Authorizer, authorizer_of
+from minibroker.security.principals import Principal
+from minibroker.session import Session
+from tests.broker.harness import ADVERTISED, Harness
+from tests.broker.security.rules import guarded, rule
+
+TOPIC = ResourceType.TOPIC
+
+
+@pytest.fixture
+def metadata(tmp_path: Path) -> ClusterMetadata:
+    """The metadata of an empty data directory."""
+    return ClusterMetadata(str(tmp_path))
+
+
+def made(metadata: ClusterMetadata, **properties: str) -> Authorizer:
+    return Authorizer(
+        BrokerConfig.from_properties({name.replace("_", "."): text for name, text in properties.items()}), metadata
+    )
+
+
+def session(harness: Harness, user: str = "alice", host: str = "/10.0.0.1", kind: str = "User") -> Session:
+    return Session(harness.state, advertised=ADVERTISED, client_host=host, principal=Principal(kind, user))
+
+
+def may(
+    authorizer: Authorizer, harness: Harness, operation: Operation, name: str = "orders", user: str = "alice"
+) -> bool:
+    return authorizer.allows(session(harness, user), operation, TOPIC, name)
+
+
+def test_nobody_may_anything_until_a_rule_says_so(metadata: ClusterMetadata, harness: Harness) -> None:
+    authorizer = made(metadata)
+    assert not may(authorizer, harness, Operation.READ)
+    authorizer.add([rule(Operation.READ, TOPIC, "orders")])
+    assert may(authorizer, harness, Operation.READ)
+    assert not may(authorizer, harness, Operation.WRITE)
+    assert not may(authorizer, harness, Operation.READ, user="bob")
+    authorizer.remove(authorizer.find(AclFilter()))
+    assert not may(authorizer, harness, Operation.READ)
+
+
+def test_with_another_default_everybody_may_everything_to_what_no_rule_is_about(
+    metadata: ClusterMetadata, harness: Harness
+) -> None:
+    authorizer = made(metadata, allow_everyone_if_no_acl_found="true")
+    assert may(authorizer, harness, Operation.READ)
+    authorizer.add([rule(Operation.READ, TOPIC, "orders", user="bob")])
+    assert not may(authorizer, harness, Operation.READ)
+    assert may(authorizer, harness, Operation.READ, "others")
+
+
+def test_a_denial_beats_every_permission(metadata: ClusterMetadata, harness: Harness) -> None:
+    authorizer = made(metadata)
+    authorizer.add([rule(Operation.ALL, TOPIC, "orders"), rule(Operation.READ, TOPIC, "ord", prefixed=True, deny=True)])
+    assert not may(authorizer, harness, Operation.READ)
+    assert may(authorizer, harness, Operation.WRITE)
+
+
+def test_super_users_are_asked_nothing(metadata: ClusterMetadata, harness: Harness) -> None:
+    authorizer = made(metadata, super_users="User:root; User:alice ;")
+    authorizer.add([rule(Operation.ALL, TOPIC, "*", user="*", deny=True)])
+    assert may(authorizer, harness, Operation.READ)
+    assert not may(authorizer, harness, Operation.READ, user="bob")
+
+
+def test_an_address_may_count(metadata: ClusterMetadata, harness: Harness) -> None:
+    authorizer = made(metadata)
+    authorizer.add([rule(Operation.READ, TOPIC, "orders", host="10.0.0.1")])
+    assert authorizer.allows(session(harness), Operation.READ, TOPIC, "orders")
+    assert not authorizer.allows(session(harness, host="/10.0.0.2"), Operation.READ, TOPIC, "orders")
+
+
+def test_principals_of_another_type_are_others(metadata: ClusterMetadata, harness: Harness) -> None:
+    authorizer = made(metadata)
+    authorizer.add([rule(Operation.READ, TOPIC, "orders"), rule(Operation.WRITE, TOPIC, "orders", user="*")])
+    group = session(harness, kind="Group")
+    assert not authorizer.allows(group, Operation.READ, TOPIC, "orders")
+    assert authorizer.allows(group, Operation.WRITE, TOPIC, "orders")
+
+
+@pytest.mark.parametrize("operation", [Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER])
+def test_who_may_do_something_to_a_topic_may_describe_it(
+    operation: Operation, metadata: ClusterMetadata, harness: Harness
+) -> None:
+    authorizer = made(metadata)
+    authorizer.add([rule(operation, TOPIC, "orders")])
+    assert may(authorizer, harness, Operation.DESCRIBE)
+    authorizer.add([rule(operation, TOPIC, "orders", deny=True)])
+    assert not may(authorizer, harness, operation)
+    assert may(authorizer, harness, Operation.DESCRIBE)  # what is denied implies nothing
+
+
+def test_who_may_write_to_some_topic_may_write_idempotently(metadata: ClusterMetadata, harness: Harness) -> None:
+    authorizer = made(metadata)
+    alice = session(harness)
+    assert not authorizer.allows_somewhere(alice, Operation.WRITE, TOPIC)
+    authorizer.add([rule(Operation.WRITE, TOPIC, "ord", prefixed=True)])
+    assert authorizer.allows_somewhere(alice, Operation.WRITE, TOPIC)
+    authorizer.add([rule(Operation.WRITE, TOPIC, "o", prefixed=True, deny=True)])
+    assert not authorizer.allows_somewhere(alice, Operation.WRITE, TOPIC)
+
+
+def test_authorized_operations_are_a_bit_field(metadata: ClusterMetadata, harness: Harness) -> None:
+    authorizer = made(metadata)
+    authorizer.add([rule(Operation.READ, TOPIC, "orders")])
+    assert authorizer.operations(session(harness), TOPIC, "orders") == bits_of([Operation.READ, Operation.DESCRIBE])
+    assert authorizer.operations(session(harness), ResourceType.CLUSTER, CLUSTER_NAME) == 0
+
+
+def test_decisions_are_remembered_only_until_a_rule_changes(metadata: ClusterMetadata, harness: Harness) -> None:
+    authorizer = made(metadata)
+    for number in range(10_050):  # more than are remembered
+        assert not may(authorizer, harness, Operation.READ, f"t{number}")
+    assert len(authorizer._decisions) <= 10_000
+    authorizer.add([rule(Operation.READ, TOPIC, "t", prefixed=True)])
+    assert may(authorizer, harness, Operation.READ, "t10049")
+
+
+def test_rules_are_kept_with_their_ids(metadata: ClusterMetadata, tmp_path: Path) -> None:
+    acls = [
+        rule(Operation.READ, TOPIC, "orders"),
+        rule(Operation.ALL, ResourceType.GROUP, "ü", prefixed=True, deny=True),
+    ]
+    made(metadata).add(acls)
+    kept = metadata.read("acls")
+    again = made(ClusterMetadata(str(tmp_path)))
+    assert again.find(AclFilter()) == acls
+    assert [each["id"] for each in kept] == list(again._ids.values())
+    again.remove(acls[:1])
+    assert [each["id"] for each in again._metadata.read("acls")] == [kept[1]["id"]]
+
+
+def test_what_is_replaced_from_outside_counts_at_once(metadata: ClusterMetadata, harness: Harness) -> None:
+    authorizer = made(metadata)
+    authorizer.add([rule(Operation.READ, TOPIC, "orders")])
+    assert may(authorizer, harness, Operation.READ)
+    metadata.reset()
+    assert not may(authorizer, harness, Operation.READ)
+
+
+@pytest.mark.parametrize("text", ["alice", "User:alice;bob"])
+def test_a_super_user_without_a_type_is_refused(text: str, metadata: ClusterMetadata) -> None:
+    with pytest.raises(ConfigError, match=r"super\.users: expected a string in format principalType:principalName"):
+        made(metadata, super_users=text)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "kafka.security.authorizer.AclAuthorizer",
+        "kafka.security.auth.SimpleAclAuthorizer",
+    ],
+)
+def test_the_classes_that_decide_by_rules_are_served(name: str, metadata: ClusterMetadata) -> None:
+    config = BrokerConfig.from_properties({"authorizer.class.name": name})
+    assert isinstance(authorizer_of(config, metadata), Authorizer)
+
+
+def test_a_broker_with_another_class_does_not_start_and_leaves_its_directory(tmp_path: Path) -> None:
+    directory = str(tmp_path / "data")
+    with pytest.raises(ConfigError, match="there is no JVM here to run it; these are served: kafka"):
+        Harness(directory, {"authorizer.class.name": "com.example.Opa"})
+    Harness(directory).close()  # which is not locked
+
+
+def test_a_broker_without_an_authorizer_has_none(harness: Harness) -> None:
+    assert harness.state.authorizer is None
+
+
+def test_a_refusal_is_told_to_those_who_watch(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    harness = guarded(tmp_path / "data")
+    harness.create()
+    harness.user = "bob"
+    with caplog.at_level("INFO", "minibroker.security.authorizer"):
+        harness.fetch_one()
+        harness.fetch_one()
+    assert [each.getMessage() for each in caplog.records] == ["User:bob at 127.0.0.1 may not READ TOPIC t"]
+    harness.close()
+
+
+def test_a_pattern_matches_what_it_names(metadata: ClusterMetadata, harness: Harness) -> None:
+    authorizer = made(metadata)
+    authorizer.add(
+        [
+            rule(Operation.READ, TOPIC, "exact"),
+            rule(Operation.READ, TOPIC, "pre-", prefixed=True),
+            rule(Operation.READ, ResourceType.GROUP, "*"),
+        ]
+    )
+    alice = session(harness)
+    readable = {
+        name for name in ("exact", "exactly", "pre-", "pre-x", "pre") if may(authorizer, harness, Operation.READ, name)
+    }
+    assert readable == {"exact", "pre-", "pre-x"}
+    assert authorizer.allows(alice, Operation.READ, ResourceType.GROUP, "any")
+    found = authorizer.find(AclFilter(resource_name="pre-x", pattern_type=PatternType.MATCH))
+    assert [each.resource_name for each in found] == ["pre-", "*"]

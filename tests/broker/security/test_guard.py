@@ -1,0 +1,181 @@
+"""Requests that are served in part, and the ways that a request takes to its handler."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minibroker.call import UnservedRequestError
+from minibroker.dispatch import Answer, accept
+from minibroker.produce_memo import ProduceMemo
+from minibroker.security.acls import AclFilter, Operation, ResourceType
+from minibroker.taps import keep_journal
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.delete_groups import DeleteGroupsRequest
+from minibroker_protocol.messages.describe_groups import DescribeGroupsRequest
+from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from minibroker_protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from minibroker_protocol.messages.produce import ProduceRequest
+from tests.broker.faults.tapped import Tapped
+from tests.broker.groups.driver import Members
+from tests.broker.harness import (
+    Harness,
+    Pending,
+    batch,
+    bytes_of,
+    fetch_request,
+    frame_of,
+    produce_request,
+    response_of,
+)
+from tests.broker.security.rules import AUTHORIZER, allow, guarded
+
+DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+@pytest.fixture
+def harness(tmp_path: Path) -> Iterator[Harness]:
+    """A broker with the topics "mine" and "theirs"; alice may read and write the first, and asks."""
+    made = guarded(tmp_path / "data")
+    made.create("mine")
+    made.create("theirs")
+    made.produce(batch(b"a"), "theirs")
+    allow(made, Operation.WRITE, ResourceType.TOPIC, "mine")
+    allow(made, Operation.READ, ResourceType.TOPIC, "mine")
+    made.user = "alice"
+    yield made
+    made.close()
+
+
+def to_both(acks: int = -1) -> ProduceRequest:
+    mine, theirs = (produce_request(batch(b"b"), name) for name in ("mine", "theirs"))
+    return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[*mine.topic_data, *theirs.topic_data])
+
+
+def produced(response: Any) -> dict[str, int]:
+    return {topic.name: topic.partition_responses[0].error_code for topic in response.responses}
+
+
+def ends(harness: Harness) -> dict[str, int]:
+    """The end of each log, as the super user sees it."""
+    user, harness.user = harness.user, None
+    found = {name: harness.fetch_one(topic=name).high_watermark for name in ("mine", "theirs")}
+    harness.user = user
+    return found
+
+
+def test_what_may_be_written_is_written_beside_what_may_not(harness: Harness) -> None:
+    assert produced(harness.ask(to_both(), 9)) == {"mine": 0, "theirs": DENIED}
+    assert ends(harness) == {"mine": 1, "theirs": 1}
+
+
+def test_without_acks_a_refusal_closes_the_connection_and_the_rest_is_written(harness: Harness) -> None:
+    with pytest.raises(UnservedRequestError, match="TOPIC_AUTHORIZATION_FAILED"):
+        harness.send(to_both(acks=0), 9)
+    assert ends(harness) == {"mine": 1, "theirs": 1}
+    assert harness.send(produce_request(batch(b"c"), "mine", acks=0), 9) is None
+
+
+def test_an_answer_that_waits_has_its_refusals_when_it_comes(tmp_path: Path) -> None:
+    made = guarded(tmp_path / "flushing", log_flush_interval_messages="1")
+    made.create("mine")
+    made.create("theirs")
+    allow(made, Operation.WRITE, ResourceType.TOPIC, "mine")
+    made.user = "alice"
+    waiting = made.send(to_both(), 9)
+    response = waiting.response if isinstance(waiting, Pending) else waiting
+    assert produced(response) == {"mine": 0, "theirs": DENIED}
+    made.close()
+
+
+def test_a_repeated_produce_request_is_held_against_the_rules_of_its_moment(harness: Harness) -> None:
+    session = harness.session(memo=ProduceMemo())
+
+    def send(topic: str) -> int:
+        request = produce_request(batch(b"b"), topic)
+        outcome = accept(memoryview(bytearray(frame_of(request, 9))), session)
+        harness.state.writes.commit()
+        assert isinstance(outcome, Answer)
+        return produced(response_of(request, 9, bytes_of(outcome)))[topic]
+
+    assert [send("mine"), send("mine")] == [0, 0]
+    authorizer = harness.state.authorizer
+    assert authorizer is not None
+    (acl, _) = authorizer.find(AclFilter())
+    authorizer.remove([acl])
+    assert [send("mine"), send("mine")] == [DENIED, DENIED]
+    authorizer.add([acl])
+    assert send("mine") == 0
+    assert ends(harness)["mine"] == 3
+
+
+def test_a_session_goes_on_with_what_may_be_read(harness: Harness) -> None:
+    opened = harness.fetch(("mine", 0, 0), ("theirs", 0, 0), session_epoch=0)
+    assert {each.topic: each.partitions[0].error_code for each in opened.responses} == {"mine": 0, "theirs": DENIED}
+    allow(harness, Operation.READ, ResourceType.TOPIC, "theirs")
+    told = harness.fetch(session_id=opened.session_id, session_epoch=1)
+    assert [(each.topic, each.partitions[0].error_code) for each in told.responses] == [("theirs", 0)]
+
+
+def test_a_fetch_waits_though_it_may_not_read_everything(harness: Harness) -> None:
+    waiting = harness.send(fetch_request(("mine", 0, 0), ("theirs", 0, 0)), 12)
+    assert isinstance(waiting, Pending)
+    waiting.cancel()
+    assert not isinstance(harness.send(fetch_request(("theirs", 0, 0)), 12), Pending)
+
+
+def test_a_topic_is_read_by_id_if_it_may_be_read(harness: Harness) -> None:
+    topic = harness.state.topics.get("theirs")
+    assert topic is not None
+    assert harness.fetch_one(topic="theirs", version=13).error_code == DENIED
+    assert harness.fetch_one(topic="mine", version=13).error_code == 0
+
+
+def test_groups_are_refused_each_by_itself(harness: Harness) -> None:
+    harness.user = None
+    for name in ("ours", "others"):
+        Members(harness, name).alone()
+    harness.user = "alice"
+    allow(harness, Operation.DESCRIBE, ResourceType.GROUP, "ours")
+    described = harness.ask(DescribeGroupsRequest(groups=["ours", "others"], include_authorized_operations=True), 5)
+    told = {each.group_id: (each.error_code, each.group_state, each.authorized_operations) for each in described.groups}
+    nothing = -(2**31)
+    assert told == {
+        "ours": (0, "Stable", 1 << Operation.DESCRIBE),
+        "others": (ErrorCode.GROUP_AUTHORIZATION_FAILED, "", nothing),
+    }
+    deleted = harness.ask(DeleteGroupsRequest(groups_names=["ours", "others"]), 2)
+    assert {each.error_code for each in deleted.results} == {ErrorCode.GROUP_AUTHORIZATION_FAILED}
+
+
+def test_replicas_may_ask_for_epochs_of_any_topic(harness: Harness) -> None:
+    partition = OffsetForLeaderPartition(partition=0, current_leader_epoch=-1, leader_epoch=0)
+    request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic="theirs", partitions=[partition])])
+    assert harness.ask(request, 4).topics[0].partitions[0].error_code == DENIED
+    allow(harness, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, "kafka-cluster")
+    assert harness.ask(request, 4).topics[0].partitions[0].error_code == 0
+
+
+def test_a_topic_is_only_created_for_who_may_create_it(harness: Harness) -> None:
+    allow(harness, Operation.READ, ResourceType.TOPIC, "new")
+    wanted = MetadataRequest(topics=[MetadataRequestTopic(name="new")], allow_auto_topic_creation=True)
+    assert harness.ask(wanted, 9).topics[0].error_code == DENIED
+    assert harness.state.topics.get("new") is None
+    allow(harness, Operation.CREATE, ResourceType.TOPIC, "new")
+    assert harness.ask(wanted, 9).topics[0].error_code == 0
+    assert harness.state.topics.get("new") is not None
+
+
+def test_what_is_journalled_is_held_against_the_rules_too(tmp_path: Path) -> None:
+    tapped = Tapped(str(tmp_path / "tapped"), AUTHORIZER)
+    journal = keep_journal(tapped.state)
+    tapped.create("theirs")
+    tapped.user = "alice"
+    assert tapped.produce(batch(b"a"), "theirs").error_code == DENIED
+    assert produced(list(journal)[-1].response) == {"theirs": DENIED}
+    tapped.close()
