@@ -60,6 +60,7 @@ class AsyncBroker(AsyncOperations):
         control_token: str | None = None,
     ) -> None:
         properties = {name: _text(name, each) for name, each in (config or {}).items()}
+        self._security = security  # whose certificates last as long as it does
         if security is not None:
             properties = {**security.settings(), **properties}
         self._config = BrokerConfig.from_properties(properties)
@@ -109,6 +110,13 @@ class AsyncBroker(AsyncOperations):
         if all(each.name != listener for each in self._listeners):
             raise ValueError(f"there is no listener {listener!r}; there are {', '.join(self.listener_names)}")
         return ",".join(map(_reachable, self._running.addresses_of(listener)))
+
+    @property
+    def security(self) -> "Security":
+        """What it was given, which knows what clients have to say. RuntimeError if it was given none."""
+        if self._security is None:
+            raise RuntimeError("the broker was given no security")
+        return self._security
 
     @property
     def listener_names(self) -> list[str]:

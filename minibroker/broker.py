@@ -109,6 +109,11 @@ class Broker(BlockingOperations):
         return self._twin.bootstrap_servers_of(listener)
 
     @property
+    def security(self) -> "Security":
+        """What it was given, which knows what clients have to say. RuntimeError if it was given none."""
+        return self._twin.security
+
+    @property
     def address(self) -> tuple[str, int]:
         """(host, port) that the broker listens on. RuntimeError unless it runs."""
         return self._twin.address

@@ -1,4 +1,4 @@
-"""The command line: `minibroker serve` and `minibroker dump`."""
+"""The command line: `minibroker serve`, `minibroker dump` and `minibroker certificates`."""
 
 import argparse
 import asyncio
@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from minibroker import __version__
+from minibroker.certificates_command import add_parser as add_certificates_parser
 from minibroker.config import parse_properties
 from minibroker.dump_command import add_parser as add_dump_parser
 
@@ -95,6 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     option("-v", "--verbose", action="store_true", help="a line on stderr for each request")
     serve.set_defaults(run=_run_serve)
     add_dump_parser(commands)
+    add_certificates_parser(commands)
     return parser
 
 

@@ -5,6 +5,7 @@
 
 import ipaddress
 import os
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -19,6 +20,7 @@ PASSWORD: Final = "minibroker"  # noqa: S105 - of key stores whose keys lie besi
 """Of the PKCS12 files, unless another one is given: Java wants some password."""
 
 _ALWAYS: Final = ("localhost", "127.0.0.1", "::1")
+_HOST: Final = re.compile(r"(?:\*\.)?\w(?:[\w.-]*\w)?", re.ASCII)
 _LIFETIME: Final = timedelta(days=3650)
 _SKEW: Final = timedelta(days=1)
 _SECRET: Final = 0o600
@@ -111,9 +113,12 @@ def _general_name(host: str) -> "x509.GeneralName":
     except ValueError:
         pass
     try:
-        return x509.DNSName(host.encode("idna").decode())
-    except (UnicodeError, ValueError):
-        raise ValueError(f"{host!r} is no name of a host") from None
+        name = host.encode("idna").decode()
+    except UnicodeError:
+        name = ""
+    if not _HOST.fullmatch(name):
+        raise ValueError(f"{host!r} is no name of a host")
+    return x509.DNSName(name)
 
 
 def _sign(

@@ -24,9 +24,8 @@ _CLIENT_AUTH: Final = ("none", "requested", "required")
 class Security:
     """What a broker asks of its clients, and what these have to say to that.
 
-        security = Security(users={"alice": "secret"})
-        with Broker(security=security) as broker:
-            KafkaProducer(bootstrap_servers=broker.bootstrap_servers, **security.kafka_python("alice"))
+        with Broker(security=Security(users={"alice": "secret"})) as broker:
+            KafkaProducer(bootstrap_servers=broker.bootstrap_servers, **broker.security.kafka_python("alice"))
 
     Args:
         protocol: SSL, SASL_PLAINTEXT or SASL_SSL.

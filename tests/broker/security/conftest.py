@@ -1,0 +1,12 @@
+"""Certificates, made once."""
+
+import pytest
+
+from minibroker.security.certificates import Certificates, write_certificates
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    """An authority, a broker's certificate and a client's."""
+    directory = tmp_path_factory.mktemp("certificates") / "made"
+    return write_certificates(str(directory), ["kafka.test", "10.1.2.3"])
