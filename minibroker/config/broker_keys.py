@@ -240,7 +240,7 @@ BROKER_KEYS = by_name((
               "Other limits than max.connections.per.ip for single addresses, as host:limit,..."),
     ConfigKey("max.incremental.fetch.session.cache.slots", INT, 1000, NOT_NEGATIVE, MEDIUM, HONOURED,
               "How many incremental fetch sessions the broker remembers (KIP-227)."),
-    ConfigKey("max.request.partition.size.limit", INT, 2000, POSITIVE, MEDIUM, REPORTED,
+    ConfigKey("max.request.partition.size.limit", INT, 2000, POSITIVE, MEDIUM, HONOURED,
               "The most partitions that one DescribeTopicPartitions response lists."),
     ConfigKey("message.max.bytes", INT, 1_048_588, NOT_NEGATIVE, HIGH, HONOURED,
               "The largest record batch that is accepted, with its header and as it came, compressed or not."),

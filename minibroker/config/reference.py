@@ -4,7 +4,10 @@ import sys
 from collections.abc import Iterable
 
 from minibroker.config.broker_keys import BROKER_KEYS
+from minibroker.config.client_metrics import CLIENT_METRICS_KEYS
+from minibroker.config.group import GROUP_KEYS
 from minibroker.config.keys import ConfigKey
+from minibroker.config.run_time import COUNTS_AT_ONCE
 from minibroker.config.topic_keys import TOPIC_KEYS
 
 _HEAD = """\
@@ -27,25 +30,52 @@ Kafka 4. Of several `log.dirs` the first is used.
 _BROKER = """
 ## Broker
 
-Set in a `server.properties` file, or one by one on the command line.
+Set in a `server.properties` file, or one by one on the command line. Keys with a yes in the last column can be altered
+while the broker runs (`kafka-configs`, AlterConfigs, `Broker.configure`), for one broker or for all of them, and count
+at once.
 """
 
 _TOPIC = """
 ## Topic
 
-Set when a topic is created. A topic that does not set a key takes the first of the broker's keys in the last
-column that is set.
+Set when a topic is created, or altered at any time. A topic that does not set a key takes the first of the broker's
+keys in the last column that is set.
 """
+
+_GROUP = """
+## Group
+
+Altered for groups of the consumer protocol (KIP-848), within the limits of the broker's keys. A group that does not set
+a key takes the broker's.
+"""
+
+_CLIENT_METRICS = """
+## Client metrics
+
+A subscription to what clients measure of themselves (KIP-714).
+"""
+
+
+_COLUMNS = ("Key", "Type", "Default", "Allowed", "Importance", "Meaning")
 
 
 def render() -> str:
     """Return the whole page, in Markdown."""
-    broker = _table(("Key", "Type", "Default", "Allowed", "Importance", "Meaning"), map(_row, BROKER_KEYS.values()))
-    topic = _table(
-        ("Key", "Type", "Default", "Allowed", "Importance", "Meaning", "Broker keys"),
-        ((*_row(key), ", ".join(f"`{name}`" for name, _ in key.synonyms)) for key in TOPIC_KEYS.values()),
+    broker = _table(
+        (*_COLUMNS, "At run time"),
+        ((*_row(key), "yes" if key.name in COUNTS_AT_ONCE else "") for key in BROKER_KEYS.values()),
     )
-    return _HEAD + _BROKER + broker + _TOPIC + topic
+    topic = _with_synonyms(TOPIC_KEYS.values())
+    group = _with_synonyms(GROUP_KEYS.values())
+    client_metrics = _table(_COLUMNS, map(_row, CLIENT_METRICS_KEYS.values()))
+    return _HEAD + _BROKER + broker + _TOPIC + topic + _GROUP + group + _CLIENT_METRICS + client_metrics
+
+
+def _with_synonyms(keys: Iterable[ConfigKey]) -> str:
+    return _table(
+        (*_COLUMNS, "Broker keys"),
+        ((*_row(key), ", ".join(f"`{name}`" for name, _ in key.synonyms)) for key in keys),
+    )
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

@@ -95,6 +95,11 @@ _OF_TOPICS: Final = frozenset(key.synonyms[0][0] for key in TOPIC_KEYS.values() 
 ALTERABLE: Final = _PER_BROKER | _THREADS | _OTHERS | (_OF_TOPICS - {"log.message.format.version"})
 """Keys that may be altered while a broker runs; all others of Kafka's are read-only."""
 
+COUNTS_AT_ONCE: Final = frozenset(
+    name for name in ALTERABLE - _PER_BROKER if name in BROKER_KEYS and BROKER_KEYS[name].honoured
+)
+"""Those whose alteration changes something; the others are kept, and told to who asks."""
+
 # fmt: off
 ONLY_AT_RUN_TIME: Final = by_name(
     ConfigKey(name, LONG, LONG_MAX, NOT_NEGATIVE, MEDIUM, REPORTED, meaning)

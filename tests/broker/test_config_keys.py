@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.config import BROKER_KEYS, TOPIC_KEYS, ConfigError, ConfigKey, ConfigType
+from minibroker.config.client_metrics import CLIENT_METRICS_KEYS
 from minibroker.config.group import GROUP_KEYS
 from minibroker.config.reference import render
 
@@ -262,7 +263,7 @@ def test_the_page_of_the_docs_is_what_the_tables_say() -> None:
 
 def test_the_page_of_the_docs_has_a_row_for_every_key() -> None:
     rows = [line for line in render().splitlines() if line.startswith(("| `", "| **`"))]
-    assert len(rows) == len(BROKER_KEYS) + len(TOPIC_KEYS)
+    assert len(rows) == sum(map(len, (BROKER_KEYS, TOPIC_KEYS, GROUP_KEYS, CLIENT_METRICS_KEYS)))
     assert (
         "| **`segment.ms`** | LONG | `604800000` | at least 1 | medium | After how long a new segment is begun. |"
         in (render())

@@ -31,7 +31,6 @@ class Suite:
 
 
 _NO_ACLS: Final = "DescribeAcls, CreateAcls and DeleteAcls are not served yet"
-_NO_CONFIGS: Final = "DescribeConfigs is not served yet"
 
 SUITES: Final = (
     Suite(
@@ -66,14 +65,10 @@ SUITES: Final = (
             "test/test_producer.py",
         ),
         # The version that this client takes the broker for, by the versions of the APIs; one test holds it to that.
-        variables={"KAFKA_VERSION": "2.4.1"},
+        variables={"KAFKA_VERSION": "2.6.0"},
         starts_kafka=True,
         known={
             "test/test_admin_integration.py::test_create_describe_delete_acls": _NO_ACLS,
-            "test/test_admin_integration.py::test_describe_configs_broker_resource_returns_configs": _NO_CONFIGS,
-            "test/test_admin_integration.py::test_describe_configs_topic_resource_returns_configs": _NO_CONFIGS,
-            "test/test_admin_integration.py::test_describe_configs_mixed_resources_returns_configs": _NO_CONFIGS,
-            "test/test_admin_integration.py::test_describe_configs_invalid_broker_id_raises": _NO_CONFIGS,
             "test/test_admin_integration.py::test_describe_consumer_group_does_not_exist": (
                 "wants COORDINATOR_NOT_AVAILABLE while the offsets' topic is being made, which takes no time here"
             ),
