@@ -51,7 +51,8 @@ BROKER_KEYS = by_name((
     ConfigKey("alter.config.policy.class.name", CLASS, None, None, LOW, REPORTED,
               "A Java class that may refuse changes of configuration; there is no JVM here to run it."),
     ConfigKey("authorizer.class.name", STRING, "", None, LOW, HONOURED,
-              "What decides who may do what: StandardAuthorizer or AclAuthorizer; empty for nothing. Others are refused."),
+              "What decides who may do what: StandardAuthorizer or AclAuthorizer; empty for nothing. Others are "
+              "refused."),
     ConfigKey("auto.create.topics.enable", BOOLEAN, True, None, HIGH, HONOURED,
               "Whether a Metadata request that allows it creates the topics that it asks for and that do not exist."),
     ConfigKey("auto.leader.rebalance.enable", BOOLEAN, True, None, HIGH, REPORTED,
@@ -137,7 +138,8 @@ BROKER_KEYS = by_name((
     ConfigKey("group.min.session.timeout.ms", INT, 6_000, None, MEDIUM, HONOURED,
               "The shortest session timeout that a member of a classic group may ask for."),
     ConfigKey("inter.broker.listener.name", STRING, None, None, MEDIUM, HONOURED,
-              "The listener on which brokers speak to each other; minibroker's do not speak over the network, but it has to exist."),
+              "The listener on which brokers speak to each other; minibroker's do not speak over the network, but "
+              "it has to exist."),
     ConfigKey("inter.broker.protocol.version", STRING, "3.9-IV0", KAFKA_VERSIONS, MEDIUM, REPORTED,
               "The version of Kafka that the brokers of a cluster speak with each other."),
     ConfigKey("listener.security.protocol.map", STRING,
@@ -250,7 +252,8 @@ BROKER_KEYS = by_name((
               "The id of the cluster that a new data directory belongs to, instead of a random one; a directory that "
               "belongs to another cluster is refused. Kafka has no such key: its directories are formatted with one."),
     ConfigKey("minibroker.emulate", STRING, None, None, LOW, HONOURED,
-              "A release of Kafka, such as 2.0 or 3.9: exactly what it serves is served, and told to clients. Without one "
+              "A release of Kafka, such as 2.0 or 3.9: exactly what it serves is served, and told to clients. "
+              "Without one "
               "every version of every API is served. Kafka has no such key."),
     ConfigKey("minibroker.validate.records.max", INT, 100, Range(-1), LOW, HONOURED,
               "Batches with at most this many records are opened and each record is checked as Kafka does; larger ones "
