@@ -208,10 +208,10 @@ class Connection(asyncio.BufferedProtocol):
         fault: Exception | None = None
         reader, state, session = self._reader, self._state, self._session
         take = accept if state.taps is None else state.taps.at(self)
-        if session.authentication is not None:
-            take = partial(session.authentication.accept, take=take)
         if state.quotas is not None:
             take = partial(state.quotas.meter, take=take)
+        if session.authentication is not None:
+            take = partial(session.authentication.accept, take=take)
         try:
             while self._parked is None and (frame := reader.next_frame()) is not None:
                 if answers and may_delete_files(frame):  # of which an answer may tell
