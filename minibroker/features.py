@@ -39,7 +39,7 @@ FEATURES: Final[Mapping[str, Feature]] = {
     GROUP_VERSION: Feature(0, 1, 1),
     KRAFT_VERSION: Feature(0, 1, 0),  # a quorum whose voters are fixed, as with controller.quorum.voters
     METADATA_VERSION: Feature(7, 33, 33),
-    TRANSACTION_VERSION: Feature(0, 1, 1),  # 2 says that EndTxn 5 and the like are served (KIP-890)
+    TRANSACTION_VERSION: Feature(0, 2, 2),
     ELIGIBLE_LEADER_REPLICAS_VERSION: Feature(0, 1, 1),
 }
 """What Kafka 4.4 has (`Feature`, `MetadataVersion`), without share.version and streams.version, which nobody serves."""

@@ -166,7 +166,7 @@ class Transaction(NamedTuple):
         A transaction without partitions may be aborted, too; then it begins and ends now.
         """
         return self.prepared(now_ms, commit=commit)._replace(
-            producer_epoch=self.producer_epoch + 1,
+            producer_epoch=min(self.producer_epoch + 1, _EPOCH_OF_FENCING),
             last_producer_epoch=self.producer_epoch,
             start_ms=now_ms if self.state.may_expire else self.start_ms,
             next_producer_id=next_producer_id,

@@ -19,6 +19,8 @@ from tests.broker.transactions.producer import (
 
 Make = Callable[[dict[str, str]], Harness]
 ABORT, COMMIT = 0, 1
+BEFORE_EPOCHS_ARE_RAISED = {"transaction.version": 1}
+"""The second version of transactions is another thing: see `test_epochs`."""
 ABORT_INTERVAL_MS = 10_000
 EXPIRY_INTERVAL_MS = 3_600_000
 EXPIRY_MS = 3 * EXPIRY_INTERVAL_MS
@@ -118,6 +120,7 @@ def test_an_epoch_is_the_last_one_and_then_the_producer_gets_another_id(harness:
 
 
 def test_fencing_the_last_epoch_leads_to_another_id(harness: Harness) -> None:
+    harness.state.features.finalize(BEFORE_EPOCHS_ARE_RAISED)
     producer = Producer(harness)
     store = harness.state.transactions.store
     known = store.get("mine")
@@ -135,7 +138,9 @@ def test_fencing_the_last_epoch_leads_to_another_id(harness: Harness) -> None:
     assert read_committed(harness) == [b"y"]
 
 
-def test_who_writes_in_the_epoch_of_the_coordinator_is_fenced_in_it(harness: Harness) -> None:
+@pytest.mark.parametrize("level", [1, 2])
+def test_who_writes_in_the_epoch_of_the_coordinator_is_fenced_in_it(harness: Harness, level: int) -> None:
+    harness.state.features.finalize({"transaction.version": level})
     thief = Producer(harness)
     store = harness.state.transactions.store
     known = store.get("mine")
@@ -146,7 +151,7 @@ def test_who_writes_in_the_epoch_of_the_coordinator_is_fenced_in_it(harness: Har
     other = Producer(harness, init=False)
     assert other.init() == ErrorCode.CONCURRENT_TRANSACTIONS
     assert other.init() == 0
-    assert (other.id, other.epoch) == (thief.id + 1, 0)
+    assert (other.id, other.epoch) == (thief.id + 1, level - 1)
     assert read_committed(harness) == []
 
 
@@ -171,6 +176,7 @@ def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(ha
 
 
 def test_a_producer_that_timed_out_may_go_on_with_its_next_epoch_only_if_it_is_the_last(harness: Harness) -> None:
+    harness.state.features.finalize(BEFORE_EPOCHS_ARE_RAISED)
     producer = Producer(harness, timeout_ms=1)
     producer.write(b"slow")
     harness.clock.advance(ABORT_INTERVAL_MS)
