@@ -120,10 +120,13 @@ class BrokerState:
         self._closed = False
         call_soon(self.resume_coordinators)
 
-    def forget_telemetry(self) -> None:
-        """No client has sent anything of itself."""
-        if "telemetry" in self.__dict__:  # a cached property
+    def forget_visits(self) -> None:
+        """No client has sent anything of itself, or set the level of a logger."""
+        # Cached properties: there once someone has asked for them.
+        if "telemetry" in self.__dict__:
             self.telemetry.forget()
+        if "loggers" in self.__dict__:
+            self.loggers.restore()
 
     def forget_coordinators(self) -> None:
         """All groups and transactions are gone. Whoever waits in a group has to ask again who coordinates it."""
@@ -192,9 +195,7 @@ class BrokerState:
         """The loggers as clients see them; made when the first request asks for them."""
         from minibroker.broker_loggers import BrokerLoggers  # noqa: PLC0415 - a start needs none
 
-        loggers = BrokerLoggers()
-        self.metadata.subscribe("configs", loggers.restore)
-        return loggers
+        return BrokerLoggers()
 
     @cached_property
     def telemetry(self) -> "Telemetry":

@@ -21,7 +21,7 @@ def reset(state: BrokerState, make_topics: Callable[[], object], *, keep_topics:
     state.clock.reset()
     forget_visitors(state)
     state.metadata.reset()
-    state.forget_telemetry()
+    state.forget_visits()
     if state.faults is not None:
         state.faults.clear()
     if state.journal is not None:

@@ -1,5 +1,6 @@
 """Configurations and client metrics without a client."""
 
+import logging
 from collections.abc import Iterator
 
 import pytest
@@ -8,6 +9,7 @@ from minibroker import Broker, OperationError
 from minibroker.telemetry import TelemetryPush
 from minibroker_protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from minibroker_protocol.messages.push_telemetry import PushTelemetryRequest
+from tests.broker.configs import LOGGER, SET, change_request
 from tests.broker.socket_client import SocketClient
 from tests.broker.telemetry import CLIENT, gauge
 
@@ -48,6 +50,19 @@ def test_what_cannot_be_configured_is_said(broker: Broker) -> None:
         broker.topic_config("nowhere")
     with pytest.raises(OperationError, match="Cannot update these configs dynamically"):
         broker.configure({"num.partitions": 3})
+
+
+def test_loggers_are_given_back_by_a_reset(broker: Broker) -> None:
+    logger = logging.getLogger("minibroker.log_manager")
+    before = logger.level
+    host, _, port = broker.bootstrap_servers.rpartition(":")
+    with SocketClient((host, int(port))) as client:
+        node = str(broker.state.node_id)
+        request = change_request(LOGGER, node, (SET, "minibroker.log_manager", "FATAL"))
+        assert client.ask(request, 1).responses[0].error_code == 0
+    assert logger.level == logging.CRITICAL
+    broker.reset()
+    assert logger.level == before
 
 
 def pushed(broker: Broker) -> list[TelemetryPush]:
