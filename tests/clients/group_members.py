@@ -37,8 +37,8 @@ import pytest
 
 from tests.clients.contract import TIMEOUT
 
-Strategy: TypeAlias = Literal["eager", "cooperative"]
-Feature: TypeAlias = Literal["eager", "cooperative", "static", "metadata"]
+Strategy: TypeAlias = Literal["eager", "cooperative", "consumer"]
+Feature: TypeAlias = Literal["eager", "cooperative", "consumer", "static", "metadata"]
 Event: TypeAlias = Mapping[str, Any]
 Partition: TypeAlias = tuple[str, int]
 
@@ -66,7 +66,10 @@ class MemberProgram:
 
 @dataclass(frozen=True)
 class MemberOptions:
-    """What a member is told. Times are in ms; an unset offset starts at the earliest record."""
+    """What a member is told. Times are in ms; an unset offset starts at the earliest record.
+
+    With the strategy "consumer" the coordinator assigns (KIP-848), and the two times of sessions are the broker's.
+    """
 
     bootstrap: str
     group: str

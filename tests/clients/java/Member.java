@@ -27,7 +27,8 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 /**
  * A member of a consumer group, driven by lines of JSON; group_members.py says what they hold.
  *
- * <p>The eager strategy is the RangeAssignor, the cooperative one the CooperativeStickyAssignor.
+ * <p>The eager strategy is the RangeAssignor, the cooperative one the CooperativeStickyAssignor; with "consumer" the
+ * coordinator assigns (KIP-848), and says how often it wants to be heard from.
  */
 public final class Member {
     private static final Duration POLL = Duration.ofMillis(50);
@@ -55,20 +56,23 @@ public final class Member {
 
     private static Properties properties(Map<String, Object> options) {
         boolean cooperative = options.get("strategy").equals("cooperative");
+        boolean assigned = options.get("strategy").equals("consumer");
         Properties properties = new Properties();
         properties.put("bootstrap.servers", options.get("bootstrap"));
         properties.put("group.id", options.get("group"));
-        properties.put("group.protocol", "classic");
+        properties.put("group.protocol", assigned ? "consumer" : "classic");
         properties.put("client.id", options.get("client_id"));
-        properties.put("session.timeout.ms", options.get("session_timeout_ms").toString());
-        properties.put("heartbeat.interval.ms", options.get("heartbeat_interval_ms").toString());
         properties.put("enable.auto.commit", options.get("auto_commit").toString());
         properties.put("auto.commit.interval.ms", options.get("auto_commit_interval_ms").toString());
         properties.put("default.api.timeout.ms", "10000");
         properties.put("auto.offset.reset", "earliest");
-        properties.put(
-                "partition.assignment.strategy",
-                (cooperative ? CooperativeStickyAssignor.class : RangeAssignor.class).getName());
+        if (!assigned) {
+            properties.put("session.timeout.ms", options.get("session_timeout_ms").toString());
+            properties.put("heartbeat.interval.ms", options.get("heartbeat_interval_ms").toString());
+            properties.put(
+                    "partition.assignment.strategy",
+                    (cooperative ? CooperativeStickyAssignor.class : RangeAssignor.class).getName());
+        }
         if (options.get("instance_id") != null) {
             properties.put("group.instance.id", options.get("instance_id"));
         }

@@ -20,14 +20,19 @@ class Member:
             "bootstrap.servers": options["bootstrap"],
             "client.id": options["client_id"],
             "group.id": options["group"],
-            "session.timeout.ms": options["session_timeout_ms"],
-            "heartbeat.interval.ms": options["heartbeat_interval_ms"],
             "enable.auto.commit": options["auto_commit"],
             "auto.commit.interval.ms": options["auto_commit_interval_ms"],
             "auto.offset.reset": "earliest",
-            "partition.assignment.strategy": "cooperative-sticky" if self._is_cooperative else "range,roundrobin",
             "error_cb": self._on_error,
         }
+        if options["strategy"] == "consumer":
+            configuration["group.protocol"] = "consumer"
+        else:
+            configuration["session.timeout.ms"] = options["session_timeout_ms"]
+            configuration["heartbeat.interval.ms"] = options["heartbeat_interval_ms"]
+            configuration["partition.assignment.strategy"] = (
+                "cooperative-sticky" if self._is_cooperative else "range,roundrobin"
+            )
         if options["instance_id"] is not None:
             configuration["group.instance.id"] = options["instance_id"]
         self._consumer = Consumer(configuration)
@@ -55,7 +60,7 @@ class Member:
 
     @property
     def _is_cooperative(self) -> bool:
-        return bool(self._talk.options["strategy"] == "cooperative")
+        return bool(self._talk.options["strategy"] != "eager")
 
     def _on_message(self, message: Any) -> None:
         error = message.error()

@@ -116,6 +116,9 @@ func options(c config, a *assignment) []kgo.Opt {
 		kgo.OnPartitionsRevoked(a.remove("revoked")),
 		kgo.OnPartitionsLost(a.remove("lost")),
 	}
+	if c.Strategy == "consumer" {
+		opts = append(opts, kgo.ServerSideBalancer())
+	}
 	if c.InstanceID != nil {
 		opts = append(opts, kgo.InstanceID(*c.InstanceID))
 	}
