@@ -17,6 +17,17 @@ TOOLS: Final = {
     "kafka-configs": "kafka.admin.ConfigCommand",
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
     "kafka-client-metrics": "org.apache.kafka.tools.ClientMetricsCommand",
+    "kafka-acls": "kafka.admin.AclCommand",
+    "kafka-broker-api-versions": "kafka.admin.BrokerApiVersionsCommand",
+    "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
+    "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
+    "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
+    "kafka-features": "org.apache.kafka.tools.FeatureCommand",
+    "kafka-leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
+    "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
+    "kafka-metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
+    "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
+    "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
 }
 
 _ABOUT_EVERYTHING: Final = {"--list", "list", "--all-groups", "find-hanging", "kafka-console-consumer"}
@@ -27,6 +38,9 @@ _VARIABLE_COLUMNS: Final = {
     "CurrentTransactionStartTimeMs",
     "TransactionDurationMs",
     "Duration(min)",
+    "LogEndOffset",
+    "LastFetchTimestamp",
+    "LastCaughtUpTimestamp",
 }
 _NOISE: Final = re.compile(r"log4j:|\| (at |\.\.\. \d+ more)")
 """Of logging, and the lines of stack traces."""
@@ -36,6 +50,10 @@ _VARIABLE_TEXTS: Final = (
     (re.compile(r"\b\d{13}\b"), "TIME"),
     (re.compile(r'"producerId": \d+'), '"producerId": ID'),
     (re.compile(r"\bTopicId: \S+"), "TopicId: ID"),
+    (re.compile(r"\bCluster ?I[dD]: +\S+"), "ClusterId: ID"),
+    (re.compile(r"\b(HighWatermark|Epoch): +\d+"), r"\1: N"),
+    (re.compile(r"\bCONTROLLER://[\w.:]+"), "CONTROLLER"),
+    (re.compile(r'"logDir":"[^"]*"'), '"logDir":DIRECTORY'),
     (re.compile(r'(?<="partitionIds": )\[\d+\](?=, "topic": "__consumer_offsets")'), "[N]"),  # it may have any number
     (re.compile(r" +"), " "),
 )
@@ -71,8 +89,11 @@ class Transcript:
         return self.commands[-1]
 
     def ask(self, tool: str, *arguments: str) -> Command:
-        """Run a tool that is not to be compared."""
-        text = self._oracle.attempt(TOOLS[tool], "--bootstrap-server", self.bootstrap, *arguments)
+        """Run a tool that is not to be compared. It is told of the broker first, unless some argument has {broker}."""
+        addressed = [argument.replace("{broker}", self.bootstrap) for argument in arguments]
+        if tuple(addressed) == arguments:
+            addressed = ["--bootstrap-server", self.bootstrap, *arguments]
+        text = self._oracle.attempt(TOOLS[tool], *addressed)
         words = (tool, *("N" if before == "--max-messages" else word for before, word in pairwise(("", *arguments))))
         lines = _without_what_varies(text.replace(self.bootstrap, "BROKER"))
         if _ABOUT_EVERYTHING & set(words):
