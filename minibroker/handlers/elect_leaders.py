@@ -39,7 +39,7 @@ def handle(request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse:
         if index is None:
             continue
         outcome = _elect(name, index, call, unclean=unclean)
-        if request.topic_partitions is not None or outcome.error_code != ErrorCode.ELECTION_NOT_NEEDED:
+        if request.topic_partitions is not None or ErrorCode(outcome.error_code) is not ErrorCode.ELECTION_NOT_NEEDED:
             result.partition_result.append(outcome)
     return ElectLeadersResponse(replica_election_results=list(results.values()))
 
