@@ -4,7 +4,7 @@ Versions 0-5. The markers are in all logs when the answer leaves; Kafka answers 
 them then. INVALID_TXN_STATE when there is no transaction, or it has ended the other way; to repeat the request is no
 error. PRODUCER_FENCED is INVALID_PRODUCER_EPOCH before version 2. Version 5 raises the producer's epoch and tells it
 (KIP-890), with another id when the epochs of the old one are used up; it may also abort a transaction that has written
-nothing, and hears PRODUCER_FENCED when it commits what the coordinator has aborted (KAFKA-20785).
+nothing.
 """
 
 from typing import Final

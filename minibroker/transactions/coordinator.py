@@ -163,6 +163,8 @@ class TransactionCoordinator:
             begun = known.with_next_epoch(timeout_ms, epoch, now_ms)
         if begun is None:
             return ErrorCode.PRODUCER_FENCED
+        if self._raises_epochs:
+            begun = begun.forgetting_its_start()
         return self.store.save(begun) or begun
 
     def add_partitions(
@@ -196,6 +198,11 @@ class TransactionCoordinator:
         """Have a partition in the transaction because something is written there (KIP-890); errors as above."""
         place = [(topic, partition)]
         return self.add_partitions(transactional_id, producer_id, producer_epoch, place, client_version=RAISES_EPOCHS)
+
+    @property
+    def _raises_epochs(self) -> bool:
+        """Does the coordinator itself end transactions in their next epochs?"""
+        return self._state.features.level(TRANSACTION_VERSION) >= RAISES_EPOCHS
 
     @property
     def verifies(self) -> bool:
@@ -323,7 +330,7 @@ class TransactionCoordinator:
 
     def _fence(self, transaction: Transaction) -> ErrorCode:
         """Abort an open transaction in an epoch of the coordinator's own: its producer cannot go on."""
-        if self._state.features.level(TRANSACTION_VERSION) >= RAISES_EPOCHS:
+        if self._raises_epochs:
             ended = self._end_with_next_epoch(transaction, commit=False)
             return ended if isinstance(ended, ErrorCode) else ErrorCode.NONE
         return self._end(transaction.fenced(), commit=False)
@@ -418,10 +425,7 @@ def _what_is_against_end(state: TransactionState, *, commit: bool, is_retry: boo
             return ErrorCode.PRODUCER_FENCED
         return ErrorCode.CONCURRENT_TRANSACTIONS if same_end else ErrorCode.INVALID_TXN_STATE
     if state in {TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT} and is_retry:
-        if same_end:
-            return ErrorCode.NONE
-        # The coordinator has aborted what took too long; the commit that comes too late cannot have counted.
-        return ErrorCode.PRODUCER_FENCED if commit else ErrorCode.INVALID_TXN_STATE
+        return ErrorCode.NONE if same_end else ErrorCode.INVALID_TXN_STATE
     if not is_current:
         return ErrorCode.PRODUCER_FENCED
     may_end = state is TransactionState.ONGOING or not commit  # without anything written there is nothing to commit

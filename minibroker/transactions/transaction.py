@@ -93,6 +93,10 @@ class Transaction(NamedTuple):
         """Has an open transaction lasted longer than its producer allowed?"""
         return self.state is TransactionState.ONGOING and self.start_ms + self.timeout_ms < now_ms
 
+    def forgetting_its_start(self) -> "Transaction":
+        """As Kafka 4 knows a producer that begins anew; before, only the next start forgets it, which no record has."""
+        return self._replace(start_ms=NO_TIMESTAMP)
+
     def with_next_epoch(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> "Transaction | None":
         """The producer begins anew, one epoch later; None when it is fenced (KIP-360).
 
@@ -124,7 +128,7 @@ class Transaction(NamedTuple):
             last_producer_id=self.producer_id,
             producer_epoch=epoch,
             last_producer_epoch=last_epoch,
-            start_ms=self.start_ms,  # Kafka forgets it with the next start only: it is not in the record
+            start_ms=self.start_ms,
             client_version=self.client_version,
         )
 
