@@ -108,15 +108,17 @@ class Connection(asyncio.BufferedProtocol):
         is_tls = security is not None and security.context is not None
         self._transport.set_write_buffer_limits(high=_WRITE_HIGH_WATER_OF_TLS if is_tls else _WRITE_HIGH_WATER)
         self._connections.add(self)
-        dialled = transport.get_extra_info("sockname")[:2]
+        dialled, peer = transport.get_extra_info("sockname")[:2], transport.get_extra_info("peername")
         self._session = Session(
             self._state,
             self.node,
             advertised=self.node.doors[self._listener].advertised or dialled,
-            client_host=_kafka_address(transport.get_extra_info("peername")),
+            client_host=_kafka_address(peer),
             memo=ProduceMemo(),
             listener=self._listener,
         )
+        if peer:
+            self._session.client_port = peer[1]
         if security is not None:
             self._secure(security)
         if self._state.quotas is not None:

@@ -21,7 +21,7 @@ class Session:
         state: the broker that serves.
         node: the one whose listener has taken the connection.
         advertised: (host, port) at which this client should find `node`.
-        client_host: where the client is, as Kafka writes addresses.
+        client_host: where the client is, as Kafka writes addresses, and `client_port` its port there.
         memo: the connection's last produce request; None where nobody keeps one.
         principal: whom the client has proved to be.
         listener: the name of the one that it has come by, and `protocol` its security protocol.
@@ -34,6 +34,7 @@ class Session:
         "advertised",
         "authentication",
         "client_host",
+        "client_port",
         "listener",
         "memo",
         "muted_ms",
@@ -60,6 +61,7 @@ class Session:
         self.node = node or state.cluster.first
         self.advertised = advertised
         self.client_host = client_host
+        self.client_port = 0
         self.memo = memo
         self.principal = principal
         self.listener = listener

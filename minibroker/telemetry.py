@@ -4,10 +4,11 @@ Where Kafka hands the metrics to a plugin, the last ones of each client are kept
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from minibroker.call import Call
 from minibroker.config.client_metrics import ALL_METRICS, DEFAULT_INTERVAL_MS, MATCHED, ClientMetricsConfig
 from minibroker.config.resources import ConfigResourceType
 from minibroker.otlp import ClientMetric, read_metrics
@@ -137,11 +138,11 @@ class Telemetry:
         return ClientInstance(identity, metrics, interval_ms, _subscription_id(metrics, interval_ms, instance_id))
 
 
-def identity_of(instance_id: bytes, client_id: str | None, client_host: str, software: Iterable[str]) -> dict[str, str]:
-    """A client as subscriptions match it; which port it comes from is not known."""
-    name, version = software
-    values = (uuid_text(instance_id), client_id or "", name, version, client_host.removeprefix("/"), "")
-    return dict(zip(MATCHED, values, strict=True))
+def identity_of(instance_id: bytes, call: Call) -> dict[str, str]:
+    """A client as subscriptions match it."""
+    name, version = call.session.software
+    host, port = call.client_host.removeprefix("/"), str(call.session.client_port)
+    return dict(zip(MATCHED, (uuid_text(instance_id), call.client_id or "", name, version, host, port), strict=True))
 
 
 def _subscription_id(metrics: list[str], interval_ms: int, instance_id: bytes) -> int:

@@ -26,9 +26,7 @@ def handle(request: PushTelemetryRequest, call: Call) -> PushTelemetryResponse:
     instance_id = request.client_instance_id
     if instance_id in _RESERVED:
         return PushTelemetryResponse(error_code=ErrorCode.INVALID_REQUEST)
-    client = call.state.telemetry.client(
-        instance_id, identity_of(instance_id, call.client_id, call.client_host, call.session.software)
-    )
+    client = call.state.telemetry.client(instance_id, identity_of(instance_id, call))
     client.last_error = _error_of(request, client, call)
     client.is_gone = request.terminating
     if not client.last_error and request.metrics:

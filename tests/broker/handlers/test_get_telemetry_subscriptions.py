@@ -61,11 +61,14 @@ def test_a_subscription_to_everything_stands_for_all_others(harness: Harness) ->
         ("client_software_name=a-.*,client_software_version=2\\..*", False),
         ("client_source_address=127\\.0\\.0\\.1", True),
         ("client_source_address=10\\..*", False),
+        ("client_source_port=1234", True),
+        ("client_source_port=123", False),
     ],
 )
 def test_clients_are_known_by_what_they_say_of_themselves(harness: Harness, match: str, *, wanted: bool) -> None:
     subscribe(harness, metrics="a.", match=match)
     session = harness.session()
+    session.client_port = 1234
     hello = ApiVersionsRequest(client_software_name="a-client", client_software_version="1.2")
     accept(memoryview(bytearray(frame_of(hello, 3))), session)
     question = GetTelemetrySubscriptionsRequest(client_instance_id=CLIENT)
