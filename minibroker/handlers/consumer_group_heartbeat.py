@@ -2,8 +2,9 @@
 
 Versions 0-1. From version 1 on the client makes the member id, and may subscribe by a regular expression
 (INVALID_REGULAR_EXPRESSION); its topics are looked up at once, and at each heartbeat while topics come and go, where
-Kafka looks in the background. As in Kafka 4 a member may join with an empty list of topics. What does not fit together
-is INVALID_REQUEST; UNSUPPORTED_VERSION where `group.coordinator.rebalance.protocols` lacks "consumer".
+Kafka looks in the background. Kafka leaves out topics that the member may not describe; here they are assigned, and
+reading them is refused. As in Kafka 4 a member may join with an empty list of topics. What does not fit together is
+INVALID_REQUEST; UNSUPPORTED_VERSION where `group.coordinator.rebalance.protocols` lacks "consumer".
 """
 
 from typing import Final

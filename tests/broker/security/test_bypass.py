@@ -12,7 +12,7 @@ from tests.broker.harness import Harness, batch
 from tests.broker.security.attempts import Attempt, Names, attempts, codes_in, told
 from tests.broker.security.rules import guarded
 
-ABSENT = Names("absent", b"\x01" * 16, "nobody", "none")
+ABSENT = Names("absent", b"\x01" * 16, "absent-group", "absent-id")
 REFUSALS = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ErrorCode.GROUP_AUTHORIZATION_FAILED,
