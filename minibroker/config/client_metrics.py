@@ -1,12 +1,12 @@
 """The configuration keys of a client metrics subscription (KIP-714), in Kafka's `ClientMetricsConfigs`."""
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
 from minibroker.config.broker_keys import INT, LIST, MEDIUM
 from minibroker.config.keys import HONOURED, ConfigError, ConfigKey, ConfigValue, Range, by_name
 from minibroker.config.values import ConfigEntry, ConfigSource, ConfigValues
+from minibroker.regular_expressions import RegularExpression, RegularExpressionError
 
 _METRICS: Final = "metrics"
 _INTERVAL: Final = "interval.ms"
@@ -67,7 +67,7 @@ class ClientMetricsConfig(ConfigValues):
 
     def matches(self, client: Mapping[str, str]) -> bool:
         """Whether a client, as its values of `MATCHED`, is asked; expressions match whole values."""
-        return all(pattern.fullmatch(client.get(name, "")) for name, pattern in self.patterns.items())
+        return all(pattern.matches(client.get(name, "")) for name, pattern in self.patterns.items())
 
     def value_synonyms(self, name: str) -> list[ConfigEntry]:
         """List the value that was set, if one was."""
@@ -90,13 +90,13 @@ def _parse(name: str, text: str) -> ConfigValue:
         raise
 
 
-def _pattern(text: str) -> tuple[str, "re.Pattern[str]"]:
+def _pattern(text: str) -> tuple[str, RegularExpression]:
     name, _, pattern = text.partition("=")
     name, pattern = name.strip(), pattern.strip()
     refused = ConfigError(f"Illegal client matching pattern: {text}")
     if name not in MATCHED or not pattern or "=" in pattern:
         raise refused
     try:
-        return name, re.compile(pattern)
-    except re.error:
+        return name, RegularExpression(pattern)
+    except RegularExpressionError:
         raise refused from None

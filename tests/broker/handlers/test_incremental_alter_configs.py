@@ -398,6 +398,13 @@ def test_what_a_group_cannot_have_is_refused(
         ("m", "match", "client_id", INVALID_CONFIG, "Illegal client matching pattern: client_id"),
         ("m", "match", "client=x", INVALID_CONFIG, "Illegal client matching pattern: client=x"),
         ("m", "match", "client_id=[a", INVALID_CONFIG, "Illegal client matching pattern: client_id=[a"),
+        (
+            "m",
+            "match",
+            "client_id=a{9999999999}",
+            INVALID_CONFIG,
+            "Illegal client matching pattern: client_id=a{9999999999}",
+        ),
     ],
 )
 def test_what_a_subscription_cannot_have_is_refused_as_kafka_refuses_it(
