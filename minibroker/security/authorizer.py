@@ -233,7 +233,8 @@ class Authorizer:
 
     def _load(self) -> None:
         """Take what the metadata has."""
-        self._take({_read(each): each["id"] for each in self._metadata.read(_SECTION) or []})
+        kept: list[dict[str, str]] = self._metadata.read(_SECTION) or []
+        self._take({_read(each): each["id"] for each in kept})
 
     def _write(self, ids: dict[AclBinding, str]) -> None:
         self._metadata.write(_SECTION, [_written(acl, id_) for acl, id_ in ids.items()])

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
-from confluent_kafka.admin import (
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports what it has imported
     AclBinding,
     AclBindingFilter,
     AclOperation,
@@ -14,8 +14,8 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
-from kafka import KafkaProducer
-from kafka.errors import TopicAuthorizationFailedError
+from kafka import KafkaProducer  # type: ignore[import-untyped]  # it has no types
+from kafka.errors import TopicAuthorizationFailedError  # type: ignore[import-untyped]  # it has no types
 
 from minibroker import Broker, Security
 from tests.broker.security.rules import AUTHORIZER
