@@ -7,6 +7,7 @@ from typing import Final
 import pytest
 
 from minibroker import Broker
+from tests.clients.contract import eventually
 from tests.clients.operator_tools import Transcript, both
 from tests.kafka.oracle import Oracle
 from tests.kafka.real_kafka import RealKafka
@@ -32,6 +33,12 @@ def compare(oracle: Oracle, ours: str, real_kafka: RealKafka) -> Compare:
     return lambda scenario: both(oracle, ours, real_kafka.bootstrap, f"run-{uuid.uuid4().hex[:8]}", scenario)
 
 
+def until_told(on: Transcript, tool: str, call: str, text: str, *, is_there: bool = True) -> None:
+    """Wait for the brokers of Kafka, which hear of a change some time after it was answered."""
+    words = call.replace("{}", on.prefix).split()
+    eventually(lambda: (text in on.ask(tool, *words).text()) is is_there)
+
+
 def test_topics_are_made_described_and_altered_as_on_kafka(compare: Compare) -> None:
     def scenario(on: Transcript) -> None:
         on.run_all(
@@ -45,10 +52,18 @@ def test_topics_are_made_described_and_altered_as_on_kafka(compare: Compare) -> 
             f"{of_topic} --describe",
             f"{of_topic} --describe --all",
             f"{of_topic} --alter --add-config cleanup.policy=[compact,delete],segment.ms=60000",
+        )
+        until_told(on, CONFIGS, f"{of_topic} --describe", "segment.ms")
+        on.run_all(
+            CONFIGS,
             f"{of_topic} --describe",
             f"{of_topic} --alter --add-config retention.ms=never",
             f"{of_topic} --alter --add-config nonsense=1",
             f"{of_topic} --alter --delete-config segment.ms",
+        )
+        until_told(on, CONFIGS, f"{of_topic} --describe", "segment.ms", is_there=False)
+        on.run_all(
+            CONFIGS,
             f"{of_topic} --alter --delete-config segment.ms",
             f"{of_topic} --describe",
             "--topic {}-topic --describe",
@@ -71,16 +86,17 @@ def test_brokers_are_described_and_altered_as_on_kafka(compare: Compare) -> None
     def scenario(on: Transcript) -> None:
         for name in ("--entity-name 1", "--entity-default"):
             of_broker = f"--entity-type brokers {name}"
+            on.run_all(CONFIGS, f"{of_broker} --alter --add-config log.roll.ms=7000000,message.max.bytes=2000000")
+            until_told(on, CONFIGS, f"{of_broker} --describe", "log.roll.ms")
             on.run_all(
                 CONFIGS,
-                f"{of_broker} --alter --add-config log.roll.ms=7000000,message.max.bytes=2000000",
                 f"{of_broker} --describe",
                 f"{of_broker} --alter --add-config num.partitions=3",
                 f"{of_broker} --alter --add-config log.roll.ms=x",
                 f"{of_broker} --alter --delete-config log.roll.ms,message.max.bytes",
-                f"{of_broker} --alter --delete-config log.roll.ms",
-                f"{of_broker} --describe",
             )
+            until_told(on, CONFIGS, f"{of_broker} --describe", "log.roll.ms", is_there=False)
+            on.run_all(CONFIGS, f"{of_broker} --alter --delete-config log.roll.ms", f"{of_broker} --describe")
 
     said = compare(scenario)
     assert "DYNAMIC_BROKER_CONFIG:log.roll.ms=7000000" in said.commands[1].text()
@@ -111,14 +127,12 @@ def test_client_metrics_are_described_and_altered_as_on_kafka(compare: Compare) 
             f"{subscription} --alter --add-config match=x",
             f"{subscription} --alter --delete-config interval.ms",
         )
-        on.run_all(
-            METRICS,
-            "--alter --name {}-sub --metrics a. --interval 2000 --match client_id=a.*",
-            "--describe --name {}-sub",
-            "--list",
-            "--delete --name {}-sub",
-            "--list",
-        )
+        describe = "--describe --name {}-sub"
+        on.run_all(METRICS, "--alter --name {}-sub --metrics a. --interval 2000 --match client_id=a.*")
+        until_told(on, METRICS, describe, "interval.ms=2000")
+        on.run_all(METRICS, describe, "--list", "--delete --name {}-sub")
+        until_told(on, METRICS, "--list", on.prefix, is_there=False)
+        on.run_all(METRICS, "--list")
 
     said = compare(scenario)
     assert f"{said.prefix}-sub" in said.commands[-3].text()
