@@ -1,0 +1,91 @@
+"""A group of the consumer protocol as a test drives it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from minibroker_protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from minibroker_protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from tests.broker.harness import Harness
+
+SESSION_MS = 45_000
+REBALANCE_MS = 60_000
+Owned = Mapping[str, Sequence[int]]
+
+
+class Consumers:
+    """The members of the group "g"; partitions are by the names of their topics."""
+
+    def __init__(self, harness: Harness, group_id: str = "g") -> None:
+        self.harness = harness
+        self.group_id = group_id
+
+    def request(
+        self,
+        member: str,
+        epoch: int = 0,
+        owned: Owned | None = None,
+        topics: Sequence[str] | None = None,
+        **fields: Any,
+    ) -> ConsumerGroupHeartbeatRequest:
+        """A heartbeat; who joins says what it has to."""
+        if epoch == 0:
+            owned = {} if owned is None else owned
+            topics = ["t"] if topics is None and "subscribed_topic_regex" not in fields else topics
+            fields.setdefault("rebalance_timeout_ms", REBALANCE_MS)
+        listed = None
+        if owned is not None:
+            listed = [TopicPartitions(topic_id=self._id(name), partitions=list(each)) for name, each in owned.items()]
+        return ConsumerGroupHeartbeatRequest(
+            group_id=self.group_id,
+            member_id=member,
+            member_epoch=epoch,
+            subscribed_topic_names=None if topics is None else list(topics),
+            topic_partitions=listed,
+            **fields,
+        )
+
+    def beat(self, member: str, epoch: int = 0, owned: Owned | None = None, *, version: int = 1, **fields: Any) -> Any:
+        """Send a heartbeat; the answer."""
+        return self.harness.ask(self.request(member, epoch, owned, **fields), version)
+
+    def given(self, answer: Any) -> dict[str, list[int]] | None:
+        """The assignment in an answer."""
+        if answer.assignment is None:
+            return None
+        return self.named(answer.assignment.topic_partitions)
+
+    def named(self, partitions: Sequence[Any]) -> dict[str, list[int]]:
+        """Partitions by the names of their topics."""
+        found: dict[str, list[int]] = {}
+        for each in partitions:
+            topic = self.harness.state.topics.with_id(bytes(each.topic_id))
+            assert topic is not None
+            found[topic.name] = list(each.partitions)
+        return found
+
+    def describe(self, version: int = 1) -> Any:
+        """The group as ConsumerGroupDescribe has it."""
+        request = ConsumerGroupDescribeRequest(group_ids=[self.group_id], include_authorized_operations=False)
+        (group,) = self.harness.ask(request, version).groups
+        return group
+
+    def assigned(self) -> dict[str, dict[str, list[int]]]:
+        """What each member reads."""
+        return {each.member_id: self.named(each.assignment.topic_partitions) for each in self.describe().members}
+
+    def settle(self, *members: str) -> dict[str, dict[str, list[int]]]:
+        """Let members give up and take what they have to, as clients do, until nothing changes; what each reads."""
+        for _ in range(10):
+            before = self.describe()
+            known = {each.member_id: each for each in before.members}
+            for member in members:
+                owned = self.named(known[member].assignment.topic_partitions)
+                assert self.beat(member, known[member].member_epoch, owned).error_code == 0
+            if self.describe() == before:
+                break
+        return self.assigned()
+
+    def _id(self, name: str) -> bytes:
+        topic = self.harness.state.topics.get(name)
+        assert topic is not None
+        return topic.id

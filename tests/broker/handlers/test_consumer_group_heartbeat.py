@@ -1,0 +1,250 @@
+from collections.abc import Callable
+
+import pytest
+
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from tests.broker.groups.consumers import REBALANCE_MS, SESSION_MS, Consumers
+from tests.broker.harness import Harness
+
+Configured = Callable[[dict[str, str]], Harness]
+every_version = pytest.mark.parametrize("version", range(2))
+
+
+@pytest.fixture
+def consumers(harness: Harness) -> Consumers:
+    harness.create("four", 4)
+    return Consumers(harness)
+
+
+@every_version
+def test_a_lonely_member_is_given_everything(version: int, consumers: Consumers) -> None:
+    answer = consumers.beat("a", topics=["four"], version=version)
+    assert (answer.error_code, answer.member_id, answer.member_epoch) == (0, "a", 1)
+    assert answer.heartbeat_interval_ms == 5_000
+    assert consumers.given(answer) == {"four": [0, 1, 2, 3]}
+    assert consumers.given(consumers.beat("a", 1, version=version)) is None
+
+
+def test_the_first_version_names_members_that_come_without_a_name(consumers: Consumers) -> None:
+    answer = consumers.beat("", version=0)
+    assert answer.error_code == 0
+    assert answer.member_id in consumers.assigned()
+    assert consumers.beat("", version=1).error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_partition_is_given_to_another_member_once_it_was_given_up(consumers: Consumers) -> None:
+    consumers.beat("a", topics=["four"])
+    assert consumers.given(consumers.beat("b", topics=["four"])) == {}
+    told = consumers.beat("a", 1, {"four": [0, 1, 2, 3]})
+    assert (told.member_epoch, consumers.given(told)) == (1, {"four": [0, 1]})
+    assert consumers.given(consumers.beat("b", 2)) is None
+    assert consumers.beat("a", 1, {"four": [0, 1]}).member_epoch == 2
+    assert consumers.given(consumers.beat("b", 2)) == {"four": [2, 3]}
+
+
+def test_a_topic_that_grows_or_comes_is_assigned(consumers: Consumers) -> None:
+    assert consumers.given(consumers.beat("a", topics=["t", "later"])) == {"t": [0]}
+    topic = consumers.harness.state.topics.get("t")
+    assert topic is not None
+    consumers.harness.state.topics.add_partitions(topic, 2)
+    assert consumers.given(consumers.beat("a", 1)) == {"t": [0, 1]}
+    consumers.harness.create("later", 1)
+    assert consumers.given(consumers.beat("a", 2)) == {"t": [0, 1], "later": [0]}
+
+
+def test_a_regular_expression_subscribes_to_what_is_there_and_to_what_comes(consumers: Consumers) -> None:
+    assert consumers.given(consumers.beat("a", subscribed_topic_regex="f.*|n[0-9]+")) == {"four": [0, 1, 2, 3]}
+    consumers.harness.create("n12", 1)
+    consumers.harness.create("n", 1)
+    assert consumers.given(consumers.beat("a", 1)) == {"four": [0, 1, 2, 3], "n12": [0]}
+    owned = {"four": [0, 1, 2, 3], "n12": [0]}
+    answer = consumers.beat("a", 2, owned, subscribed_topic_regex="")
+    assert consumers.given(answer) == {}
+    assert consumers.beat("a", 2, {}, topics=["t"]).error_code == 0
+    assert consumers.settle("a") == {"a": {"t": [0]}}
+
+
+@pytest.mark.parametrize("regex", ["(", "a**", "(?=a)", "[z-a]", "(a{1000}){1000}"])
+def test_what_is_no_regular_expression_is_refused(regex: str, consumers: Consumers) -> None:
+    answer = consumers.beat("a", subscribed_topic_regex=regex)
+    assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert answer.error_message
+    assert consumers.describe().error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_a_member_may_wish_for_an_assignor(consumers: Consumers) -> None:
+    for member in "cba":
+        consumers.beat(member, topics=["four"], server_assignor="range")
+    assert consumers.settle(*"abc") == {"a": {"four": [0, 1]}, "b": {"four": [2]}, "c": {"four": [3]}}
+    assert consumers.describe().assignor_name == "range"
+    refused = consumers.beat("d", server_assignor="sticky")
+    assert refused.error_code == ErrorCode.UNSUPPORTED_ASSIGNOR
+    assert "uniform, range" in refused.error_message
+
+
+def test_assignors_are_configured(configured: Configured) -> None:
+    consumers = Consumers(configured({"group.consumer.assignors": "range"}))
+    consumers.beat("a")
+    assert consumers.describe().assignor_name == "range"
+    assert consumers.beat("b", server_assignor="uniform").error_code == ErrorCode.UNSUPPORTED_ASSIGNOR
+
+
+def test_a_member_that_is_not_heard_of_is_removed(consumers: Consumers) -> None:
+    consumers.beat("a", topics=["four"])
+    consumers.beat("b", topics=["four"])
+    consumers.settle("a", "b")
+    consumers.harness.clock.advance(SESSION_MS - 10)
+    consumers.beat("b", 2)
+    consumers.harness.clock.advance(100)
+    assert list(consumers.assigned()) == ["b"]
+    assert consumers.settle("b") == {"b": {"four": [0, 1, 2, 3]}}
+    assert consumers.beat("a", 2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_member_that_does_not_give_up_in_time_is_removed(consumers: Consumers) -> None:
+    consumers.beat("a", topics=["four"], rebalance_timeout_ms=10_000)
+    consumers.beat("b", topics=["four"])
+    consumers.beat("a", 1, {"four": [0, 1, 2, 3]})
+    consumers.harness.clock.advance(6_000)
+    assert consumers.beat("a", 1, {"four": [0, 1, 2, 3]}).error_code == 0
+    consumers.harness.clock.advance(5_000)
+    assert consumers.beat("a", 1, {"four": [0, 1, 2, 3]}).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert consumers.settle("b") == {"b": {"four": [0, 1, 2, 3]}}
+
+
+def test_a_member_that_has_given_up_in_time_stays(consumers: Consumers) -> None:
+    consumers.beat("a", topics=["four"], rebalance_timeout_ms=10_000)
+    consumers.beat("b", topics=["four"])
+    consumers.settle("a", "b")
+    consumers.harness.clock.advance(20_000)
+    assert consumers.beat("a", 2).error_code == 0
+
+
+def test_sessions_and_heartbeats_are_configured(configured: Configured) -> None:
+    config = {"group.consumer.min.session.timeout.ms": "1", "group.consumer.session.timeout.ms": "7000"}
+    consumers = Consumers(configured({**config, "group.consumer.heartbeat.interval.ms": "6000"}))
+    assert consumers.beat("a").heartbeat_interval_ms == 6_000
+    consumers.harness.clock.advance(7_100)
+    assert consumers.describe().members == []
+
+
+def test_a_static_member_keeps_its_place_while_it_is_away(consumers: Consumers) -> None:
+    consumers.beat("a", topics=["four"], instance_id="i")
+    consumers.beat("b", topics=["four"])
+    consumers.settle("b")
+    consumers.beat("a", 1, {"four": [0, 1]}, instance_id="i")
+    consumers.settle("b")
+    assert consumers.beat("c", instance_id="i").error_code == ErrorCode.UNRELEASED_INSTANCE_ID
+    assert consumers.beat("a", -2, instance_id="i").member_epoch == -2
+    assert consumers.describe().group_epoch == 2
+    back = consumers.beat("c", topics=["four"], instance_id="i")
+    assert (back.member_epoch, consumers.given(back)) == (2, {"four": [0, 1]})
+    assert consumers.beat("a", 2, instance_id="i").error_code == ErrorCode.FENCED_INSTANCE_ID
+    assert consumers.beat("c", 2, instance_id="j").error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_static_member_that_does_not_come_back_is_removed(consumers: Consumers) -> None:
+    consumers.beat("a", instance_id="i")
+    consumers.beat("a", -2, instance_id="i")
+    consumers.harness.clock.advance(SESSION_MS + 10)
+    assert consumers.describe().members == []
+    assert consumers.given(consumers.beat("b", instance_id="i")) == {"t": [0]}
+
+
+def test_another_epoch_is_fenced_unless_an_answer_was_lost(consumers: Consumers) -> None:
+    consumers.beat("a", topics=["four"])
+    consumers.beat("b", topics=["four"])
+    consumers.beat("a", 1, {"four": [0, 1]})
+    assert consumers.beat("a", 1, {"four": [0, 1]}).member_epoch == 2
+    for epoch, owned in ((1, {"four": [0, 1, 2]}), (1, None), (3, {})):
+        assert consumers.beat("a", epoch, owned).error_code == ErrorCode.FENCED_MEMBER_EPOCH
+
+
+def test_the_group_may_be_full(configured: Configured) -> None:
+    consumers = Consumers(configured({"group.consumer.max.size": "2"}))
+    assert [consumers.beat(each).error_code for each in "abc"] == [0, 0, ErrorCode.GROUP_MAX_SIZE_REACHED]
+    consumers.beat("a", -1)
+    assert consumers.beat("c").error_code == 0
+
+
+def test_an_unknown_group_has_no_members(consumers: Consumers) -> None:
+    for epoch in (1, -1):
+        assert consumers.beat("a", epoch).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    ("member", "epoch", "fields"),
+    [
+        ("", 1, {}),
+        ("", -1, {}),
+        ("a", -2, {}),
+        ("a", -3, {}),
+        ("a", 0, {"instance_id": ""}),
+        ("a", 0, {"rack_id": ""}),
+        ("a", 0, {"rebalance_timeout_ms": -1}),
+        ("a", 0, {"owned": {"t": [0]}}),
+    ],
+)
+@every_version
+def test_what_does_not_fit_together_is_refused(
+    member: str, epoch: int, fields: dict[str, object], version: int, consumers: Consumers
+) -> None:
+    answer = consumers.beat(member, epoch, version=version, **fields)  # type: ignore[arg-type]  # any field
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert answer.error_message
+
+
+@every_version
+def test_who_joins_has_to_say_what_it_reads_and_what_it_wants(version: int, consumers: Consumers) -> None:
+    for field in ("topic_partitions", "subscribed_topic_names"):
+        request = consumers.request("a")
+        setattr(request, field, None)
+        assert consumers.harness.ask(request, version).error_code == ErrorCode.INVALID_REQUEST
+    request = consumers.request("a")
+    request.group_id = ""
+    assert consumers.harness.ask(request, version).error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_member_may_want_nothing(consumers: Consumers) -> None:
+    assert consumers.given(consumers.beat("a", topics=[])) == {}
+    assert consumers.beat("a", 1).member_epoch == 1
+
+
+def test_a_broker_may_serve_classic_groups_alone(configured: Configured) -> None:
+    consumers = Consumers(configured({"group.coordinator.rebalance.protocols": "classic"}))
+    assert consumers.beat("a").error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert consumers.describe().error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_a_commit_is_of_the_members_epoch(consumers: Consumers) -> None:
+    consumers.beat("a")
+
+    def commit(member: str, epoch: int, version: int = 9) -> int:
+        partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
+        request = OffsetCommitRequest(
+            group_id="g",
+            generation_id_or_member_epoch=epoch,
+            member_id=member,
+            topics=[OffsetCommitRequestTopic(name="t", partitions=[partition])],
+        )
+        return int(consumers.harness.ask(request, version).topics[0].partitions[0].error_code)
+
+    assert commit("a", 1) == 0
+    assert commit("a", 2) == commit("a", 0) == ErrorCode.STALE_MEMBER_EPOCH
+    assert commit("b", 1) == commit("", -1) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert commit("a", 1, 8) == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_the_rebalance_timeout_begins_with_the_wish_and_not_with_each_heartbeat(consumers: Consumers) -> None:
+    consumers.beat("a", topics=["four"])
+    consumers.beat("b", topics=["four"])
+    for _ in range(4):
+        assert consumers.beat("a", 1, {"four": [0, 1, 2, 3]}).error_code == 0
+        consumers.beat("b", 2)
+        consumers.harness.clock.advance(REBALANCE_MS / 4 + 1)
+    assert list(consumers.assigned()) == ["b"]
