@@ -5,7 +5,7 @@ import contextlib
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tests.clients.matrix import records
@@ -55,16 +55,20 @@ def main() -> int:
     return 0 if given.page else failed
 
 
-def _say(results: dict[str, dict[str, str]], seconds: float) -> int:
+def _print(line: str) -> None:
+    print(line, flush=True)  # noqa: T201 - it talks to whoever runs it
+
+
+def _say(results: Mapping[str, Mapping[str, str]], seconds: float) -> int:
     failed = 0
     for driver, checks in results.items():
         wrong = {check: error for check, error in checks.items() if error}
-        print(f"{driver}: {len(checks) - len(wrong)} of {len(checks)} pass")
+        _print(f"{driver}: {len(checks) - len(wrong)} of {len(checks)} pass")
         for check, error in wrong.items():
             ours = records.passes_on_kafka(driver, check)
             failed |= ours
-            print(f"  {'FAILS' if ours else 'fails'} {check}: {error.splitlines()[0][:300]}")
-    print(f"{sum(len(checks) for checks in results.values())} checks in {seconds:.0f} s")
+            _print(f"  {'FAILS' if ours else 'fails'} {check}: {error.splitlines()[0][:300]}")
+    _print(f"{sum(len(checks) for checks in results.values())} checks in {seconds:.0f} s")
     return int(failed)
 
 

@@ -39,7 +39,10 @@ def kcat() -> tuple[str, Mapping[str, str]]:
 def _unpack_kcat(folder: Path) -> None:
     apt = toolchains.tool("apt-get")
     dpkg = toolchains.tool("dpkg-deb")
-    failure = toolchains.run([apt, "download", *_DEBIAN_PACKAGES], folder)
+    download = [apt, "download", *_DEBIAN_PACKAGES]
+    failure = toolchains.run(download, folder)
+    if failure and not toolchains.run([apt, "update"], folder):  # a machine may not know yet what there is
+        failure = toolchains.run(download, folder)
     if failure:
         toolchains.missing(f"there is no kcat on the PATH, and {failure}")
     for package in folder.glob("*.deb"):
@@ -69,7 +72,13 @@ def _compile(sources: Iterable[Path], libs: Iterable[str], made: Path) -> None:
     if "jdk.compiler" not in jars.java_modules():
         raise jars.NoJarsError(f"{jars.java()} is of no JDK: it cannot compile")
     # What the newer version deprecates has no other name in the older one.
-    compiler = [jars.java(), "-m", "jdk.compiler/com.sun.tools.javac.Main", "-Xlint:all,-deprecation,-removal", "-Werror"]
+    compiler = [
+        jars.java(),
+        "-m",
+        "jdk.compiler/com.sun.tools.javac.Main",
+        "-Xlint:all,-deprecation,-removal",
+        "-Werror",
+    ]
     failure = toolchains.run([*compiler, "-d", ".", "-cp", os.pathsep.join(libs), *map(str, sources)], made)
     assert failure is None, failure
 

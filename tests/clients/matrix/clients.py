@@ -4,7 +4,6 @@ Where a toolchain is missing, the test of the client is skipped and says why; un
 """
 
 import functools
-import os
 import sys
 import sysconfig
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +20,7 @@ class Start(NamedTuple):
     """A command, which takes the bootstrap address and a prefix as its last arguments, and its environment."""
 
     command: Sequence[str]
-    environment: Mapping[str, str] = environment()
+    variables: Mapping[str, str] = environment()
     #: What follows the bootstrap address and the prefix.
     more: Sequence[str] = ()
 

@@ -61,5 +61,26 @@ FEATURES: Final[dict[str, str]] = {
     "delegation-tokens": "Delegation tokens, refused without authentication",
     "config-resources": "List configuration resources",
     "delete-topic": "Delete a topic",
-    "unknown-api": "An API that the broker lacks is answered",
 }
+
+SINCE: Final[dict[str, tuple[int, int]]] = {
+    "zstd": (2, 1),
+    "incremental-configs": (2, 3),
+    "static-member": (2, 3),
+    "delete-group-offsets": (2, 4),
+    "elect-leaders": (2, 4),
+    "reassignments": (2, 4),
+    "remove-members": (2, 4),
+    "quotas": (2, 6),
+    "features": (2, 7),
+    "scram": (2, 7),
+    "producers": (2, 8),
+    "abort-transaction": (3, 0),
+    "max-timestamp": (3, 0),
+    "quorum": (3, 0),
+    "transactions": (3, 0),
+    "config-resources": (3, 7),
+    "describe-topic-partitions": (3, 7),
+    "consumer-protocol": (4, 0),
+}
+"""The release of Kafka that brought a feature; what is not here is in release 2.0."""

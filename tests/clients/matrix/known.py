@@ -6,9 +6,20 @@ KNOWN: Final[dict[tuple[str, str], str]] = {}
 """By driver and check: what passes on Kafka and not here yet."""
 
 NOT_OURS: Final[dict[tuple[str, str], str]] = {
-    (
-        "kafka-python-2.2",
-        "acks-0",
-    ): "It reports success and closes the connection before the broker has read all of it.",
+    ("kafka-python-2.2", "acks-0"): "It reports success, and none of the records arrives.",
 }
 """By driver and check: what fails on both releases of Kafka, for a reason that lies in the client."""
+
+ASKS_FOR_MORE: Final[dict[tuple[str, str], str]] = {
+    **{
+        (f"java-{version}", check): reason
+        for version in ("3.9.1", "4.4.0")
+        for check, reason in (
+            ("transaction-offsets", "with the group's metadata, which TxnOffsetCommit has since 2.5"),
+            ("describe-configs", "with their documentation, which DescribeConfigs has since 2.6"),
+            ("describe-topics", "by their ids, which topics have since 2.8"),
+        )
+    },
+    ("franz-go", "describe-topics"): "by their ids, which topics have since 2.8",
+}
+"""By driver and check: why a broker of release 2.0 has no answer to it, although the feature is older."""

@@ -1,4 +1,4 @@
-"""What passed where: recorded runs, in files beside this one, and the page of the documentation that is made of them."""
+"""What passed where: recorded runs, in files beside this one, and the page that is made of them."""
 
 import json
 from collections.abc import Mapping
@@ -101,17 +101,18 @@ def _cell(checks: dict[str, bool], name: str, feature: str) -> str:
         return " "
     if checks[feature]:
         return "✓"
-    return "✗" if passes_on_kafka(name, feature) else "–"
+    return "✗" if passes_on_kafka(name, feature) else "·"
 
 
 _HEAD: Final = """\
 # Clients and what they can do
 
-This page is made by `python -m tests.clients.matrix --record` from a run of real clients against one broker, all of them at the same
-time. The same programs have run against Apache Kafka 3.9.1 and 4.3.1, and `make test` runs them again: what passes on one of the two has to
-pass here. Each check is a small program of its own in the client's language (`tests/clients/matrix/drivers`), with a timeout.
+`python -m tests.clients.matrix --record` makes this page, from a run of real clients against one broker, all of them at
+the same time. The same programs have run against Apache Kafka 3.9.1 and 4.3.1, and `make test` runs them again: what
+passes on one of the two has to pass here. Each check is a few lines in the client's own language (they are below
+`tests/clients/matrix`), and has 25 seconds.
 """
 
 _LEGEND: Final = """\
-✓ passes, here and on Kafka; ✗ passes on Kafka and fails here; – fails here as it does on Kafka; empty: the client does not offer it. The
-numbers are those of the clients above."""
+✓ passes, here and on Kafka; ✗ passes on Kafka and fails here; · fails here as it does on Kafka; empty: the client does
+not offer it. The numbers are those of the clients above."""

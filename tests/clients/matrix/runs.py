@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 import pytest
 
-from tests.clients.matrix.clients import DRIVERS, Driver
+from tests.clients.matrix.clients import DRIVERS, Driver, Start
 
 TIMEOUT: Final = 400.0
 """Seconds for all checks of a driver."""
@@ -19,39 +19,51 @@ Results: TypeAlias = dict[str, str]
 """For each check what went wrong, or nothing."""
 
 
+Prepared: TypeAlias = Start | BaseException
+"""How a driver is started, or what keeps it from that: the words of pytest that skip or fail a test, too."""
+
+
+def prepare(driver: Driver) -> Prepared:
+    """Fetch and build what it needs."""
+    try:
+        return driver.start()
+    except BaseException as failure:  # noqa: BLE001 - whatever it is, `Run.results` raises it
+        return failure
+
+
 class Run:
     """A driver at work, on a thread that waits for it."""
 
-    def __init__(self, driver: Driver, bootstrap: str, checks: Iterable[str] = ()) -> None:
-        self.driver = driver
+    def __init__(self, prepared: Prepared, bootstrap: str, checks: Iterable[str] = ()) -> None:
         self._bootstrap = bootstrap
         self._only = " ".join(checks)
         self._results: Results = {}
-        self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._attempt, daemon=True)
-        self._thread.start()
+        self._failure = prepared if isinstance(prepared, BaseException) else None
+        self._thread = threading.Thread(target=self._attempt, args=(prepared,), daemon=True)
+        if self._failure is None:
+            self._thread.start()
 
     def results(self) -> Results:
         """What came of its checks, once it has ended; what kept it from starting is raised."""
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
         if self._failure is not None:
             raise self._failure
         return self._results
 
-    def _attempt(self) -> None:
+    def _attempt(self, start: Start) -> None:
         try:
-            self._results = self._run()
-        except BaseException as failure:  # noqa: BLE001 - also the words of pytest that skip a test; `results` raises it
+            self._results = self._run(start)
+        except BaseException as failure:  # noqa: BLE001 - `results` raises it
             self._failure = failure
 
-    def _run(self) -> Results:
-        start = self.driver.start()
+    def _run(self, start: Start) -> Results:
         command = [*start.command, self._bootstrap, f"m{uuid.uuid4().hex[:8]}", *start.more]
         with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
             ended = ""
             with subprocess.Popen(
                 command,
-                env={**start.environment, "ONLY": self._only},
+                env={**start.variables, "ONLY": self._only},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=errors,
@@ -87,14 +99,15 @@ def _parse(output: str, complaint: str) -> Results:
 def run(bootstrap: str, drivers: Iterable[str], checks: Iterable[str] = (), jobs: int = 0) -> Mapping[str, Results]:
     """Run drivers, `jobs` at a time or all at once. What is missing for a driver is said, and it is left out."""
     results: dict[str, Results] = {}
-    waiting = list(drivers)
-    running: list[Run] = []
+    waiting = [(name, prepare(DRIVERS[name])) for name in drivers]
+    running: list[tuple[str, Run]] = []
     while waiting or running:
         while waiting and (not jobs or len(running) < jobs):
-            running.append(Run(DRIVERS[waiting.pop(0)], bootstrap, checks))
-        each = running.pop(0)
+            name, prepared = waiting.pop(0)
+            running.append((name, Run(prepared, bootstrap, checks)))
+        name, each = running.pop(0)
         try:
-            results[each.driver.name] = each.results()
+            results[name] = each.results()
         except (pytest.skip.Exception, pytest.fail.Exception) as reason:
-            print(f"{each.driver.name}: left out, {reason}")  # noqa: T201 - a command says what it does
+            print(f"{name}: left out, {reason}")  # noqa: T201 - a command says what it does
     return results

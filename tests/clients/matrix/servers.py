@@ -9,18 +9,22 @@ from tests.clients.broker_process import BrokerProcess
 from tests.kafka import jars
 from tests.kafka.real_kafka import RealKafka
 
-OPTIONS: Final[list[str]] = []
+_PROPERTIES: Final = {
+    # Without it, brokers refuse to keep ACLs.
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+    "super.users": "User:ANONYMOUS",
+    "log.retention.ms": "-1",  # drivers write timestamps of long ago
+}
+OPTIONS: Final = [word for name, value in _PROPERTIES.items() for word in ("--set", f"{name}={value}")]
 """Of `minibroker serve`."""
 
 # Members that come back under their name leave nobody behind in between.
 _EXPECTED: Final = "has no members left"
 
-_PROPERTIES: Final = {
-    # Kafka 3.9 answers no member of the newer protocol by default.
-    "group.coordinator.rebalance.protocols": "classic,consumer",
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "allow.everyone.if.no.acl.found": "true",
-    "super.users": "User:ANONYMOUS",
+_PROPERTIES_OF_KAFKA: Final = {
+    **_PROPERTIES,
+    "group.coordinator.rebalance.protocols": "classic,consumer",  # 3.9 answers no member of the newer one by default
 }
 _PROPERTIES_OF_4: Final = {
     "group.coordinator.rebalance.protocols": "classic,consumer,share,streams",
@@ -32,7 +36,7 @@ _PROPERTIES_OF_4: Final = {
 
 @contextlib.contextmanager
 def minibroker(directory: Path, options: Sequence[str] = ()) -> Iterator[str]:
-    """`minibroker serve` in a process of its own; where it listens. AssertionError if it has something to complain of."""
+    """`minibroker serve` in a process of its own; where it listens. AssertionError if it complains."""
     process = BrokerProcess(directory, [*OPTIONS, *options])
     try:
         process.start()
@@ -47,7 +51,7 @@ def minibroker(directory: Path, options: Sequence[str] = ()) -> Iterator[str]:
 @contextlib.contextmanager
 def kafka(version: str, directory: Path) -> Iterator[str]:
     """Kafka of this version, with everything on that clients may ask for; where it listens."""
-    properties = {**_PROPERTIES, **(_PROPERTIES_OF_4 if version.startswith("4.") else {})}
+    properties = {**_PROPERTIES_OF_KAFKA, **(_PROPERTIES_OF_4 if version.startswith("4.") else {})}
     server = RealKafka(directory, jars.find(None, version), properties)
     try:
         server.start()

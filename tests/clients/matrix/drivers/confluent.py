@@ -4,13 +4,16 @@ import functools
 import sys
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from tests.clients.matrix.drivers import harness
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 BOOTSTRAP, PREFIX = sys.argv[1:]
 TIMEOUT = 15.0
@@ -39,11 +42,11 @@ def new_topic(name: str, partitions: int = 1) -> str:
 
 def send(topic: str, values: Sequence[bytes | None], options: dict[str, Any] | None = None, **record: Any) -> None:
     each = Producer({**COMMON, **(options or {})})
-    errors: list[KafkaError] = []
+    errors: list[KafkaError | None] = []
     for value in values:
-        each.produce(topic, value, partition=0, on_delivery=lambda error, _: error and errors.append(error), **record)
+        each.produce(topic, value, partition=0, on_delivery=lambda error, _: errors.append(error), **record)
     assert each.flush(TIMEOUT) == 0, "not all was delivered"
-    assert not errors, errors
+    assert not any(errors), errors
 
 
 class Reader:
@@ -152,7 +155,7 @@ def transaction_offsets() -> None:
     group = f"{PREFIX}-transaction-offsets"
     send(topic, [b"1"])
     each = transactional("offsets")
-    with Reader(group, **{"isolation_level": "read_committed"}) as reader:
+    with Reader(group, isolation_level="read_committed") as reader:
         reader.subscribe([topic])
         poll(reader, 1)
         each.begin_transaction()
@@ -174,11 +177,16 @@ def earliest() -> None:
 def latest() -> None:
     topic = new_topic("latest")
     send(topic, [b"1", b"2"])
-    with Reader(f"{PREFIX}-latest", **{"auto_offset_reset": "latest"}) as each:
+    with Reader(f"{PREFIX}-latest", auto_offset_reset="latest") as each:
         each.subscribe([topic])
         harness.eventually(lambda: (each.poll(0.1), each.assignment())[1])
+
+        def sent_and_read() -> object:
+            send(topic, [b"3"])
+            return each.poll(0.5)
+
         # Where "latest" is, is asked for after the assignment; so go on sending until something comes.
-        harness.eventually(lambda: (send(topic, [b"3"]), each.poll(0.5))[1])
+        harness.eventually(sent_and_read)
 
 
 def timestamp() -> None:

@@ -1,7 +1,7 @@
-"""What the drivers in Python share: checks that run one after another, each with a line of JSON as its result.
+"""What the drivers in Python share: checks that run one after another, each with a line of JSON.
 
-A driver first prints {"checks": [names]}, so that a check that never ends is known by its name, then one line per check:
-{"check": name, "ok": bool, "error": text}. It takes the bootstrap address and a prefix for everything it creates.
+A driver first prints {"checks": [names]}, so that a check that never ends is known by its name, and then one line for
+each: {"check": name, "ok": bool, "error": text}. It takes the bootstrap address and a prefix for everything it creates.
 """
 
 import faulthandler

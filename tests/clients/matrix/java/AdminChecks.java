@@ -251,7 +251,7 @@ final class AdminChecks {
         ConfigResource topic = new ConfigResource(ConfigResource.Type.TOPIC, Matrix.newTopic("describe-configs"));
         Matrix.that(config(topic, "cleanup.policy").equals("delete"), "another value");
         DescribeConfigsOptions all = new DescribeConfigsOptions().includeDocumentation(true).includeSynonyms(true);
-        ConfigEntry entry = admin().describeConfigs(List.of(topic), all).all().get().get(topic).get("retention.ms");
+        ConfigEntry entry = admin().describeConfigs(List.of(topic), all).all().get().get(topic).get("segment.bytes");
         Matrix.that(entry.documentation() != null && !entry.synonyms().isEmpty(), entry);
         ConfigResource broker = new ConfigResource(ConfigResource.Type.BROKER, brokers().get(0).toString());
         Matrix.that(config(broker, "log.retention.hours") != null, "the broker has no log.retention.hours");

@@ -1,0 +1,82 @@
+"""Every feature of every client that passes on Kafka 3.9.1 or 4.3.1 passes here, with all clients at the same time."""
+
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from tests.clients.matrix import records, servers
+from tests.clients.matrix.clients import DRIVERS
+from tests.clients.matrix.features import FEATURES, SINCE
+from tests.clients.matrix.known import ASKS_FOR_MORE, KNOWN, NOT_OURS
+from tests.clients.matrix.runs import Prepared, Run, prepare
+
+NEEDS_3_1 = "platformatic"
+"""It reads the answer to its first request in a version that releases before 2.4 did not have, and writes another one
+as it is since 3.1 only."""
+
+
+@pytest.fixture(scope="module")
+def prepared() -> Mapping[str, Prepared]:
+    """All drivers, built before the first one runs: a compiler beside them would take the time that they have."""
+    return {name: prepare(driver) for name, driver in DRIVERS.items()}
+
+
+@pytest.fixture(scope="module")
+def runs(prepared: Mapping[str, Prepared], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Run]]:
+    """All drivers at work on one broker."""
+    with servers.minibroker(tmp_path_factory.mktemp("broker")) as bootstrap:
+        yield {name: Run(start, bootstrap) for name, start in prepared.items()}
+
+
+@pytest.fixture(scope="module")
+def runs_with_2_0(
+    prepared: Mapping[str, Prepared], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Mapping[str, Run]]:
+    """All drivers at work on one broker that passes for release 2.0; one client would not even connect."""
+    with servers.minibroker(tmp_path_factory.mktemp("broker"), ["--emulate", "2.0"]) as bootstrap:
+        yield {name: Run(start, bootstrap) for name, start in prepared.items() if name != NEEDS_3_1}
+
+
+@pytest.mark.parametrize("name", DRIVERS)
+def test_what_a_client_can_do_with_kafka_it_can_do_here(runs: Mapping[str, Run], name: str) -> None:
+    results = runs[name].results()
+    expected = {
+        check
+        for check in {*results, *records.load(records.OURS).get(name, {})}
+        if records.passes_on_kafka(name, check) and (name, check) not in KNOWN
+    }
+    assert expected, "nothing is recorded: see CONTRIBUTING.md for how to do that"
+    failed = {check: results.get(check, "it is not checked any more") for check in expected}
+    failed = {check: error for check, error in failed.items() if error}
+    assert failed == {}
+    assert [check for check in results if (name, check) in KNOWN and not results[check]] == [], "it passes now"
+
+
+@pytest.mark.parametrize("name", [name for name in DRIVERS if name != NEEDS_3_1])
+def test_a_broker_that_passes_for_release_2_0_does_what_that_release_knew(
+    runs_with_2_0: Mapping[str, Run], name: str
+) -> None:
+    failed = {check: error for check, error in runs_with_2_0[name].results().items() if error}
+    assert [error for error in failed.values() if "nothing came of it" in error] == [], "an answer was missing"
+    excused = {check for check in failed if SINCE.get(check, (0, 0)) > (2, 0)}
+    excused |= {check for driver, check in (*ASKS_FOR_MORE, *NOT_OURS) if driver == name}
+    assert {check: error for check, error in failed.items() if check not in excused} == {}
+
+
+def test_the_page_shows_what_is_recorded() -> None:
+    assert records.PAGE.read_text() == records.page(), "run python -m tests.clients.matrix --page"
+
+
+def test_every_client_is_recorded_here_and_on_a_kafka() -> None:
+    for name in DRIVERS:
+        for record in (records.OURS, *records.KAFKAS):
+            checks = records.load(record).get(name, {})
+            assert checks, (name, record)
+            assert set(checks) <= set(FEATURES)
+
+
+def test_what_is_known_to_fail_does_so_as_recorded() -> None:
+    recorded = records.load(records.OURS)
+    failing = {(name, check) for name, checks in recorded.items() for check, passing in checks.items() if not passing}
+    assert failing == {*KNOWN, *NOT_OURS}
+    assert [pair for pair in NOT_OURS if records.passes_on_kafka(*pair)] == []
