@@ -68,9 +68,12 @@ def _answer(wanted: MetadataRequestTopic, request: MetadataRequest, call: Call) 
         found = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     else:
         found = known or _create(name, request, call)
-    if isinstance(found, ErrorCode):
-        return _error(found, None, wanted.topic_id) if by_id else _error(found, name)
-    return _describe(found, request, call)
+    if not isinstance(found, ErrorCode):
+        return _describe(found, request, call)
+    told = _error(found, None, wanted.topic_id) if by_id else _error(found, name)
+    if not by_id and found is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        told.topic_authorized_operations = _operations(name, request, call)
+    return told
 
 
 def _create(name: str, request: MetadataRequest, call: Call) -> Topic | ErrorCode:
@@ -109,10 +112,15 @@ def _describe(topic: Topic, request: MetadataRequest, call: Call) -> MetadataRes
         topic_id=topic.id,
         is_internal=topic.is_internal,
         partitions=_partitions(topic, call),
-        topic_authorized_operations=authorized_operations(call, ResourceType.TOPIC, topic.name)
-        if request.include_topic_authorized_operations
-        else NO_AUTHORIZED_OPERATIONS,
+        topic_authorized_operations=_operations(topic.name, request, call),
     )
+
+
+def _operations(name: str, request: MetadataRequest, call: Call) -> int:
+    """What the client may do to a topic, whether it is there or not, if that is asked for."""
+    if not request.include_topic_authorized_operations:
+        return NO_AUTHORIZED_OPERATIONS
+    return authorized_operations(call, ResourceType.TOPIC, name)
 
 
 def _brokers(call: Call) -> list[MetadataResponseBroker]:

@@ -166,8 +166,10 @@ def test_who_has_one_right_hears_the_same(
 
 
 def refusals(broker: Any, attempt: Attempt) -> set[tuple[str, int]]:
-    """What was refused for want of rights; what else went wrong does not matter here."""
-    return {(path, code) for path, code in told_by(broker, attempt) if code in REFUSALS}
+    """What was refused for want of rights, and what is authorized; what else went wrong does not matter here."""
+    response = broker.ask(attempt.request(), attempt.version)
+    refused = {(path, code) for path, code in codes_in(response) if code in REFUSALS}
+    return refused | set(codes_in(response, ending="authorized_operations"))
 
 
 def add(admin: SocketClient, acl: AclBinding) -> None:

@@ -197,6 +197,10 @@ def test_authorized_operations_are_all_of_them_when_asked_for(harness: Harness, 
     asked = told(harness, "t", version=version, operations=True)
     assert one(asked).topic_authorized_operations == (3576 if version >= 8 else NO_AUTHORIZED_OPERATIONS)
     assert asked.cluster_authorized_operations == (8096 if 8 <= version <= 10 else NO_AUTHORIZED_OPERATIONS)
+    absent = told(harness, "absent", version=version, operations=True, create=False)
+    if version >= 4:  # older clients always have it created
+        assert one(absent).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert one(absent).topic_authorized_operations == (3576 if version >= 8 else NO_AUTHORIZED_OPERATIONS)
     silent = told(harness, "t", version=version)
     assert one(silent).topic_authorized_operations == NO_AUTHORIZED_OPERATIONS
     assert silent.cluster_authorized_operations == NO_AUTHORIZED_OPERATIONS

@@ -313,19 +313,19 @@ def attempts(names: Names) -> list[Attempt]:
     ]
 
 
-def codes_in(message: Any, path: str = "") -> list[tuple[str, int]]:
-    """Every error code in a response, by the fields that lead to it, sorted."""
+def codes_in(message: Any, path: str = "", ending: str = "error_code") -> list[tuple[str, int]]:
+    """Every error code in a response, or whatever ends so, by the fields that lead to it, sorted."""
     found: list[tuple[str, int]] = []
     if isinstance(message, list):
         for each in message:
-            found += codes_in(each, path)
+            found += codes_in(each, path, ending)
     elif is_dataclass(message):
         for field in dataclass_fields(message):
             value = getattr(message, field.name)
             where = f"{path}.{field.name}" if path else field.name
-            if field.name.endswith("error_code"):
+            if field.name.endswith(ending):
                 found.append((where, value))
-            found += codes_in(value, where)
+            found += codes_in(value, where, ending)
     return sorted(found)
 
 
