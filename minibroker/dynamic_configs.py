@@ -9,14 +9,15 @@ where the broker without a name is all of them.
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final, cast
 
-from minibroker.cluster_metadata import ClusterMetadata
+from minibroker.cluster_metadata import CLUSTER_FILE, ClusterFileError, ClusterMetadata
 from minibroker.config import BrokerConfig, ConfigError
 from minibroker.config.broker import RunTime
 from minibroker.config.resources import ConfigResourceType
 
 Texts = Mapping[str, str]
+Section = Mapping[str, Mapping[str, Texts]]
 
 ALL_BROKERS: Final = ""
 _SECTION: Final = "configs"
@@ -35,6 +36,8 @@ class DynamicConfigs:
 
     Nodes share their topics, so what acts is what was altered for all of them, and for the first.
 
+    ClusterFileError where what is kept cannot be understood. What can be, but may not be set any more, is left out.
+
     Attributes:
         broker: the configuration that counts now, one object for good.
         on_change: called when what a resource is configured with has changed.
@@ -46,7 +49,8 @@ class DynamicConfigs:
         self._first = str(first_node)
         self.broker = given.altered(RunTime(_NOTHING, _NOTHING))
         self.on_change: Callable[[ConfigResourceType], None] = lambda _: None
-        self._apply()
+        self._section: Section = {}
+        self._read()
         metadata.subscribe(_SECTION, self._replaced)
 
     def of(self, kind: ConfigResourceType, name: str) -> Texts:
@@ -55,8 +59,7 @@ class DynamicConfigs:
 
     def all_of(self, kind: ConfigResourceType) -> Mapping[str, Texts]:
         """The resources of a kind that have something altered, by name."""
-        section: Mapping[str, Mapping[str, Texts]] = self._metadata.read(_SECTION) or {}
-        return section.get(_PLACES[kind], {})
+        return self._section.get(_PLACES[kind], {})
 
     def of_group(self, group_id: str) -> Texts:
         """What was altered for a group."""
@@ -80,11 +83,12 @@ class DynamicConfigs:
     def put(self, kind: ConfigResourceType, name: str, texts: Texts) -> None:
         """Keep what a resource is altered to, and act on it. OSError, and then nothing has changed."""
         place = _PLACES[kind]
-        section: Mapping[str, Mapping[str, Texts]] = self._metadata.read(_SECTION) or {}
-        resources = {**section.get(place, {}), name: dict(texts)}
+        resources = {**self._section.get(place, {}), name: dict(texts)}
         if not texts:
             del resources[name]
-        self._metadata.write(_SECTION, {**section, place: resources})
+        section = {**self._section, place: resources}
+        self._metadata.write(_SECTION, section)
+        self._section = section
         if kind is ConfigResourceType.BROKER:
             self._apply()
         self.on_change(kind)
@@ -100,7 +104,44 @@ class DynamicConfigs:
             _logger.error("What was altered for brokers does not count: %s", error)  # noqa: TRY400 - it says it all
             self.broker.become(self._given.altered(RunTime(_NOTHING, _NOTHING)))
 
-    def _replaced(self) -> None:
+    def _read(self) -> None:
+        kept = self._metadata.read(_SECTION)
+        if not _is_section({} if kept is None else kept):
+            raise ClusterFileError(f"{CLUSTER_FILE}: the section {_SECTION} is damaged")
+        self._section = kept or {}
         self._apply()
+        for kind, place in _PLACES.items():
+            if place in self._section and kind is not ConfigResourceType.BROKER:
+                self._leave_out_what_is_wrong(kind)
+
+    def _leave_out_what_is_wrong(self, kind: ConfigResourceType) -> None:
+        sound = {name: texts for name, texts in self.all_of(kind).items() if self._is_sound(kind, name, texts)}
+        self._section = {**self._section, _PLACES[kind]: sound}
+
+    def _is_sound(self, kind: ConfigResourceType, name: str, texts: Texts) -> bool:
+        from minibroker.config.client_metrics import ClientMetricsConfig  # noqa: PLC0415 - most brokers have none
+        from minibroker.config.group import GroupConfig  # noqa: PLC0415 - the same
+
+        try:
+            if kind is ConfigResourceType.GROUP:
+                GroupConfig(self.broker, texts)
+            else:
+                ClientMetricsConfig(texts)
+        except ConfigError as error:
+            _logger.error("What was altered for %s does not count: %s", name, error)  # noqa: TRY400 - it says it all
+            return False
+        return True
+
+    def _replaced(self) -> None:
+        self._read()
         for kind in _PLACES:
             self.on_change(kind)
+
+
+def _is_section(value: Any, depth: int = 3) -> bool:
+    """Whether JSON has the form of the section: texts by key, by resource, by kind."""
+    if not depth:
+        return isinstance(value, str)
+    return isinstance(value, dict) and all(
+        _is_section(each, depth - 1) for each in cast("dict[str, Any]", value).values()
+    )

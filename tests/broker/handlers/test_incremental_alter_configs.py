@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from minibroker.cluster_metadata import ClusterFileError
 from minibroker.config.group import group_config
+from minibroker.config.resources import ConfigResourceType
 from minibroker_protocol.error_codes import ErrorCode
 from tests.broker.configs import (
     APPEND,
@@ -332,6 +334,26 @@ def test_what_cannot_count_any_more_is_said_and_left_out(harness: Harness, caplo
     assert "What was altered for brokers does not count" in caplog.text
     assert value(harness, TOPIC, "t", "retention.ms") == "604800000"
     assert value(harness, BROKER, NODE, "log.retention.ms") is None
+
+
+def test_groups_and_subscriptions_that_cannot_count_any_more_are_said_and_left_out(
+    harness: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept = {"groups": {"g": {"nonsense": "1"}}, "client_metrics": {"m": {"interval.ms": "x"}, "n": {"metrics": "*"}}}
+    harness.state.metadata.write("configs", kept)
+    harness.restart()
+    assert "What was altered for g does not count: Unknown group config name: nonsense" in caplog.text
+    assert group_config(harness.state, "g").session_timeout_ms == 45_000
+    assert list(harness.state.configs.all_of(ConfigResourceType.CLIENT_METRICS)) == ["n"]
+
+
+@pytest.mark.parametrize("damaged", [[], {"brokers": []}, {"brokers": {"": "x"}}, {"brokers": {"": {"a": 1}}}])
+def test_a_section_of_another_form_is_said_to_be_damaged(harness: Harness, damaged: object) -> None:
+    harness.state.metadata.write("configs", damaged)
+    with pytest.raises(ClusterFileError, match="the section configs is damaged"):
+        harness.restart()
+    harness.state.metadata.write("configs", None)
+    harness.start()
 
 
 def test_a_reset_gives_back_what_there_was_at_the_start(harness: Harness) -> None:
