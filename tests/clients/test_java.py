@@ -1,6 +1,6 @@
-"""Kafka's Java clients: what they see of groups and transactions is what they see of Apache Kafka.
+"""Kafka's Java clients: what they see of clusters, groups and transactions is what they see of Apache Kafka.
 
-The programs `Groups` and `Transactions` print what the admin client, consumers and producers were answered. What
+The programs `Consoles`, `Groups` and `Transactions` print what the admin client, consumers and producers were answered. What
 Kafka 3.9.1 answers is noted in java/golden; `--kafka HOST:PORT` runs them against that Kafka instead of the broker,
 and `python -m tests.clients.test_java HOST:PORT` notes its answers anew.
 """
@@ -21,7 +21,7 @@ from tests.clients.flow import PARTITIONS, SOURCE, TARGET, TOPICS, flow
 from tests.clients.java_process import JavaProcess
 from tests.clients.java_programs import VERSIONS, client_command
 
-PROGRAMS: Final = ("Groups", "Transactions")
+PROGRAMS: Final = ("Consoles", "Groups", "Transactions")
 GOLDEN: Final = Path(__file__).parent / "java" / "golden"
 _TIMEOUT: Final = 120
 
