@@ -18,6 +18,10 @@ def test_every_api_says_what_it_needs(route: Route) -> None:
     assert (row.text == "nothing") is (route.message in FREE)
 
 
+def test_no_row_is_about_an_api_that_is_not_served() -> None:
+    assert set(REQUIREMENTS) == {route.key for route in ROUTES}
+
+
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.message)
 def test_what_is_refused_by_name_is_what_the_request_is_known_to_name(route: Route) -> None:
     each = REQUIREMENTS[route.key].each
