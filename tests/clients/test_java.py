@@ -1,8 +1,8 @@
 """Kafka's Java clients: what they see of clusters, groups and transactions is what they see of Apache Kafka.
 
-The programs `Consoles`, `Groups` and `Transactions` print what the admin client, consumers and producers were answered.
-What Kafka 3.9.1 answers is noted in java/golden; `--kafka HOST:PORT` runs them against that Kafka instead of the broker,
-and `python -m tests.clients.test_java HOST:PORT` notes its answers anew.
+The programs `Consoles`, `Groups` and `Transactions` print what the admin client, consumers and producers were
+answered. What Kafka 3.9.1 answers is noted in java/golden; `--kafka HOST:PORT` runs them against that Kafka instead
+of the broker, and `python -m tests.clients.test_java HOST:PORT` notes its answers anew.
 """
 
 import json

@@ -1,0 +1,31 @@
+"""What Redpanda Console asks with franz-go is answered as by Kafka; for kafka-ui and AKHQ see `test_java`."""
+
+import json
+import subprocess
+import uuid
+from typing import Any
+
+from minibroker import Broker
+from tests.clients import go_programs
+from tests.kafka.real_kafka import RealKafka
+
+_TIMEOUT = 90
+
+
+def answers(bootstrap: str) -> list[Any]:
+    """What the program prints of that broker, without the names of the run."""
+    run = f"run-{uuid.uuid4().hex[:8]}"
+    config = {"bootstrap": bootstrap, "topic": f"{run}-topic", "group": f"{run}-group"}
+    command = [*go_programs.command("console"), json.dumps(config)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return [json.loads(line.replace(run, "run")) for line in done.stdout.splitlines()]
+
+
+def test_redpanda_console_is_answered_as_by_kafka(real_kafka: RealKafka) -> None:
+    with Broker(config={"node.id": "1", "minibroker.emulate": "3.9"}) as broker:
+        ours = answers(broker.bootstrap_servers)
+    assert ours == answers(real_kafka.bootstrap)
+    told = {line["event"]: line["answer"] for line in ours}
+    assert told["messages"] == ["7 key 7 7", "8 key 8 8", "9 key 9 9"]
+    assert told["edited"] is None
