@@ -155,10 +155,7 @@ func (c console) topic() {
 	c.tell("reassignments", len(reassigned), err)
 	producers, err := c.admin.DescribeProducers(c.ctx, set)
 	c.tell("producers", len(producers.SortedProducers()), err)
-	transactions, err := c.admin.DescribeTransactions(c.ctx, c.Topic+"-none")
-	for _, transaction := range transactions.Sorted() {
-		c.tell("transaction", transaction.State, transaction.Err)
-	}
+	transactions, err := c.admin.ListTransactions(c.ctx, nil, []string{"Ongoing"})
 	c.tell("transactions", len(transactions), err)
 }
 
