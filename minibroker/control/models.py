@@ -270,9 +270,13 @@ class Group(About):
     """A group at one moment."""
 
     group_id: str
-    state: str = Field(description="`Empty`, `PreparingRebalance`, `CompletingRebalance`, `Stable` or `Dead`.")
+    type: str = Field(description="`classic` or `consumer`: the protocol that its members speak (KIP-848).")
+    state: str = Field(
+        description="`Empty`, `PreparingRebalance`, `CompletingRebalance`, `Stable` or `Dead`; of the type `consumer` "
+        "`Assigning` and `Reconciling` instead of the two in the middle."
+    )
     is_stable: bool
-    generation: int
+    generation: int = Field(description="Of the type `consumer`, the epoch of the group.")
     protocol: str | None = Field(description="The assignor that the members have agreed on.")
     members: list[Member]
 
@@ -281,6 +285,7 @@ class Group(About):
         """A group."""
         return cls(
             group_id=group.group_id,
+            type=group.type,
             state=group.state,
             is_stable=group.is_stable,
             generation=group.generation,

@@ -73,20 +73,21 @@ class ConsumerWorld(World):
         self.client("admin").ask(DeleteTopicsRequest(topic_names=[self.topic(name)], timeout_ms=10_000), 3)
         self._until_it_has(name, 0)
 
+    def know(self, name: str) -> None:
+        """Learn the id of a topic that is there."""
+        self.wait(lambda: self._look(name) > 0)
+
     def _until_it_has(self, name: str, partitions: int) -> None:
-        wanted = MetadataRequest(
-            topics=[MetadataRequestTopic(name=self.topic(name))],
-            allow_auto_topic_creation=False,
-        )
-
-        def look() -> bool:
-            (topic,) = self.client("admin").ask(wanted, 10).topics
-            if topic.partitions:
-                self._names[bytes(topic.topic_id)] = name
-            return len(topic.partitions) == partitions
-
-        self.wait(look)
+        self.wait(lambda: self._look(name) == partitions)
         self.wait(lambda: self._assigned_to_a_probe(name) == partitions)
+
+    def _look(self, name: str) -> int:
+        """How many partitions a topic has."""
+        wanted = MetadataRequest(topics=[MetadataRequestTopic(name=self.topic(name))], allow_auto_topic_creation=False)
+        (topic,) = self.client("admin").ask(wanted, 10).topics
+        if topic.partitions:
+            self._names[bytes(topic.topic_id)] = name
+        return len(topic.partitions)
 
     def _assigned_to_a_probe(self, name: str) -> int:
         """How many partitions of a topic there are for the coordinator: Kafka's learns of it later than Metadata."""

@@ -33,7 +33,7 @@ def _address(text: str) -> Address:
     return host, int(port)
 
 
-def _prepare(address: Address) -> None:
+def prepare(address: Address) -> None:
     """Wait for the coordinator: Kafka makes its topic when it is first asked, and loads it then."""
     world = ConsumerWorld(address, "warm-up")
     end = time.monotonic() + TIMEOUT_S
@@ -47,7 +47,7 @@ def kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     running = RealKafka(tmp_path_factory.mktemp("kafka"), kafka_libs, _CONFIG)
     try:
         running.start()
-        _prepare(_address(running.bootstrap))
+        prepare(_address(running.bootstrap))
         yield _address(running.bootstrap)
     finally:
         running.close()
@@ -56,7 +56,7 @@ def kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 @pytest.fixture(scope="module")
 def ours() -> Iterator[Address]:
     with Broker(config=_CONFIG) as running:
-        _prepare(_address(running.bootstrap_servers))
+        prepare(_address(running.bootstrap_servers))
         yield _address(running.bootstrap_servers)
 
 

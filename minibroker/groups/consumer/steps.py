@@ -17,7 +17,7 @@ from minibroker.groups.consumer.group import ConsumerGroup, TopicMetadata
 from minibroker.groups.consumer.member import JOINING, ConsumerMember
 from minibroker.groups.consumer.partitions import NOTHING, Partitions
 from minibroker.groups.consumer.reconciliation import reconcile
-from minibroker.regular_expressions import RegularExpression
+from minibroker.regular_expressions import RegularExpression, RegularExpressionError
 from minibroker.topics import Topics
 
 _NEVER: Final = 0
@@ -132,7 +132,7 @@ def _is_same(member: ConsumerMember, updated: ConsumerMember) -> bool:
 
 
 def resolve(group: ConsumerGroup, members: Iterable[ConsumerMember], topics: Topics) -> None:
-    """Note which topics the members' regular expressions mean; those that could be compiled once can be again."""
+    """Note which topics the members' regular expressions mean."""
     wanted = {member.regex for member in members if member.regex}
     if not wanted:
         group.regexes, group.regexes_of = {}, ()
@@ -144,5 +144,8 @@ def resolve(group: ConsumerGroup, members: Iterable[ConsumerMember], topics: Top
 
 
 def _matching(regex: str, names: Iterable[str]) -> frozenset[str]:
-    expression = RegularExpression(regex)
+    try:
+        expression = RegularExpression(regex)
+    except RegularExpressionError:  # a Kafka has taken it, and left it to us in its log
+        return frozenset()
     return frozenset(name for name in names if expression.matches(name))
