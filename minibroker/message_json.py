@@ -12,12 +12,18 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, NamedTuple
 
+from minibroker.config import ConfigType
+from minibroker.config.run_time import key_of
 from minibroker_protocol import primitives as p
 from minibroker_protocol.records.header import CODEC_MASK, MAGIC_AT, MAGIC_V2, entry_bounds
 from minibroker_protocol.schema import Field, fields_of, schema_of
 
 _SECRETS: Final = frozenset(("auth_bytes", "hmac", "salt", "salted_password"))
 """Fields of SaslAuthenticate, of delegation tokens and of SCRAM credentials."""
+
+_SETTING: Final = "AlterableConfig"
+"""Of AlterConfigs and IncrementalAlterConfigs; it may be one of a broker's passwords."""
+_HIDDEN: Final = "[hidden]"
 
 _INT32: Final = struct.Struct(">i")
 _COUNT_AT: Final = 57
@@ -71,7 +77,15 @@ def detached(message: Any) -> Any:
     if message is None:
         return None
     cls = _class(message)
-    return cls(**{name: copy(getattr(message, name)) for name, copy in _copiers(cls)})
+    copied = cls(**{name: copy(getattr(message, name)) for name, copy in _copiers(cls)})
+    if cls.__name__ == _SETTING and copied.value and _is_password(copied.name):
+        copied.value = _HIDDEN
+    return copied
+
+
+def _is_password(key: str) -> bool:
+    row = key_of(key)
+    return row is not None and row.type is ConfigType.PASSWORD
 
 
 @cache
@@ -81,7 +95,7 @@ def _copiers(cls: type[Any]) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
 
 def _hidden(value: bytes | None) -> bytes | None:
     """What proves who a client is stays out of what people read."""
-    return b"[hidden]" if value else value
+    return _HIDDEN.encode() if value else value
 
 
 def _copier(field: Field) -> Callable[[Any], Any]:

@@ -9,7 +9,7 @@ from minibroker import Broker, OperationError
 from minibroker.telemetry import TelemetryPush
 from minibroker_protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from minibroker_protocol.messages.push_telemetry import PushTelemetryRequest
-from tests.broker.configs import LOGGER, SET, change_request
+from tests.broker.configs import BROKER, LOGGER, SET, change_request
 from tests.broker.socket_client import SocketClient
 from tests.broker.telemetry import CLIENT, gauge
 
@@ -63,6 +63,21 @@ def test_loggers_are_given_back_by_a_reset(broker: Broker) -> None:
     assert logger.level == logging.CRITICAL
     broker.reset()
     assert logger.level == before
+
+
+def test_a_password_that_is_altered_is_not_in_the_journal() -> None:
+    keys = ("listener.name.other.ssl.keystore.password", "unheard.of")
+    with Broker(journal=True) as broker:
+        host, _, port = broker.bootstrap_servers.rpartition(":")
+        with SocketClient((host, int(port))) as client:
+            changes = [(SET, key, "text") for key in keys]
+            request = change_request(BROKER, str(broker.state.node_id), *changes, validate_only=True)
+            assert client.ask(request, 1).responses[0].error_code == 0
+        (entry,) = (each for each in broker.requests if each.api == "IncrementalAlterConfigs")
+    (resource,) = entry.request.resources
+    assert {config.name: config.value for config in resource.configs} == dict(
+        zip(keys, ("[hidden]", "text"), strict=True)
+    )
 
 
 def pushed(broker: Broker) -> list[TelemetryPush]:
