@@ -213,7 +213,7 @@ func (c console) security() {
 }
 
 func (c console) edit() {
-	altered, err := c.admin.AlterTopicConfigs(c.ctx, []kadm.AlterConfig{{Name: "retention.ms", Value: kadm.StringPtr("5000")}}, c.Topic)
+	altered, err := c.admin.AlterTopicConfigs(c.ctx, []kadm.AlterConfig{{Name: "max.message.bytes", Value: kadm.StringPtr("5000")}}, c.Topic)
 	for _, each := range altered {
 		c.tell("alter", each.ErrMessage, each.Err)
 	}
