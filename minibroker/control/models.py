@@ -271,10 +271,7 @@ class Group(About):
 
     group_id: str
     type: str = Field(description="`classic` or `consumer`: the protocol that its members speak (KIP-848).")
-    state: str = Field(
-        description="`Empty`, `PreparingRebalance`, `CompletingRebalance`, `Stable` or `Dead`; of the type `consumer` "
-        "`Assigning` and `Reconciling` instead of the two in the middle."
-    )
+    state: str = Field(description="As Kafka names it: `Empty`, `Stable`, `Dead`, or a step on the way to `Stable`.")
     is_stable: bool
     generation: int = Field(description="Of the type `consumer`, the epoch of the group.")
     protocol: str | None = Field(description="The assignor that the members have agreed on.")
@@ -284,12 +281,7 @@ class Group(About):
     def of(cls, group: GroupDescription) -> "Group":
         """A group."""
         return cls(
-            group_id=group.group_id,
-            type=group.type,
-            state=group.state,
-            is_stable=group.is_stable,
-            generation=group.generation,
-            protocol=group.protocol,
+            **{each: getattr(group, each) for each in cls.model_fields if each != "members"},
             members=[
                 Member(
                     member_id=each.member_id,
