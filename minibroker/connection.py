@@ -21,7 +21,7 @@ from minibroker.session import Session
 from minibroker.state import BrokerState
 from minibroker_protocol.codec import Splices
 from minibroker_protocol.errors import DecodeError
-from minibroker_protocol.frame import BufferPool, FrameReader
+from minibroker_protocol.frame import FIRST_GRANT, BufferPool, FrameReader
 
 if TYPE_CHECKING:
     # Most brokers let everybody in.
@@ -150,8 +150,10 @@ class Connection(asyncio.BufferedProtocol):
 
             session.authentication = Authentication(security, session, self, self._on_authenticated)
             self._reader.max_size = min(self._reader.max_size, security.max_receive_size)
+            self._reader.grant = 0
 
     def _on_authenticated(self) -> None:
+        self._reader.grant = FIRST_GRANT
         self._reader.max_size = self._state.config.integer("socket.request.max.bytes")
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
     from minibroker.broker import Broker
+    from minibroker.security.setup import Security
 
 _JOURNAL: Final = 1000
 """Requests that are kept: they are told when a test fails."""
@@ -45,6 +46,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="a broker configuration; again for more (ini: kafka_config)",
     )
     group.addoption("--kafka-brokers", type=int, metavar="N", help="how many brokers there are (ini: kafka_brokers)")
+    group.addoption(
+        "--kafka-security",
+        metavar="PROTOCOL",
+        help="SSL, SASL_PLAINTEXT or SASL_SSL, see docs/security.md (ini: kafka_security)",
+    )
+    group.addoption(
+        "--kafka-user",
+        action="append",
+        default=[],
+        metavar="NAME:PASSWORD",
+        help="who may log in; again for more (ini: kafka_users)",
+    )
+    parser.addini("kafka_security", "security protocol: SSL, SASL_PLAINTEXT or SASL_SSL", default="")
+    parser.addini("kafka_users", "who may log in, NAME:PASSWORD, one a line", type="linelist", default=[])
     parser.addini("kafka_topics", "topics that there are when a test begins, one a line", type="linelist", default=[])
     parser.addini("kafka_config", "broker configurations, KEY=VALUE, one a line", type="linelist", default=[])
     parser.addini("kafka_brokers", "how many brokers there are", default="1")
@@ -129,4 +144,27 @@ def _arguments(config: pytest.Config) -> dict[str, Any]:
     if not str(number).isdigit() or not int(number):
         raise pytest.UsageError(f"kafka_brokers: {number!r} is no number of brokers")
     topics = [*config.getini("kafka_topics"), *config.option.kafka_topic]
-    return {"config": settings, "topics": topics, "brokers": int(number), "journal": _JOURNAL}
+    security = _security(config)
+    return {"config": settings, "topics": topics, "brokers": int(number), "journal": _JOURNAL, "security": security}
+
+
+def _security(config: pytest.Config) -> Security | None:
+    """What the broker asks of its clients. UsageError for what cannot be."""
+    users: dict[str, str] = {}
+    for source, lines in (("kafka_users", config.getini("kafka_users")), ("--kafka-user", config.option.kafka_user)):
+        for line in lines:
+            name, colon, password = line.partition(":")
+            if not colon or not name or not password:
+                raise pytest.UsageError(f"{source}: a user is not NAME:PASSWORD")
+            users[name] = password
+    protocol = config.option.kafka_security or config.getini("kafka_security")
+    if not protocol:
+        if users:
+            raise pytest.UsageError("kafka_users: nobody has to log in without kafka_security")
+        return None
+    from minibroker.security.setup import Security  # noqa: PLC0415 - most brokers let everybody in
+
+    try:
+        return Security(protocol, users=users)
+    except ValueError as error:
+        raise pytest.UsageError(f"kafka_security: {error}") from None

@@ -5,12 +5,14 @@ nor ended with the broker. Here both is known, and a handshake has a bounded tim
 """
 
 import asyncio
+import contextlib
 import errno
 import logging
 import socket
 import ssl
 from collections.abc import Callable
-from typing import Final
+from functools import partial
+from typing import Any, Final, cast
 
 from minibroker.advice import about_tls_failure, advise
 from minibroker.connection import Connection
@@ -45,6 +47,7 @@ class TlsServer:
         self.sockets = sockets
         self._make = make
         self._context = context
+        context.sslobject_class = _WatchedObject
         self._told = told
         self._backlog = backlog
         self._loop = asyncio.get_running_loop()
@@ -91,11 +94,12 @@ class TlsServer:
             self._loop.add_reader(listening, self._accept, listening)
 
     async def _shake_hands(self, accepted: socket.socket) -> None:
+        handshake = _Handshake(self._context, accepted.dup())
         try:
             await self._loop.connect_accepted_socket(
                 self._make,
                 accepted,
-                ssl=self._context,
+                ssl=cast("ssl.SSLContext", handshake),
                 ssl_handshake_timeout=HANDSHAKE_SECONDS,
                 ssl_shutdown_timeout=_GOODBYE_SECONDS,
             )
@@ -105,3 +109,49 @@ class TlsServer:
             advice = about_tls_failure(reason)
             if advice is not None:
                 advise(self._told, advice, advice)
+        finally:
+            handshake.close()
+
+
+class _WatchedObject(ssl.SSLObject):
+    """Tells when its handshake fails."""
+
+    on_failure: Callable[[], None]
+
+    def do_handshake(self) -> None:
+        """Go on with it."""
+        try:
+            super().do_handshake()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise
+        except ssl.SSLError:
+            self.on_failure()
+            raise
+
+
+class _Handshake:
+    """What asyncio takes for the context of one connection.
+
+    It knows what TLS has to say when the handshake fails, which asyncio keeps to itself: without that alert a client
+    sees a connection that ends, and tries again.
+    """
+
+    def __init__(self, context: ssl.SSLContext, line: socket.socket) -> None:
+        self._context = context
+        self._line = line
+
+    def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, **others: Any) -> ssl.SSLObject:
+        """Begin."""
+        begun = self._context.wrap_bio(incoming, outgoing, **others)
+        cast("_WatchedObject", begun).on_failure = partial(self._say_why, outgoing)
+        return begun
+
+    def _say_why(self, outgoing: ssl.MemoryBIO) -> None:
+        """Send the alert; a client that does not take it at once does without."""
+        if outgoing.pending:
+            with contextlib.suppress(OSError):
+                self._line.send(outgoing.read())
+
+    def close(self) -> None:
+        """It is over, one way or the other."""
+        self._line.close()

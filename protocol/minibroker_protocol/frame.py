@@ -24,7 +24,7 @@ _CLIENT_ID_LENGTH: Final = 2
 _CONTROLLED_SHUTDOWN: Final = 7
 _CORRELATION_ID: Final = struct.Struct(">i")
 _SMALLEST_BUFFER: Final = 1 << 12
-_FIRST_GRANT: Final = 1 << 21
+FIRST_GRANT: Final = 1 << 21
 _POOLED_BYTES: Final = 1 << 23
 
 
@@ -108,14 +108,16 @@ class BufferPool:
 class FrameReader:
     """The incoming half of one connection.
 
-    `max_size` bounds a frame's length (Kafka's `socket.request.max.bytes`).
+    `max_size` bounds a frame's length (Kafka's `socket.request.max.bytes`), and `grant` the memory that is given to a
+    frame of which next to nothing has come.
     """
 
-    __slots__ = ("_end", "_own", "_pool", "_start", "_view", "max_size")
+    __slots__ = ("_end", "_own", "_pool", "_start", "_view", "grant", "max_size")
 
     def __init__(self, pool: BufferPool, max_size: int) -> None:
         self._pool = pool
         self.max_size = max_size
+        self.grant = FIRST_GRANT
         self._own: memoryview | None = None  # a buffer of this connection alone, while a frame is incomplete
         self._view = pool.scratch  # what is being parsed: `_own` or the scratch buffer
         self._start = 0
@@ -167,7 +169,7 @@ class FrameReader:
         if own is not None and self._start == 0 and self._end < len(own):
             return
         # A peer is granted twice what it has sent, so that a length alone costs no memory.
-        capacity = max(left + 1, min(self._wanted(), max(_FIRST_GRANT, 2 * left)))
+        capacity = max(left + 1, min(self._wanted(), max(self.grant, 2 * left)))
         roomier = self._pool.acquire(capacity)
         roomier[:left] = self._view[self._start : self._end]
         if own is not None:

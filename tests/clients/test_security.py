@@ -12,10 +12,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-import aiokafka
+import aiokafka  # type: ignore[import-untyped]  # it has no type information
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
-from kafka import KafkaConsumer, KafkaProducer
+from kafka import KafkaConsumer, KafkaProducer  # type: ignore[import-untyped]  # it has no type information
 
 from minibroker import Broker, Security
 from minibroker.security.certificates import Certificates, write_certificates
@@ -261,7 +261,7 @@ def test_the_client_of_2019_sends_its_tokens_bare(start: Callable[..., Broker]) 
     program = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from kafka import KafkaConsumer, KafkaProducer
+from kafka import KafkaConsumer, KafkaProducer  # type: ignore[import-untyped]  # it has no type information
 given = {"bootstrap_servers": sys.argv[2], "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN",
          "sasl_plain_username": "bob", "sasl_plain_password": sys.argv[3], "api_version": (0, 10, 2)}
 producer = KafkaProducer(**given)

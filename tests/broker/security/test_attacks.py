@@ -1,0 +1,413 @@
+"""What a broker that asks who its clients are does with those that will not say: the table of docs/security.md.
+
+Each attack is run, and the page has to say what came of it. Those that go around access control lists are in
+test_bypass.py.
+"""
+
+import base64
+import json
+import socket
+import ssl
+import struct
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+from minibroker import Broker, Security, tls_server
+from minibroker.dispatch import ROUTES
+from minibroker.security.certificates import Certificates
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.create_delegation_token import CreateDelegationTokenRequest
+from minibroker_protocol.messages.metadata import MetadataRequest
+from tests.broker.security.login import TlsClient, authenticate, handshake, log_in
+from tests.broker.security.scram_client import ScramClient
+from tests.broker.socket_client import SocketClient
+
+PAGE: Final = Path(__file__).parents[3] / "docs" / "security.md"
+METADATA: Final = MetadataRequest(topics=None)
+MOST_HELD: Final = 1 << 20
+ALLOWED_FIRST: Final = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE}
+
+
+class Target(NamedTuple):
+    """A broker that is attacked, and what its clients trust."""
+
+    broker: Broker
+    certificates: Certificates
+
+    def address(self, listener: str) -> tuple[str, int]:
+        host, port = self.broker.bootstrap_servers_of(listener).split(":")
+        return host, int(port)
+
+    def client(self, listener: str = "SASL_PLAINTEXT") -> SocketClient:
+        if not listener.endswith("SSL"):
+            return SocketClient(self.address(listener))
+        return TlsClient(self.address(listener), ssl.create_default_context(cafile=self.certificates.ca))
+
+    def closes(self, *sent: bytes, listener: str = "SASL_PLAINTEXT") -> None:
+        """The broker closes a connection that sends this, without a word."""
+        with self.client(listener) as client:
+            for data in sent:
+                client.send_bytes(data)
+            assert client.is_closed()
+
+    def held(self) -> int:
+        """Bytes that the broker keeps for what its clients have begun to say."""
+
+        async def count() -> int:
+            connections = [each for listener in self.broker.twin._running._listeners for each in listener.connections]
+            return sum(len(each._reader._own or b"") for each in connections)
+
+        return self.broker.wait(count())
+
+
+class Attack(NamedTuple):
+    """A row of the table, and how it is tried."""
+
+    title: str
+    outcome: str
+    run: Callable[[Target], None]
+
+
+ATTACKS: Final[list[Attack]] = []
+
+
+def attack(title: str, outcome: str) -> Callable[[Callable[[Target], None]], Callable[[Target], None]]:
+    """Make a function a row."""
+
+    def add(run: Callable[[Target], None]) -> Callable[[Target], None]:
+        ATTACKS.append(Attack(title, outcome, run))
+        return run
+
+    return add
+
+
+@pytest.fixture(scope="module")
+def target(certificates: Certificates) -> Iterator[Target]:
+    """A broker with a listener of each protocol."""
+    directory = str(Path(certificates.ca).parent)
+    users = {"alice": "secret", "bob": "other"}
+    settings: dict[str, str] = {}
+    for protocol in ("SSL", "SASL_PLAINTEXT", "SASL_SSL"):
+        given = None if protocol == "SASL_PLAINTEXT" else directory
+        settings |= Security(protocol, users=users, certificates=given).settings()
+    settings |= {
+        "listener.name.sasl_plaintext.oauthbearer.sasl.jaas.config": "x.OAuthBearerLoginModule required;",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+        "connection.failed.authentication.delay.ms": "0",
+        "connections.max.reauth.ms": "60000",
+        "delegation.token.secret.key": "a secret",
+    }
+    listeners = ",".join(f"{name}://127.0.0.1:0" for name in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"))
+    with Broker(listeners=listeners, config=settings) as broker:
+        yield Target(broker, certificates)
+
+
+def framed(data: bytes) -> bytes:
+    return struct.pack(">i", len(data)) + data
+
+
+def request(key: int, version: int = 0, body: bytes = b"") -> bytes:
+    return framed(struct.pack(">hhih", key, version, 1, -1) + body)
+
+
+# Requests of clients that have not logged in
+
+
+@attack("a request of any API but ApiVersions and SaslHandshake before logging in", "not read; the connection closes")
+def every_api(target: Target) -> None:
+    for route in ROUTES:
+        if route.key not in ALLOWED_FIRST:
+            target.closes(request(route.key, route.last))
+
+
+@attack("the same after ApiVersions, or between SaslHandshake and its token", "the connection closes")
+def between(target: Target) -> None:
+    name = struct.pack(">h", 5) + b"PLAIN"
+    with target.client() as client:
+        handshake(client)
+        client.send(METADATA, 9)
+        assert client.is_closed()
+    with target.client() as client:
+        client.send_bytes(request(ApiKey.API_VERSIONS))
+        (size,) = struct.unpack(">i", client.receive_bytes(4))
+        client.receive_bytes(size)
+        client.send_bytes(request(ApiKey.API_VERSIONS))  # once is enough
+        assert client.is_closed()
+    with target.client() as client:
+        client.send_bytes(request(ApiKey.SASL_HANDSHAKE, 1, name) + request(ApiKey.METADATA))
+        (size,) = struct.unpack(">i", client.receive_bytes(4))
+        client.receive_bytes(size)
+        assert client.is_closed()
+
+
+@attack("SaslAuthenticate without SaslHandshake, or a bare GSSAPI token", "the connection closes")
+def tokens_out_of_turn(target: Target) -> None:
+    token = b"\0alice\0secret"
+    target.closes(request(ApiKey.SASL_AUTHENTICATE, 0, framed(token)))
+    target.closes(framed(b"\x60\x82\x02\x5f\x06\x09\x2a\x86\x48\x86\xf7\x12\x01\x02\x02"))
+
+
+# Guesses
+
+
+@attack(
+    "a wrong password, or a user that does not exist",
+    "SASL_AUTHENTICATION_FAILED in the same words (SCRAM: of the latter a message earlier, as in Kafka); it closes",
+)
+def wrong_passwords(target: Target) -> None:
+    told: set[str | None] = set()
+    for name, password in (("alice", "wrong"), ("nobody", "secret"), ("bob", "secret")):
+        with target.client() as client:
+            answer = log_in(client, name, password)
+            assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+            assert client.is_closed()
+            told.add(answer.error_message)
+    assert len(told) == 1
+    words: set[str | None] = set()
+    for name in ("alice", "nobody"):
+        user = ScramClient("SCRAM-SHA-256", name, "wrong")
+        with target.client() as client:
+            handshake(client, "SCRAM-SHA-256")
+            answer = authenticate(client, user.first())
+            if answer.error_code == 0:
+                answer = authenticate(client, user.answer(bytes(answer.auth_bytes)))
+            words.add(answer.error_message)
+            assert client.is_closed()
+    assert len(words) == 1
+
+
+@attack("a second guess on the same connection", "never read: the first one closes it")
+def second_guess(target: Target) -> None:
+    token = b"\0alice\0secret"
+    with target.client() as client:
+        handshake(client)
+        wrong = request(ApiKey.SASL_AUTHENTICATE, 0, framed(b"\0alice\0wrong"))
+        client.send_bytes(wrong + request(ApiKey.SASL_AUTHENTICATE, 0, framed(token)))
+        (size,) = struct.unpack(">i", client.receive_bytes(4))
+        assert client.receive_bytes(size)[4:6] == struct.pack(">h", ErrorCode.SASL_AUTHENTICATION_FAILED)
+        assert client.is_closed()
+
+
+@attack("the messages of a SCRAM login that somebody has overheard", "SASL_AUTHENTICATION_FAILED: nonces are new")
+def replay(target: Target) -> None:
+    user = ScramClient("SCRAM-SHA-512", "alice", "secret")
+    with target.client() as client:
+        handshake(client, "SCRAM-SHA-512")
+        assert user.trusts(
+            bytes(authenticate(client, user.answer(bytes(authenticate(client, user.first()).auth_bytes))).auth_bytes)
+        )
+    with target.client() as client:
+        handshake(client, "SCRAM-SHA-512")
+        authenticate(client, user.first())
+        assert authenticate(client, user.final).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+        assert client.is_closed()
+
+
+@attack("a token that has ended, or says so of itself in a form that is none", '`{"status":"invalid_token"}`')
+def bad_tokens(target: Target) -> None:
+    def part(value: object) -> str:
+        return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
+
+    for token in (
+        f"{part({'alg': 'none'})}.{part({'sub': 'alice', 'exp': 1})}.",
+        f"{part({'alg': 'HS256'})}.{part({'sub': 'alice', 'exp': 1e12})}.c2ln",
+        "....",
+        "a" * 100_000,
+    ):
+        with target.client() as client:
+            handshake(client, "OAUTHBEARER")
+            answer = authenticate(client, f"n,,\x01auth=Bearer {token}\x01\x01".encode())
+            assert bytes(answer.auth_bytes) == b'{"status":"invalid_token"}'
+            answer = authenticate(client, b"\x01")
+            assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+            assert client.is_closed()
+
+
+# Downgrades
+
+
+@attack("a mechanism that is not enabled, GSSAPI among them", "UNSUPPORTED_SASL_MECHANISM, and the connection closes")
+def other_mechanisms(target: Target) -> None:
+    for mechanism in ("GSSAPI", "SCRAM-SHA-1", "ANONYMOUS", "EXTERNAL", ""):
+        with target.client() as client:
+            assert handshake(client, mechanism).error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+            assert client.is_closed()
+
+
+@attack("SCRAM's message with channel binding, or another authorization id than the name", "SASL_AUTHENTICATION_FAILED")
+def scram_headers(target: Target) -> None:
+    for message in (b"p=tls-unique,,n=alice,r=x", b"y,,n=alice,r=x", b"n,a=bob,n=alice,r=x"):
+        with target.client() as client:
+            handshake(client, "SCRAM-SHA-256")
+            assert authenticate(client, message).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+            assert client.is_closed()
+
+
+@attack("TLS below 1.2, or no cipher suite in common", "the handshake fails with an alert")
+def old_tls(target: Target) -> None:
+    weak = ssl.create_default_context(cafile=target.certificates.ca)
+    weak.maximum_version = ssl.TLSVersion.TLSv1_2
+    weak.set_ciphers("ECDHE-RSA-AES256-GCM-SHA384")  # the broker's key is no RSA key
+    old = ssl.create_default_context(cafile=target.certificates.ca)
+    old.set_ciphers("ALL:@SECLEVEL=0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python knows that these are old
+        old.minimum_version, old.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
+    for listener in ("SSL", "SASL_SSL"):
+        for context in (weak, old):
+            with pytest.raises(ssl.SSLError, match="ALERT"):
+                TlsClient(target.address(listener), context)
+
+
+@attack("plain text on a port for TLS", "the connection closes, and advice is logged")
+def plain_on_tls(target: Target) -> None:
+    for listener in ("SSL", "SASL_SSL"):
+        with SocketClient(target.address(listener)) as client:
+            client.send_bytes(request(ApiKey.METADATA, 9))
+            assert ends(client)
+
+
+@attack("TLS on a port for plain text", "the connection closes, and advice is logged")
+def tls_on_plain(target: Target) -> None:
+    for listener in ("PLAINTEXT", "SASL_PLAINTEXT"):
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            TlsClient(target.address(listener), ssl.create_default_context())
+
+
+# Floods
+
+
+@attack(
+    "a request of more than `sasl.server.max.receive.size` (524288) bytes before logging in, or of a negative size",
+    "closed as soon as its length is there",
+)
+def oversized(target: Target) -> None:
+    for size in (524_289, 2**31 - 1, -1, -(2**31)):
+        target.closes(struct.pack(">i", size))
+    with target.client() as client:
+        log_in(client)
+        client.send_bytes(struct.pack(">i", 524_289))  # which is nothing special any more
+        assert len(target.broker.topics()) >= 0
+    target.closes(request(ApiKey.SASL_HANDSHAKE, 1, struct.pack(">h", 30_000)))
+
+
+@attack(
+    "a hundred connections that announce requests of 512 KiB, send a few bytes of them and stop",
+    "no memory beyond twice what was sent; all are closed after a minute",
+)
+def unfinished_requests(target: Target) -> None:
+    clients = [target.client() for _ in range(100)]
+    try:
+        for client in clients:
+            client.send_bytes(struct.pack(">i", 524_288) + b"abc")
+        log_in_and_ask(target)  # by then all of them have been read
+        assert target.held() < MOST_HELD
+        target.broker.clock.advance(60)
+        assert all(client.is_closed() for client in clients)
+    finally:
+        for client in clients:
+            client.socket.close()
+    assert target.held() == 0
+
+
+@attack("TLS handshakes that are begun and not ended", "closed after 30 seconds, or when the broker stops")
+def unfinished_handshakes(target: Target) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tls_server, "HANDSHAKE_SECONDS", 0.05)
+        for begun in (b"", b"\x16", b"\x16\x03\x01\x02\x00\x01\x00"):
+            with SocketClient(target.address("SASL_SSL")) as client:
+                client.send_bytes(begun)
+                assert ends(client)
+
+
+# Clients that have logged in
+
+
+@attack("another user, or another mechanism, when a session is renewed", "the renewal fails, and the connection closes")
+def other_user(target: Target) -> None:
+    with target.client() as client:
+        log_in(client)
+        assert log_in(client, "bob", "other").error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+        assert client.is_closed()
+    with target.client() as client:
+        log_in(client)
+        handshake(client, "SCRAM-SHA-256")
+        client.send(METADATA, 9)
+        assert client.is_closed()
+
+
+@attack("requests of a session that is over", "the connection closes before the first of them is served")
+def late_requests(target: Target) -> None:
+    with target.client() as client:
+        log_in(client)
+        target.broker.clock.advance(61)
+        client.send(METADATA, 9)
+        assert client.is_closed()
+
+
+@attack(
+    "a delegation token over plain text, or from a client that has come with one",
+    "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED",
+)
+def tokens_from_tokens(target: Target) -> None:
+    wanted = CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1)
+    for listener in ("PLAINTEXT", "SSL"):
+        with target.client(listener) as client:
+            assert client.ask(wanted, 3).error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    with target.client() as client:
+        log_in(client)
+        token = client.ask(wanted, 3)
+        assert token.error_code == 0
+    password = base64.b64encode(bytes(token.hmac)).decode()
+    user = ScramClient("SCRAM-SHA-256", token.token_id, password, extensions=",tokenauth=true")
+    with target.client() as client:
+        handshake(client, "SCRAM-SHA-256")
+        first = authenticate(client, user.first())
+        assert authenticate(client, user.answer(bytes(first.auth_bytes))).error_code == 0
+        assert client.ask(wanted, 3).error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+
+
+def ends(client: SocketClient) -> bool:
+    """Does the broker close, be it with an alert?"""
+    try:
+        while client.socket.recv(1000):
+            pass
+    except ConnectionResetError:
+        pass
+    return True
+
+
+def log_in_and_ask(target: Target) -> None:
+    with target.client() as client:
+        log_in(client)
+        assert client.ask(METADATA, 9).brokers
+
+
+@pytest.mark.parametrize("each", ATTACKS, ids=lambda each: each.run.__name__)
+def test_an_attack_comes_to_what_the_page_says(target: Target, each: Attack) -> None:
+    row = f"| {each.title} | {each.outcome} |"
+    assert row in PAGE.read_text(encoding="utf-8"), f"docs/security.md lacks the row:\n{row}"
+    each.run(target)
+    log_in_and_ask(target)  # the broker serves everybody else as before
+
+
+def test_the_page_has_no_other_attacks() -> None:
+    table = PAGE.read_text(encoding="utf-8").partition("| attack | outcome |\n|---|---|\n")[2].partition("\n\n")[0]
+    assert [line for line in table.splitlines() if line.startswith("| ")] == [
+        f"| {each.title} | {each.outcome} |" for each in ATTACKS
+    ]
+
+
+def test_a_client_that_does_not_log_in_is_told_how_in_the_log(target: Target, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "minibroker.advice")
+    target.broker.twin.state.advised.clear()
+    target.closes(request(ApiKey.METADATA, 9))
+    target.held()
+    assert "give it security.protocol=SASL_PLAINTEXT" in caplog.text
+    with socket.create_connection(target.address("PLAINTEXT")):
+        pass
