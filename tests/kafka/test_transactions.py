@@ -42,7 +42,8 @@ def kafka(real_kafka: RealKafka) -> Iterator[SocketClient]:
 
 @pytest.fixture
 def ours(tmp_path: Path) -> Iterator[Asks]:
-    harness = Harness(str(tmp_path / "data"))
+    # The second version of transactions came with Kafka 4: `tests/clients/test_java.py` has what that answers.
+    harness = Harness(str(tmp_path / "data"), {"minibroker.emulate": "3.9"})
     broker = _Ours(harness)
     _have_coordinators(broker)
     yield broker
