@@ -251,3 +251,39 @@ def test_rules_are_added_listed_and_removed(oracle: Oracle) -> None:
         left = acls("--list")
         assert "orders" not in left
         assert "ResourcePattern(resourceType=GROUP, name=g, patternType=PREFIXED)" in left
+
+
+def test_replicas_and_leaders_of_three_brokers_are_moved_by_kafkas_tools(oracle: Oracle, tmp_path: Path) -> None:
+    with Broker(brokers=3) as broker:
+
+        def run(tool: str, words: str) -> str:
+            return oracle.attempt(TOOLS[tool], "--bootstrap-server", broker.bootstrap_servers, *words.split())
+
+        run(TOPICS, "--create --topic t --replica-assignment 1:2:3,2:3:1")
+        broker.brokers[1].stop()
+        assert "Replicas: 1,2,3\tIsr: 2,3\t" in run(TOPICS, "--describe --under-replicated-partitions")
+        one = run("kafka-leader-election", "--election-type preferred --topic t --partition 0")
+        assert "PreferredLeaderNotAvailableException" in one
+        broker.brokers[1].start()
+        everything = run("kafka-leader-election", "--election-type preferred --all-topic-partitions")
+        assert "Successfully completed leader election (PREFERRED) for partitions t-0" in everything
+        assert "Topic: t" not in run(TOPICS, "--describe --under-replicated-partitions")
+
+        topics, wanted = tmp_path / "topics", tmp_path / "wanted"
+        topics.write_text(json.dumps({"version": 1, "topics": [{"topic": "t"}]}))
+        proposed = run(
+            "kafka-reassign-partitions", f"--generate --topics-to-move-json-file {topics} --broker-list 1,2,3"
+        )
+        assert "Proposed partition reassignment configuration" in proposed
+        described = run("kafka-log-dirs", "--describe --topic-list t")
+        assert described.count('"partition":"t-0"') == 3
+        (directory, *_) = re.findall(r'"logDir":"([^"]+)"', described)
+        move = {"topic": "t", "partition": 0, "replicas": [3, 2], "log_dirs": [directory, "any"]}
+        wanted.write_text(json.dumps({"version": 1, "partitions": [move]}))
+        execution = run("kafka-reassign-partitions", f"--execute --throttle 1000 --reassignment-json-file {wanted}")
+        assert "Successfully started partition reassignment for t-0" in execution
+        verified = run("kafka-reassign-partitions", f"--verify --reassignment-json-file {wanted}")
+        assert "Reassignment of partition t-0 is completed." in verified
+        assert "Reassignment of replica t-0-3 completed successfully." in verified
+        assert broker.leader("t", 0) == 3
+        assert run("kafka-metadata-quorum", "describe --replication").count("Observer") == 2
