@@ -1,18 +1,20 @@
 """ConsumerGroupHeartbeat: join a group of the consumer protocol, be assigned, stay, leave (KIP-848).
 
 Versions 0-1. From version 1 on the client makes the member id, and may subscribe by a regular expression
-(INVALID_REGULAR_EXPRESSION); its topics are looked up at once, and at each heartbeat while topics come and go, where
-Kafka looks in the background. Kafka leaves out topics that the member may not describe; here they are assigned, and
-reading them is refused. As in Kafka 4 a member may join with an empty list of topics. What does not fit together is
+(INVALID_REGULAR_EXPRESSION); its topics are looked up at once, and at each heartbeat while topics or rights come and
+go, where Kafka looks in the background. As there, it means no topic that the member may not describe whose heartbeat
+has it looked up. As in Kafka 4 a member may join with an empty list of topics. What does not fit together is
 INVALID_REQUEST; UNSUPPORTED_VERSION where `group.coordinator.rebalance.protocols` lacks "consumer".
 """
 
+from functools import partial
 from typing import Final
 
 from minibroker.call import Call
 from minibroker.groups.consumer.coordinator import Answer, ConsumerGroups, GroupRefusedError, Heartbeat
 from minibroker.groups.consumer.member import AWAY, JOINING, LEAVING
 from minibroker.groups.consumer.partitions import partitions_of
+from minibroker.security.acls import Operation, ResourceType
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.consumer_group_heartbeat import (
     Assignment,
@@ -96,6 +98,7 @@ def _said(request: ConsumerGroupHeartbeatRequest, call: Call) -> Heartbeat:
         None if owned is None else partitions_of(owned),
         call.client_id or "",
         call.client_host,
+        partial(call.allows, Operation.DESCRIBE, ResourceType.TOPIC),
     )
 
 

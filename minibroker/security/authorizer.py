@@ -126,6 +126,8 @@ class Authorizer:
         self._ids: dict[AclBinding, str] = {}
         self._rules: dict[ResourceType, _Rules] = {}
         self._decisions: dict[_Question, bool] = {}
+        #: How often the rules have changed.
+        self.changes = 0
         metadata.subscribe(_SECTION, self._load)
         self._load()
 
@@ -245,6 +247,7 @@ class Authorizer:
         for acl in ids:
             rules.setdefault(acl.resource_type, _Rules()).add(acl)
         self._ids, self._rules = ids, rules
+        self.changes += 1
         self._decisions.clear()
 
 

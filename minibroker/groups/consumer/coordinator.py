@@ -5,7 +5,7 @@ classic protocol may do in it in `classic_members`.
 """
 
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple
@@ -20,7 +20,7 @@ from minibroker.groups.consumer.migration import Migration
 from minibroker.groups.consumer.partitions import NOTHING, Partitions, is_subset
 from minibroker.groups.consumer.reconciliation import UnknownStateError
 from minibroker.groups.consumer.sessions import MemberTimers
-from minibroker.groups.consumer.steps import Step
+from minibroker.groups.consumer.steps import EVERYTHING, MayMatch, Step
 from minibroker.groups.group import Group
 from minibroker.groups.rebalances import Rebalances
 from minibroker.groups.store import GroupStore
@@ -50,6 +50,7 @@ class Heartbeat(NamedTuple):
         member_id: empty if the coordinator is to choose one.
         epoch: the member's; see `minibroker.groups.consumer.member`.
         owned: the partitions that it reads.
+        may_describe: whether the member may know of a topic.
     """
 
     group_id: str
@@ -64,6 +65,7 @@ class Heartbeat(NamedTuple):
     owned: Partitions | None
     client_id: str
     client_host: str
+    may_describe: Callable[[str], bool] | None = None
 
 
 class Answer(NamedTuple):
@@ -116,7 +118,7 @@ class ConsumerGroups:
         group, before = self._group_for(said.group_id, joins=joins)
         self.check_room(group, said.member_id)
         member_id = said.member_id or new_member_id()
-        step = self.begin(group)
+        step = self.begin(group, said.may_describe)
         if said.instance_id is None:
             member = self.member(group, member_id, joins=joins)
             _check_epoch(member, said)
@@ -148,6 +150,8 @@ class ConsumerGroups:
         group = self._store.find(group_id)
         if isinstance(group, ConsumerGroup):
             return group, []
+        if not joins and group is None and group_id in self._state.forgotten_groups:
+            raise GroupRefusedError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {group_id} was reset.")  # it joins anew
         if not joins:
             raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no consumer group {group_id}.")
         if group is None:
@@ -177,9 +181,13 @@ class ConsumerGroups:
                 ErrorCode.GROUP_MAX_SIZE_REACHED, f"The group has {self.max_size} members, and may have no more."
             )
 
-    def begin(self, group: ConsumerGroup) -> Step:
-        """A step of a group."""
-        return Step(group, self._state.topics, self.assignors)
+    def begin(self, group: ConsumerGroup, may_describe: Callable[[str], bool] | None = None) -> Step:
+        """A step of a group; `may_describe` is of the member who makes it, if one does."""
+        authorizer = self._state.authorizer
+        may_match: MayMatch | None = EVERYTHING
+        if authorizer is not None:
+            may_match = None if may_describe is None else MayMatch(may_describe, authorizer.changes)
+        return Step(group, self._state.topics, self.assignors, may_match)
 
     def member(self, group: ConsumerGroup, member_id: str, *, joins: bool) -> ConsumerMember:
         """The dynamic member, which may be a new one if it joins. GroupRefusedError."""

@@ -83,9 +83,9 @@ class ConsumerGroup:
         self.offsets = GroupOffsets() if offsets is None else offsets
         self.timers: dict[str, MemberTimers] = {}
         self.is_dead = False
-        #: By regular expression, the topics that it means, of those named in `regexes_of`.
+        #: By regular expression, the topics that it means, of those named in `regexes_of`, under rules of that number.
         self.regexes: dict[str, frozenset[str]] = {}
-        self.regexes_of: Collection[str] = ()
+        self.regexes_of: tuple[Collection[str], int] | None = None
         self._holders: dict[tuple[bytes, int], str] = {}  # of partitions, by member id
 
     # Where it stands

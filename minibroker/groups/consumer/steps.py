@@ -4,9 +4,9 @@ Kafka's `GroupMetadataManager.consumerGroupHeartbeat` in the middle, and its way
 classic protocol, which is the same.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from minibroker.groups.consumer import changes as records
 from minibroker.groups.consumer.assignors import Assignor, GroupSpec
@@ -23,6 +23,21 @@ from minibroker.topics import Topics
 _NEVER: Final = 0
 
 
+class MayMatch(NamedTuple):
+    """Which topics the regular expressions of a group may mean, as the rights of a client have it.
+
+    Attributes:
+        allows: may the client know of a topic?
+        rules: another number whenever rights may have changed.
+    """
+
+    allows: Callable[[str], bool]
+    rules: int = 0
+
+
+EVERYTHING: Final = MayMatch(lambda _: True)
+
+
 class Step:
     """What changes in a group; nothing has until its changes are written.
 
@@ -31,9 +46,16 @@ class Step:
         epoch: the group's, afterwards.
     """
 
-    def __init__(self, group: ConsumerGroup, topics: Topics, assignors: Mapping[str, Assignor]) -> None:
+    def __init__(
+        self,
+        group: ConsumerGroup,
+        topics: Topics,
+        assignors: Mapping[str, Assignor],
+        may_match: MayMatch | None,
+    ) -> None:
         self._group = group
         self._topics = topics
+        self._may_match = may_match
         self._assignors = assignors
         self.changes: list[Change] = []
         self.epoch = group.epoch
@@ -86,7 +108,7 @@ class Step:
     def _look_at_topics(self, members: Iterable[ConsumerMember], *, changed: bool) -> None:
         """Note what is subscribed to, as it is now; the group's epoch goes up if that is news, or `changed`."""
         group, listed = self._group, list(members)
-        resolve(group, listed, self._topics)
+        resolve(group, listed, self._topics, self._may_match)
         wanted = set[str]().union(*map(group.topics_of, listed))
         found: dict[str, TopicMetadata] = {}
         for name in sorted(wanted):
@@ -131,16 +153,27 @@ def _is_same(member: ConsumerMember, updated: ConsumerMember) -> bool:
     return static or member.member_id == updated.member_id
 
 
-def resolve(group: ConsumerGroup, members: Iterable[ConsumerMember], topics: Topics) -> None:
-    """Note which topics the members' regular expressions mean."""
+def resolve(
+    group: ConsumerGroup, members: Iterable[ConsumerMember], topics: Topics, may_match: MayMatch | None
+) -> None:
+    """Note which topics the members' regular expressions mean.
+
+    Without `may_match` nobody is there whose rights decide what is news to them: they mean what they have meant.
+    """
     wanted = {member.regex for member in members if member.regex}
     if not wanted:
-        group.regexes, group.regexes_of = {}, ()
+        group.regexes, group.regexes_of = {}, None
+        return
+    if may_match is None:
+        group.regexes = {regex: meant for regex, meant in group.regexes.items() if regex in wanted}
         return
     names = frozenset(topic.name for topic in topics)
-    known = group.regexes if names == group.regexes_of else {}
-    group.regexes = {regex: known[regex] if regex in known else _matching(regex, names) for regex in sorted(wanted)}
-    group.regexes_of = names
+    known = group.regexes if (names, may_match.rules) == group.regexes_of else {}
+    group.regexes = {
+        regex: known[regex] if regex in known else frozenset(filter(may_match.allows, _matching(regex, names)))
+        for regex in sorted(wanted)
+    }
+    group.regexes_of = names, may_match.rules
 
 
 def _matching(regex: str, names: Iterable[str]) -> frozenset[str]:
