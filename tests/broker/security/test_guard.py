@@ -1,6 +1,7 @@
 """Requests that are served in part, and the ways that a request takes to its handler."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,11 @@ from minibroker.produce_memo import ProduceMemo
 from minibroker.security.acls import AclFilter, Operation, ResourceType
 from minibroker.taps import keep_journal
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from minibroker_protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from minibroker_protocol.messages.delete_groups import DeleteGroupsRequest
 from minibroker_protocol.messages.describe_groups import DescribeGroupsRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -179,3 +185,59 @@ def test_what_is_journalled_is_held_against_the_rules_too(tmp_path: Path) -> Non
     assert tapped.produce(batch(b"a"), "theirs").error_code == DENIED
     assert produced(list(journal)[-1].response) == {"theirs": DENIED}
     tapped.close()
+
+
+def test_a_regular_expression_means_what_may_be_described(harness: Harness) -> None:
+    allow(harness, Operation.READ, ResourceType.GROUP, "g")
+
+    def beat(epoch: int, **fields: Any) -> ConsumerGroupHeartbeatResponse:
+        request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=epoch, **fields)
+        response = harness.ask(request, 1)
+        assert isinstance(response, ConsumerGroupHeartbeatResponse)
+        assert response.error_code == 0
+        return response
+
+    def assigned(response: ConsumerGroupHeartbeatResponse) -> set[str]:
+        assert response.assignment is not None
+        topics = [harness.state.topics.with_id(each.topic_id) for each in response.assignment.topic_partitions]
+        return {topic.name for topic in topics if topic is not None}
+
+    joined = beat(0, rebalance_timeout_ms=1000, topic_partitions=[], subscribed_topic_regex=".*")
+    assert assigned(joined) == {"mine"}
+    allow(harness, Operation.READ, ResourceType.TOPIC, "theirs")
+    assert assigned(beat(joined.member_epoch)) == {"mine", "theirs"}
+
+
+def test_who_subscribes_to_a_topic_has_to_be_able_to_describe_it(harness: Harness) -> None:
+    allow(harness, Operation.READ, ResourceType.GROUP, "g")
+    request = ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="m",
+        member_epoch=0,
+        rebalance_timeout_ms=1000,
+        topic_partitions=[],
+        subscribed_topic_names=["mine", "theirs"],
+    )
+    assert harness.ask(request, 1).error_code == DENIED
+    assert harness.ask(replace(request, subscribed_topic_names=["mine"]), 1).error_code == 0
+
+
+def test_a_group_is_described_to_who_may_describe_what_it_reads(harness: Harness) -> None:
+    harness.user = None
+    request = ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="m",
+        member_epoch=0,
+        rebalance_timeout_ms=1000,
+        topic_partitions=[],
+        subscribed_topic_names=["theirs"],
+    )
+    assert harness.ask(request, 1).error_code == 0
+    harness.user = "alice"
+    allow(harness, Operation.DESCRIBE, ResourceType.GROUP, "g")
+    described = ConsumerGroupDescribeRequest(group_ids=["g"], include_authorized_operations=True)
+    (hidden,) = harness.ask(described, 1).groups
+    assert (hidden.error_code, hidden.members) == (DENIED, [])
+    allow(harness, Operation.DESCRIBE, ResourceType.TOPIC, "theirs")
+    (told,) = harness.ask(described, 1).groups
+    assert (told.error_code, len(told.members), told.authorized_operations) == (0, 1, 1 << Operation.DESCRIBE)
