@@ -5,8 +5,8 @@
 
 Up to 3.2 a release is one with ZooKeeper, from 3.3 on one with KRaft, as most are that run. The table is compared with
 `ApiKeys` of each release; for what goes between the brokers of 0.8.2 with its `RequestKeys`. Share groups and streams
-groups, of which 4.1 and later tell, are not served here, and so not told. Client metrics (71 and 72) are told by
-brokers that have a plugin to take them, which here all are.
+groups, of which 4.1 and later tell, are not served here, and so not told. Client metrics (71 and 72) are told as long
+as somebody wants any.
 """
 
 from collections.abc import Mapping

@@ -5,14 +5,18 @@ ApiVersions itself (KIP-511), so that the client can ask again. From version 3 o
 version must look like names, otherwise INVALID_REQUEST. A client of version 5 may say which cluster and node it means
 to talk to; if it has reached another one, it is to bootstrap again (REBOOTSTRAP_REQUIRED, KIP-1242).
 
+The APIs of client metrics are told while somebody has subscribed to any: clients that are told of them ask, and some
+log that they have. Kafka tells of them while it has a plugin that takes them.
+
 Feature levels are told from version 3 on; those that can be turned off, whose first level is 0, are told as supported
 from version 4 on only, since older Java clients cannot read them (KIP-1022).
 """
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from minibroker.call import Call
+from minibroker.config.resources import ConfigResourceType
 from minibroker.dispatch import ROUTES
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
@@ -24,10 +28,8 @@ from minibroker_protocol.messages.api_versions import (
     SupportedFeatureKey,
 )
 
-if TYPE_CHECKING:
-    from minibroker.releases import Release
-
 _ALL: Final = [ApiVersion(api_key=route.key, min_version=route.first, max_version=route.last) for route in ROUTES]
+_OF_CLIENT_METRICS: Final = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
 _SOFTWARE_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
 _FIRST_WITH_SOFTWARE_NAME: Final = 3
 _FIRST_WITH_LEVEL_0: Final = 4
@@ -40,7 +42,7 @@ _FIRST_RELEASE_WITH_OWN_RANGE: Final = "2.4"
 def handle(request: ApiVersionsRequest | None, call: Call) -> ApiVersionsResponse:
     """Answer with the table; `request` is None when the client's version is not known here."""
     release = call.state.release
-    table = _table(release)
+    table = _table(call)
     if request is None:
         has_ranges = release is None or release.is_at_least(_FIRST_RELEASE_WITH_OWN_RANGE)
         own_range = [row for row in table if row.api_key == ApiKey.API_VERSIONS] if has_ranges else []
@@ -81,9 +83,14 @@ def _misrouted(request: ApiVersionsRequest, call: Call) -> ErrorCode:
     return ErrorCode.NONE if found == (request.cluster_id, request.node_id) else ErrorCode.REBOOTSTRAP_REQUIRED
 
 
-def _table(release: "Release | None") -> list[ApiVersion]:
+def _table(call: Call) -> list[ApiVersion]:
     """All that is in the dispatch table, or what a release tells."""
+    release, configs = call.state.release, call.state.configs
     if release is None:
-        return _ALL
-    told = release.told.items()
-    return [ApiVersion(api_key=key, min_version=first, max_version=last) for key, (first, last) in told]
+        table = _ALL
+    else:
+        told = release.told.items()
+        table = [ApiVersion(api_key=key, min_version=first, max_version=last) for key, (first, last) in told]
+    if configs.all_of(ConfigResourceType.CLIENT_METRICS):
+        return table
+    return [row for row in table if row.api_key not in _OF_CLIENT_METRICS]

@@ -10,9 +10,12 @@ from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import decode
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from tests.broker.configs import METRICS, OK, put
 from tests.broker.harness import Harness, bytes_of
 
 TABLE = [ApiVersion(api_key=route.key, min_version=route.first, max_version=route.last) for route in ROUTES]
+OF_CLIENT_METRICS = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}
+QUIET = [row for row in TABLE if row.api_key not in OF_CLIENT_METRICS]
 OWN_RANGE = ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=0, max_version=5)
 
 
@@ -26,8 +29,15 @@ def asked(harness: Harness, version: int, name: str = "client", software_version
 @pytest.mark.parametrize("version", range(6))
 def test_every_version_is_told_the_dispatch_table(harness: Harness, version: int) -> None:
     response = asked(harness, version)
-    assert (response.error_code, response.api_keys, response.throttle_time_ms) == (0, TABLE, 0)
+    assert (response.error_code, response.api_keys, response.throttle_time_ms) == (0, QUIET, 0)
     assert response.zk_migration_ready is False
+
+
+def test_clients_are_told_of_metrics_while_somebody_wants_any(harness: Harness) -> None:
+    assert put(harness, METRICS, "m", "metrics", "a.") == OK
+    assert asked(harness, 3).api_keys == TABLE
+    assert put(harness, METRICS, "m", "metrics", None) == OK
+    assert asked(harness, 3).api_keys == QUIET
 
 
 def test_feature_levels_are_told_from_version_3_on(harness: Harness) -> None:
