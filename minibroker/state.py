@@ -115,6 +115,8 @@ class BrokerState:
         self._look_for_quotas()
         #: API key -> its first and last version, where a broker serves less than the dispatch table has.
         self.served: Mapping[int, tuple[int, int]] | None = None if release is None else release.served
+        #: Groups of the consumer protocol that were forgotten on purpose; their members have to join anew.
+        self.forgotten_groups: set[str] = set()
         #: What was said to help (`minibroker.advice`).
         self.advised: set[str] = set()
         self._closed = False

@@ -7,6 +7,7 @@ from collections.abc import Collection
 
 from minibroker.cluster import Node
 from minibroker.groups.consumer.coordinator import ConsumerGroups
+from minibroker.groups.consumer.group import ConsumerGroup
 from minibroker.groups.group import Group
 from minibroker.groups.kinds import AnyGroup
 from minibroker.groups.rebalances import Rebalances
@@ -26,6 +27,7 @@ class GroupCoordinator:
 
     def __init__(self, state: BrokerState) -> None:
         self._clock = state.clock
+        self._forgotten = state.forgotten_groups
         self.store = GroupStore(state, self._make_group, on_loaded=self._on_loaded, on_forgotten=self._on_forgotten)
         self.rebalances = Rebalances(state, self.store)
         self.consumers = ConsumerGroups(state, self.store, self.rebalances)
@@ -45,6 +47,8 @@ class GroupCoordinator:
     def forget_all(self) -> None:
         """Have members that wait ask again who coordinates their groups, and let nothing happen any more."""
         for group in self.store.groups():
+            if isinstance(group, ConsumerGroup):
+                self._forgotten.add(group.group_id)
             self._on_forgotten(group)
         self.close()
 

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewPartitions
 
 from minibroker import Broker
-from tests.clients.group_members import Member, MemberOptions, MemberProgram, Partition, wait_until
+from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from tests.broker.socket_client import SocketClient
+from tests.clients.group_members import Member, MemberOptions, MemberProgram, Partition, Strategy, wait_until
 from tests.clients.member_programs import MEMBER_PROGRAMS
 
 PARTITIONS: Final = 8
@@ -49,14 +50,15 @@ class Group:
         self._members: list[Member] = []
         self.changed = threading.Condition()
 
-    def start(self, program: MemberProgram, **options: Any) -> Member:
+    def start(self, program: MemberProgram, strategy: Strategy = "consumer", **options: Any) -> Member:
         """Start a member."""
         chosen = MemberOptions(
             self.broker.bootstrap_servers,
             self.name,
             [self.topic],
             client_id=f"member-{len(self._members)}",
-            **{"strategy": "consumer", **options},
+            strategy=strategy,
+            **options,
         )
         member = Member(program, chosen, self.changed)
         self._members.append(member)
@@ -93,9 +95,10 @@ class Group:
 
     def grow(self, partitions: int) -> None:
         """Give the topic more partitions."""
-        admin = AdminClient({"bootstrap.servers": self.broker.bootstrap_servers})
-        for future in admin.create_partitions([NewPartitions(self.topic, partitions)]).values():
-            future.result()
+        wanted = CreatePartitionsTopic(name=self.topic, count=partitions, assignments=None)
+        host, _, port = self.broker.bootstrap_servers.rpartition(":")
+        with SocketClient((host, int(port))) as client:
+            client.ask(CreatePartitionsRequest(topics=[wanted], timeout_ms=10_000), 1)
         self.partitions = {(self.topic, number) for number in range(partitions)}
 
     def close(self) -> None:
@@ -121,7 +124,7 @@ def test_members_of_one_client_share_the_partitions(group: Group, program: Membe
     second = group.start(program)
     group.until_shared_by(first, second)
     group.until_delivered("two", first, second)
-    assert first.commit([(group.topic, number, 1, "") for topic, number in sorted(first.holding)]) is None
+    assert first.commit([(group.topic, number, 1, "") for _, number in sorted(first.holding)]) is None
     second.leave()
     group.until_shared_by(first)
     first.leave()

@@ -107,9 +107,8 @@ class ConsumerWorld(World):
             time.sleep(_PAUSE_S)  # Kafka does it in its own time
 
     def _plain(self, value: Any) -> Any:
-        if isinstance(value, bytes | bytearray | memoryview) and bytes(value) in self._names:
-            return self._names[bytes(value)]
-        return super()._plain(value)
+        plain = super()._plain(value)
+        return self._names.get(plain, plain) if isinstance(plain, bytes) else plain
 
     # Members
 
