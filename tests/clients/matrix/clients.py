@@ -12,6 +12,8 @@ from typing import Final, NamedTuple
 
 from tests.clients.broker_process import environment
 from tests.clients.matrix import builds
+from tests.kafka import jars
+from tests.kafka.fixtures import or_skip
 
 JAVA_VERSIONS: Final = ("3.9.1", "4.4.0")
 
@@ -52,6 +54,11 @@ def _java(version: str) -> Start:
     return Start(builds.java(version))
 
 
+def _spark() -> Start:
+    or_skip(jars.java)
+    return _python("spark")
+
+
 def _node(name: str) -> Start:
     command, found = builds.node(name)
     return Start(command, {**environment(), **found})
@@ -82,5 +89,6 @@ DRIVERS: Final[dict[str, Driver]] = {
         Driver("platformatic", "@platformatic/kafka 1.35.0", lambda: _node("platformatic.js")),
         Driver("rskafka", "rskafka 0.6.0", lambda: Start(builds.rust())),
         Driver("kcat", "kcat 1.7.1 of Debian", _kcat),
+        Driver("spark", "Spark 4.2.0 with its connector", _spark),
     )
 }

@@ -29,6 +29,7 @@ FEATURES: Final[dict[str, str]] = {
     "static-member": "Static membership",
     "consumer-protocol": "`group.protocol=consumer` (KIP-848)",
     "share-group": "Share group (KIP-932)",
+    "stream": "From topic to topic, and on after a restart",
     "list-topics": "List topics",
     "describe-topics": "Describe topics",
     "describe-topic-partitions": "DescribeTopicPartitions (KIP-966)",

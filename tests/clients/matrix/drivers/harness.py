@@ -12,7 +12,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
 TIMEOUT: Final = 25.0
 """Seconds for one check."""
@@ -20,20 +20,22 @@ TIMEOUT: Final = 25.0
 Check: TypeAlias = Callable[[], None]
 
 
-def run(checks: dict[str, Check]) -> None:
-    """Run the checks that the environment variable ONLY names, or all of them, and end the process.
+def run(checks: dict[str, Check], seconds: float = TIMEOUT, end: Check | None = None) -> NoReturn:
+    """Run the checks that the environment variable ONLY names, or all of them; then call `end` and end the process.
 
-    Each has a thread of its own: one that never ends is left behind.
+    Each has `seconds` and a thread of its own: one that never ends is left behind.
     """
     if chosen := os.environ.get("ONLY", "").split():
         checks = {name: check for name, check in checks.items() if name in chosen}
     _say({"checks": list(checks)})
     for name, check in checks.items():
-        errors: list[str] = [f"nothing came of it within {TIMEOUT:.0f} s"]
+        errors: list[str] = [f"nothing came of it within {seconds:.0f} s"]
         thread = threading.Thread(target=_attempt, args=(check, errors), daemon=True)
         thread.start()
-        thread.join(TIMEOUT)
+        thread.join(seconds)
         _say({"check": name, "ok": not errors[-1], "error": errors[-1]})
+    if end is not None:
+        end()
     sys.stdout.flush()
     os._exit(0)  # clients whose checks are left behind would hold the end up
 
