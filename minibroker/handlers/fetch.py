@@ -110,10 +110,12 @@ class _Reader:
         if quotas is not None and (allowed := quotas.fetch_bytes(self._call.session, self._call.client_id)) is not None:
             left = min(left, allowed)
         results: dict[FetchKey, PartitionData] = {}
+        by_name, by_id = self._call.state.topics.get, self._call.state.topics.with_id
         guarded = self._call.state.authorizer is not None
         for key, wanted in self._context.partitions.items():
-            topic = self._topic(key[0])
-            if guarded and not self._may_read(key[0] if topic is None else topic.name):
+            named = key[0]
+            topic = by_name(named) if isinstance(named, str) else by_id(named)
+            if guarded and not self._may_read(named if topic is None else topic.name):
                 data = _error(key[1], ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             else:
                 data = self._unknown(key) if topic is None else self._read_partition(topic, wanted, left)
@@ -164,7 +166,7 @@ class _Reader:
         leaders: dict[int, NodeEndpoint] = {}
         for key, data in self._context.select(results).items():
             topic = key[0]
-            if data.error_code in _LED_BY_ANOTHER and self._call.api_version >= _FIRST_WITH_LEADERS:
+            if data.error_code and data.error_code in _LED_BY_ANOTHER and self._call.api_version >= _FIRST_WITH_LEADERS:
                 self._hint(topic, data, leaders)
             if self._call.api_version < FIRST_WITH_V2 and isinstance(data.records, LogSlice):
                 data = self._converted(key, data, data.records)  # noqa: PLW2901 - the same data, for an old client
