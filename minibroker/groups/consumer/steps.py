@@ -35,7 +35,11 @@ class MayMatch(NamedTuple):
     rules: int = 0
 
 
-EVERYTHING: Final = MayMatch(lambda _: True)
+def _anything(_name: str) -> bool:
+    return True
+
+
+EVERYTHING: Final = MayMatch(_anything)
 
 
 class Step:
@@ -84,11 +88,10 @@ class Step:
         if updated != member:
             self.changes.append(records.member_metadata(group.group_id, updated))
             subscription_changed |= updated.topics != member.topics or updated.regex != member.regex
-        members = {each.member_id: each for each in group.members.values() if not _is_same(each, updated)}
-        members[updated.member_id] = updated
-        self._look_at_topics(members.values(), changed=subscription_changed)
+        if subscription_changed or self._may_be_news():
+            self._look_at_topics(self._members_with(updated).values(), changed=subscription_changed)
         if self.epoch > group.assignment_epoch:
-            target_epoch, target = self.epoch, self._assign(members, updated)
+            target_epoch, target = self.epoch, self._assign(self._members_with(updated), updated)
         else:
             target_epoch, target = group.assignment_epoch, group.target_of(updated)
         if updated.is_reconciled(target_epoch):
@@ -97,6 +100,28 @@ class Step:
         if moved != updated:
             self.changes.append(records.current_assignment(group.group_id, moved))
         return moved
+
+    def _members_with(self, updated: ConsumerMember) -> dict[str, ConsumerMember]:
+        """The group's members, this one as it is now, and not the one whose place it takes."""
+        members = {each.member_id: each for each in self._group.members.values() if not _is_same(each, updated)}
+        members[updated.member_id] = updated
+        return members
+
+    def _may_be_news(self) -> bool:
+        """Is it worth a look at all members? Most heartbeats find everything as it was."""
+        named = self._group.named_topics
+        if named is None or self._group.epoch > self._group.assignment_epoch:
+            return True
+        return self._there_are(named) != self._group.topics
+
+    def _there_are(self, names: Iterable[str]) -> dict[str, TopicMetadata]:
+        """Those of some topics that exist."""
+        found: dict[str, TopicMetadata] = {}
+        for name in sorted(names):
+            topic = self._topics.get(name)
+            if topic is not None:
+                found[name] = TopicMetadata(topic.id, len(topic.partitions))
+        return found
 
     def without(self, gone: Collection[str]) -> None:
         """Members go; the group is one epoch further."""
@@ -109,12 +134,7 @@ class Step:
         """Note what is subscribed to, as it is now; the group's epoch goes up if that is news, or `changed`."""
         group, listed = self._group, list(members)
         resolve(group, listed, self._topics, self._may_match)
-        wanted = set[str]().union(*map(group.topics_of, listed))
-        found: dict[str, TopicMetadata] = {}
-        for name in sorted(wanted):
-            topic = self._topics.get(name)
-            if topic is not None:
-                found[name] = TopicMetadata(topic.id, len(topic.partitions))
+        found = self._there_are(set[str]().union(*map(group.topics_of, listed)))
         if found != group.topics:
             self.changes.append(records.subscribed_topics(group.group_id, found))
             changed = True
