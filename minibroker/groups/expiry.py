@@ -21,7 +21,7 @@ def expired_offsets(group: AnyGroup, now_ms: int, retention_ms: int) -> list[Top
     base_ms: int | None = None
     read: set[str] = set()
     if isinstance(group, ConsumerGroup):
-        read = group.subscribed_topics()
+        read = group.subscribed_topics() | group.topics.keys()  # after a start nobody has looked at expressions yet
     elif group.protocol_type is not None and group.state is GroupState.EMPTY:
         base_ms = group.state_timestamp_ms
     elif group.protocol_type == CONSUMER and group.state is GroupState.STABLE:

@@ -54,7 +54,9 @@ class ConsumerGroup:
     """
 
     __slots__ = (
+        "_has_new_subscriptions",
         "_holders",
+        "_named_topics",
         "assignment_epoch",
         "epoch",
         "group_id",
@@ -86,6 +88,8 @@ class ConsumerGroup:
         #: By regular expression, the topics that it means, of those named in `regexes_of`, under rules of that number.
         self.regexes: dict[str, frozenset[str]] = {}
         self.regexes_of: tuple[Collection[str], int] | None = None
+        self._named_topics: frozenset[str] | None = frozenset()
+        self._has_new_subscriptions = False
         self._holders: dict[tuple[bytes, int], str] = {}  # of partitions, by member id
 
     # Where it stands
@@ -137,6 +141,16 @@ class ConsumerGroup:
     def subscribed_topics(self) -> set[str]:
         """The topics that the members subscribe to, whether they exist or not."""
         return set[str]().union(*map(self.topics_of, self.members.values()))
+
+    @property
+    def named_topics(self) -> frozenset[str] | None:
+        """The topics that the members name; None where one of them has a regular expression as well."""
+        if self._has_new_subscriptions:
+            members = self.members.values()
+            has_regex = any(member.regex for member in members)
+            self._named_topics = None if has_regex else frozenset[str]().union(*(each.topics for each in members))
+            self._has_new_subscriptions = False
+        return self._named_topics
 
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
         """The topics that a member names, and those that its regular expression means."""
@@ -228,6 +242,8 @@ class ConsumerGroup:
 
     def _put(self, member_id: str, member: ConsumerMember | None) -> None:
         before = self.members.pop(member_id, None)
+        if before is None or member is None or (before.topics, before.regex) != (member.topics, member.regex):
+            self._has_new_subscriptions = True
         if before is not None:
             for place in _places(before):
                 if self._holders.get(place) == member_id:

@@ -5,6 +5,7 @@ Buckets that Java has turned into trees keep their order, too.
 """
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Final, TypeVar
 
 from minibroker.coordinator_log import java_hash
@@ -47,6 +48,7 @@ def hash_order(items: Iterable[T], hash_of: Callable[[T], int], table: int | Non
     return sorted(listed, key=lambda each: bucket(hash_of(each), size))
 
 
+@lru_cache(maxsize=10_000)
 def string_hash(text: str) -> int:
     """Java's `String.hashCode`."""
     return java_hash(text)
