@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -45,6 +46,17 @@ def test_a_reset_brings_the_first_rules_back(guarded: Broker) -> None:
     guarded.reset()
     assert guarded.acls() == []
     assert produced(guarded) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_a_snapshot_has_the_rules_of_its_moment(guarded: Broker, tmp_path: Path) -> None:
+    first = guarded.allow("User:ANONYMOUS", "write", topic="orders")
+    kept = guarded.snapshot(str(tmp_path / "kept"))
+    guarded.remove_acls(first)
+    guarded.deny("User:bob", "all", group="*")
+    assert produced(guarded) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    guarded.restore(kept)
+    assert guarded.acls() == first
+    assert produced(guarded) == 0
 
 
 @pytest.mark.parametrize(
