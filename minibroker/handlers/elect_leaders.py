@@ -33,19 +33,19 @@ def handle(request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse:
         )
         return refused
     unclean = request.election_type == _UNCLEAN
-    results: dict[str, ReplicaElectionResult] = {}
+    results: list[ReplicaElectionResult] = []
     for name, index in _wanted(request, call):
-        result = results.setdefault(name, ReplicaElectionResult(topic=name, partition_result=[]))
         if index is None:
+            results.append(ReplicaElectionResult(topic=name, partition_result=[]))
             continue
         outcome = _elect(name, index, call, unclean=unclean)
         if request.topic_partitions is not None or ErrorCode(outcome.error_code) is not ErrorCode.ELECTION_NOT_NEEDED:
-            result.partition_result.append(outcome)
-    return ElectLeadersResponse(replica_election_results=list(results.values()))
+            results[-1].partition_result.append(outcome)
+    return ElectLeadersResponse(replica_election_results=results)
 
 
 def _wanted(request: ElectLeadersRequest, call: Call) -> Iterator[tuple[str, int | None]]:
-    """The partitions that are meant, and a None for each topic, which is told of also where there is nothing to do."""
+    """The partitions that are meant, behind a None for their topic, which is told also where there is nothing to do."""
     if request.topic_partitions is None:
         for known in call.state.topics:
             yield known.name, None

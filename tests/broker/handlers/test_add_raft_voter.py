@@ -13,7 +13,7 @@ DIRECTORY = b"\1" * 16
 
 
 def ask(harness: Harness, version: int = 0, **fields: Any) -> tuple[int, str | None]:
-    given = {
+    given: dict[str, Any] = {
         "cluster_id": None,
         "voter_id": 7,
         "voter_directory_id": DIRECTORY,

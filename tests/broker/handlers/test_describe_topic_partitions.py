@@ -57,7 +57,8 @@ def test_a_partition_is_told_with_its_leader_and_its_replicas(filled: Harness) -
 
 
 def test_pages_follow_each_other_until_all_is_told(filled: Harness) -> None:
-    cursor, seen = None, []
+    cursor: tuple[str, int] | None = None
+    seen: list[tuple[str, int]] = []
     for _ in range(10):
         told, cursor = page(ask(filled, "a", "b", "c", limit=2, cursor=cursor))
         seen += [(name, index) for name, indexes in told.items() for index in indexes]
