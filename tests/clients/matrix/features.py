@@ -1,8 +1,8 @@
-"""What the drivers check: the rows of the table, in its order, each by the name that drivers give it."""
+"""What the drivers check: the rows of the tables, in their order, each by the name that drivers give it."""
 
 from typing import Final
 
-FEATURES: Final[dict[str, str]] = {
+_OF_CLIENTS: Final[dict[str, str]] = {
     "create-topic": "Create a topic",
     "produce": "Produce and read back, `acks=all`",
     "acks-1": "`acks=1`",
@@ -28,7 +28,6 @@ FEATURES: Final[dict[str, str]] = {
     "group-rebalance": "Members share partitions, one leaves",
     "static-member": "Static membership",
     "consumer-protocol": "`group.protocol=consumer` (KIP-848)",
-    "share-group": "Share group (KIP-932)",
     "stream": "From topic to topic, and on after a restart",
     "list-topics": "List topics",
     "describe-topics": "Describe topics",
@@ -85,3 +84,25 @@ SINCE: Final[dict[str, tuple[int, int]]] = {
     "consumer-protocol": (4, 0),
 }
 """The release of Kafka that brought a feature; what is not here is in release 2.0."""
+
+FRAMEWORKS: Final[dict[str, str]] = {
+    "connect-standalone": "A standalone worker: from a file to a topic to a file, and on after a restart",
+    "connect-distributed": "A worker that keeps all in topics, configured over HTTP",
+    "connect-internal-topics": "Its topics are compacted and have the partitions that they should",
+    "connect-offsets": "Offsets of connectors are shown, and reset",
+    "connect-rebalance": "Two workers share the work; one leaves",
+    "connect-exactly-once": "Exactly-once source connectors, after a change from a cluster without",
+    "mirror-to-minibroker": "Records and configuration, to a minibroker",
+    "mirror-to-minibroker-offsets": "Offsets of groups, to a minibroker",
+    "mirror-to-kafka": "Records and configuration, to Kafka 3.9.1",
+    "mirror-to-kafka-offsets": "Offsets of groups, to Kafka 3.9.1",
+    "mirror-from-kafka": "Records and configuration, from Kafka 3.9.1",
+    "mirror-from-kafka-offsets": "Offsets of groups, from Kafka 3.9.1",
+    "flink-bounded": "A bounded job from topic to topic, with exactly-once delivery",
+    "flink-unbounded": "An unbounded one: offsets of checkpoints, a new partition, on after a restart",
+    "flink-recovery": "A job that fails after a checkpoint leaves no gap, and nothing twice",
+    "flink-pooling": "The same with pooled transactional ids",
+}
+"""Of programs that move data, each of which has its own rows."""
+
+FEATURES: Final = {**_OF_CLIENTS, **FRAMEWORKS}

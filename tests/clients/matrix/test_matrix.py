@@ -63,6 +63,14 @@ def test_a_broker_that_passes_for_release_2_0_does_what_that_release_knew(
     assert {check: error for check, error in failed.items() if check not in excused} == {}
 
 
+def test_the_client_that_needs_release_3_1_finds_all_that_it_had(
+    prepared: Mapping[str, Prepared], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with servers.minibroker(tmp_path_factory.mktemp("broker"), ["--emulate", "3.1"]) as bootstrap:
+        results = Run(prepared[NEEDS_3_1], bootstrap).results()
+    assert {check: error for check, error in results.items() if error and SINCE.get(check, (0, 0)) <= (3, 1)} == {}
+
+
 def test_the_page_shows_what_is_recorded() -> None:
     assert records.PAGE.read_text() == records.page(), "run python -m tests.clients.matrix --page"
 
@@ -73,6 +81,7 @@ def test_every_client_is_recorded_here_and_on_a_kafka() -> None:
             checks = records.load(record).get(name, {})
             assert checks, (name, record)
             assert set(checks) <= set(FEATURES)
+    assert {check for checks in records.load(records.OURS).values() for check in checks} == set(FEATURES)
 
 
 def test_what_is_known_to_fail_does_so_as_recorded() -> None:
