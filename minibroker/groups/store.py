@@ -320,8 +320,11 @@ class GroupStore:
         first = self._append(group.group_id, records, producer_id, producer_epoch, _SEQUENCE_OF_COMMITS)
         return {key: offset._replace(log_offset=first) for key, offset in offsets.items()}
 
-    def has_ongoing_transaction(self, group_id: str, producer_id: int) -> bool:
-        """Whether the producer's transaction has written to the group's partition."""
+    def has_ongoing_transaction(self, group_id: str, producer_id: int, producer_epoch: int) -> bool:
+        """Whether the producer's transaction has written to the group's partition.
+
+        What is open there in an earlier epoch is another one, which still awaits its marker.
+        """
         topic = self.log.topic
         place = None if topic is None else topic.partition(self.log.partition_of(group_id))
         if place is None:
@@ -330,7 +333,11 @@ class GroupStore:
             producer = place.log.producers.active.get(producer_id)
         except MAPPED:
             return False
-        return producer is not None and producer.current_txn_first_offset >= 0
+        return (
+            producer is not None
+            and producer.current_txn_first_offset >= 0
+            and producer.producer_epoch == producer_epoch
+        )
 
     def complete_transaction(self, partition: int, producer_id: int, *, commit: bool) -> None:
         """A marker for the producer is in this partition of `__consumer_offsets`: its offsets count, or never will."""

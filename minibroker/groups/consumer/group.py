@@ -187,14 +187,18 @@ class ConsumerGroup:
     def validate_commit(
         self,
         member_id: str,
-        group_instance_id: str | None,  # noqa: ARG002 - those of the classic protocol go by it
+        group_instance_id: str | None,
         generation_id: int,
         *,
         is_transactional: bool,
         version: int,
     ) -> ErrorCode:
-        """May this one commit offsets now? NONE, or why not (`validateOffsetCommit`)."""
-        if generation_id < 0 and self.is_empty:
+        """May this one commit offsets now? NONE, or why not (`validateOffsetCommit`).
+
+        As in Kafka 4, a transaction may come without a member; 3.9 knows nobody by no name (UNKNOWN_MEMBER_ID).
+        """
+        names_nobody = not member_id and group_instance_id is None
+        if generation_id < 0 and (self.is_empty or (is_transactional and names_nobody)):
             return ErrorCode.NONE
         member = self.members.get(member_id)
         if member is None:

@@ -10,6 +10,7 @@ from minibroker_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from tests.broker.groups.consumers import Consumers
 from tests.broker.groups.offset_requests import commit, fetch, offsets_of, with_members
 from tests.broker.harness import Harness
 from tests.broker.transactions.producer import Producer
@@ -119,3 +120,13 @@ def test_partitions_that_do_not_exist_are_unknown(producer: Producer) -> None:
     partition = TxnOffsetCommitRequestPartition(partition_index=1, committed_offset=7, committed_metadata=None)
     topics = [TxnOffsetCommitRequestTopic(name="t", partitions=[partition])]
     assert send(producer, topics=topics) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_member_of_the_consumer_protocol_commits_in_its_epoch(harness: Harness, producer: Producer) -> None:
+    Consumers(harness).beat("a")
+    assert send(producer, member_id="a", generation_id_or_member_epoch=2) == ErrorCode.ILLEGAL_GENERATION
+    assert send(producer, member_id="b", generation_id_or_member_epoch=1) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert send(producer) == 0  # a producer that says nothing of the consumer
+    assert send(producer, member_id="a", generation_id_or_member_epoch=1) == 0
+    assert producer.commit() == 0
+    assert offsets_of(harness) == {T0: 7}
