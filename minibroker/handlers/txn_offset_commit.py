@@ -102,7 +102,7 @@ def _verify(request: TxnOffsetCommitRequest, call: Call) -> ErrorCode:
     adds = call.api_version >= _FIRST_THAT_ADDS
     if not adds and not state.config.boolean("transaction.partition.verification.enable"):
         return ErrorCode.NONE
-    if store.has_ongoing_transaction(request.group_id, request.producer_id):
+    if store.has_ongoing_transaction(request.group_id, request.producer_id, request.producer_epoch):
         return ErrorCode.NONE
     ask = state.transactions.add_written if adds else state.transactions.verify
     code = ask(

@@ -48,7 +48,8 @@ class WriteVerifier:
         if header.producer_id < 0:
             return ErrorCode.NONE
         known = log.producers.active.get(header.producer_id)
-        if known is not None and known.current_txn_first_offset >= 0:
+        # What is open in an earlier epoch still awaits its marker, which must not come behind the next transaction.
+        if known is not None and known.current_txn_first_offset >= 0 and known.producer_epoch == header.producer_epoch:
             return ErrorCode.NONE
         ask = self._add if adds else self._verify
         error = ask(transactional_id, header.producer_id, header.producer_epoch, *place)

@@ -130,6 +130,26 @@ def test_a_producer_whose_epochs_are_used_up_goes_on_with_another_id(harness: Ha
     assert read_committed(harness) == ([b"x", b"y"] if commit else [b"y"])
 
 
+@EITHER_END
+def test_a_batch_does_not_overtake_the_marker_that_the_disk_refused(harness: Harness, disk: Disk, commit: bool) -> None:  # noqa: FBT001 - a parameter
+    producer = Producer(harness)
+    producer.write_at_once(b"x")
+    assert producer.commit_offset("g", 1, version=5) == 0
+    index = harness.state.groups.store.partition_of("g")
+    disk.refused = {"t-0", f"__consumer_offsets-{index}"}
+    assert producer.end(commit=commit, version=V2) == 0
+    disk.refused = set()
+    assert producer.send(b"y", version=12).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert producer.commit_offset("g", 2, version=5) == ErrorCode.CONCURRENT_TRANSACTIONS
+    harness.clock.advance(500)
+    producer.write_at_once(b"y")
+    assert producer.commit_offset("g", 2, version=5) == 0
+    assert producer.commit(version=V2) == 0
+    assert read_committed(harness) == ([b"x", b"y"] if commit else [b"y"])
+    assert offsets_of(harness, "g") == {("t", 0): 2}
+    assert log_of(harness).last_stable_offset == log_of(harness).log_end_offset
+
+
 def test_a_new_id_is_not_lost_when_the_broker_is_killed_before_the_end(harness: Harness, disk: Disk) -> None:
     producer = Producer(harness)
     harness.state.transactions.store.save(known(harness)._replace(producer_epoch=LAST_EPOCH))
