@@ -6,7 +6,7 @@ import pytest
 
 from tests.clients.matrix import records, servers
 from tests.clients.matrix.clients import DRIVERS
-from tests.clients.matrix.features import FEATURES, SINCE
+from tests.clients.matrix.features import FEATURES, FRAMEWORKS, SINCE
 from tests.clients.matrix.known import ASKS_FOR_MORE, KNOWN, NOT_OURS
 from tests.clients.matrix.runs import Prepared, Run, prepare
 
@@ -81,7 +81,8 @@ def test_every_client_is_recorded_here_and_on_a_kafka() -> None:
             checks = records.load(record).get(name, {})
             assert checks, (name, record)
             assert set(checks) <= set(FEATURES)
-    assert {check for checks in records.load(records.OURS).values() for check in checks} == set(FEATURES)
+    recorded = {check for checks in records.load(records.OURS).values() for check in checks}
+    assert recorded >= FEATURES.keys() - FRAMEWORKS.keys(), "nobody checks the rest"
 
 
 def test_what_is_known_to_fail_does_so_as_recorded() -> None:
