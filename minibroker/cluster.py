@@ -100,6 +100,7 @@ class Cluster:
         first: the node with the lowest id.
         is_single: there is only one node, however often it is stopped.
         controller: the one that clients are told of; None while no node is up.
+        controller_epoch: counts the controllers that there have been.
         topics: whose partitions they keep; set once these are read.
         first_epoch: the leader epoch with which partitions begin; see `forget_leaders`.
         on_leader_moved: is told of each partition that has another leader, or none any more.
@@ -112,6 +113,7 @@ class Cluster:
         self.nodes = {node_id: Node(node_id, rack, slots) for node_id in range(first_id, first_id + count)}
         self.first = self.nodes[first_id]
         self.controller: Node | None = self.first
+        self.controller_epoch = 1
         self.topics: Topics | None = None
         self.on_leader_moved: Callable[[Partition], None] = _nothing
         self.is_single = count == 1
@@ -259,7 +261,7 @@ class Cluster:
             node.listener.close()
         node.forget_sessions()
         if self.controller is node:
-            self.controller = next(iter(self.up), None)
+            self._choose_controller(next(iter(self.up), None))
         for partition in self._partitions():
             if node_id in partition.replicas:
                 self._lose(partition, node)
@@ -279,7 +281,7 @@ class Cluster:
         node.is_up = True
         self.unregistered.discard(node_id)
         if self.controller is None:
-            self.controller = node
+            self._choose_controller(node)
         for partition in self._partitions():
             if node_id in partition.replicas:
                 self._regain(partition, node)
@@ -288,6 +290,11 @@ class Cluster:
         if node.listener is not None:
             node.listener.open()
         _logger.info("node %d is up", node_id)
+
+    def _choose_controller(self, node: Node | None) -> None:
+        self.controller = node
+        if node is not None:
+            self.controller_epoch += 1
 
     async def settled(self) -> None:
         """The listeners of nodes that were stopped are closed, and those of nodes that were started listen."""

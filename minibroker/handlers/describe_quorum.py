@@ -24,7 +24,6 @@ from minibroker_protocol.messages.describe_quorum import (
 
 _RECORD_EVERY_MS: Final = 500
 """`metadata.max.idle.interval.ms`."""
-_EPOCH: Final = 1
 _LISTENER: Final = "CONTROLLER"
 
 
@@ -35,7 +34,7 @@ def handle(request: DescribeQuorumRequest, call: Call) -> DescribeQuorumResponse
         return _unknown(request)
     state = call.state
     controller = state.cluster.controller or call.node
-    end = int(state.clock.monotonic_ms() - state.started_ms) // _RECORD_EVERY_MS + _EPOCH
+    end = int(state.clock.monotonic_ms() - state.started_ms) // _RECORD_EVERY_MS + 1
     now = state.clock.now_ms()
     host, port = call.address_of(controller)
 
@@ -49,7 +48,7 @@ def handle(request: DescribeQuorumRequest, call: Call) -> DescribeQuorumResponse
         error_code=ErrorCode.NONE,
         error_message="",
         leader_id=controller.id,
-        leader_epoch=_EPOCH,
+        leader_epoch=state.cluster.controller_epoch,
         high_watermark=end,
         current_voters=[replica(controller.id)],
         observers=[replica(node.id) for node in state.cluster.up if node is not controller],

@@ -63,6 +63,15 @@ def test_other_brokers_observe_while_they_are_up(tmp_path: Path) -> None:
     cluster.close()
 
 
+def test_another_controller_leads_in_another_epoch(tmp_path: Path) -> None:
+    cluster = Harness(str(tmp_path / "data"), brokers=2)
+    cluster.state.cluster.stop_node(1)
+    cluster.asks = 2
+    quorum = ask(cluster, METADATA).topics[0].partitions[0]
+    assert (quorum.leader_id, quorum.leader_epoch, [each.replica_id for each in quorum.current_voters]) == (2, 2, [2])
+    cluster.close()
+
+
 @pytest.mark.parametrize("wanted", [[("t", [0])], [METADATA, ("t", [0])], [("__cluster_metadata", [0, 1])]])
 def test_there_is_no_other_quorum(harness: Harness, wanted: list[tuple[str, list[int]]]) -> None:
     topics = ask(harness, *wanted).topics
