@@ -1,6 +1,7 @@
 """`minibroker certificates`: an authority, and certificates for a broker and for a client, for tests."""
 
 import argparse
+from typing import Any
 
 _EPILOG = """\
 The broker takes them with
@@ -10,7 +11,7 @@ and clients with security.protocol=SSL and DIR/ca.pem, or DIR/truststore.p12 in 
 """
 
 
-def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_parser(commands: Any) -> None:
     """Add the command to those of `minibroker`."""
     parser = commands.add_parser(
         "certificates",

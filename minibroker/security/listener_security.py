@@ -6,9 +6,10 @@ TLS has its context, and each SASL mechanism its users. A plaintext listener has
 import logging
 import ssl
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
-from minibroker.security.extra import MissingExtraError
+from minibroker.security.extra import MissingExtraError, missing_extra
 from minibroker.security.jaas import JaasError, JaasLogin, parse_jaas
 from minibroker.security.names import PrincipalMapper, subject_of
 from minibroker.security.plain import PlainServer, plain_passwords
@@ -182,9 +183,5 @@ class ListenerSecurity:
 
 def _need_cryptography() -> None:
     """Say at the start, not to the first client, that the names in certificates cannot be read."""
-    try:
-        import cryptography  # noqa: F401, PLC0415 - only looked for
-    except ImportError:
-        from minibroker.security.extra import missing_extra  # noqa: PLC0415 - rarely needed
-
-        raise missing_extra("The name in a client's certificate", "cryptography") from None
+    if find_spec("cryptography") is None:
+        raise missing_extra("The name in a client's certificate", "cryptography")

@@ -6,7 +6,7 @@ The messages are those of Kafka's `OAuthBearerSaslServer`; what a token has to b
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from minibroker.security.sasl import OAUTHBEARER, SASL_NAME, SaslAuthenticationError, SaslError, SaslServer
 
@@ -114,6 +114,8 @@ def scopes_of(claims: Claims, name: str) -> list[str]:
         return []
     if isinstance(value, str):
         return value.split()
-    if isinstance(value, list) and all(isinstance(each, str) for each in value):
-        return [each.strip() for each in value if each.strip()]
+    if isinstance(value, list):
+        words = cast("list[object]", value)
+        if all(isinstance(each, str) for each in words):
+            return [each for each in (str(word).strip() for word in words) if each]
     raise TokenError(f"the claim {name} is no text and no list of texts")

@@ -76,8 +76,8 @@ def _keys(jwt: ModuleType, url: str) -> list[Any]:
 
 def _claims(jwt: ModuleType, keys: Sequence[Any], token: str, rules: TokenRules) -> dict[str, Any]:
     """The claims of a token with a good signature; when it counts the broker's own clock decides. TokenError."""
-    options = dict.fromkeys(("verify_exp", "verify_iat", "verify_nbf", "verify_sub", "verify_jti"), False)
-    options["verify_aud"] = bool(rules.audiences)
+    by_ourselves = ("verify_exp", "verify_iat", "verify_nbf", "verify_sub", "verify_jti")
+    options = {**dict.fromkeys(by_ourselves, False), "verify_aud": bool(rules.audiences)}
     try:
         kid = jwt.get_unverified_header(token).get("kid")
     except jwt.PyJWTError as error:

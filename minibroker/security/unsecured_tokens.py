@@ -8,7 +8,7 @@ import binascii
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from minibroker.security.oauthbearer import BearerToken, TokenError, Validate, bearer_token, scopes_of
 
@@ -54,4 +54,4 @@ def _object(section: str) -> dict[str, Any]:
         raise TokenError("the token is no JWS") from None
     if not isinstance(value, dict):
         raise TokenError("the token is no JWS")
-    return value
+    return cast("dict[str, Any]", value)

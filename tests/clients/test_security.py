@@ -23,6 +23,12 @@ from tests.clients.contract import TIMEOUT
 from tests.clients.java_programs import VERSIONS, client_command
 from tests.clients.old_client import PLACE as OLD_CLIENT
 
+# None of these three has types that say what it takes.
+AioProducer: Any = aiokafka.AIOKafkaProducer
+AioConsumer: Any = aiokafka.AIOKafkaConsumer
+PythonProducer: Any = KafkaProducer
+PythonConsumer: Any = KafkaConsumer
+
 USERS: Final = {"alice": "alice's secret", "bob": 'b"o\\b'}
 VALUES: Final = [f"value {number}".encode() for number in range(3)]
 FAILED: Final = "Authentication failed: Invalid username or password"
@@ -69,11 +75,11 @@ def of_librdkafka(broker: Broker, user: str = "bob", **more: Any) -> dict[str, A
 @EACH_KIND
 def test_kafka_python(start: Callable[..., Broker], kind: str) -> None:
     broker = start(**KINDS[kind])
-    given = {"bootstrap_servers": broker.bootstrap_servers, **broker.security.kafka_python("bob")}
-    with KafkaProducer(**given) as producer:
+    given: dict[str, Any] = {"bootstrap_servers": broker.bootstrap_servers, **broker.security.kafka_python("bob")}
+    with PythonProducer(**given) as producer:
         for value in VALUES:
             producer.send("t", value).get(TIMEOUT)
-    consumer = KafkaConsumer("t", auto_offset_reset="earliest", consumer_timeout_ms=int(TIMEOUT * 1000), **given)
+    consumer = PythonConsumer("t", auto_offset_reset="earliest", consumer_timeout_ms=int(TIMEOUT * 1000), **given)
     assert [next(consumer).value for _ in VALUES] == VALUES
     consumer.close()
 
@@ -96,11 +102,11 @@ def test_aiokafka(start: Callable[..., Broker], kind: str) -> None:
     broker = start(**KINDS[kind])
 
     async def run() -> list[bytes | None]:
-        given = {"bootstrap_servers": broker.bootstrap_servers, **broker.security.aiokafka("bob")}
-        async with aiokafka.AIOKafkaProducer(**given) as producer:
+        given: dict[str, Any] = {"bootstrap_servers": broker.bootstrap_servers, **broker.security.aiokafka("bob")}
+        async with AioProducer(**given) as producer:
             for value in VALUES:
                 await producer.send_and_wait("t", value)
-        async with aiokafka.AIOKafkaConsumer("t", auto_offset_reset="earliest", **given) as consumer:
+        async with AioConsumer("t", auto_offset_reset="earliest", **given) as consumer:
             return [(await consumer.getone()).value for _ in VALUES]
 
     assert asyncio.run(run()) == VALUES
@@ -233,7 +239,7 @@ def test_confluent_kafka_goes_on_when_sessions_end(start: Callable[..., Broker])
         asked.append(time.time())
         return unsecured("carol", 60), time.time() + 60
 
-    given = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER", "oauth_cb": token}
+    given: dict[str, Any] = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER", "oauth_cb": token}
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, **given})
     producer.produce("t", VALUES[0])
     assert producer.flush(TIMEOUT) == 0

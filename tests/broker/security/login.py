@@ -27,6 +27,12 @@ def log_in(client: SocketClient, name: str = "alice", password: str = "secret") 
     return authenticate(client, f"\0{name}\0{password}".encode())
 
 
+def connections_of(broker: Broker) -> list[Any]:
+    """The open connections of all its nodes."""
+    listeners: list[Any] = [node.listener for node in broker.twin.state.cluster.nodes.values()]
+    return [each for listener in listeners for each in listener.connections]
+
+
 class TlsClient(SocketClient):
     """A connection that speaks TLS."""
 

@@ -23,7 +23,7 @@ from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from minibroker_protocol.messages.metadata import MetadataRequest
-from tests.broker.security.login import TlsClient, authenticate, handshake, log_in
+from tests.broker.security.login import TlsClient, authenticate, connections_of, handshake, log_in
 from tests.broker.security.scram_client import ScramClient
 from tests.broker.socket_client import SocketClient
 
@@ -59,8 +59,7 @@ class Target(NamedTuple):
         """Bytes that the broker keeps for what its clients have begun to say."""
 
         async def count() -> int:
-            connections = [each for listener in self.broker.twin._running._listeners for each in listener.connections]
-            return sum(len(each._reader._own or b"") for each in connections)
+            return sum(len(each._reader._own or b"") for each in connections_of(self.broker))
 
         return self.broker.wait(count())
 

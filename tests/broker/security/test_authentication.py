@@ -15,7 +15,7 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
 from minibroker_protocol.messages.metadata import MetadataRequest
 from minibroker_protocol.messages.sasl_authenticate import SaslAuthenticateRequest
-from tests.broker.security.login import authenticate, connect, handshake, log_in
+from tests.broker.security.login import authenticate, connect, connections_of, handshake, log_in
 from tests.broker.security.scram_client import ScramClient
 from tests.broker.socket_client import SocketClient
 
@@ -65,7 +65,7 @@ def test_who_has_logged_in_is_served_under_his_name(start: Start, *, asks_for_ve
     answer = authenticate(client, b"\0alice\0secret")
     assert (answer.error_code, answer.error_message, answer.session_lifetime_ms) == (0, None, 0)
     assert is_served(client)
-    (connection,) = [c for each in broker_of(start).twin._running._listeners for c in each.connections]
+    (connection,) = connections_of(broker_of(start))
     assert str(connection._session.principal) == "User:alice"
 
 

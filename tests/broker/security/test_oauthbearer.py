@@ -9,6 +9,7 @@ from typing import Any
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from jwt.algorithms import ECAlgorithm
 
 from minibroker.security.oauthbearer import OAuthBearerServer, Validate
 from minibroker.security.sasl import SaslAuthenticationError, SaslError
@@ -127,7 +128,7 @@ def key() -> ec.EllipticCurvePrivateKey:
 
 @pytest.fixture
 def jwks(tmp_path: Path, key: ec.EllipticCurvePrivateKey) -> Path:
-    public = jwt.algorithms.ECAlgorithm.to_jwk(key.public_key(), as_dict=True)
+    public = ECAlgorithm.to_jwk(key.public_key(), as_dict=True)
     path = tmp_path / "keys of ours.json"
     path.write_text(json.dumps({"keys": [{**public, "kid": "one", "use": "sig", "alg": "ES256"}]}))
     return path

@@ -22,7 +22,7 @@ from minibroker.security.certificates import Certificates, write_certificates
 from minibroker.security.principals import Principal
 from minibroker_protocol.messages.metadata import MetadataRequest
 from tests.broker.harness import batch, fetch_request, produce_request
-from tests.broker.security.login import TlsClient
+from tests.broker.security.login import TlsClient, connections_of
 from tests.broker.socket_client import SocketClient
 
 METADATA = MetadataRequest(topics=None)
@@ -65,8 +65,7 @@ def tls_address(broker: Broker) -> tuple[str, int]:
 
 
 def principals(broker: Broker) -> set[Principal]:
-    connections = [each for listener in broker.twin._running._listeners for each in listener.connections]
-    return {each._session.principal for each in connections}
+    return {each._session.principal for each in connections_of(broker)}
 
 
 def test_each_listener_is_told_of_itself(start: Start, context: ssl.SSLContext) -> None:
@@ -235,8 +234,9 @@ def test_tls_on_a_plaintext_port_ends_with_advice(
     start: Start, context: ssl.SSLContext, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", ADVICE)
+    broker = start()
     with pytest.raises((ConnectionError, ssl.SSLError)):
-        TlsClient((broker := start()).address, context)
+        TlsClient(broker.address, context)
     settle(broker)
     assert "a client speaks TLS" in caplog.text
 
@@ -315,8 +315,7 @@ def test_records_come_whole_through_tls_and_a_slow_reader_costs_little(start: St
 
 async def _held(broker: Broker) -> int:
     """Bytes that the broker keeps for its connections."""
-    connections = [each for listener in broker.twin._running._listeners for each in listener.connections]
-    return sum(each._transport.get_write_buffer_size() for each in connections)
+    return sum(each._transport.get_write_buffer_size() for each in connections_of(broker))
 
 
 def test_a_client_that_goes_in_the_middle_of_an_answer_is_forgotten(start: Start, context: ssl.SSLContext) -> None:
