@@ -12,12 +12,8 @@ import java.util.function.Supplier;
 
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.compress.Compression;
-import org.apache.kafka.common.errors.ApiException;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeader;
-import org.apache.kafka.common.protocol.ApiKeys;
-import org.apache.kafka.common.protocol.Errors;
-import org.apache.kafka.common.protocol.MessageUtil;
 import org.apache.kafka.common.record.CompressionType;
 import org.apache.kafka.common.record.MemoryRecords;
 import org.apache.kafka.common.record.MemoryRecordsBuilder;
@@ -25,7 +21,6 @@ import org.apache.kafka.common.record.MutableRecordBatch;
 import org.apache.kafka.common.record.Record;
 import org.apache.kafka.common.record.SimpleRecord;
 import org.apache.kafka.common.record.TimestampType;
-import org.apache.kafka.common.requests.AbstractRequest;
 import org.apache.kafka.common.requests.ProduceResponse;
 import org.apache.kafka.common.utils.BufferSupplier;
 import org.apache.kafka.common.utils.ByteBufferOutputStream;
@@ -61,7 +56,7 @@ public final class Oracle {
     }
 
     private static final Operation[] OPERATIONS = {
-        Oracle::build, Oracle::read, Oracle::downConvert, Oracle::validate, Oracle::runTool, Oracle::refuse
+        Oracle::build, Oracle::read, Oracle::downConvert, Oracle::validate, Oracle::runTool
     };
 
     public static void main(String[] arguments) throws IOException {
@@ -103,15 +98,6 @@ public final class Oracle {
             }
         }
         return answers.toByteArray();
-    }
-
-    /** API key, version, error and the bytes of a request -> the bytes of the response that says nothing but the error. */
-    private static void refuse(DataInputStream in, DataOutputStream out) throws IOException {
-        ApiKeys api = ApiKeys.forId(in.readShort());
-        short version = in.readShort();
-        ApiException error = Errors.forCode(in.readShort()).exception();
-        AbstractRequest request = AbstractRequest.parseRequest(api, version, ByteBuffer.wrap(readBytes(in))).request;
-        writeBuffer(out, MessageUtil.toByteBuffer(request.getErrorResponse(0, error).data(), version));
     }
 
     /** Description -> the bytes of one batch of format v2, or of a message set. */

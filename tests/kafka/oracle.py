@@ -31,7 +31,6 @@ _BATCH: Final = Struct(">bbb?qiqqqiqhi??q")
 _RECORD: Final = Struct(">qq")
 _CONVERSION: Final = Struct(">bq")
 _POLICY: Final = Struct(">bbb?qqiqq")
-_REFUSED: Final = Struct(">hhh")
 _RESULT: Final = Struct(">qqq")
 
 
@@ -43,7 +42,6 @@ class Operation(IntEnum):
     DOWN_CONVERT = 2
     VALIDATE = 3
     RUN_TOOL = 4
-    REFUSE = 5
 
 
 class Refusal(NamedTuple):
@@ -137,15 +135,6 @@ class Appended(NamedTuple):
     data: bytes
 
 
-class Refused(NamedTuple):
-    """A request, without its header, and the error that it is to be answered with."""
-
-    api_key: int
-    version: int
-    error_code: int
-    body: bytes
-
-
 class Tool(NamedTuple):
     """A class of Kafka with a main method."""
 
@@ -205,11 +194,6 @@ class Oracle:
     def validate(self, cases: Iterable[Append]) -> list[Appended | Refusal]:
         """What a log appends of produced records (Kafka's LogValidator)."""
         return self._ask(Operation.VALIDATE, map(_encode_append, cases), _Reader.appended)
-
-    def refuse(self, cases: Iterable[Refused]) -> list[bytes | Refusal]:
-        """The responses, without their headers, that say nothing but the error (Kafka's getErrorResponse)."""
-        encoded = (_REFUSED.pack(*case[:3]) + _sized(case.body) for case in cases)
-        return self._ask(Operation.REFUSE, encoded, _Reader.bytes)
 
     def run(self, name: str, *arguments: str) -> Printed:
         """What a tool of Kafka prints. AssertionError when it fails."""
