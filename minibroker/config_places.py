@@ -21,7 +21,8 @@ from minibroker_protocol.error_codes import ErrorCode
 Texts = Mapping[str, str]
 
 _INVALID: Final = ErrorCode.INVALID_REQUEST
-_INTEGER: Final = re.compile(r"[+-]?[0-9]+\Z")
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}\Z")
+"""With no more digits than an int has in Java; int() refuses thousands of them with an error of its own."""
 
 
 class Change(IntEnum):

@@ -297,7 +297,10 @@ def _is_integer(text: str) -> bool:
 def _integer(text: str, bits: int) -> int | None:
     if not _is_integer(text):
         return None
-    number = int(text)
+    digits = text.lstrip("+-").lstrip("0")
+    if len(digits) > bits:  # far too many; of thousands int() makes an error of its own
+        return None
+    number = int(digits or "0") * (-1 if text.startswith("-") else 1)
     return number if -1 << bits <= number < 1 << bits else None
 
 

@@ -128,8 +128,10 @@ OURS = {
     "group.coordinator.rebalance.protocols": "classic,consumer",
     "group.initial.rebalance.delay.ms": "0",
 }
-"""Defaults that differ from those of Kafka 3.9 on purpose: groups of the consumer protocol are there, as in Kafka 4, and the first
-member of a group need not wait."""
+"""Defaults that differ from those of Kafka 3.9 on purpose.
+
+Groups of the consumer protocol are there, as in Kafka 4, and the first member of a group need not wait.
+"""
 
 
 def facts(key: ConfigKey) -> str:
@@ -283,3 +285,13 @@ def test_importing_the_configuration_loads_nothing_but_itself() -> None:
 def test_config_types_have_the_numbers_of_describe_configs() -> None:
     names = ["BOOLEAN", "STRING", "INT", "SHORT", "LONG", "DOUBLE", "LIST", "CLASS", "PASSWORD"]
     assert [ConfigType[name].value for name in names] == list(range(1, 10))
+
+
+@pytest.mark.parametrize("text", ["1" * 5000, "-" + "9" * 5000])
+def test_a_number_of_thousands_of_digits_is_refused_as_any_that_is_too_large(text: str) -> None:
+    with pytest.raises(ConfigError, match="Not a number of type LONG"):
+        TOPIC_KEYS["retention.ms"].parse(text)
+
+
+def test_zeros_in_front_of_a_number_mean_nothing() -> None:
+    assert TOPIC_KEYS["retention.ms"].parse("-" + "0" * 5000 + "1") == -1

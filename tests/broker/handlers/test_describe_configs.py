@@ -134,6 +134,7 @@ def test_loggers_tell_their_levels(harness: Harness) -> None:
         (TOPIC, "", ErrorCode.INVALID_TOPIC_EXCEPTION, "Topic name is invalid: the empty string is not allowed"),
         (BROKER, "5", ErrorCode.INVALID_REQUEST, "Unexpected broker id, expected 1 or empty string, but received 5"),
         (BROKER, "x", ErrorCode.INVALID_REQUEST, "Broker id must be an integer, but it is: x"),
+        (BROKER, "1" * 5000, ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {'1' * 5000}"),
         (LOGGER, "", ErrorCode.INVALID_REQUEST, "Broker id must not be empty"),
         (LOGGER, "5", ErrorCode.INVALID_REQUEST, "Unexpected broker id, expected 1 but received 5"),
         (LOGGER, "x", ErrorCode.INVALID_REQUEST, "Broker id must be an integer, but it is: x"),
