@@ -1,7 +1,7 @@
 """Groups of the consumer protocol (KIP-848) as a test sees them."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
 
 import pytest
@@ -22,7 +22,7 @@ def broker() -> Iterator[Broker]:
 
 
 @contextmanager
-def member(broker: Broker, name: str, group: str = "g") -> Iterator[None]:
+def member(broker: Broker, name: str, group: str = "g") -> Generator[None]:
     """A member of a group that polls on a thread of its own and commits what it reads."""
     consumer = Consumer(
         {
