@@ -11,7 +11,7 @@ What a section holds is its owner's business; here it is a JSON value.
 import json
 import os
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from minibroker_storage.checkpoints import write_atomically
 
@@ -79,14 +79,17 @@ class ClusterMetadata:
     def _read(self) -> dict[str, Any]:
         try:
             with open(self._path, encoding="utf-8") as file:
-                content = json.load(file)
+                content: object = json.load(file)
         except FileNotFoundError:
             return {}
         except ValueError as error:
             raise ClusterFileError(f"{self._path} cannot be understood: {error}") from None
-        if not isinstance(content, dict) or content.get("version") != _FILE_VERSION:
+        if not isinstance(content, dict):
+            raise ClusterFileError(f"{self._path} holds no object")
+        known = cast("dict[str, Any]", content)
+        if known.get("version") != _FILE_VERSION:
             raise ClusterFileError(f"{self._path} is not of version {_FILE_VERSION}")
-        sections = content.get("sections")
+        sections = known.get("sections")
         if not isinstance(sections, dict):
             raise ClusterFileError(f"{self._path} has no sections")
-        return sections
+        return cast("dict[str, Any]", sections)

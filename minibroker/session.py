@@ -68,4 +68,4 @@ class Session:
         self.protocol = protocol
         self.authentication: Authentication | None = None
         self.muted_ms = 0
-        self.software = ("unknown", "unknown")
+        self.software: tuple[str, str] = ("unknown", "unknown")

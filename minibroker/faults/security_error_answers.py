@@ -64,9 +64,7 @@ def _describe_user_scram_credentials(request: Any, _version: int, code: ErrorCod
 def _alter_user_scram_credentials(request: Any, _version: int, code: ErrorCode) -> Any:
     m = _messages("alter_user_scram_credentials")
     users = dict.fromkeys(each.name for each in (*request.deletions, *request.upsertions))
-    results = [
-        m.AlterUserScramCredentialsResult(user=user, error_code=code, error_message=None) for user in users
-    ]
+    results = [m.AlterUserScramCredentialsResult(user=user, error_code=code, error_message=None) for user in users]
     return m.AlterUserScramCredentialsResponse(results=results)
 
 

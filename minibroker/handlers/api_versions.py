@@ -48,10 +48,10 @@ def handle(request: ApiVersionsRequest | None, call: Call) -> ApiVersionsRespons
         own_range = [row for row in table if row.api_key == ApiKey.API_VERSIONS] if has_ranges else []
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=own_range)
     if call.api_version >= _FIRST_WITH_SOFTWARE_NAME:
-        software = request.client_software_name, request.client_software_version
-        if not all(map(_SOFTWARE_NAME.match, software)):
+        name, software_version = request.client_software_name, request.client_software_version
+        if not (_SOFTWARE_NAME.match(name) and _SOFTWARE_NAME.match(software_version)):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
-        call.session.software = software
+        call.session.software = name, software_version
     if call.api_version >= _FIRST_WITH_NODE:
         misrouted = _misrouted(request, call)
         if misrouted:

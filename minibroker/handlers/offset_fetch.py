@@ -63,7 +63,9 @@ def handle(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
                 named, unknown = with_names(call.state.topics, named)
             topics = None if named is None else [(each.name, each.partition_indexes) for each in named]
             code, found = _fetch(call, wanted, topics, stable=stable)
-            told = _told(found, OffsetFetchResponseTopics, OffsetFetchResponsePartitions)
+            told: list[OffsetFetchResponseTopics] = _told(
+                found, OffsetFetchResponseTopics, OffsetFetchResponsePartitions
+            )
             if call.api_version >= _FIRST_WITH_TOPIC_IDS:
                 told = [*_with_ids(told, call), *([] if code else map(_unknown, unknown))]
             groups.append(OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=code, topics=told))

@@ -117,7 +117,7 @@ class AsyncOperations:
     async def set_quota(self, entity: Mapping[str, str | None], limits: Mapping[str, float | None]) -> None:
         """Limit what clients may do: `set_quota({"client-id": "slow"}, {"producer_byte_rate": 1024})`.
 
-        An entity is a `user`, a `client-id`, both, or an `ip`; the name None is the default. A limit of None is removed.
+        An entity is a `user`, a `client-id`, both, or an `ip`; a name of None is the default. A limit of None goes.
         """
         from minibroker.operations.quotas import set_quota  # noqa: PLC0415 - see above
 

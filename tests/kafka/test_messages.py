@@ -87,7 +87,8 @@ class Maker:
 
     def _number(self, field: Field, kind: str) -> int:
         if field.name.endswith("error_code"):
-            return int(self._chance.choice(list(ErrorCode)))
+            code: int = self._chance.choice([int(each) for each in ErrorCode])
+            return code
         bits = {"INT8": 7, "INT16": 15, "INT32": 31, "INT64": 63, "UINT16": 16, "UINT32": 32}[kind]
         if field.is_array or self._chance.random() < 0.5:  # in lists of numbers, too, some are kept as sets
             return self._count % 2 ** min(bits, 7)

@@ -31,7 +31,7 @@ class Change(NamedTuple):
 
     def encode_key(self) -> bytes:
         """Its key as it is written; the version says what kind of record it is."""
-        return encode_versioned(self.key, schema_of(type(self.key)).versions.first)
+        return encode_versioned(self.key, schema_of(self.key.__class__).versions.first)
 
 
 def group_epoch(group_id: str, epoch: int) -> Change:
