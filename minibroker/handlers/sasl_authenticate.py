@@ -2,7 +2,8 @@
 
 Versions 0-2. From version 1 on the answer to the last token says how long the session lasts (KIP-368). A client that
 fails is told SASL_AUTHENTICATION_FAILED, late, and the connection closes. Where no authentication is under way:
-ILLEGAL_SASL_STATE.
+ILLEGAL_SASL_STATE. Deviation: another request between SaslHandshake and its token closes the connection, while Kafka
+first answers it with ILLEGAL_SASL_STATE.
 """
 
 from minibroker.call import Call, Parked

@@ -275,3 +275,29 @@ def test_an_error_that_is_not_the_tests_shows_where_it_comes_from(run: Run) -> N
     )
     assert result.returncode == 1
     assert "expecting.py" in result.stdout
+
+
+def test_clients_have_to_log_in_where_the_ini_file_says_so(run: Run) -> None:
+    tests = """
+def test_secure(kafka):
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, **kafka.security.librdkafka("alice")})
+    producer.produce("orders", b"1")
+    assert producer.flush(20) == 0
+    assert [record.value for record in kafka.wait_for("orders")] == [b"1"]
+"""
+    passed(run(tests, ini="kafka_security = SASL_SSL\nkafka_users =\n  alice:a:secret"), 1)
+    passed(run(tests, "--kafka-security", "SASL_PLAINTEXT", "--kafka-user", "alice:secret"), 1)
+
+
+@pytest.mark.parametrize(
+    ("ini", "reason"),
+    [
+        ("kafka_security = TLS", "'TLS' is none of SSL"),
+        ("kafka_security = SSL\nkafka_users = alice", "a user is not NAME:PASSWORD"),
+        ("kafka_users = alice:secret", "nobody has to log in without kafka_security"),
+    ],
+)
+def test_security_that_cannot_be_is_told(run: Run, ini: str, reason: str) -> None:
+    result = run("def test_it(kafka):\n    pass\n", ini=ini)
+    assert result.returncode != 0
+    assert reason in result.stdout + result.stderr
