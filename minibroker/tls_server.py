@@ -94,7 +94,12 @@ class TlsServer:
             self._loop.add_reader(listening, self._accept, listening)
 
     async def _shake_hands(self, accepted: socket.socket) -> None:
-        handshake = _Handshake(self._context, accepted.dup())
+        try:
+            handshake = _Handshake(self._context, accepted.dup())
+        except OSError as error:  # no descriptor is left
+            accepted.close()
+            _logger.warning("A connection could not be taken: %s", error.strerror)
+            return
         try:
             await self._loop.connect_accepted_socket(
                 self._make,

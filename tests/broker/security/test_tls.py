@@ -1,5 +1,6 @@
 """TLS: who gets through the handshake, whom the broker sees then, and what large answers cost."""
 
+import errno
 import re
 import socket
 import ssl
@@ -281,6 +282,24 @@ def test_a_handshake_that_does_not_go_on_ends(start: Start, monkeypatch: pytest.
     with SocketClient(tls_address(start())) as client:
         client.send_bytes(begun)
         assert closes(client)
+
+
+def test_a_client_for_whom_no_descriptor_is_left_is_let_go(
+    start: Start, context: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: socket.socket) -> socket.socket:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    broker = start()
+    with monkeypatch.context() as patch:
+        patch.setattr(socket.socket, "dup", fail)
+        with SocketClient(tls_address(broker)) as client:
+            assert closes(client)
+    with connect(broker, context) as client:
+        assert client.ask(METADATA, 1).brokers
+    assert [each.getMessage() for each in caplog.records if each.levelname in {"WARNING", "ERROR"}] == [
+        "A connection could not be taken: Too many open files"
+    ]
 
 
 def test_a_broker_that_stops_does_not_wait_for_handshakes(start: Start) -> None:
