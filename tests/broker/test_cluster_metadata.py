@@ -28,15 +28,15 @@ def test_none_removes_a_section(tmp_path: Path) -> None:
 
 
 def test_reset_goes_back_to_the_start_and_tells_those_who_asked(tmp_path: Path) -> None:
-    ClusterMetadata(str(tmp_path)).write("quotas", {"a": 1})
+    ClusterMetadata(str(tmp_path)).write("notes", {"a": 1})
     metadata = ClusterMetadata(str(tmp_path))
     told: list[object] = []
-    metadata.subscribe("quotas", lambda: told.append(metadata.read("quotas")))
-    metadata.write("quotas", {"a": 2})
+    metadata.subscribe("notes", lambda: told.append(metadata.read("notes")))
+    metadata.write("notes", {"a": 2})
     assert told == []
     metadata.reset()
     assert told == [{"a": 1}]
-    assert ClusterMetadata(str(tmp_path)).read("quotas") == {"a": 1}
+    assert ClusterMetadata(str(tmp_path)).read("notes") == {"a": 1}
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"version": 2}', '{"version": 1, "sections": 3}'])
@@ -50,11 +50,11 @@ def test_a_snapshot_holds_what_was_altered_before_it() -> None:
     with Broker() as broker:
         metadata = broker.twin.state.metadata
         with broker.snapshot() as before:
-            metadata.write("quotas", {"a": 1})
+            metadata.write("notes", {"a": 1})
             with broker.snapshot() as after:
                 broker.restore(before)
-                assert metadata.read("quotas") is None
+                assert metadata.read("notes") is None
                 broker.restore(after)
-                assert metadata.read("quotas") == {"a": 1}
+                assert metadata.read("notes") == {"a": 1}
         broker.reset()
-        assert metadata.read("quotas") is None
+        assert metadata.read("notes") is None

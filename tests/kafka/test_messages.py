@@ -91,7 +91,7 @@ class Maker:
             return code
         bits = {"INT8": 7, "INT16": 15, "INT32": 31, "INT64": 63, "UINT16": 16, "UINT32": 32}[kind]
         if field.is_array or self._chance.random() < 0.5:  # in lists of numbers, too, some are kept as sets
-            return self._count % 2 ** min(bits, 7)
+            return self._count % (1 << min(bits, 7))
         low = 0 if kind.startswith("U") else -(2**bits)
         return self._chance.randrange(low, 2**bits)
 
