@@ -20,6 +20,8 @@ from minibroker_storage.checkpoints import uuid_text
 KEPT: Final = 10
 """Pushes of each client that are kept."""
 _MOST_CLIENTS: Final = 16_384
+_MOST_BYTES: Final = 64 << 20
+"""Of all pushes that are kept, but for the newest one; they come from whoever may connect."""
 _SHORTEST_LIFE_MS: Final = 60_000
 _LIFE_IN_INTERVALS: Final = 3
 _NEVER: Final = -(10**12)
@@ -91,6 +93,7 @@ class Telemetry:
         self._clients: dict[bytes, ClientInstance] = {}
         self._subscriptions: list[ClientMetricsConfig] = []
         self._pushes: dict[bytes, deque[TelemetryPush]] = {}
+        self._kept_bytes = 0
         self.max_bytes = state.config.integer("telemetry.max.bytes")
         self.resubscribe()
 
@@ -104,6 +107,7 @@ class Telemetry:
         """Nothing was ever sent."""
         self._clients.clear()
         self._pushes.clear()
+        self._kept_bytes = 0
 
     def client(self, instance_id: bytes, identity: Mapping[str, str]) -> ClientInstance:
         """The client with this id, which may be new; `identity` has the values of `MATCHED`."""
@@ -119,11 +123,17 @@ class Telemetry:
 
     def keep(self, instance_id: bytes, push: TelemetryPush) -> None:
         """Remember what a client has sent."""
-        kept = self._pushes.pop(instance_id, None) or deque(maxlen=KEPT)
+        kept = self._pushes.pop(instance_id, None) or deque()
         kept.append(push)
+        self._kept_bytes += _size(push)
+        if len(kept) > KEPT:
+            self._kept_bytes -= _size(kept.popleft())
         self._pushes[instance_id] = kept
-        if len(self._pushes) > _MOST_CLIENTS:
-            del self._pushes[next(iter(self._pushes))]
+        while len(self._pushes) > 1 and (len(self._pushes) > _MOST_CLIENTS or self._kept_bytes > _MOST_BYTES):
+            silent = self._pushes.pop(next(iter(self._pushes)))
+            self._kept_bytes -= sum(map(_size, silent))
+        while len(kept) > 1 and self._kept_bytes > _MOST_BYTES:
+            self._kept_bytes -= _size(kept.popleft())
 
     def pushes(self) -> list[TelemetryPush]:
         """All that is remembered, in the order in which it came."""
@@ -136,6 +146,10 @@ class Telemetry:
         interval_ms = min((each.interval_ms for each in matching), default=DEFAULT_INTERVAL_MS)
         interval_ms = min(interval_ms, DEFAULT_INTERVAL_MS)
         return ClientInstance(identity, metrics, interval_ms, _subscription_id(metrics, interval_ms, instance_id))
+
+
+def _size(push: TelemetryPush) -> int:
+    return len(push.data) + len(push.client_id)
 
 
 def identity_of(instance_id: bytes, call: Call) -> dict[str, str]:

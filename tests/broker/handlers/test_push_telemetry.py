@@ -2,6 +2,7 @@
 
 import pytest
 
+from minibroker import telemetry
 from minibroker.otlp import ClientMetric, read_metrics
 from minibroker.telemetry import KEPT, TelemetryPush
 from minibroker_protocol.error_codes import ErrorCode
@@ -43,6 +44,30 @@ def test_the_last_ones_of_each_client_are_kept(harness: Harness) -> None:
     assert values == list(range(3, KEPT + 3))
     harness.state.telemetry.forget()
     assert harness.state.telemetry.pushes() == []
+
+
+def test_what_clients_send_costs_bounded_memory_whoever_they_say_they_are(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(telemetry, "_MOST_BYTES", 2500)
+
+    def send(client: bytes) -> None:
+        data = gauge("a", 1.0, filler="x" * 900)
+        wanted = ask(harness, client).subscription_id
+        assert push(harness, wanted, data, client=client, terminating=True) == 0
+
+    def kept() -> int:
+        return sum(len(each.data) for each in harness.state.telemetry.pushes())
+
+    for number in range(20, 30):
+        send(bytes([number]) * 16)
+        assert kept() <= 2500
+    wanted = ask(harness).subscription_id
+    for _ in range(5):
+        assert push(harness, wanted, gauge("a", 1.0, filler="x" * 900)) == 0
+        assert kept() <= 2500
+        harness.clock.advance(MINUTES_5)
+    assert kept() > 1000
 
 
 def test_who_sends_before_its_time_is_throttled_but_for_its_last_metrics(harness: Harness) -> None:
