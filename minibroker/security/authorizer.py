@@ -50,6 +50,8 @@ _SERVED_CLASSES: Final = frozenset(
 
 _EVERYBODY: Final = "User:*"
 _REMEMBERED: Final = 10_000
+_LONGEST_REMEMBERED: Final = 500
+"""Of a name, in characters: clients may ask about names of any length, which are theirs to choose."""
 _ANY_NAME: Final = "hardcode"
 """Stands for a resource that no rule names: what Kafka's interface asks about in place of all resources of a type."""
 
@@ -212,6 +214,8 @@ class Authorizer:
             _logger.info(
                 "%s at %s may not %s %s %s", principal, _address(host), operation.name, resource_type.name, name
             )
+        if len(name) > _LONGEST_REMEMBERED:
+            return allowed
         if len(self._decisions) >= _REMEMBERED:
             self._decisions.clear()
         self._decisions[question] = allowed

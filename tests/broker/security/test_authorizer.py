@@ -127,6 +127,14 @@ def test_decisions_are_remembered_only_until_a_rule_changes(metadata: ClusterMet
     assert may(authorizer, harness, Operation.READ, "t10049")
 
 
+def test_names_that_only_an_attacker_has_are_not_remembered(metadata: ClusterMetadata, harness: Harness) -> None:
+    authorizer = made(metadata)
+    assert not may(authorizer, harness, Operation.READ, "t" * 30_000)
+    assert not authorizer._decisions
+    authorizer.add([rule(Operation.READ, TOPIC, "t", prefixed=True)])
+    assert may(authorizer, harness, Operation.READ, "t" * 30_000)
+
+
 def test_rules_are_kept_with_their_ids(metadata: ClusterMetadata, tmp_path: Path) -> None:
     acls = [
         rule(Operation.READ, TOPIC, "orders"),
