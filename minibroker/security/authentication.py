@@ -167,7 +167,7 @@ class Authentication:
         except SaslError as error:
             return self._fail(str(error), _refusal(self._told(error, exchange.mechanism)))
         return SaslAuthenticateResponse(
-            error_code=ErrorCode.NONE, error_message=None, auth_bytes=token, session_lifetime_ms=lifetime_ms
+            error_code=ErrorCode.NONE, error_message="", auth_bytes=token, session_lifetime_ms=lifetime_ms
         )
 
     def _told(self, error: SaslError, mechanism: str) -> str:

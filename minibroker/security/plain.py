@@ -4,7 +4,7 @@ import hmac
 from collections.abc import Mapping
 from typing import Final
 
-from minibroker.security.sasl import PLAIN, SaslAuthenticationError, SaslError, SaslServer
+from minibroker.security.sasl import PLAIN, SaslAuthenticationError, SaslServer
 
 _PARTS: Final = 3
 _USER_OPTION: Final = "user_"
@@ -24,9 +24,9 @@ class PlainServer(SaslServer):
 
     def evaluate(self, token: bytes) -> bytes:
         """The message is [authorization id] NUL name NUL password, in UTF-8; the answer is empty."""
-        parts = token.decode(errors="replace").split("\0")
+        parts = token.decode(errors="replace").split("\0", _PARTS)  # Kafka counts no further, either
         if len(parts) != _PARTS:
-            raise SaslError(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
+            raise SaslAuthenticationError(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
         wanted, name, password = parts
         if not name:
             raise SaslAuthenticationError("Authentication failed: username not specified")

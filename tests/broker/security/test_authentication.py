@@ -63,7 +63,7 @@ def test_who_has_logged_in_is_served_under_his_name(start: Start, *, asks_for_ve
         assert client.ask(VERSIONS, 3).error_code == 0
     assert handshake(client).mechanisms == ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
     answer = authenticate(client, b"\0alice\0secret")
-    assert (answer.error_code, answer.error_message, answer.session_lifetime_ms) == (0, None, 0)
+    assert (answer.error_code, answer.error_message, answer.session_lifetime_ms) == (0, "", 0)
     assert is_served(client)
     (connection,) = connections_of(broker_of(start))
     assert str(connection._session.principal) == "User:alice"
@@ -128,11 +128,7 @@ def test_a_mechanism_that_is_not_enabled_is_answered_with_those_that_are(start: 
     [
         ("PLAIN", b"\0alice\0wrong", INVALID_CREDENTIALS),
         ("PLAIN", b"\0nobody\0secret", INVALID_CREDENTIALS),
-        (
-            "PLAIN",
-            b"",
-            "Authentication failed during authentication due to invalid credentials with SASL mechanism PLAIN",
-        ),
+        ("PLAIN", b"", "Invalid SASL/PLAIN response: expected 3 tokens, got 1"),
         (
             "SCRAM-SHA-256",
             b"n,,n=nobody,r=abc",
@@ -210,9 +206,7 @@ def test_logging_in_again_as_somebody_else_or_otherwise_ends_the_connection(star
     assert other_mechanism.is_closed()
     handshake(wrong, "PLAIN")
     answer = authenticate(wrong, b"")
-    assert answer.error_message == (
-        "Authentication failed during re-authentication due to invalid credentials with SASL mechanism PLAIN"
-    )
+    assert answer.error_message == "Invalid SASL/PLAIN response: expected 3 tokens, got 1"
     handshake(silent)
     silent.send(METADATA, 9)  # between its handshake and its token
     assert silent.is_closed()

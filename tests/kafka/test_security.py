@@ -1,0 +1,213 @@
+"""What clients are told on their way through SASL, by this broker and by Kafka: byte for byte."""
+
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from minibroker import Broker
+from minibroker_protocol.api_keys import ApiKey
+from tests.broker.security.scram_client import ScramClient
+from tests.broker.socket_client import SocketClient
+from tests.kafka.secured_kafka import SecuredKafka
+
+HANDSHAKE: Final = ApiKey.SASL_HANDSHAKE
+AUTHENTICATE: Final = ApiKey.SASL_AUTHENTICATE
+MECHANISMS: Final = "PLAIN,SCRAM-SHA-256"
+LOGIN: Final = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret" user_bob="secret";'
+SCRAM: Final = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+CONFIG: Final = {
+    "sasl.enabled.mechanisms": MECHANISMS,
+    "listener.name.users.plain.sasl.jaas.config": LOGIN,
+    "listener.name.users.scram-sha-256.sasl.jaas.config": SCRAM,
+    "connections.max.reauth.ms": "3600000",
+}
+
+Connect = Callable[[], SocketClient]
+
+
+class Line:
+    """One connection, and what it has heard: bodies without their correlation ids, or None for its end."""
+
+    def __init__(self, client: SocketClient) -> None:
+        self._client = client
+        self.heard: list[bytes | None] = []
+
+    def ask(self, key: int, version: int, body: bytes = b"", *, flexible: bool = False) -> bytes | None:
+        """One request; a flexible one has tagged fields after its header, and its answer too."""
+        tags = b"\0" if flexible else b""
+        return self.tell(struct.pack(">hhih", key, version, 7, -1) + tags + body, skip=4 + len(tags))
+
+    def tell(self, frame: bytes, skip: int = 0) -> bytes | None:
+        """Anything, with its length in front."""
+        heard: bytes | None = None
+        with suppress(ConnectionError):
+            self._client.send_bytes(struct.pack(">i", len(frame)) + frame)
+            (size,) = struct.unpack(">i", self._client.receive_bytes(4))
+            heard = self._client.receive_bytes(size)[skip:]
+        self.heard.append(heard)
+        return heard
+
+    def handshake(self, mechanism: str, version: int = 1) -> None:
+        """SaslHandshake, whose mechanisms are sorted: Kafka has them in no order."""
+        answer = self.ask(HANDSHAKE, version, _text(mechanism))
+        if answer is not None and len(answer) > 6:
+            names = sorted(name for name in MECHANISMS.split(",") if name.encode() in answer)
+            self.heard[-1] = answer[:6] + ",".join(names).encode()
+
+    def authenticate(self, token: bytes, version: int = 1) -> bytes | None:
+        """SaslAuthenticate v0-1."""
+        return self.ask(AUTHENTICATE, version, struct.pack(">i", len(token)) + token)
+
+
+def _text(text: str) -> bytes:
+    return struct.pack(">h", len(text)) + text.encode()
+
+
+def logs_in(line: Line) -> None:
+    line.handshake("PLAIN")
+    line.authenticate(b"\0alice\0secret")
+    line.handshake("PLAIN")  # begins again
+    line.authenticate(b"\0alice\0secret")
+    line.handshake("PLAIN")  # too soon
+    line.authenticate(b"\0alice\0secret")
+
+
+def wrong_password(line: Line) -> None:
+    line.handshake("PLAIN")
+    line.authenticate(b"\0alice\0wrong")
+
+
+def unknown_user(line: Line) -> None:
+    line.handshake("PLAIN")
+    line.authenticate(b"\0nobody\0secret", 0)
+
+
+def malformed(line: Line) -> None:
+    line.handshake("PLAIN")
+    line.authenticate(b"nonsense")
+
+
+def empty_name(line: Line) -> None:
+    line.handshake("PLAIN")
+    line.authenticate(b"\0\0secret")
+
+
+def empty_password(line: Line) -> None:
+    line.handshake("PLAIN")
+    line.authenticate(b"\0alice\0")
+
+
+def another_id(line: Line) -> None:
+    line.handshake("PLAIN")
+    line.authenticate(b"bob\0alice\0secret")
+
+
+def unknown_mechanism(line: Line) -> None:
+    line.handshake("GSSAPI")
+
+
+def unknown_mechanism_in_version_0(line: Line) -> None:
+    line.handshake("SCRAM-SHA-1", 0)
+
+
+def unknown_scram_user(line: Line) -> None:
+    line.handshake("SCRAM-SHA-256")
+    line.authenticate(ScramClient("SCRAM-SHA-256", "nobody", "x").first())
+
+
+def malformed_scram(line: Line) -> None:
+    line.handshake("SCRAM-SHA-256")
+    line.authenticate(b"y,,n=alice,r=x")
+
+
+def bare_tokens(line: Line) -> None:
+    line.handshake("PLAIN", 0)
+    line.tell(b"\0alice\0secret")
+
+
+def wrong_bare_token(line: Line) -> None:
+    line.handshake("PLAIN", 0)
+    line.tell(b"\0alice\0wrong")
+
+
+def metadata_first(line: Line) -> None:
+    line.ask(ApiKey.METADATA, 1, struct.pack(">i", -1))
+
+
+def token_first(line: Line) -> None:
+    line.authenticate(b"\0alice\0secret")
+
+
+def kerberos_first(line: Line) -> None:
+    line.tell(b"\x60\x82\x02\x5f\x06\x09\x2a\x86\x48\x86\xf7\x12\x01\x02\x02")
+
+
+def changes_its_name(line: Line) -> None:
+    line.handshake("PLAIN")
+    line.authenticate(b"\0alice\0secret")
+    line.handshake("PLAIN")
+    line.authenticate(b"\0bob\0secret")
+
+
+def changes_its_mechanism(line: Line) -> None:
+    line.handshake("PLAIN")
+    line.authenticate(b"\0alice\0secret")
+    line.handshake("SCRAM-SHA-256")
+    line.authenticate(b"n,,n=alice,r=x")
+
+
+def too_large(line: Line) -> None:
+    line.tell(bytes(524_289))
+
+
+STORIES: Final = [
+    logs_in,
+    wrong_password,
+    unknown_user,
+    malformed,
+    empty_name,
+    empty_password,
+    another_id,
+    unknown_mechanism,
+    unknown_mechanism_in_version_0,
+    unknown_scram_user,
+    malformed_scram,
+    bare_tokens,
+    wrong_bare_token,
+    metadata_first,
+    token_first,
+    kerberos_first,
+    changes_its_name,
+    changes_its_mechanism,
+    too_large,
+]
+
+
+@pytest.fixture(scope="module")
+def theirs(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connect]:
+    kafka = SecuredKafka(tmp_path_factory.mktemp("kafka"), kafka_libs, ("alice", "bob"), CONFIG)
+    kafka.start()
+    yield lambda: SocketClient(("127.0.0.1", kafka.users_port))
+    kafka.stop()
+
+
+@pytest.fixture(scope="module")
+def ours() -> Iterator[Connect]:
+    given = {**CONFIG, "listener.security.protocol.map": "USERS:SASL_PLAINTEXT"}
+    with Broker(listeners="USERS://127.0.0.1:0", config=given) as broker:
+        yield lambda: SocketClient(broker.address)
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
+def test_clients_hear_the_same(ours: Connect, theirs: Connect, story: Callable[[Line], None]) -> None:
+    heard: list[list[bytes | None]] = []
+    for connect in (ours, theirs):
+        with connect() as client:
+            line = Line(client)
+            story(line)
+            heard.append(line.heard)
+    assert heard[0] == heard[1]
