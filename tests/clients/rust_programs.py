@@ -17,7 +17,7 @@ def compiled(source: Path) -> str:
 
 
 def _build(source: Path, folder: Path) -> None:
-    cargo = toolchains.tool("cargo")
+    cargo = toolchains.rare_tool("cargo")
     package = folder / "package"
     package.mkdir()
     for path in (*_PACKAGE, source):

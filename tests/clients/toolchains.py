@@ -1,7 +1,7 @@
 """What other languages need before a test can run their programs: built once into the user's cache folder.
 
 Where a toolchain is missing, or cannot fetch what a lock file names, the tests that ask for it are skipped and say why;
-under CI that is a failure.
+under CI that is a failure, but for the few tools that no registry of packages brings.
 """
 
 import fcntl
@@ -26,6 +26,14 @@ def tool(name: str) -> str:
     found = shutil.which(name)
     if found is None:
         missing(f"there is no {name} on the PATH")
+    return found
+
+
+def rare_tool(name: str) -> str:
+    """The path of a program that no package registry brings; without it the test is skipped, under CI, too."""
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"there is no {name} on the PATH, and no package registry brings one")
     return found
 
 
