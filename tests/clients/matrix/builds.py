@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from tests.clients import toolchains
 from tests.kafka import jars
 from tests.kafka.fixtures import or_skip
@@ -16,6 +18,8 @@ _GO: Final = _HERE / "go"
 _NODE: Final = _HERE / "node"
 _RUST: Final = _HERE / "rust"
 _POM: Final = _HERE.parent / "java" / "pom.xml"
+_CONNECT: Final = _HERE / "connect" / "pom.xml"
+_FLINK: Final = _HERE / "flink"
 _JVM: Final = (
     "-Xmx256m",
     "-XX:+UseSerialGC",
@@ -24,6 +28,8 @@ _JVM: Final = (
     "-Xlog:disable",  # the JVM has its warnings on stdout, among the results
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
 )
+_LARGER: Final = ("-Xmx512m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
+"""Options that replace some of those, for what is more than a client."""
 _DEBIAN_PACKAGES = ("kcat", "librdkafka1", "libyajl2")
 
 
@@ -37,14 +43,14 @@ def kcat() -> tuple[str, Mapping[str, str]]:
 
 
 def _unpack_kcat(folder: Path) -> None:
-    apt = toolchains.tool("apt-get")
-    dpkg = toolchains.tool("dpkg-deb")
+    apt = toolchains.rare_tool("apt-get")
+    dpkg = toolchains.rare_tool("dpkg-deb")
     download = [apt, "download", *_DEBIAN_PACKAGES]
     failure = toolchains.run(download, folder)
     if failure and not toolchains.run([apt, "update"], folder):  # a machine may not know yet what there is
         failure = toolchains.run(download, folder)
     if failure:
-        toolchains.missing(f"there is no kcat on the PATH, and {failure}")
+        pytest.skip(f"there is no kcat on the PATH, and {failure}")  # which packages there are is the machine's affair
     for package in folder.glob("*.deb"):
         failure = toolchains.run([dpkg, "-x", str(package), str(folder)], folder)
         assert failure is None, failure
@@ -68,7 +74,32 @@ def _class_path(version: str) -> str:
     return os.pathsep.join([str(programs), *libs])
 
 
-def _compile(sources: Iterable[Path], libs: Iterable[str], made: Path) -> None:
+def connect() -> Sequence[str]:
+    """Java with Kafka Connect and MirrorMaker; a class and its arguments follow."""
+    return [or_skip(jars.java), *_JVM, *_LARGER, "-cp", f"{or_skip(functools.partial(_libs, 'connect', _CONNECT))}/*"]
+
+
+def flink() -> Sequence[str]:
+    """The program that runs jobs of Flink."""
+    return [or_skip(jars.java), *_JVM, *_LARGER, "-cp", or_skip(_flink_class_path), "FlinkMatrix"]
+
+
+def _flink_class_path() -> str:
+    libs = sorted(str(jar) for jar in _libs("flink", _FLINK / "pom.xml").glob("*.jar"))
+    sources = sorted(_FLINK.glob("*.java"))
+    programs = toolchains.build(
+        toolchains.place("matrix-flink", [_FLINK / "pom.xml", *sources]),
+        # Jars of Flink name jars that are not there, and annotations for compilers.
+        lambda made: _compile(sources, libs, made, ",-classfile,-path,-processing"),
+    )
+    return os.pathsep.join([str(programs), *libs])
+
+
+def _libs(name: str, pom: Path) -> Path:
+    return toolchains.build(toolchains.place(f"java-{name}", [pom]), lambda made: jars.from_maven(pom, made))
+
+
+def _compile(sources: Iterable[Path], libs: Iterable[str], made: Path, lint: str = "") -> None:
     if "jdk.compiler" not in jars.java_modules():
         raise jars.NoJarsError(f"{jars.java()} is of no JDK: it cannot compile")
     # What the newer version deprecates has no other name in the older one.
@@ -76,7 +107,7 @@ def _compile(sources: Iterable[Path], libs: Iterable[str], made: Path) -> None:
         jars.java(),
         "-m",
         "jdk.compiler/com.sun.tools.javac.Main",
-        "-Xlint:all,-deprecation,-removal",
+        f"-Xlint:all,-deprecation,-removal{lint}",
         "-Werror",
     ]
     failure = toolchains.run([*compiler, "-d", ".", "-cp", os.pathsep.join(libs), *map(str, sources)], made)
@@ -124,7 +155,7 @@ def rust() -> Sequence[str]:
 
 
 def _build_rust(made: Path) -> None:
-    cargo = toolchains.tool("cargo")
+    cargo = toolchains.rare_tool("cargo")
     failure = toolchains.run([cargo, "fetch", "--locked"], _RUST)
     if failure:
         toolchains.missing(failure)
