@@ -73,7 +73,7 @@ def write_certificates(
     try:
         from cryptography import x509  # noqa: PLC0415 - an extra, and slow to load
     except ImportError:
-        raise missing_extra("Certificates", "cryptography") from None
+        raise missing_extra("Making certificates", "cryptography") from None
     if len(password) < 6:  # noqa: PLR2004 - what Java's keytool wants
         raise ValueError("the password of key stores has at least six characters")
     paths = paths_of(directory, password)

@@ -35,7 +35,7 @@ def read_key_store(path: str, kind: str, store_password: str | None, key_passwor
     try:
         from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12  # noqa: PLC0415 - an extra
     except ImportError:
-        raise missing_extra("a key store in PKCS12", "cryptography") from None
+        raise missing_extra("A key store in PKCS12", "cryptography") from None
     try:
         store = pkcs12.load_pkcs12(content, store_password.encode() if store_password else None)
     except ValueError as error:
@@ -56,7 +56,7 @@ def read_trust_store(path: str, kind: str, password: str | None) -> str:
     try:
         from cryptography.hazmat.primitives.serialization import Encoding, pkcs12  # noqa: PLC0415 - an extra
     except ImportError:
-        raise missing_extra("a trust store in PKCS12", "cryptography") from None
+        raise missing_extra("A trust store in PKCS12", "cryptography") from None
     try:
         store = pkcs12.load_pkcs12(content, password.encode() if password else None)
     except ValueError as error:

@@ -1,0 +1,58 @@
+"""What is said, and what works, where the packages of the extra `security` are not installed."""
+
+import subprocess
+import sys
+
+from minibroker.security.certificates import Certificates
+
+WITHOUT = """
+import sys
+from importlib.machinery import PathFinder
+
+class Missing:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        wanted = name.partition(".")[0] in {"cryptography", "jwt"}
+        return None if wanted else PathFinder.find_spec(name, path, target)
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = Missing
+
+from minibroker import Broker, Security
+
+def told(work):
+    try:
+        work()
+    except ValueError as error:
+        print(error)
+
+def start(listeners="SSL://127.0.0.1:0", **config):
+    given = {"ssl.keystore.type": "PEM", "ssl.keystore.location": sys.argv[1]}
+    given |= {name.replace("_", "."): value for name, value in config.items()}
+    with Broker(listeners=listeners, config=given):
+        print("runs")
+
+told(lambda: Security("SSL"))
+told(lambda: start())
+told(lambda: start(ssl_keystore_type="PKCS12", ssl_keystore_location=sys.argv[2]))
+told(lambda: start(ssl_client_auth="required"))
+passwords = Security("SASL_PLAINTEXT", users={"alice": "secret"}, mechanisms=["PLAIN", "SCRAM-SHA-512", "OAUTHBEARER"])
+with Broker(security=passwords):
+    print("runs")
+signed = {"sasl.oauthbearer.jwks.endpoint.url": "file:///keys.json"}
+told(lambda: Broker(security=passwords, config=signed).start())
+"""
+
+
+def test_passwords_and_pem_take_nothing_and_the_rest_names_the_extra(certificates: Certificates) -> None:
+    stores = certificates.server_keystore, certificates.server_keystore_p12
+    command = [sys.executable, "-c", WITHOUT, *stores]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    extra = "pip install 'minibroker[security]'"
+    assert done.stdout.splitlines() == [
+        f"Making certificates needs the package cryptography: {extra}",
+        "runs",
+        f"A key store in PKCS12 needs the package cryptography: {extra}",
+        f"The name in a client's certificate needs the package cryptography: {extra}",
+        "runs",
+        f"OAUTHBEARER with signed tokens needs the package pyjwt: {extra}",
+    ], done.stderr
