@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.call import Parked
 from minibroker.dispatch import Answer, Waiting
-from minibroker.quotas.entities import CONNECTION, FETCH, IP, MUTATION, PRODUCE, REQUEST, QuotaTable, addresses_of
+from minibroker.quotas.entities import (
+    CONNECTION,
+    FETCH,
+    IP,
+    MUTATION,
+    PRODUCE,
+    REQUEST,
+    QuotaError,
+    QuotaTable,
+    addresses_of,
+)
 from minibroker.quotas.rates import Rate, TokenBucket
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import Splices, encode
@@ -32,6 +42,10 @@ _MEMORY_MS: Final = 3_600_000
 """Who was not heard of for so long is forgotten (`InactiveSensorExpirationTimeSeconds`)."""
 _REMEMBERED: Final = 1000
 """From so many clients on it is looked whom to forget."""
+_MOST_REMEMBERED: Final = 10_000
+"""So many are never remembered: clients choose their ids, and as many of them as they like."""
+_LONGEST_ID: Final = 500
+"""Of a client, in characters; ids that begin with the same ones share what they use."""
 _NEVER_THROTTLED: Final = frozenset(
     {
         ApiKey.LEADER_AND_ISR,
@@ -62,7 +76,9 @@ class Quotas:
             "controller.quota.window.size.seconds"
         )
         self._rates: dict[tuple[str, Client], tuple[Rate, float]] = {}
+        self._full = _REMEMBERED
         self._buckets: dict[Client, TokenBucket] = {}
+        self._addresses: dict[str, frozenset[str]] = {}
 
     # The way of a request
 
@@ -127,6 +143,8 @@ class Quotas:
         now_ms = self._state.clock.monotonic_ms()
         bucket = self._buckets.get(client)
         if bucket is None:
+            if len(self._buckets) >= _MOST_REMEMBERED:
+                self._buckets = dict(list(self._buckets.items())[_MOST_REMEMBERED // 2 :])
             bucket = self._buckets[client] = TokenBucket(self._mutation_window_s, limit, now_ms)
         debt_ms = bucket.debt_ms(limit, now_ms)
         if strict and debt_ms:
@@ -162,7 +180,8 @@ class Quotas:
     def _client(self, key: str, session: Session, client_id: str) -> tuple[Client, float] | None:
         """Who shares the quota that counts for a client, and the limit; the most particular one counts."""
         user, limit_of = session.principal.name, self._table.limit
-        both, by_user, by_id = (user, client_id), (user, ""), ("", client_id)
+        shared = client_id[:_LONGEST_ID]
+        both, by_user, by_id = (user, shared), (user, ""), ("", shared)
         for client, limit in (
             (both, limit_of(key, user, client_id) if client_id else None),
             (both, limit_of(key, user, None)),
@@ -180,17 +199,36 @@ class Quotas:
     def _connection_limit(self, address: str) -> float | None:
         for entity, values in self._table.items():
             named = dict(entity).get(IP)
-            if named is not None and (named == address or address in addresses_of(named)):
+            if named is not None and (named == address or address in self._resolved(named)):
                 return values.get(CONNECTION)
         return self._table.limit(CONNECTION, ip=None)
+
+    def _resolved(self, host: str) -> frozenset[str]:
+        """The addresses of a host, which are asked for once; one that there is no more has none."""
+        known = self._addresses.get(host)
+        if known is None:
+            try:
+                known = addresses_of(host)
+            except QuotaError:
+                known = frozenset()
+            self._addresses[host] = known
+        return known
 
     def _rate(self, key: str, client: Client, now_ms: float) -> Rate:
         known = self._rates.get((key, client))
         rate = Rate(self._samples, self._step_ms) if known is None else known[0]
-        if known is None and len(self._rates) >= _REMEMBERED:
-            self._rates = {who: each for who, each in self._rates.items() if now_ms - each[1] < _MEMORY_MS}
+        if known is None and len(self._rates) >= self._full:
+            self._forget(now_ms)
         self._rates[key, client] = rate, now_ms
         return rate
+
+    def _forget(self, now_ms: float) -> None:
+        """Make room: who was not heard of for long goes, then those who were not for longest."""
+        lately = [(who, each) for who, each in self._rates.items() if now_ms - each[1] < _MEMORY_MS]
+        if len(lately) >= _MOST_REMEMBERED:
+            lately = sorted(lately, key=lambda known: known[1][1])[_MOST_REMEMBERED // 2 :]
+        self._rates = dict(lately)
+        self._full = min(max(_REMEMBERED, 2 * len(lately)), _MOST_REMEMBERED)
 
 
 class _Throttled(Parked):

@@ -3,6 +3,8 @@
 import pytest
 
 from minibroker import Broker
+from minibroker.quotas import manager
+from minibroker.quotas.entities import QuotaError
 from minibroker_protocol.messages.metadata import MetadataRequest
 from tests.broker.harness import batch, fetch_request, produce_request
 from tests.broker.quotas.asking import alter_request
@@ -84,3 +86,20 @@ def test_too_many_connections_from_an_address_are_closed_after_a_while() -> None
             broker.clock.advance(2)
             with pytest.raises(ConnectionError):
                 other.receive()
+
+
+def test_a_host_with_a_quota_that_is_not_found_any_more_keeps_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str | None] = []
+
+    def find_nothing(host: str | None) -> frozenset[str]:
+        asked.append(host)
+        raise QuotaError(f"{host} is not a valid IP or resolvable host.")
+
+    with Broker() as broker:
+        with SocketClient(broker.address) as client:
+            client.ask(alter_request(({"ip": "localhost"}, {"connection_creation_rate": 1})), 1)
+        monkeypatch.setattr(manager, "addresses_of", find_nothing)
+        for _ in range(10):
+            with SocketClient(broker.address) as client:
+                assert client.ask(METADATA, 9).brokers
+    assert asked == ["localhost"]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from minibroker.quotas import manager
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -146,3 +147,23 @@ def test_quotas_outlive_the_run(harness: Harness) -> None:
     harness.close()
     harness.start()
     assert produced_by(harness) > 0
+
+
+def test_clients_that_change_their_ids_are_remembered_in_bounded_memory(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manager, "_REMEMBERED", 10)
+    monkeypatch.setattr(manager, "_MOST_REMEMBERED", 40)
+    set_quota(harness, {"client-id": None}, producer_byte_rate=1000, controller_mutation_rate=1000)
+    quotas = harness.state.quotas
+    assert quotas is not None
+    for number in range(100):
+        client = Metered(harness, f"{number}-" + "x" * 1000)
+        client.ask(produce_request(RECORDS), 9)
+        client.ask(CreateTopicsRequest(topics=[], timeout_ms=1000), 7)
+        quotas.mutate(client.session, client.client_id, 1, strict=False)
+        assert len(quotas._rates) <= 40
+        assert len(quotas._buckets) <= 40
+        assert produced_by(harness, client.client_id) > 0
+        harness.clock.advance(1)
+    assert max(len(client_id) for _, (_, client_id) in quotas._rates) < 1000
