@@ -23,6 +23,8 @@ _SECRETS: Final = frozenset(("auth_bytes", "hmac", "salt", "salted_password"))
 
 _SETTING: Final = "AlterableConfig"
 """Of AlterConfigs and IncrementalAlterConfigs; it may be one of a broker's passwords."""
+_LOGINS: Final = ".sasl.jaas.config"
+"""Behind the name of a mechanism; the users' passwords are in it."""
 _HIDDEN: Final = "[hidden]"
 
 _INT32: Final = struct.Struct(">i")
@@ -84,6 +86,8 @@ def detached(message: Any) -> Any:
 
 
 def _is_password(key: str) -> bool:
+    if key.endswith(_LOGINS):
+        return True
     row = key_of(key)
     return row is not None and row.type is ConfigType.PASSWORD
 

@@ -66,7 +66,8 @@ def test_loggers_are_given_back_by_a_reset(broker: Broker) -> None:
 
 
 def test_a_password_that_is_altered_is_not_in_the_journal() -> None:
-    keys = ("listener.name.other.ssl.keystore.password", "unheard.of")
+    secret = ("listener.name.other.ssl.keystore.password", "listener.name.other.plain.sasl.jaas.config")
+    keys = (*secret, "unheard.of")
     with Broker(journal=True) as broker:
         host, _, port = broker.bootstrap_servers.rpartition(":")
         with SocketClient((host, int(port))) as client:
@@ -76,7 +77,7 @@ def test_a_password_that_is_altered_is_not_in_the_journal() -> None:
         (entry,) = (each for each in broker.requests if each.api == "IncrementalAlterConfigs")
     (resource,) = entry.request.resources
     assert {config.name: config.value for config in resource.configs} == dict(
-        zip(keys, ("[hidden]", "text"), strict=True)
+        zip(keys, ("[hidden]", "[hidden]", "text"), strict=True)
     )
 
 
