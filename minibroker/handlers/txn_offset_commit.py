@@ -40,7 +40,7 @@ def handle(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetCommitRespon
     def admit() -> AnyGroup:
         code = ErrorCode.INVALID_GROUP_ID if not request.group_id else store.readiness(request.group_id, call.node)
         if not code and call.api_version >= _FIRST_WITH_TOPIC_IDS and request.generation_id_or_member_epoch >= 0:
-            code = ErrorCode.NONE if store.get(request.group_id) is not None else ErrorCode.GROUP_ID_NOT_FOUND
+            code = ErrorCode.NONE if store.find(request.group_id) is not None else ErrorCode.GROUP_ID_NOT_FOUND
         if code:
             raise RefusedCommitError(code)
         group = store.find_or_create(request.group_id)

@@ -130,3 +130,17 @@ def test_a_member_of_the_consumer_protocol_commits_in_its_epoch(harness: Harness
     assert send(producer, member_id="a", generation_id_or_member_epoch=1) == 0
     assert producer.commit() == 0
     assert offsets_of(harness) == {T0: 7}
+
+
+def test_groups_of_either_protocol_are_known_to_requests_with_topic_ids(harness: Harness) -> None:
+    producer = Producer(harness)
+    known = harness.state.topics.get("t")
+    assert known is not None
+    partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=7, committed_metadata="")
+    topics = [TxnOffsetCommitRequestTopic(topic_id=known.id, partitions=[partition])]
+    member = {"member_id": "a", "generation_id_or_member_epoch": 1, "topics": topics}
+    assert send(producer, 6, **member) == ErrorCode.GROUP_ID_NOT_FOUND
+    Consumers(harness).beat("a")
+    assert send(producer, 6, **member) == 0
+    assert producer.commit(version=5) == 0
+    assert offsets_of(harness) == {T0: 7}
