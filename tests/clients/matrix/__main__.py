@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tests.clients.matrix import records
-from tests.clients.matrix.clients import DRIVERS
+from tests.clients.matrix.clients import DRIVERS, PROGRAMS
 from tests.clients.matrix.features import FEATURES
 from tests.clients.matrix.runs import run
 from tests.clients.matrix.servers import kafka, minibroker
@@ -47,7 +47,11 @@ def main() -> int:
     if not given.page:
         with _broker(given.against, given.emulate) as bootstrap:
             began = time.monotonic()
-            results = run(bootstrap, given.clients, given.checks, given.jobs)
+            clients = [name for name in given.clients if name not in PROGRAMS]
+            results = dict(run(bootstrap, clients, given.checks, given.jobs))
+            # Beside the others they would take the time that these have.
+            programs = [name for name in given.clients if name in PROGRAMS]
+            results |= run(bootstrap, programs, given.checks, 1)
             failed = _say(results, time.monotonic() - began)
     if given.record:
         records.save(given.against, results)

@@ -59,6 +59,10 @@ def _spark() -> Start:
     return _python("spark")
 
 
+def _of_connect(name: str) -> Start:
+    return _python(name, *builds.connect())
+
+
 def _node(name: str) -> Start:
     command, found = builds.node(name)
     return Start(command, {**environment(), **found})
@@ -90,5 +94,11 @@ DRIVERS: Final[dict[str, Driver]] = {
         Driver("rskafka", "rskafka 0.6.0", lambda: Start(builds.rust())),
         Driver("kcat", "kcat 1.7.1 of Debian", _kcat),
         Driver("spark", "Spark 4.2.0 with its connector", _spark),
+        Driver("connect", "Kafka Connect 4.3.1 with its connectors for files", lambda: _of_connect("connect")),
+        Driver("mirror-maker", "MirrorMaker 2 of Kafka 4.3.1", lambda: _of_connect("mirror_maker")),
+        Driver("flink", "Flink 2.2.0 with its connector 5.0.0", lambda: Start(builds.flink())),
     )
 }
+
+PROGRAMS: Final = ("connect", "mirror-maker", "flink")
+"""Those that move data between topics: each takes a JVM or more, and as long as all the clients together."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from tests.clients.matrix.clients import DRIVERS
-from tests.clients.matrix.features import FEATURES
+from tests.clients.matrix.features import FEATURES, FRAMEWORKS
 from tests.clients.matrix.known import KNOWN, NOT_OURS
 
 FOLDER: Final = Path(__file__).with_name("recorded")
@@ -47,10 +47,11 @@ def passes_on_kafka(driver: str, check: str) -> bool:
 def page() -> str:
     """The page, from the recorded runs."""
     ours = load(OURS)
-    names = [name for name in DRIVERS if name in ours]
+    everything = [name for name in DRIVERS if name in ours]
+    names = [name for name in everything if not ours[name].keys() <= FRAMEWORKS.keys()]
     lines = [
         _HEAD,
-        _tally(ours, names),
+        _tally(ours, everything, len(names)),
         "",
         "## The clients",
         "",
@@ -68,6 +69,10 @@ def page() -> str:
     for feature, title in FEATURES.items():
         if any(feature in ours[name] for name in names):
             lines.append(f"| {title} | " + " | ".join(_cell(ours[name], name, feature) for name in names) + " |")
+    lines += ["", "## Programs that move data", "", _FRAMEWORKS, "", "| | |", "|---|---|"]
+    for name in (name for name in everything if name not in names):
+        lines += [f"| **{DRIVERS[name].title}** | |"]
+        lines += [f"| {FEATURES[check]} | {_cell(ours[name], name, check)} |" for check in ours[name]]
     if KNOWN:
         lines += ["", "## What fails here", ""]
         lines += [f"- {DRIVERS[name].title}: {FEATURES[check]}. {reason}" for (name, check), reason in KNOWN.items()]
@@ -75,12 +80,12 @@ def page() -> str:
     lines += [
         f"- {DRIVERS[name].title}: {FEATURES[check]}. {reason}"
         for (name, check), reason in NOT_OURS.items()
-        if name in names and not ours[name].get(check, True)
+        if name in everything and not ours[name].get(check, True)
     ]
     return "\n".join(lines) + "\n"
 
 
-def _tally(ours: Record, names: list[str]) -> str:
+def _tally(ours: Record, names: list[str], clients: int) -> str:
     passed = sum(passing for name in names for passing in ours[name].values())
     missing = [
         (name, check)
@@ -93,7 +98,7 @@ def _tally(ours: Record, names: list[str]) -> str:
         if missing
         else "none that passes on Kafka fails here"
     )
-    return f"{len(names)} clients pass {passed} checks; {rest}."
+    return f"{clients} clients and {len(names) - clients} programs that move data pass {passed} checks; {rest}."
 
 
 def _cell(checks: dict[str, bool], name: str, feature: str) -> str:
@@ -116,3 +121,9 @@ passes on one of the two has to pass here. Each check is a few lines in the clie
 _LEGEND: Final = """\
 ✓ passes, here and on Kafka; ✗ passes on Kafka and fails here; · fails here as it does on Kafka; empty: the client does
 not offer it. The numbers are those of the clients above."""
+
+_FRAMEWORKS: Final = """\
+Kafka Connect, MirrorMaker 2 and Flink, each with checks of its own, run one after another. They have a JVM or several
+to themselves, and up to two minutes for a check; `make test` runs two of Connect's checks, and the recorded run the
+rest. MirrorMaker runs between the broker, a second minibroker and a Kafka 3.9.1. What Spark's connector and ours do
+beyond the table is tested in `tests/pipeline`."""

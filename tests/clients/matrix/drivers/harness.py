@@ -28,14 +28,16 @@ def run(checks: dict[str, Check], seconds: float = TIMEOUT, end: Check | None = 
     if chosen := os.environ.get("ONLY", "").split():
         checks = {name: check for name, check in checks.items() if name in chosen}
     _say({"checks": list(checks)})
-    for name, check in checks.items():
-        errors: list[str] = [f"nothing came of it within {seconds:.0f} s"]
-        thread = threading.Thread(target=_attempt, args=(check, errors), daemon=True)
-        thread.start()
-        thread.join(seconds)
-        _say({"check": name, "ok": not errors[-1], "error": errors[-1]})
-    if end is not None:
-        end()
+    try:
+        for name, check in checks.items():
+            errors: list[str] = [f"nothing came of it within {seconds:.0f} s"]
+            thread = threading.Thread(target=_attempt, args=(check, errors), daemon=True)
+            thread.start()
+            thread.join(seconds)
+            _say({"check": name, "ok": not errors[-1], "error": errors[-1]})
+    finally:
+        if end is not None:
+            end()
     sys.stdout.flush()
     os._exit(0)  # clients whose checks are left behind would hold the end up
 

@@ -1,0 +1,25 @@
+"""A program that moves data does with minibroker what it does with Kafka.
+
+The others take too long for each run of the tests;
+`python -m tests.clients.matrix --clients connect mirror-maker flink` runs all of them.
+"""
+
+from pathlib import Path
+
+from tests.clients.matrix import records, servers
+from tests.clients.matrix.clients import DRIVERS, PROGRAMS
+from tests.clients.matrix.runs import Run, prepare
+
+CHECKS = ("connect-standalone", "connect-exactly-once")
+
+
+def test_connectors_copy_files_through_a_topic_and_a_source_is_exactly_once(tmp_path: Path) -> None:
+    prepared = prepare(DRIVERS["connect"])
+    with servers.minibroker(tmp_path) as bootstrap:
+        assert Run(prepared, bootstrap, CHECKS).results() == dict.fromkeys(CHECKS, "")
+
+
+def test_what_passes_with_kafka_passed_with_minibroker_when_it_was_recorded() -> None:
+    for name in PROGRAMS:
+        ours = records.load(records.OURS)[name]
+        assert [check for check in ours if not ours[check] and records.passes_on_kafka(name, check)] == []
