@@ -17,6 +17,8 @@ from minibroker_storage.checkpoints import write_atomically
 
 CLUSTER_FILE: Final = "minibroker-cluster.json"
 _FILE_VERSION: Final = 1
+_OWNER_ALONE: Final = 0o600
+"""Keys of users and passwords of brokers may be in it."""
 
 
 class ClusterFileError(ValueError):
@@ -73,7 +75,7 @@ class ClusterMetadata:
     def _save(self, sections: dict[str, Any]) -> None:
         if sections or os.path.exists(self._path):
             text = json.dumps({"version": _FILE_VERSION, "sections": sections}, indent=1)
-            write_atomically(self._path, text.encode())
+            write_atomically(self._path, text.encode(), mode=_OWNER_ALONE)
         self._sections = sections
 
     def _read(self) -> dict[str, Any]:

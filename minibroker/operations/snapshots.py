@@ -4,6 +4,9 @@ import contextlib
 import os
 import shutil
 import weakref
+from collections.abc import Callable
+from functools import partial
+from io import FileIO
 from typing import Final, Self
 
 from minibroker import temporary
@@ -110,7 +113,7 @@ def _copy_all(source: str, target: str, partitions: set[str], but: frozenset[str
 
 def _copy_file(source: str, target: str) -> None:
     """Copy a file with its holes: the indexes of a log in use are ten megabytes of nearly nothing."""
-    with open(source, "rb", buffering=0) as read, open(target, "wb", buffering=0) as written:
+    with open(source, "rb", buffering=0) as read, open(target, "wb", buffering=0, opener=_opener(read)) as written:
         size = os.fstat(read.fileno()).st_size
         os.ftruncate(written.fileno(), size)
         position = 0
@@ -126,3 +129,8 @@ def _copy_file(source: str, target: str) -> None:
                     return
                 os.pwrite(written.fileno(), data, start)
                 start += len(data)
+
+
+def _opener(source: FileIO) -> Callable[[str, int], int]:
+    """Opens a new file for those who may read the other one."""
+    return partial(os.open, mode=os.fstat(source.fileno()).st_mode & 0o777)

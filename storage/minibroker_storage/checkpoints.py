@@ -17,15 +17,15 @@ UNDEFINED_EPOCH_OFFSET: Final = -1
 _UUID_BYTES: Final = 16
 
 
-def write_atomically(path: str, data: bytes, *, sync: bool = False) -> None:
+def write_atomically(path: str, data: bytes, *, sync: bool = False, mode: int = 0o644) -> None:
     """Put `data` in the place of the file at `path`: readers, and a restart, find the old bytes or the new.
 
     With `sync` the bytes and the directory are on disk on return; without it the order holds against a crash of the
-    process, not of the machine. `OSError` leaves the old file.
+    process, not of the machine. `mode` says who may read it. `OSError` leaves the old file.
     """
     temporary = path + TMP_SUFFIX
     try:
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
         try:
             pwrite_all(fd, data, 0)
             if sync:

@@ -58,3 +58,14 @@ def test_a_snapshot_holds_what_was_altered_before_it() -> None:
                 assert metadata.read("notes") == {"a": 1}
         broker.reset()
         assert metadata.read("notes") is None
+
+
+def test_nobody_else_on_the_machine_may_read_it_nor_its_copy_in_a_snapshot(tmp_path: Path) -> None:
+    with Broker(data_dir=tmp_path / "data") as broker:
+        broker.state.metadata.write("scram", {"SCRAM-SHA-256": {}})
+        broker.snapshot(str(tmp_path / "snapshot"))
+        broker.state.metadata.write("scram", None)
+        broker.restore(str(tmp_path / "snapshot"))
+        assert broker.state.metadata.read("scram") is not None
+    modes = [(tmp_path / name / CLUSTER_FILE).stat().st_mode & 0o777 for name in ("data", "snapshot")]
+    assert modes == [0o600, 0o600]
