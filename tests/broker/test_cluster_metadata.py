@@ -61,7 +61,7 @@ def test_a_snapshot_holds_what_was_altered_before_it() -> None:
 
 
 def test_nobody_else_on_the_machine_may_read_it_nor_its_copy_in_a_snapshot(tmp_path: Path) -> None:
-    with Broker(data_dir=tmp_path / "data") as broker:
+    with Broker(data_dir=str(tmp_path / "data")) as broker:
         broker.state.metadata.write("scram", {"SCRAM-SHA-256": {}})
         broker.snapshot(str(tmp_path / "snapshot"))
         broker.state.metadata.write("scram", None)
