@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.call import Parked, UnservedRequestError
 from minibroker.dispatch import Answer, Waiting
+from minibroker.security.log_text import one_line
 from minibroker.security.principals import USER, Principal
 from minibroker.security.sasl import SaslAuthenticationError, SaslError, SaslServer
 from minibroker_protocol.api_keys import ApiKey
@@ -219,7 +220,7 @@ class Authentication:
 
     def _fail(self, reason: str, response: Any) -> Parked:
         """Answer late, and close."""
-        _logger.info("%s failed to authenticate: %s", self._session.client_host, reason)
+        _logger.info("%s failed to authenticate: %s", self._session.client_host, one_line(reason))
         self._state = _State.FAILED
         self._exchange = None
         self.close()

@@ -24,6 +24,7 @@ from minibroker.security.acls import (
     ResourceType,
     bits_of,
 )
+from minibroker.security.log_text import one_line
 from minibroker.security.principals import BROKER
 from minibroker_storage.checkpoints import new_uuid, uuid_text
 
@@ -211,9 +212,8 @@ class Authorizer:
         principal, host, operation, resource_type, name = question
         allowed = self._answer(str(principal), _address(host), operation, resource_type, name)
         if not allowed:
-            _logger.info(
-                "%s at %s may not %s %s %s", principal, _address(host), operation.name, resource_type.name, name
-            )
+            what = f"{principal} at {_address(host)} may not {operation.name} {resource_type.name} {name}"
+            _logger.info("%s", one_line(what))
         if len(name) > _LONGEST_REMEMBERED:
             return allowed
         if len(self._decisions) >= _REMEMBERED:

@@ -255,3 +255,14 @@ def test_neither_the_journal_nor_a_log_shows_a_password(start: Start, caplog: py
     told = repr([each.to_json() for each in broker_of(start).requests]) + caplog.text
     assert "[hidden]" in told
     assert "secret" not in told
+
+
+def test_who_fails_to_log_in_makes_one_short_line_in_the_log(start: Start, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "minibroker.security.authentication")
+    client = start(mechanisms=["SCRAM-SHA-256"])()
+    handshake(client, "SCRAM-SHA-256")
+    assert authenticate(client, b"n,,n=eve\nforged" + b"x" * 100_000 + b",r=nonce").error_code
+    (line,) = caplog.messages
+    assert "eve" in line
+    assert line.isprintable()
+    assert len(line) < 500

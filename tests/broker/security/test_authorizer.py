@@ -198,6 +198,16 @@ def test_a_refusal_is_told_to_those_who_watch(tmp_path: Path, caplog: pytest.Log
     harness.close()
 
 
+def test_a_name_makes_no_lines_of_its_own_in_the_log(
+    metadata: ClusterMetadata, harness: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "minibroker.security.authorizer")
+    assert not may(made(metadata), harness, Operation.READ, "a\nforged " + "b" * 30_000)
+    (line,) = caplog.messages
+    assert line.startswith("User:alice at 10.0.0.1 may not READ TOPIC a\\nforged bb")
+    assert len(line) < 400
+
+
 def test_a_pattern_matches_what_it_names(metadata: ClusterMetadata, harness: Harness) -> None:
     authorizer = made(metadata)
     authorizer.add(
