@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.clients.matrix import records
 from tests.clients.matrix.clients import DRIVERS, PROGRAMS
 from tests.clients.matrix.features import FEATURES
-from tests.clients.matrix.runs import run
+from tests.clients.matrix.runs import Results, run
 from tests.clients.matrix.servers import kafka, minibroker
 
 
@@ -44,11 +44,12 @@ def main() -> int:
     )
     given = parser.parse_args()
     failed = 0
+    results: dict[str, Results] = {}
     if not given.page:
         with _broker(given.against, given.emulate) as bootstrap:
             began = time.monotonic()
             clients = [name for name in given.clients if name not in PROGRAMS]
-            results = dict(run(bootstrap, clients, given.checks, given.jobs))
+            results |= run(bootstrap, clients, given.checks, given.jobs)
             # Beside the others they would take the time that these have.
             programs = [name for name in given.clients if name in PROGRAMS]
             results |= run(bootstrap, programs, given.checks, 1)
