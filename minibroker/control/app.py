@@ -16,6 +16,7 @@ from minibroker.control.routes import (
     health,
     records,
     requests,
+    settings,
     snapshots,
     time,
     topics,
@@ -53,7 +54,7 @@ def make_app(remote: Remote | None) -> FastAPI:
     app.state.faults = FaultIds()
     app.state.snapshots = SnapshotShelf()
     handle_errors(app)
-    for each in (topics, records, groups, time, snapshots, brokers, requests, faults, health):
+    for each in (topics, records, groups, settings, time, snapshots, brokers, requests, faults, health):
         app.include_router(each.router)
     return app
 

@@ -210,7 +210,7 @@ class Quotas:
             try:
                 known = addresses_of(host)
             except QuotaError:
-                known = frozenset()
+                known = frozenset[str]()
             self._addresses[host] = known
         return known
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -20,6 +21,8 @@ from minibroker_protocol.messages.metadata import MetadataRequest, MetadataReque
 from tests.broker.faults.tapped import Line, Tapped
 from tests.broker.harness import batch, fetch_request, frame_of, produce_request
 from tests.protocol.message_strategies import message_class, messages
+
+SECRETS = {"authBytes", "hmac", "salt", "saltedPassword"}
 
 
 @pytest.fixture
@@ -158,6 +161,13 @@ def test_an_entry_as_json_has_the_field_names_of_kafka(tapped: Tapped, journal: 
     assert (shown["api"], shown["clientId"], shown["fault"]) == ("Produce", "test", None)
 
 
+def without_secrets(shown: Any) -> Any:
+    """A message as JSON, without what a journal never keeps."""
+    if isinstance(shown, dict):
+        return {name: without_secrets(each) for name, each in shown.items() if name not in SECRETS}
+    return [without_secrets(each) for each in shown] if isinstance(shown, list) else shown
+
+
 @pytest.mark.parametrize("kind", ["Request", "Response"])
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.message)
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -166,7 +176,7 @@ def test_any_message_can_be_kept_and_shown(route: Route, kind: str, data: st.Dat
     version = data.draw(st.integers(route.first, route.last))
     message = data.draw(messages(message_class(route, kind), version))
     kept = detached(message)
-    assert to_json(kept, version) == to_json(message, version)
+    assert without_secrets(to_json(kept, version)) == without_secrets(to_json(message, version))
     assert json.loads(json.dumps(to_json(kept, version))) == to_json(kept, version)
 
 

@@ -1,0 +1,122 @@
+"""What can be altered of a running broker: configurations, rights, quotas; and what clients measure."""
+
+from collections.abc import Iterable
+
+from fastapi import APIRouter
+
+from minibroker.async_broker import AsyncBroker
+from minibroker.control.remote import OnBroker
+from minibroker.control.routes import calls
+from minibroker.control.setting_models import (
+    Configuration,
+    Metric,
+    NewRule,
+    Push,
+    Quota,
+    Rule,
+    RuleList,
+    Telemetry,
+    TopicConfiguration,
+)
+from minibroker.operations.acls import Resource
+from minibroker.operations.records import topic_of
+from minibroker.security.acls import AclBinding
+
+router = APIRouter(tags=["Settings"])
+
+
+@router.post("/configs", status_code=204, openapi_extra=calls("configure"))
+async def configure(what: Configuration, on_broker: OnBroker) -> None:
+    """Alter keys of the broker that Kafka lets change while it runs."""
+    await on_broker(lambda broker: broker.configure(what.configs))
+
+
+@router.get("/topics/{topic}/configs", openapi_extra=calls("topic_config"))
+async def read_topic_configs(topic: str, on_broker: OnBroker) -> TopicConfiguration:
+    """What a topic is configured with."""
+
+    async def work(broker: AsyncBroker) -> dict[str, str | None]:
+        return await broker.topic_config(topic_of(broker.state, topic).name)
+
+    return TopicConfiguration(configs=await on_broker(work))
+
+
+@router.post("/topics/{topic}/configs", status_code=204, openapi_extra=calls("configure_topic"))
+async def configure_topic(topic: str, what: Configuration, on_broker: OnBroker) -> None:
+    """Alter keys of a topic."""
+
+    async def work(broker: AsyncBroker) -> None:
+        await broker.configure_topic(topic_of(broker.state, topic).name, what.configs)
+
+    await on_broker(work)
+
+
+@router.post("/quotas", status_code=204, openapi_extra=calls("set_quota"))
+async def set_quota(what: Quota, on_broker: OnBroker) -> None:
+    """Limit what clients may do, or do so no longer."""
+    await on_broker(lambda broker: broker.set_quota({**what.entity}, what.limits))
+
+
+@router.get("/acls", openapi_extra=calls("acls"))
+async def list_acls(on_broker: OnBroker) -> RuleList:
+    """All rules about who may do what."""
+    return _shown(await on_broker(lambda broker: broker.acls()))
+
+
+@router.post("/acls", status_code=201, openapi_extra=calls("allow", "deny"))
+async def create_acls(new: NewRule, on_broker: OnBroker) -> RuleList:
+    """Permit or deny something; the answer has a rule for each operation."""
+    about = new.model_dump(include={"topic", "group", "transactional_id", "cluster", "prefixed", "host"})
+    resource = Resource(**{name: each for name, each in about.items() if each is not None})  # type: ignore[typeddict-item]  # the names are those of the model
+
+    async def work(broker: AsyncBroker) -> list[AclBinding]:
+        make = broker.allow if new.permission == "allow" else broker.deny
+        return await make(new.principal, *new.operations, **resource)
+
+    return _shown(await on_broker(work))
+
+
+@router.delete("/acls", status_code=204, openapi_extra=calls("remove_acls"))
+async def delete_acls(on_broker: OnBroker) -> None:
+    """Forget all rules."""
+
+    async def work(broker: AsyncBroker) -> None:
+        await broker.remove_acls(await broker.acls())
+
+    await on_broker(work)
+
+
+@router.get("/telemetry", openapi_extra=calls("telemetry"))
+async def read_telemetry(on_broker: OnBroker) -> Telemetry:
+    """The last metrics that clients have sent of themselves (KIP-714)."""
+    pushes = await on_broker(lambda broker: broker.telemetry())
+    return Telemetry(
+        pushes=[
+            Push(
+                client_instance_id=each.client_instance_id,
+                client_id=each.client_id,
+                client_host=each.client_host,
+                timestamp=each.timestamp,
+                is_last=each.is_last,
+                metrics=[Metric(name=metric.name, value=metric.value) for metric in each.metrics()],
+            )
+            for each in pushes
+        ]
+    )
+
+
+def _shown(acls: Iterable[AclBinding]) -> RuleList:
+    return RuleList(
+        acls=[
+            Rule(
+                resource_type=each.resource_type.name,
+                resource_name=each.resource_name,
+                pattern_type=each.pattern_type.name,
+                principal=each.principal,
+                host=each.host,
+                operation=each.operation.name,
+                permission=each.permission_type.name,
+            )
+            for each in acls
+        ]
+    )
