@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from minibroker.call import Parked, UnservedRequestError
 from minibroker.dispatch import Answer, Waiting
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from minibroker.clock import Timer
-    from minibroker.faults.held import Line
     from minibroker.security.listener_security import ListenerSecurity
     from minibroker.session import Session
+    from minibroker_protocol.codec import Splices
 
     Take = Callable[[memoryview, Session], Answer | Waiting | None]
 
@@ -57,6 +57,26 @@ class SessionExpiredError(UnservedRequestError):
     """The client should have authenticated again; the connection closes."""
 
 
+class Connection(Protocol):
+    """What is done with a connection here (`minibroker.connection.Connection`)."""
+
+    def send(self, data: bytearray, splices: Splices) -> None:
+        """Send bytes."""
+        ...
+
+    def release(self) -> None:
+        """Serve what waits behind a parked request."""
+        ...
+
+    def end(self) -> None:
+        """Close it once all has left that was sent."""
+        ...
+
+    def abort(self) -> None:
+        """Close it at once."""
+        ...
+
+
 class Authentication:
     """Of one connection; `Session.authentication`.
 
@@ -68,7 +88,9 @@ class Authentication:
         by_token: the client has shown a delegation token.
     """
 
-    def __init__(self, security: ListenerSecurity, session: Session, line: Line, on_done: Callable[[], None]) -> None:
+    def __init__(
+        self, security: ListenerSecurity, session: Session, line: Connection, on_done: Callable[[], None]
+    ) -> None:
         self._security = security
         self._session = session
         self._line = line
@@ -231,7 +253,7 @@ class Authentication:
     def _give_up(self) -> None:
         self._timer = None
         _logger.info("%s did not authenticate within %d ms", self._session.client_host, _LONGEST_MS)
-        self._line.end()
+        self._line.abort()  # it may have left answers unread, which would be waited for
 
 
 class _Refusal(Parked):
@@ -239,7 +261,7 @@ class _Refusal(Parked):
 
     timer: Timer
 
-    def __init__(self, line: Line, response: Any) -> None:
+    def __init__(self, line: Connection, response: Any) -> None:
         self._line = line
         self._response = response
 
@@ -255,8 +277,8 @@ class _Refusal(Parked):
 class _BareAnswer(Parked):
     """A token that leaves without a header, once what was answered before has left."""
 
-    def __init__(self, line: Line, token: bytes) -> None:
-        self._line: Line | None = line
+    def __init__(self, line: Connection, token: bytes) -> None:
+        self._line: Connection | None = line
         self._token = token
 
     def go(self) -> None:

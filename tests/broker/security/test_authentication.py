@@ -15,6 +15,7 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
 from minibroker_protocol.messages.metadata import MetadataRequest
 from minibroker_protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from tests.broker.harness import frame_of
 from tests.broker.security.login import authenticate, connect, connections_of, handshake, log_in
 from tests.broker.security.scram_client import ScramClient
 from tests.broker.socket_client import SocketClient
@@ -163,6 +164,20 @@ def test_who_does_not_log_in_is_closed_in_the_end(start: Start) -> None:
     assert client.ask(VERSIONS, 3).error_code == 0
     broker_of(start).clock.advance(60)
     assert client.is_closed()
+
+
+def test_who_does_not_log_in_cannot_stay_by_leaving_its_answers_unread(start: Start) -> None:
+    connected = start()
+    client = connected()
+    client.socket.settimeout(0.2)
+    asked = frame_of(VERSIONS, 3)
+    unknown = struct.pack(">i", len(asked)) + asked[:2] + struct.pack(">h", 99) + asked[4:]
+    with pytest.raises(TimeoutError):
+        client.socket.sendall(unknown * 1_000_000)
+    (connection,) = connections_of(broker_of(start))
+    broker_of(start).clock.advance(60)
+    assert connected().ask(VERSIONS, 3).error_code == 0
+    assert connection not in connections_of(broker_of(start))
 
 
 def test_who_has_logged_in_may_be_silent(start: Start) -> None:
