@@ -27,8 +27,8 @@ class TopicConfiguration(About):
 class Quota(Body):
     """Limits of an entity."""
 
-    entity: dict[Literal["user", "client-id", "ip"], str | None] = Field(
-        description="A user, a client id, both, or an address; null is the default of its kind."
+    entity: dict[str, str | None] = Field(
+        description="A `user`, a `client-id`, both, or an `ip`; null is the default of its kind."
     )
     limits: dict[str, float | None] = Field(
         description="By Kafka's names, per second: `producer_byte_rate`; null removes one."

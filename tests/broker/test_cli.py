@@ -247,8 +247,8 @@ def test_a_data_directory_in_use_is_refused(refused: Callable[..., str], tmp_pat
         (
             "SSL://127.0.0.1:0",
             (
-                "ssl.keystore.location is missing: TLS takes a key and a certificate, and `minibroker certificates DIR` "
-                "writes some for tests"
+                "ssl.keystore.location is missing: TLS takes a key and a certificate, and "
+                "`minibroker certificates DIR` writes some for tests"
             ),
         ),
     ],

@@ -54,7 +54,7 @@ async def configure_topic(topic: str, what: Configuration, on_broker: OnBroker) 
 @router.post("/quotas", status_code=204, openapi_extra=calls("set_quota"))
 async def set_quota(what: Quota, on_broker: OnBroker) -> None:
     """Limit what clients may do, or do so no longer."""
-    await on_broker(lambda broker: broker.set_quota({**what.entity}, what.limits))
+    await on_broker(lambda broker: broker.set_quota(what.entity, what.limits))
 
 
 @router.get("/acls", openapi_extra=calls("acls"))
