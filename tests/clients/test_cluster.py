@@ -200,7 +200,7 @@ def test_a_java_client_of_three_brokers_is_answered_as_by_one(program: str) -> N
 
     What a console asks for is what tells three brokers from one.
     """
-    config = {
+    config: dict[str, str | int] = {
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": 100,
         "default.replication.factor": 3,
         "minibroker.emulate": "3.9",  # of which the answers were noted
