@@ -20,6 +20,8 @@ from minibroker_storage.checkpoints import uuid_text
 KEPT: Final = 10
 """Pushes of each client that are kept."""
 _MOST_CLIENTS: Final = 16_384
+_LONGEST: Final = 500
+"""Characters of what a client says of itself that are kept."""
 _MOST_BYTES: Final = 64 << 20
 """Of all pushes that are kept, but for the newest one; they come from whoever may connect."""
 _SHORTEST_LIFE_MS: Final = 60_000
@@ -153,10 +155,11 @@ def _size(push: TelemetryPush) -> int:
 
 
 def identity_of(instance_id: bytes, call: Call) -> dict[str, str]:
-    """A client as subscriptions match it."""
+    """A client as subscriptions match it; clients name themselves, so names have a bound."""
     name, version = call.session.software
     host, port = call.client_host.removeprefix("/"), str(call.session.client_port)
-    return dict(zip(MATCHED, (uuid_text(instance_id), call.client_id or "", name, version, host, port), strict=True))
+    told = uuid_text(instance_id), call.client_id or "", name, version, host, port
+    return dict(zip(MATCHED, (each[:_LONGEST] for each in told), strict=True))
 
 
 def _subscription_id(metrics: list[str], interval_ms: int, instance_id: bytes) -> int:

@@ -146,11 +146,17 @@ def check(texts: Mapping[str, str], before: BrokerConfig, *, is_of_one_broker: b
         )
     for name, text in texts.items():
         if name in _THREADS & BROKER_KEYS.keys():
-            _check_threads(name, int(text), before.integer(name))
-        if name == _MOST_CONNECTIONS and int(text) <= 0:
+            _check_threads(name, _integer(name, text), before.integer(name))
+        if name == _MOST_CONNECTIONS and _integer(name, text) <= 0:
             raise ConfigError(f"Invalid {name} {text}")
         if name in _FIXED_HERE and BROKER_KEYS[name].parse(text) != before.optional_text(name):
             raise ConfigError(f"{name} cannot be altered while minibroker runs")
+
+
+def _integer(name: str, text: str) -> int:
+    value = BROKER_KEYS[name].parse(text)
+    assert isinstance(value, int)
+    return value
 
 
 def _check_threads(name: str, wanted: int, current: int) -> None:

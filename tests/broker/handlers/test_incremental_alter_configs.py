@@ -486,3 +486,8 @@ def test_a_logger_is_not_changed_with_validate_only(harness: Harness) -> None:
     before = value(harness, LOGGER, NODE, "minibroker")
     assert change(harness, LOGGER, NODE, (SET, "root", "FATAL"), validate_only=True) == OK
     assert value(harness, LOGGER, NODE, "minibroker") == before
+
+
+@pytest.mark.parametrize("key", ["num.io.threads", "max.connections"])
+def test_zeros_in_front_of_a_number_are_no_harm_however_many_they_are(key: str, harness: Harness) -> None:
+    assert put(harness, BROKER, "1", key, "0" * 5000 + "8") == OK
