@@ -11,7 +11,7 @@ from minibroker.cluster_metadata import ClusterMetadata
 from minibroker.config import BrokerConfig
 from minibroker.config.resources import ConfigResourceType
 from minibroker.data_dir import DataDir
-from minibroker.dynamic_configs import DynamicConfigs
+from minibroker.dynamic_config.configs import DynamicConfigs
 from minibroker.features import FEATURES, Features
 from minibroker.log_manager import LogManager
 from minibroker.partition import Partition
@@ -21,7 +21,7 @@ from minibroker.write_group import WriteGroup
 from minibroker_storage.files import FilePool
 
 if TYPE_CHECKING:
-    from minibroker.broker_loggers import BrokerLoggers
+    from minibroker.dynamic_config.loggers import BrokerLoggers
     from minibroker.faults.registry import FaultRegistry
     from minibroker.flusher import Background, Flusher
     from minibroker.groups.coordinator import GroupCoordinator
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from minibroker.security.authorizer import Authorizer
     from minibroker.security.store import SecurityStore
     from minibroker.taps import Taps
-    from minibroker.telemetry import Telemetry
+    from minibroker.telemetry.clients import Telemetry
     from minibroker.transactions.coordinator import TransactionCoordinator
 
 
@@ -195,14 +195,14 @@ class BrokerState:
     @cached_property
     def loggers(self) -> "BrokerLoggers":
         """The loggers as clients see them; made when the first request asks for them."""
-        from minibroker.broker_loggers import BrokerLoggers  # noqa: PLC0415 - a start needs none
+        from minibroker.dynamic_config.loggers import BrokerLoggers  # noqa: PLC0415 - a start needs none
 
         return BrokerLoggers()
 
     @cached_property
     def telemetry(self) -> "Telemetry":
         """What clients measure of themselves; made when the first request asks for it."""
-        from minibroker.telemetry import Telemetry  # noqa: PLC0415 - a start needs none
+        from minibroker.telemetry.clients import Telemetry  # noqa: PLC0415 - a start needs none
 
         return Telemetry(self)
 

@@ -6,8 +6,8 @@ INVALID_REQUEST.
 """
 
 from minibroker.call import Call
-from minibroker.config_changes import Resource, outcomes
-from minibroker.config_places import Change
+from minibroker.dynamic_config.changes import Resource, outcomes
+from minibroker.dynamic_config.places import Change
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.alter_configs import (
     AlterConfigsRequest,

@@ -17,9 +17,9 @@ from minibroker.config.group import group_config
 from minibroker.config.resources import ConfigResourceType
 from minibroker.config.run_time import ALTERABLE, key_of
 from minibroker.config.values import ConfigValues
-from minibroker.config_changes import Resource, refusal
-from minibroker.config_places import ResourceError, check_node
-from minibroker.dynamic_configs import ALL_BROKERS
+from minibroker.dynamic_config.changes import Resource, refusal
+from minibroker.dynamic_config.configs import ALL_BROKERS
+from minibroker.dynamic_config.places import ResourceError, check_node
 from minibroker.security.acls import Operation
 from minibroker.topics import topic_name_error
 from minibroker_protocol.error_codes import ErrorCode

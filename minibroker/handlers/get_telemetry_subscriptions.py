@@ -8,7 +8,7 @@ this API only where a plugin wants metrics; here it is told always, and the metr
 from typing import Final
 
 from minibroker.call import Call
-from minibroker.telemetry import identity_of
+from minibroker.telemetry.clients import identity_of
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,

@@ -8,7 +8,7 @@ where Kafka has UNKNOWN_SERVER_ERROR for most.
 """
 
 from minibroker.call import Call
-from minibroker.config_changes import Resource, outcomes
+from minibroker.dynamic_config.changes import Resource, outcomes
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,

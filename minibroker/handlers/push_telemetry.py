@@ -8,7 +8,7 @@ TELEMETRY_TOO_LARGE above `telemetry.max.bytes`, INVALID_RECORD for what cannot 
 from typing import Final
 
 from minibroker.call import Call
-from minibroker.telemetry import ClientInstance, TelemetryPush, identity_of
+from minibroker.telemetry.clients import ClientInstance, TelemetryPush, identity_of
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import InvalidRecordError
 from minibroker_protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from minibroker.operations.snapshots import Snapshot
     from minibroker.operations.topics import TopicDescription
     from minibroker.security.acls import AclBinding
-    from minibroker.telemetry import TelemetryPush
+    from minibroker.telemetry.clients import TelemetryPush
     from minibroker.topics import TopicPartition
 
 

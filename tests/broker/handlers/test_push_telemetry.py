@@ -2,9 +2,9 @@
 
 import pytest
 
-from minibroker import telemetry
-from minibroker.otlp import ClientMetric, read_metrics
-from minibroker.telemetry import KEPT, TelemetryPush
+from minibroker.telemetry import clients as telemetry
+from minibroker.telemetry.clients import KEPT, TelemetryPush
+from minibroker.telemetry.otlp import ClientMetric, read_metrics
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_protocol.records import CompressionCodec

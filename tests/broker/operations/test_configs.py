@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from minibroker import Broker, OperationError
-from minibroker.telemetry import TelemetryPush
+from minibroker.telemetry.clients import TelemetryPush
 from minibroker_protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from minibroker_protocol.messages.push_telemetry import PushTelemetryRequest
 from tests.broker.configs import BROKER, LOGGER, SET, change_request

@@ -11,8 +11,8 @@ from typing import Final
 from minibroker.call import Call
 from minibroker.config.client_metrics import ALL_METRICS, DEFAULT_INTERVAL_MS, MATCHED, ClientMetricsConfig
 from minibroker.config.resources import ConfigResourceType
-from minibroker.otlp import ClientMetric, read_metrics
 from minibroker.state import BrokerState
+from minibroker.telemetry.otlp import ClientMetric, read_metrics
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records.checksum import crc32c
 from minibroker_storage.checkpoints import uuid_text

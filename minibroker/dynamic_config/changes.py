@@ -6,11 +6,11 @@ As in Kafka's `ConfigAdminManager` and `ConfigurationControlManager`, down to th
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from minibroker.broker_loggers import ROOT
 from minibroker.call import Call
 from minibroker.config import ConfigType
 from minibroker.config.resources import ConfigResourceType
-from minibroker.config_places import PLACES, Change, Place, ResourceError, Texts, as_refusals, check_node
+from minibroker.dynamic_config.loggers import ROOT
+from minibroker.dynamic_config.places import PLACES, Change, Place, ResourceError, Texts, as_refusals, check_node
 from minibroker.security.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker_protocol.error_codes import ErrorCode
 
