@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from typing import Any, Final
 
 from minibroker_protocol.coordinator_records import UnknownKey, decode_versioned, read_group_key
@@ -171,7 +172,11 @@ class ConsumerWorld(World):
         self.look()
 
     def consumer_records(self) -> None:
-        """Note all records of this protocol that there are of the group, in their order."""
+        """Note all records of this protocol that there are of the group, in their order.
+
+        Kafka removes members in the order of a hash map, which their ids decide: their tombstones are put in order.
+        """
+        found: list[tuple[int, Any, Any]] = []
         wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 24)
         request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic=_OFFSETS, partitions=[wanted])])
         (topic,) = self.client("admin").ask(request, 11).responses
@@ -187,7 +192,11 @@ class ConsumerWorld(World):
                 key: Any = decode_versioned(classes[0], record.key or b"")
                 if key.group_id == self.group_id:
                     value = None if record.value is None else decode_versioned(classes[1], record.value)
-                    self.note(f"record {kind.version}", [key, value])
+                    found.append((kind.version, key, value))
+        for (version, is_gone), alike in groupby(found, lambda each: (each[0], each[2] is None)):
+            noted = [[key, value] for _, key, value in alike]
+            for each in sorted(noted, key=lambda each: repr(self._plain(each[0]))) if is_gone else noted:
+                self.note(f"record {version}", each)
 
     # Offsets
 
