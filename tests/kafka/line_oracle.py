@@ -1,0 +1,56 @@
+"""A class of Kafka's, asked from Python: a Java source in a JVM that lives as long as the tests need it.
+
+It is asked line by line, with tabs between the fields, and answers so.
+"""
+
+import contextlib
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Final, Self
+
+from tests.kafka import jars
+
+_JVM: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
+_TIMEOUT: Final = 30
+
+
+class LineOracle:
+    """The JVM. Use it in a `with` statement. NoJarsError where Java lacks its compiler."""
+
+    def __init__(self, source: Path, libs: Path, *, heap: str) -> None:
+        if "jdk.compiler" not in jars.java_modules():
+            raise jars.NoJarsError("this Java has no compiler: the oracle is a source file, and needs a JDK")
+        command = [jars.java(), f"-Xmx{heap}", *_JVM, "-cp", f"{libs}/*", str(source)]
+        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the JVM
+        self._jvm = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._complaints, text=True, bufsize=1
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        assert self._jvm.stdin is not None
+        assert self._jvm.stdout is not None
+        try:
+            with contextlib.suppress(BrokenPipeError):
+                self._jvm.stdin.close()
+            self._jvm.wait(_TIMEOUT)
+        finally:
+            self._jvm.kill()
+            self._jvm.wait()
+            self._jvm.stdout.close()
+            self._complaints.close()
+
+    def ask(self, *fields: str) -> str:
+        """The answer to one question, without the end of its line."""
+        assert self._jvm.stdin is not None
+        assert self._jvm.stdout is not None
+        print(*fields, sep="\t", file=self._jvm.stdin)
+        return self._jvm.stdout.readline().rstrip("\n")
+
+    def complaints(self) -> str:
+        """What the JVM has said on stderr so far."""
+        self._complaints.seek(0)
+        return self._complaints.read().decode()
