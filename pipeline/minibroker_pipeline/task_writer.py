@@ -173,7 +173,7 @@ class TaskWriter:
         if not len(partitions):
             return
         count = self._count(topic)
-        lowest, highest = int(partitions.min()), int(partitions.max())
+        lowest, highest = int(np.min(partitions)), int(np.max(partitions))
         if lowest < 0:
             raise OptionError(f"partition: {lowest} of topic {topic!r} cannot be")
         if count is None and highest >= MAX_PARTITIONS:

@@ -100,7 +100,7 @@ def _hash_side_by_side(
     positions = at.astype(np.int64)
     sizes = np.maximum(size, 0).astype(np.int64)
     words = sizes // _WORD
-    for step in range(int(words.max(initial=0))):
+    for step in range(int(np.max(words, initial=0))):
         lanes = np.flatnonzero(words > step)
         some = state[:, lanes]
         _absorb(some, _word_at(data, positions[lanes] + step * _WORD, _WORD))

@@ -135,7 +135,7 @@ class _Staying:
         """Which of these stay."""
         if not len(offsets):
             return np.zeros(0, np.bool_)
-        first, last = np.searchsorted(self._ends, (offsets.min(), offsets.max())).tolist()
+        first, last = np.searchsorted(self._ends, (np.min(offsets), np.max(offsets))).tolist()
         numbers = range(first, min(last + 1, len(self._ends)))
         self._read = {
             number: self._read[number]
