@@ -96,7 +96,7 @@ def _bytes(text: str | None) -> bytes | None:
     return None if text is None else base64.b64decode(text)
 
 
-def _import_kafka(place: str) -> Any:
+def import_kafka(place: str) -> Any:
     """kafka-python 1.4.7, with the real six in the place of the one that it carries, which ends with Python 3.12."""
     sys.path.insert(0, place)
     import six  # type: ignore[import-untyped] # noqa: PLC0415 - it is found there only
@@ -169,7 +169,7 @@ def _old_record(record: Any) -> OldRecord:
 
 def main() -> None:
     """Do the jobs."""
-    kafka = _import_kafka(sys.argv[1])
+    kafka = import_kafka(sys.argv[1])
     asked = json.loads(sys.stdin.read())
     common = {"bootstrap_servers": asked["bootstrap"], "api_version": tuple(asked["version"])}
     seen: list[dict[str, Any]] = []

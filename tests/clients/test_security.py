@@ -266,14 +266,14 @@ def test_the_client_of_2019_sends_its_tokens_bare(start: Callable[..., Broker]) 
     broker = start("SASL_PLAINTEXT", mechanisms=["PLAIN"])
     program = """
 import sys
-sys.path.insert(0, sys.argv[1])
-from kafka import KafkaConsumer, KafkaProducer  # type: ignore[import-untyped]  # it has no type information
+from tests.clients.old_client import import_kafka
+kafka = import_kafka(sys.argv[1])
 given = {"bootstrap_servers": sys.argv[2], "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN",
          "sasl_plain_username": "bob", "sasl_plain_password": sys.argv[3], "api_version": (0, 10, 2)}
-producer = KafkaProducer(**given)
+producer = kafka.KafkaProducer(**given)
 producer.send("t", b"from 2019").get(20)
 producer.close()
-consumer = KafkaConsumer("t", auto_offset_reset="earliest", consumer_timeout_ms=20000, **given)
+consumer = kafka.KafkaConsumer("t", auto_offset_reset="earliest", consumer_timeout_ms=20000, **given)
 print(next(consumer).value.decode())
 """
     command = [sys.executable, "-c", program, str(OLD_CLIENT), broker.bootstrap_servers, USERS["bob"]]
