@@ -121,13 +121,12 @@ class Connection(asyncio.BufferedProtocol):
             self._session.client_port = peer[1]
         if security is not None:
             self._secure(security)
-        if self._state.quotas is not None:
-            self._hold_back()
+        quotas = self._state.quotas
+        if quotas is not None and peer:
+            self._hold_back(quotas.connected(peer[0]))
 
-    def _hold_back(self) -> None:
+    def _hold_back(self, wait_ms: int) -> None:
         """Serve nothing, and close after a while, if too many connections have come from that address (KIP-612)."""
-        peer, quotas = self._transport.get_extra_info("peername"), self._state.quotas
-        wait_ms = quotas.connected(peer[0]) if quotas is not None and peer else 0
         if wait_ms:
             from minibroker.quotas.manager import Muted  # noqa: PLC0415 - most clients have none
 

@@ -1,10 +1,9 @@
 """Answers that say nothing but an error, of the APIs that describe and change the cluster: see `error_answers`."""
 
-import importlib
 from collections.abc import Callable
-from functools import cache
 from typing import Any, Final
 
+from minibroker.faults.declarations import messages_of
 from minibroker_protocol.error_codes import ErrorCode
 
 _FIRST_LEADER_AND_ISR_WITH_TOPICS: Final = 2
@@ -13,14 +12,8 @@ _FIRST_STOP_REPLICA_WITH_TOPICS: Final = 1
 _FIRST_STOP_REPLICA_WITH_STATES: Final = 3
 
 
-@cache
-def _messages(module: str) -> Any:
-    """The declarations of one API; loaded when an answer of it is first needed."""
-    return importlib.import_module(f"minibroker_protocol.messages.{module}")
-
-
 def _describe_topic_partitions(request: Any, _version: int, code: ErrorCode) -> Any:
-    m = _messages("describe_topic_partitions")
+    m = messages_of("describe_topic_partitions")
     return m.DescribeTopicPartitionsResponse(
         topics=[
             m.DescribeTopicPartitionsResponseTopic(error_code=code, name=each.name, topic_id=bytes(16), partitions=[])
@@ -30,7 +23,7 @@ def _describe_topic_partitions(request: Any, _version: int, code: ErrorCode) -> 
 
 
 def _alter_replica_log_dirs(request: Any, _version: int, code: ErrorCode) -> Any:
-    m = _messages("alter_replica_log_dirs")
+    m = messages_of("alter_replica_log_dirs")
     return m.AlterReplicaLogDirsResponse(
         results=[
             m.AlterReplicaLogDirTopicResult(
@@ -48,7 +41,7 @@ def _alter_replica_log_dirs(request: Any, _version: int, code: ErrorCode) -> Any
 
 def elect_leaders_error(request: Any, code: ErrorCode, message: str | None = None) -> Any:
     """All elections have failed, for the same reason."""
-    m = _messages("elect_leaders")
+    m = messages_of("elect_leaders")
     return m.ElectLeadersResponse(
         error_code=code,
         replica_election_results=[
@@ -81,7 +74,7 @@ def _alter_partition_reassignments(request: Any, _version: int, code: ErrorCode)
 
 
 def _alter_partition_reassignments_parts(request: Any, _version: int, code: ErrorCode) -> Any:
-    m = _messages("alter_partition_reassignments")
+    m = messages_of("alter_partition_reassignments")
     return m.AlterPartitionReassignmentsResponse(
         error_code=ErrorCode.NONE,
         error_message=None,
@@ -101,7 +94,7 @@ def _alter_partition_reassignments_parts(request: Any, _version: int, code: Erro
 
 
 def _list_partition_reassignments(request: Any, _version: int, code: ErrorCode) -> Any:
-    m = _messages("list_partition_reassignments")
+    m = messages_of("list_partition_reassignments")
     return m.ListPartitionReassignmentsResponse(
         error_code=code,
         error_message=None,
@@ -121,7 +114,7 @@ def _list_partition_reassignments(request: Any, _version: int, code: ErrorCode) 
 
 
 def _leader_and_isr(request: Any, version: int, code: ErrorCode) -> Any:
-    m = _messages("leader_and_isr")
+    m = messages_of("leader_and_isr")
     if version < _FIRST_LEADER_AND_ISR_WITH_TOPICS:
         named = [(each.topic_name, each) for each in request.ungrouped_partition_states]
     else:
@@ -150,7 +143,7 @@ def _leader_and_isr(request: Any, version: int, code: ErrorCode) -> Any:
 
 
 def _stop_replica(request: Any, version: int, code: ErrorCode) -> Any:
-    m = _messages("stop_replica")
+    m = messages_of("stop_replica")
     if version < _FIRST_STOP_REPLICA_WITH_TOPICS:
         named = [(each.topic_name, each.partition_index) for each in request.ungrouped_partitions]
     elif version < _FIRST_STOP_REPLICA_WITH_STATES:
@@ -178,7 +171,7 @@ def _alone(module: str, response: str, *, with_message: bool = False, **others: 
     """Answers with one error code, and nothing that depends on the request."""
 
     def answer(_request: Any, _version: int, code: ErrorCode) -> Any:
-        made: Any = getattr(_messages(module), response)
+        made: Any = getattr(messages_of(module), response)
         message = {"error_message": code.meaning} if with_message else {}
         return made(error_code=code, **message, **{name: value() for name, value in others.items()})
 

@@ -1,9 +1,9 @@
 """Answers that say nothing but an error, for the APIs of configurations and client metrics: see `error_answers`."""
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any, Final
 
+from minibroker.faults.declarations import messages_of
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.primitives import ZERO_UUID
 
@@ -14,7 +14,7 @@ def _of_resources(
     """Answers that say a code of each resource that the request names; `explains` adds the sentence that says it."""
 
     def answer(request: Any, _version: int, code: ErrorCode) -> Any:
-        messages = import_module(f"minibroker_protocol.messages.{module}")
+        messages = messages_of(module)
         results = [
             getattr(messages, result)(
                 error_code=code,
@@ -31,12 +31,12 @@ def _of_resources(
 
 
 def _list_config_resources(_request: Any, _version: int, code: ErrorCode) -> Any:
-    messages = import_module("minibroker_protocol.messages.list_config_resources")
+    messages = messages_of("list_config_resources")
     return messages.ListConfigResourcesResponse(error_code=code, config_resources=[])
 
 
 def _get_telemetry_subscriptions(_request: Any, _version: int, code: ErrorCode) -> Any:
-    messages = import_module("minibroker_protocol.messages.get_telemetry_subscriptions")
+    messages = messages_of("get_telemetry_subscriptions")
     return messages.GetTelemetrySubscriptionsResponse(
         error_code=code,
         client_instance_id=ZERO_UUID,
@@ -50,7 +50,7 @@ def _get_telemetry_subscriptions(_request: Any, _version: int, code: ErrorCode) 
 
 
 def _push_telemetry(_request: Any, _version: int, code: ErrorCode) -> Any:
-    return import_module("minibroker_protocol.messages.push_telemetry").PushTelemetryResponse(error_code=code)
+    return messages_of("push_telemetry").PushTelemetryResponse(error_code=code)
 
 
 CONFIG_ANSWERS: Final[dict[str, Callable[[Any, int, ErrorCode], Any]]] = {

@@ -1,23 +1,19 @@
 """An error in the form of a response of the APIs of groups of the consumer protocol."""
 
-import importlib
 from collections.abc import Callable
 from typing import Any, Final
 
+from minibroker.faults.declarations import messages_of
 from minibroker_protocol.error_codes import ErrorCode
 
 
-def _messages(module: str) -> Any:
-    return importlib.import_module(f"minibroker_protocol.messages.{module}")
-
-
 def _heartbeat(_request: Any, _version: int, code: ErrorCode) -> Any:
-    m = _messages("consumer_group_heartbeat")
+    m = messages_of("consumer_group_heartbeat")
     return m.ConsumerGroupHeartbeatResponse(error_code=code, member_epoch=0, heartbeat_interval_ms=0)
 
 
 def _describe(request: Any, _version: int, code: ErrorCode) -> Any:
-    m = _messages("consumer_group_describe")
+    m = messages_of("consumer_group_describe")
     groups = [
         m.DescribedGroup(
             error_code=code,

@@ -7,15 +7,14 @@ stand at the top: for errors of some partitions beside others that are served. `
 """
 
 import dataclasses
-import importlib
 from collections.abc import Callable, Sequence
-from functools import cache
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
 from minibroker.faults.cluster_error_answers import CLUSTER_ANSWERS, CLUSTER_PARTS
 from minibroker.faults.config_error_answers import CONFIG_ANSWERS
 from minibroker.faults.consumer_group_error_answers import CONSUMER_GROUP_ANSWERS
+from minibroker.faults.declarations import messages_of
 from minibroker.faults.security_error_answers import SECURITY_ANSWERS
 from minibroker.faults.transaction_error_answers import TRANSACTION_ANSWERS, TRANSACTION_PARTS
 from minibroker_protocol.error_codes import ErrorCode
@@ -33,19 +32,13 @@ _IDENTITIES: Final = ("topic_id", "name", "topic", "topic_name", "transactional_
 Answering = Callable[[Any, int, ErrorCode], Any]
 
 
-@cache
-def _messages(module: str) -> Any:
-    """The declarations of one API; loaded when an answer of it is first needed."""
-    return importlib.import_module(f"minibroker_protocol.messages.{module}")
-
-
 def _named(topic: Any) -> dict[str, Any]:
     """The name of a topic, and its id in APIs that have versions with ids."""
     return {"name": topic.name, "topic_id": topic.topic_id} if hasattr(topic, "topic_id") else {"name": topic.name}
 
 
 def _produce(request: Any, _version: int, code: ErrorCode) -> Any:
-    m = _messages("produce")
+    m = messages_of("produce")
     return m.ProduceResponse(
         responses=[
             m.TopicProduceResponse(
@@ -61,7 +54,7 @@ def _produce(request: Any, _version: int, code: ErrorCode) -> Any:
 
 
 def _fetch(request: Any, version: int, code: ErrorCode) -> Any:
-    m = _messages("fetch")
+    m = messages_of("fetch")
     if version >= _FIRST_FETCH_WITH_IDS:
         return m.FetchResponse(error_code=code, session_id=request.session_id, responses=[])
     return m.FetchResponse(
@@ -80,14 +73,14 @@ def _fetch(request: Any, version: int, code: ErrorCode) -> Any:
 
 def fetch_error(partition: int, code: ErrorCode) -> Any:
     """What a fetch is told of one partition."""
-    data = _messages("fetch").PartitionData
+    data = messages_of("fetch").PartitionData
     return data(
         partition_index=partition, error_code=code, high_watermark=_NO_OFFSET, aborted_transactions=[], records=b""
     )
 
 
 def _list_offsets(request: Any, _version: int, code: ErrorCode) -> Any:
-    m = _messages("list_offsets")
+    m = messages_of("list_offsets")
     return m.ListOffsetsResponse(
         topics=[
             m.ListOffsetsTopicResponse(
@@ -103,7 +96,7 @@ def _list_offsets(request: Any, _version: int, code: ErrorCode) -> Any:
 
 
 def _metadata(request: Any, _version: int, code: ErrorCode) -> Any:
-    m = _messages("metadata")
+    m = messages_of("metadata")
     return m.MetadataResponse(
         error_code=code,
         brokers=[],
@@ -115,7 +108,7 @@ def _metadata(request: Any, _version: int, code: ErrorCode) -> Any:
 
 
 def _offset_fetch(request: Any, version: int, code: ErrorCode) -> Any:
-    m = _messages("offset_fetch")
+    m = messages_of("offset_fetch")
     if version >= _FIRST_OFFSET_FETCH_WITH_GROUPS:
         groups = [m.OffsetFetchResponseGroup(group_id=g.group_id, topics=[], error_code=code) for g in request.groups]
         return m.OffsetFetchResponse(groups=groups)
@@ -125,7 +118,7 @@ def _offset_fetch(request: Any, version: int, code: ErrorCode) -> Any:
 
 
 def _offset_fetch_parts(request: Any, _version: int, code: ErrorCode) -> Any:
-    m = _messages("offset_fetch")
+    m = messages_of("offset_fetch")
 
     def parts(topics: Any, topic_class: Any, partition_class: Any) -> list[Any]:
         return [
@@ -152,7 +145,7 @@ def _offset_fetch_parts(request: Any, _version: int, code: ErrorCode) -> Any:
 
 
 def _find_coordinator(request: Any, version: int, code: ErrorCode) -> Any:
-    m = _messages("find_coordinator")
+    m = messages_of("find_coordinator")
     if version < _FIRST_COORDINATORS:
         return m.FindCoordinatorResponse(error_code=code, error_message=code.meaning, node_id=-1, host="", port=-1)
     return m.FindCoordinatorResponse(
@@ -164,7 +157,7 @@ def _find_coordinator(request: Any, version: int, code: ErrorCode) -> Any:
 
 
 def _join_group(_request: Any, version: int, code: ErrorCode) -> Any:
-    return _messages("join_group").JoinGroupResponse(
+    return messages_of("join_group").JoinGroupResponse(
         error_code=code,
         protocol_name="" if version < _FIRST_JOIN_WITH_NULL_PROTOCOL else None,
         leader="",
@@ -174,7 +167,7 @@ def _join_group(_request: Any, version: int, code: ErrorCode) -> Any:
 
 
 def _describe_groups(request: Any, _version: int, code: ErrorCode) -> Any:
-    m = _messages("describe_groups")
+    m = messages_of("describe_groups")
     return m.DescribeGroupsResponse(
         groups=[
             m.DescribedGroup(
@@ -186,7 +179,7 @@ def _describe_groups(request: Any, _version: int, code: ErrorCode) -> Any:
 
 
 def _api_versions(_request: Any, _version: int, code: ErrorCode) -> Any:
-    m = _messages("api_versions")
+    m = messages_of("api_versions")
     keys: list[Any] = []
     if code is ErrorCode.UNSUPPORTED_VERSION:  # what the client may ask with instead (KIP-511)
         from minibroker.dispatch import endpoint  # noqa: PLC0415 - dispatch is what calls
@@ -198,14 +191,14 @@ def _api_versions(_request: Any, _version: int, code: ErrorCode) -> Any:
 
 
 def _create_topics(request: Any, _version: int, code: ErrorCode) -> Any:
-    m = _messages("create_topics")
+    m = messages_of("create_topics")
     return m.CreateTopicsResponse(
         topics=[m.CreatableTopicResult(name=each.name, error_code=code, configs=[]) for each in request.topics]
     )
 
 
 def _delete_topics(request: Any, _version: int, code: ErrorCode) -> Any:
-    m = _messages("delete_topics")
+    m = messages_of("delete_topics")
     states = [*request.topics, *(SimpleNamespace(name=name, topic_id=bytes(16)) for name in request.topic_names)]
     return m.DeleteTopicsResponse(
         responses=[m.DeletableTopicResult(name=each.name, topic_id=each.topic_id, error_code=code) for each in states]
@@ -213,25 +206,25 @@ def _delete_topics(request: Any, _version: int, code: ErrorCode) -> Any:
 
 
 def _create_partitions(request: Any, _version: int, code: ErrorCode) -> Any:
-    m = _messages("create_partitions")
+    m = messages_of("create_partitions")
     return m.CreatePartitionsResponse(
         results=[m.CreatePartitionsTopicResult(name=each.name, error_code=code) for each in request.topics]
     )
 
 
 def _delete_groups(request: Any, _version: int, code: ErrorCode) -> Any:
-    m = _messages("delete_groups")
+    m = messages_of("delete_groups")
     results = [m.DeletableGroupResult(group_id=group, error_code=code) for group in request.groups_names]
     return m.DeleteGroupsResponse(results=results)
 
 
 def _describe_client_quotas(_request: Any, _version: int, code: ErrorCode) -> Any:
-    m = _messages("describe_client_quotas")
+    m = messages_of("describe_client_quotas")
     return m.DescribeClientQuotasResponse(error_code=code, error_message=None, entries=None)
 
 
 def _alter_client_quotas(request: Any, _version: int, code: ErrorCode) -> Any:
-    m = _messages("alter_client_quotas")
+    m = messages_of("alter_client_quotas")
     entries = [
         m.AlteredEntryData(error_code=code, error_message=code.meaning, entity=entry.entity)
         for entry in request.entries
@@ -240,7 +233,7 @@ def _alter_client_quotas(request: Any, _version: int, code: ErrorCode) -> Any:
 
 
 def _allocate_producer_ids(_request: Any, _version: int, code: ErrorCode) -> Any:
-    m = _messages("allocate_producer_ids")
+    m = messages_of("allocate_producer_ids")
     return m.AllocateProducerIdsResponse(error_code=code, producer_id_start=0, producer_id_len=0)
 
 
@@ -248,7 +241,7 @@ def _of_partitions(module: str, response: str, topic: str, partition: str) -> An
     """Answers to requests for topics with partitions that say a number and a code of each."""
 
     def answer(request: Any, _version: int, code: ErrorCode) -> Any:
-        m = _messages(module)
+        m = messages_of(module)
         one, all_of_it = getattr(m, partition), getattr(m, topic)
         topics = [
             all_of_it(
@@ -263,7 +256,7 @@ def _of_partitions(module: str, response: str, topic: str, partition: str) -> An
 
 
 def _offset_for_leader_epoch(request: Any, _version: int, code: ErrorCode) -> Any:
-    m = _messages("offset_for_leader_epoch")
+    m = messages_of("offset_for_leader_epoch")
     topics = [
         m.OffsetForLeaderTopicResult(
             topic=each.topic,
@@ -275,11 +268,11 @@ def _offset_for_leader_epoch(request: Any, _version: int, code: ErrorCode) -> An
 
 
 def _offset_delete(_request: Any, _version: int, code: ErrorCode) -> Any:
-    return _messages("offset_delete").OffsetDeleteResponse(error_code=code, topics=[])
+    return messages_of("offset_delete").OffsetDeleteResponse(error_code=code, topics=[])
 
 
 def _offset_delete_parts(request: Any, _version: int, code: ErrorCode) -> Any:
-    m = _messages("offset_delete")
+    m = messages_of("offset_delete")
     topics = [
         m.OffsetDeleteResponseTopic(
             name=each.name,
@@ -297,20 +290,20 @@ def _alone(module: str, response: str, **others: Any) -> Answering:
     """Answers with one error code, and nothing that depends on the request."""
 
     def answer(_request: Any, _version: int, code: ErrorCode) -> Any:
-        made: Any = getattr(_messages(module), response)
+        made: Any = getattr(messages_of(module), response)
         return made(error_code=code, **{name: value() for name, value in others.items()})
 
     return answer
 
 
 def _create_acls(request: Any, _version: int, code: ErrorCode) -> Any:
-    m = _messages("create_acls")
+    m = messages_of("create_acls")
     results = [m.AclCreationResult(error_code=code, error_message=None) for _ in request.creations]
     return m.CreateAclsResponse(results=results)
 
 
 def _delete_acls(request: Any, _version: int, code: ErrorCode) -> Any:
-    m = _messages("delete_acls")
+    m = messages_of("delete_acls")
     return m.DeleteAclsResponse(
         filter_results=[
             m.DeleteAclsFilterResult(error_code=code, error_message=None, matching_acls=[]) for _ in request.filters

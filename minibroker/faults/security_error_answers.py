@@ -1,30 +1,26 @@
 """Answers that say nothing but an error, for the APIs of SASL, SCRAM and delegation tokens: see `error_answers`."""
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any, Final
 
+from minibroker.faults.declarations import messages_of
 from minibroker_protocol.error_codes import ErrorCode
 
 _NO_TIME: Final = -1
 
 
-def _messages(module: str) -> Any:
-    return import_module(f"minibroker_protocol.messages.{module}")
-
-
 def _sasl_handshake(_request: Any, _version: int, code: ErrorCode) -> Any:
-    return _messages("sasl_handshake").SaslHandshakeResponse(error_code=code, mechanisms=[])
+    return messages_of("sasl_handshake").SaslHandshakeResponse(error_code=code, mechanisms=[])
 
 
 def _sasl_authenticate(_request: Any, _version: int, code: ErrorCode) -> Any:
-    response: Any = _messages("sasl_authenticate").SaslAuthenticateResponse
+    response: Any = messages_of("sasl_authenticate").SaslAuthenticateResponse
     return response(error_code=code, error_message=None, auth_bytes=b"")
 
 
 def _create_delegation_token(_request: Any, version: int, code: ErrorCode) -> Any:
     requester = {"token_requester_principal_type": "User", "token_requester_principal_name": "ANONYMOUS"}
-    response: Any = _messages("create_delegation_token").CreateDelegationTokenResponse
+    response: Any = messages_of("create_delegation_token").CreateDelegationTokenResponse
     return response(
         error_code=code,
         principal_type="User",
@@ -39,21 +35,21 @@ def _create_delegation_token(_request: Any, version: int, code: ErrorCode) -> An
 
 
 def _renew_delegation_token(_request: Any, _version: int, code: ErrorCode) -> Any:
-    response: Any = _messages("renew_delegation_token").RenewDelegationTokenResponse
+    response: Any = messages_of("renew_delegation_token").RenewDelegationTokenResponse
     return response(error_code=code, expiry_timestamp_ms=0)
 
 
 def _expire_delegation_token(_request: Any, _version: int, code: ErrorCode) -> Any:
-    response: Any = _messages("expire_delegation_token").ExpireDelegationTokenResponse
+    response: Any = messages_of("expire_delegation_token").ExpireDelegationTokenResponse
     return response(error_code=code, expiry_timestamp_ms=0)
 
 
 def _describe_delegation_token(_request: Any, _version: int, code: ErrorCode) -> Any:
-    return _messages("describe_delegation_token").DescribeDelegationTokenResponse(error_code=code, tokens=[])
+    return messages_of("describe_delegation_token").DescribeDelegationTokenResponse(error_code=code, tokens=[])
 
 
 def _describe_user_scram_credentials(request: Any, _version: int, code: ErrorCode) -> Any:
-    m = _messages("describe_user_scram_credentials")
+    m = messages_of("describe_user_scram_credentials")
     results = [
         m.DescribeUserScramCredentialsResult(user="", error_code=code, error_message=None, credential_infos=[])
         for _ in request.users or ()
@@ -62,7 +58,7 @@ def _describe_user_scram_credentials(request: Any, _version: int, code: ErrorCod
 
 
 def _alter_user_scram_credentials(request: Any, _version: int, code: ErrorCode) -> Any:
-    m = _messages("alter_user_scram_credentials")
+    m = messages_of("alter_user_scram_credentials")
     users = dict.fromkeys(each.name for each in (*request.deletions, *request.upsertions))
     results = [m.AlterUserScramCredentialsResult(user=user, error_code=code, error_message=None) for user in users]
     return m.AlterUserScramCredentialsResponse(results=results)

@@ -1,23 +1,16 @@
 """Answers that say nothing but an error, for the APIs of transactions and their producers: see `error_answers`."""
 
-import importlib
 from collections.abc import Callable
-from functools import cache
 from typing import Any, Final
 
+from minibroker.faults.declarations import messages_of
 from minibroker_protocol.error_codes import ErrorCode
 
 _FIRST_ADD_PARTITIONS_WITH_TRANSACTIONS: Final = 4
 
 
-@cache
-def _messages(module: str) -> Any:
-    """The declarations of one API; loaded when an answer of it is first needed."""
-    return importlib.import_module(f"minibroker_protocol.messages.{module}")
-
-
 def _init_producer_id(_request: Any, _version: int, code: ErrorCode) -> Any:
-    return _messages("init_producer_id").InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
+    return messages_of("init_producer_id").InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
 
 
 def _added(m: Any, topics: Any, code: ErrorCode) -> list[Any]:
@@ -35,12 +28,12 @@ def _added(m: Any, topics: Any, code: ErrorCode) -> list[Any]:
 
 def _add_partitions(request: Any, version: int, code: ErrorCode) -> Any:
     if version >= _FIRST_ADD_PARTITIONS_WITH_TRANSACTIONS:
-        return _messages("add_partitions_to_txn").AddPartitionsToTxnResponse(error_code=code)
+        return messages_of("add_partitions_to_txn").AddPartitionsToTxnResponse(error_code=code)
     return _add_partitions_parts(request, version, code)
 
 
 def _add_partitions_parts(request: Any, _version: int, code: ErrorCode) -> Any:
-    m = _messages("add_partitions_to_txn")
+    m = messages_of("add_partitions_to_txn")
     return m.AddPartitionsToTxnResponse(
         results_by_topic_v3_and_below=_added(m, request.v3_and_below_topics, code),
         results_by_transaction=[
@@ -53,7 +46,7 @@ def _add_partitions_parts(request: Any, _version: int, code: ErrorCode) -> Any:
 
 
 def _write_markers(request: Any, _version: int, code: ErrorCode) -> Any:
-    m = _messages("write_txn_markers")
+    m = messages_of("write_txn_markers")
     return m.WriteTxnMarkersResponse(
         markers=[
             m.WritableTxnMarkerResult(
@@ -75,7 +68,7 @@ def _write_markers(request: Any, _version: int, code: ErrorCode) -> Any:
 
 
 def _describe_transactions(request: Any, _version: int, code: ErrorCode) -> Any:
-    m = _messages("describe_transactions")
+    m = messages_of("describe_transactions")
     return m.DescribeTransactionsResponse(
         transaction_states=[
             m.TransactionState(
@@ -94,7 +87,7 @@ def _describe_transactions(request: Any, _version: int, code: ErrorCode) -> Any:
 
 
 def _describe_producers(request: Any, _version: int, code: ErrorCode) -> Any:
-    m = _messages("describe_producers")
+    m = messages_of("describe_producers")
     return m.DescribeProducersResponse(
         topics=[
             m.TopicResponse(

@@ -107,14 +107,14 @@ class Quotas:
         self, response: FetchResponse, request: FetchRequest, session: Session, client_id: str | None, version: int
     ) -> FetchResponse:
         """The answer to a fetch, or an empty one if there was too much in it: nothing is lost, it is to come again."""
-        out = bytearray()
-        splices: Splices = []
-        encode(response, version, out, splices)
-        size = len(out) + sum(splice.size for _, splice in splices)
         found = self._client(FETCH, session, client_id or "")
         if found is None:
             return response
         client, limit = found
+        out = bytearray()
+        splices: Splices = []
+        encode(response, version, out, splices)
+        size = len(out) + sum(splice.size for _, splice in splices)
         now_ms = self._state.clock.monotonic_ms()
         rate = self._rate(FETCH, client, now_ms)
         rate.record(size, now_ms)
