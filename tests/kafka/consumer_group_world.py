@@ -6,7 +6,10 @@ from itertools import groupby
 from typing import Any, Final
 
 from minibroker_protocol.coordinator_records import UnknownKey, decode_versioned, read_group_key
-from minibroker_protocol.coordinator_records.consumer_groups import CONSUMER_GROUP_RECORDS
+from minibroker_protocol.coordinator_records.consumer_groups import (
+    CONSUMER_GROUP_RECORDS,
+    ConsumerGroupTargetAssignmentMemberKey,
+)
 from minibroker_protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from minibroker_protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -37,6 +40,7 @@ from tests.kafka.group_world import World
 Owned = Mapping[str, Sequence[int]]
 _OFFSETS: Final = "__consumer_offsets"
 _RECORDS: Final = {schema_of(key).versions.first: (key, value) for key, value in CONSUMER_GROUP_RECORDS}
+_TARGET_OF_MEMBER: Final = schema_of(ConsumerGroupTargetAssignmentMemberKey).versions.first
 _PAUSE_S: Final = 0.02
 
 
@@ -174,7 +178,8 @@ class ConsumerWorld(World):
     def consumer_records(self) -> None:
         """Note all records of this protocol that there are of the group, in their order.
 
-        Kafka removes members in the order of a hash map, which their ids decide: their tombstones are put in order.
+        Kafka removes members and tells what each shall have in the order of a hash map, which their ids decide: their
+        tombstones and the target assignments of one change are put in order.
         """
         found: list[tuple[int, Any, Any]] = []
         wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 24)
@@ -195,7 +200,9 @@ class ConsumerWorld(World):
                     found.append((kind.version, key, value))
         for (version, is_gone), alike in groupby(found, lambda each: (each[0], each[2] is None)):
             noted = [[key, value] for _, key, value in alike]
-            for each in sorted(noted, key=lambda each: repr(self._plain(each[0]))) if is_gone else noted:
+            if is_gone or version == _TARGET_OF_MEMBER:
+                noted.sort(key=lambda each: repr(self._plain(each[0])))
+            for each in noted:
                 self.note(f"record {version}", each)
 
     # Offsets
