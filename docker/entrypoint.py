@@ -33,8 +33,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from minibroker import listeners
-from minibroker.listeners import ServedListener
+from minibroker.network import listeners
+from minibroker.network.listeners import ServedListener
 
 MOUNTED_CONFIG = "/mnt/shared/config/server.properties"
 DATA_DIR = "/var/lib/minibroker"
@@ -135,7 +135,7 @@ def security_configs(environment: Mapping[str, str], configs: Mapping[str, str])
             found[key] = path if key.endswith(".location") else _first_line(path)
     match = _LOGIN_CONFIG.search(environment.get("KAFKA_OPTS", ""))
     if match is not None:
-        from minibroker.security.jaas import server_logins  # noqa: PLC0415 - most containers have no such file
+        from minibroker.security.sasl.jaas import server_logins  # noqa: PLC0415 - most containers have no such file
 
         with open(match[1], encoding="utf-8") as file:
             found |= server_logins(file.read())

@@ -10,18 +10,18 @@ from minibroker import temporary
 from minibroker.clock import Clock
 from minibroker.config import BrokerConfig
 from minibroker.config.keys import refused
-from minibroker.listeners import PLAINTEXT, ServedListener, check_room, served_listeners
+from minibroker.metadata.topic_admin import TopicError, TopicPlan, create_topics, plan_topic
+from minibroker.metadata.topic_spec import TopicSpec
+from minibroker.network.listeners import PLAINTEXT, ServedListener, check_room, served_listeners
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.server import Server
 from minibroker.state import BrokerState
-from minibroker.topic_admin import TopicError, TopicPlan, create_topics, plan_topic
-from minibroker.topic_spec import TopicSpec
 
 if TYPE_CHECKING:
     # Most brokers have none.
     from minibroker.control.plane import ControlPlane
     from minibroker.security.setup import Security
-    from minibroker.seeds import Seeds
+    from minibroker.seeding.seeds import Seeds
 
 _REACHABLE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with
 """Where a program on this machine finds a broker that listens on all interfaces."""
@@ -194,14 +194,14 @@ class AsyncBroker(AsyncOperations):
     def _make_topics(self, state: BrokerState) -> None:
         create_topics(state, [_plan(state, spec) for spec in self._topics if state.topics.get(spec.name) is None])
         if self._seeds is not None:
-            from minibroker.seeds import plant  # noqa: PLC0415 - most brokers have none
+            from minibroker.seeding.seeds import plant  # noqa: PLC0415 - most brokers have none
 
             plant(state, self._seeds)
 
     def _keep_journal(self, state: BrokerState) -> None:
         if self._journal:
-            from minibroker.journal import DEFAULT_CAPACITY  # noqa: PLC0415 - most brokers keep none
-            from minibroker.taps import keep_journal  # noqa: PLC0415 - the same
+            from minibroker.inspection.journal import DEFAULT_CAPACITY  # noqa: PLC0415 - most brokers keep none
+            from minibroker.inspection.taps import keep_journal  # noqa: PLC0415 - the same
 
             keep_journal(state, DEFAULT_CAPACITY if self._journal is True else self._journal)
 
@@ -242,7 +242,7 @@ def _with_room(address: tuple[str, int], brokers: int, source: str) -> tuple[str
 
 
 def _seeds(path: str) -> "Seeds":
-    from minibroker.seed_file import read_seeds  # noqa: PLC0415 - most brokers have none
+    from minibroker.seeding.seed_file import read_seeds  # noqa: PLC0415 - most brokers have none
 
     return read_seeds(path)
 

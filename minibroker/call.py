@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from minibroker.cluster import Node
+from minibroker.metadata.cluster import Node
 from minibroker.security.principals import Principal
 from minibroker.session import Session
 from minibroker.state import BrokerState
 
 if TYPE_CHECKING:
-    from minibroker.security.acls import Operation, ResourceType
+    from minibroker.security.authorization.acls import Operation, ResourceType
 
 
 class Call(NamedTuple):

@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from minibroker import __version__
-from minibroker.certificates_command import add_parser as add_certificates_parser
+from minibroker.commands.certificates import add_parser as add_certificates_parser
+from minibroker.commands.dump import add_parser as add_dump_parser
 from minibroker.config import parse_properties
-from minibroker.dump_command import add_parser as add_dump_parser
 
 if TYPE_CHECKING:
     from minibroker.broker import Broker
-    from minibroker.console import Console
+    from minibroker.commands.console import Console
     from minibroker.faults.fault import Fault
     from minibroker.state import BrokerState
 
@@ -101,7 +101,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run_serve(options: argparse.Namespace) -> int:
-    from minibroker.console import Console  # noqa: PLC0415 - `--help` needs none of it
+    from minibroker.commands.console import Console  # noqa: PLC0415 - `--help` needs none of it
 
     with Console(options.log_format, verbose=options.verbose) as console:
         try:
@@ -174,7 +174,7 @@ def _faults(path: str) -> "list[Fault]":
 
 
 def _install(state: "BrokerState", faults: "list[Fault]") -> None:
-    from minibroker.taps import faults_of  # noqa: PLC0415 - most runs have none
+    from minibroker.inspection.taps import faults_of  # noqa: PLC0415 - most runs have none
 
     registry = faults_of(state)
     for fault in faults:
@@ -182,8 +182,8 @@ def _install(state: "BrokerState", faults: "list[Fault]") -> None:
 
 
 def _watch(state: "BrokerState") -> None:
-    from minibroker.console import tell_request  # noqa: PLC0415 - as above
-    from minibroker.taps import watch_requests  # noqa: PLC0415 - most runs tell of none
+    from minibroker.commands.console import tell_request  # noqa: PLC0415 - as above
+    from minibroker.inspection.taps import watch_requests  # noqa: PLC0415 - most runs tell of none
 
     watch_requests(state, tell_request)
 

@@ -13,9 +13,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from minibroker.call import UnservedRequestError
-from minibroker.cluster import Node
 from minibroker.dispatch import NO_ANSWER, Answer, Waiting, accept, encode_answers, may_delete_files
-from minibroker.outbox import Outbox
+from minibroker.metadata.cluster import Node
+from minibroker.network.outbox import Outbox
 from minibroker.produce_memo import ProduceMemo
 from minibroker.session import Session
 from minibroker.state import BrokerState
@@ -134,7 +134,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _secure(self, security: "ListenerSecurity") -> None:
         """Say who the client is, or have it say so first."""
-        from minibroker.security.names import NoMappingError  # noqa: PLC0415 - most brokers let everybody in
+        from minibroker.security.tls.names import NoMappingError  # noqa: PLC0415 - most brokers let everybody in
 
         session = self._session
         session.protocol = security.protocol
@@ -145,7 +145,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
             return
         if security.mechanisms:
-            from minibroker.security.authentication import Authentication  # noqa: PLC0415 - as above
+            from minibroker.security.sasl.authentication import Authentication  # noqa: PLC0415 - as above
 
             session.authentication = Authentication(security, session, self, self._on_authenticated)
             self._reader.max_size = min(self._reader.max_size, security.max_receive_size)
@@ -244,7 +244,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _advise(self, error: Exception) -> None:
         """Something came that is no request, or may not come yet: say what it is, if that is known."""
-        from minibroker.advice import about_first_bytes, about_unauthenticated, advise  # noqa: PLC0415 - rarely needed
+        from minibroker.commands.advice import about_first_bytes, about_unauthenticated, advise  # noqa: PLC0415 - rarely needed
 
         session = self._session
         advice = about_first_bytes(self._reader.peek(4), session.listener)

@@ -115,7 +115,7 @@ ROUTES: Final = (
 class Answer(NamedTuple):
     """A response that is ready to be encoded; encoding waits until the wake-up's appends are written.
 
-    `entry` is what the journal has of the request (`minibroker.journal.Entry`), if there is one.
+    `entry` is what the journal has of the request (`minibroker.inspection.journal.Entry`), if there is one.
     """
 
     response: Any

@@ -16,7 +16,7 @@ from minibroker_protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     # Names for the type checkers: a start loads no message that nobody has sent yet.
-    from minibroker.topics import Topics
+    from minibroker.metadata.topics import Topics
     from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, PartitionData
 
 FetchKey = tuple[str | bytes, int]

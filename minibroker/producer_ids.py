@@ -5,7 +5,7 @@ Unique in the cluster's whole life, so handed out of blocks that are noted on di
 
 from typing import Final
 
-from minibroker.topics import Topics
+from minibroker.metadata.topics import Topics
 
 _BLOCK: Final = 1000
 """As many as Kafka's controller hands to a broker at once; what is left of a block is lost at a restart."""

@@ -12,7 +12,7 @@ as somebody wants any.
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from minibroker.features import (
+from minibroker.metadata.features import (
     ELIGIBLE_LEADER_REPLICAS_VERSION,
     GROUP_VERSION,
     KRAFT_VERSION,

@@ -8,11 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.clock import Clock, SystemClock
-from minibroker.cluster import Door, Node
 from minibroker.config import BrokerConfig
 from minibroker.connection import Connection, ConnectionSet
-from minibroker.listeners import PLAINTEXT, ServedListener, port_step
-from minibroker.node_listener import Kind, NodeListener
+from minibroker.metadata.cluster import Door, Node
+from minibroker.network.listeners import PLAINTEXT, ServedListener, port_step
+from minibroker.network.node_listener import Kind, NodeListener
 from minibroker.state import BrokerState
 from minibroker_protocol.frame import BufferPool
 
@@ -134,7 +134,7 @@ class Server:
         self, plan: "CleaningPlan", done: "Callable[[CleaningResult | BaseException], None]"
     ) -> Callable[[], object]:
         """Clean in a process of its own; see `RunCleaning`."""
-        from minibroker.cleaning_process import start_cleaning  # noqa: PLC0415 - most brokers compact nothing
+        from minibroker.logs.cleaning_process import start_cleaning  # noqa: PLC0415 - most brokers compact nothing
 
         task = start_cleaning(plan, done)
         self._work.add(task)

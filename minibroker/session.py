@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from minibroker.listeners import PLAINTEXT
+from minibroker.network.listeners import PLAINTEXT
 from minibroker.security.principals import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
-    from minibroker.cluster import Node
+    from minibroker.metadata.cluster import Node
     from minibroker.produce_memo import ProduceMemo
-    from minibroker.security.authentication import Authentication
+    from minibroker.security.sasl.authentication import Authentication
     from minibroker.state import BrokerState
 
 

@@ -4,35 +4,35 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from minibroker.chores import Chores
 from minibroker.clock import Clock
-from minibroker.cluster import Cluster
-from minibroker.cluster_metadata import ClusterMetadata
 from minibroker.config import BrokerConfig
 from minibroker.config.resources import ConfigResourceType
 from minibroker.data_dir import DataDir
 from minibroker.dynamic_config.configs import DynamicConfigs
-from minibroker.features import FEATURES, Features
-from minibroker.log_manager import LogManager
-from minibroker.partition import Partition
+from minibroker.logs.chores import Chores
+from minibroker.logs.log_manager import LogManager
+from minibroker.logs.write_group import WriteGroup
+from minibroker.metadata.cluster import Cluster
+from minibroker.metadata.cluster_metadata import ClusterMetadata
+from minibroker.metadata.features import FEATURES, Features
+from minibroker.metadata.partition import Partition
+from minibroker.metadata.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, Topics
 from minibroker.producer_ids import ProducerIds
-from minibroker.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, Topics
-from minibroker.write_group import WriteGroup
 from minibroker_storage.files import FilePool
 
 if TYPE_CHECKING:
     from minibroker.dynamic_config.loggers import BrokerLoggers
     from minibroker.faults.registry import FaultRegistry
-    from minibroker.flusher import Background, Flusher
     from minibroker.groups.coordinator import GroupCoordinator
-    from minibroker.journal import Journal
-    from minibroker.log_cleaner import RunCleaning
+    from minibroker.inspection.journal import Journal
+    from minibroker.inspection.taps import Taps
+    from minibroker.logs.flusher import Background, Flusher
+    from minibroker.logs.log_cleaner import RunCleaning
     from minibroker.quotas.entities import QuotaTable
     from minibroker.quotas.manager import Quotas
     from minibroker.releases import Release
-    from minibroker.security.authorizer import Authorizer
+    from minibroker.security.authorization.authorizer import Authorizer
     from minibroker.security.store import SecurityStore
-    from minibroker.taps import Taps
     from minibroker.telemetry.clients import Telemetry
     from minibroker.transactions.coordinator import TransactionCoordinator
 
@@ -104,7 +104,7 @@ class BrokerState:
         self.cluster.on_leader_moved = self._on_leader_moved
         self.producer_ids = ProducerIds(self.topics)
         self.writes = WriteGroup()
-        #: What looks into requests: the journal and the faults (`minibroker.taps`); None while there is neither.
+        #: What looks into requests: the journal and the faults (`minibroker.inspection.taps`); None without them.
         self.taps: Taps | None = None
         # What the hot paths ask for is looked up once.
         self.validated_records = config.integer("minibroker.validate.records.max")
@@ -117,7 +117,7 @@ class BrokerState:
         self.served: Mapping[int, tuple[int, int]] | None = None if release is None else release.served
         #: Groups of the consumer protocol that were forgotten on purpose; their members have to join anew.
         self.forgotten_groups: set[str] = set()
-        #: What was said to help (`minibroker.advice`).
+        #: What was said to help (`minibroker.commands.advice`).
         self.advised: set[str] = set()
         self._closed = False
         call_soon(self.resume_coordinators)
@@ -254,6 +254,6 @@ def _authorizer(config: BrokerConfig, metadata: ClusterMetadata) -> "Authorizer 
     """What the configuration wants to decide who may do what. ConfigError."""
     if not config.text("authorizer.class.name"):
         return None
-    from minibroker.security.authorizer import authorizer_of  # noqa: PLC0415 - most brokers let everybody do everything
+    from minibroker.security.authorization.authorizer import authorizer_of  # noqa: PLC0415 - most brokers let everybody do everything
 
     return authorizer_of(config, metadata)

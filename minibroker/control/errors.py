@@ -11,8 +11,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from minibroker.cluster import ClusterError
 from minibroker.faults.fault import FaultError
+from minibroker.metadata.cluster import ClusterError
 from minibroker.operations.errors import ConflictError, NotFoundError, OperationError, WaitTimeoutError
 
 _logger = logging.getLogger(__name__)

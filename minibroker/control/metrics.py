@@ -18,10 +18,10 @@ from prometheus_client.registry import Collector
 
 from minibroker.async_broker import AsyncBroker
 from minibroker.groups.group import GroupState
-from minibroker.node_listener import NodeListener
+from minibroker.metadata.partition import Partition
+from minibroker.network.node_listener import NodeListener
 from minibroker.operations.errors import OperationError
 from minibroker.operations.groups import group_lag
-from minibroker.partition import Partition
 
 _Labelled = dict[tuple[str, ...], float]
 

@@ -11,7 +11,7 @@ from minibroker.config import ConfigType
 from minibroker.config.resources import ConfigResourceType
 from minibroker.dynamic_config.loggers import ROOT
 from minibroker.dynamic_config.places import PLACES, Change, Place, ResourceError, Texts, as_refusals, check_node
-from minibroker.security.acls import CLUSTER_NAME, Operation, ResourceType
+from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker_protocol.error_codes import ErrorCode
 
 

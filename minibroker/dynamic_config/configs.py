@@ -11,10 +11,10 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
-from minibroker.cluster_metadata import CLUSTER_FILE, ClusterFileError, ClusterMetadata
 from minibroker.config import BrokerConfig, ConfigError
 from minibroker.config.broker import RunTime
 from minibroker.config.resources import ConfigResourceType
+from minibroker.metadata.cluster_metadata import CLUSTER_FILE, ClusterFileError, ClusterMetadata
 
 Texts = Mapping[str, str]
 Section = Mapping[str, Mapping[str, Texts]]

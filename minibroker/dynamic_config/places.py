@@ -15,7 +15,7 @@ from minibroker.config.client_metrics import CLIENT_METRICS_KEYS, ClientMetricsC
 from minibroker.config.group import GROUP_KEYS, GroupConfig
 from minibroker.config.resources import ConfigResourceType
 from minibroker.config.run_time import check, key_of
-from minibroker.topics import topic_name_error
+from minibroker.metadata.topics import topic_name_error
 from minibroker_protocol.error_codes import ErrorCode
 
 Texts = Mapping[str, str]

@@ -11,9 +11,9 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from minibroker.dispatch import ROUTES
-from minibroker.journal import Entry, error_code
-from minibroker.patterns import api_matcher, matcher
-from minibroker.targets import Target, named_by
+from minibroker.inspection.journal import Entry, error_code
+from minibroker.inspection.patterns import api_matcher, matcher
+from minibroker.inspection.targets import Target, named_by
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.schema import VersionRange
 

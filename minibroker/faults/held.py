@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from minibroker.call import Parked
 from minibroker.dispatch import Answer, encode_answers
-from minibroker.message_json import detached
-from minibroker.targets import Target
+from minibroker.inspection.message_json import detached
+from minibroker.inspection.targets import Target
 from minibroker_protocol.records.header import MAGIC_AT, MAGIC_V2
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from minibroker.call import Call
 from minibroker.dispatch import endpoint
-from minibroker.message_json import detached
-from minibroker.security.acls import Operation, ResourceType
+from minibroker.inspection.message_json import detached
+from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.security.principals import BROKER
 from minibroker.session import Session
 from minibroker_protocol.api_keys import ApiKey

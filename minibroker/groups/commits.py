@@ -6,8 +6,8 @@ from typing import Final, NamedTuple, Protocol
 from minibroker.config.keys import LONG_MAX
 from minibroker.groups.kinds import AnyGroup
 from minibroker.groups.offsets import NO_TIMESTAMP, CommittedOffset
+from minibroker.metadata.topics import TopicPartition
 from minibroker.state import BrokerState
-from minibroker.topics import TopicPartition
 from minibroker_protocol.error_codes import ErrorCode
 
 _BYTES_PER_CHARACTER: Final = 2

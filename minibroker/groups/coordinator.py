@@ -5,13 +5,13 @@ What a request asks for is decided in its handler.
 
 from collections.abc import Collection
 
-from minibroker.cluster import Node
 from minibroker.groups.consumer.coordinator import ConsumerGroups
 from minibroker.groups.consumer.group import ConsumerGroup
 from minibroker.groups.group import Group
 from minibroker.groups.kinds import AnyGroup
 from minibroker.groups.rebalances import Rebalances
 from minibroker.groups.store import GroupStore
+from minibroker.metadata.cluster import Node
 from minibroker.state import BrokerState
 from minibroker_protocol.error_codes import ErrorCode
 

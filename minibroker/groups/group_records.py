@@ -3,7 +3,7 @@
 from typing import Final
 
 from minibroker.groups.offsets import NO_TIMESTAMP, CommittedOffset
-from minibroker.topics import TopicPartition
+from minibroker.metadata.topics import TopicPartition
 from minibroker_protocol.coordinator_records import (
     GroupMetadataKey,
     GroupMetadataValue,

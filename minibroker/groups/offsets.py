@@ -6,7 +6,7 @@ No log here: `GroupStore` writes, and tells this what is written (Kafka's `Group
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from minibroker.topics import TopicPartition
+from minibroker.metadata.topics import TopicPartition
 
 NO_TIMESTAMP: Final = -1
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from minibroker.groups.consumer.changes import Change
 from minibroker.groups.offsets import CommittedOffset, GroupOffsets
-from minibroker.topics import TopicPartition
+from minibroker.metadata.topics import TopicPartition
 from minibroker_protocol.coordinator_records import (
     GroupMetadataKey,
     GroupMetadataValue,

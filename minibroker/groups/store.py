@@ -8,8 +8,6 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
-from minibroker.cluster import Node
-from minibroker.coordinator_log import CoordinatorLog, CoordinatorLogError
 from minibroker.error_mapping import MAPPED
 from minibroker.groups.consumer.changes import Change, without_group
 from minibroker.groups.consumer.group import ConsumerGroup
@@ -19,9 +17,11 @@ from minibroker.groups.group_records import group_key, group_record, offset_key,
 from minibroker.groups.kinds import AnyGroup
 from minibroker.groups.offsets import CommittedOffset
 from minibroker.groups.replay import Replay
-from minibroker.partition_loader import PartitionLoader
+from minibroker.logs.coordinator_log import CoordinatorLog, CoordinatorLogError
+from minibroker.logs.partition_loader import PartitionLoader
+from minibroker.metadata.cluster import Node
+from minibroker.metadata.topics import CONSUMER_OFFSETS, TopicPartition
 from minibroker.state import BrokerState
-from minibroker.topics import CONSUMER_OFFSETS, TopicPartition
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, CompressionCodec, NewRecord
 

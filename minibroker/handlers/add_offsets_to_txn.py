@@ -6,7 +6,7 @@ it. PRODUCER_FENCED is INVALID_PRODUCER_EPOCH before version 2.
 
 from minibroker.call import Call
 from minibroker.error_mapping import as_producers_know_it
-from minibroker.topics import CONSUMER_OFFSETS
+from minibroker.metadata.topics import CONSUMER_OFFSETS
 from minibroker_protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 

@@ -12,8 +12,8 @@ from typing import Final
 
 from minibroker.call import Call
 from minibroker.error_mapping import as_producers_know_it
-from minibroker.security.acls import Operation, ResourceType
-from minibroker.topics import TopicPartition
+from minibroker.metadata.topics import TopicPartition
+from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.transactions.transaction import RAISES_EPOCHS
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.add_partitions_to_txn import (

@@ -10,8 +10,8 @@ replicas, if the client forbids that (KIP-860); UNKNOWN_TOPIC_OR_PARTITION.
 from collections.abc import Sequence
 
 from minibroker.call import Call
-from minibroker.cluster import Cluster
-from minibroker.topic_admin import TopicError
+from minibroker.metadata.cluster import Cluster
+from minibroker.metadata.topic_admin import TopicError
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

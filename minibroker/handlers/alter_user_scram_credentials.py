@@ -7,9 +7,9 @@ whatever others have.
 """
 
 from minibroker.call import Call
-from minibroker.security.scram import LEAST_ITERATIONS, MOST_ITERATIONS, ScramCredential, credential_of_salted
-from minibroker.security.scram_credentials import ScramCredentials
-from minibroker.security.scram_mechanisms import NAMES
+from minibroker.security.sasl.scram import LEAST_ITERATIONS, MOST_ITERATIONS, ScramCredential, credential_of_salted
+from minibroker.security.sasl.scram_credentials import ScramCredentials
+from minibroker.security.sasl.scram_mechanisms import NAMES
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,

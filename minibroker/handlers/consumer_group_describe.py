@@ -11,9 +11,9 @@ from minibroker.call import Call
 from minibroker.groups.consumer.group import ConsumerGroup
 from minibroker.groups.consumer.member import ConsumerMember
 from minibroker.groups.consumer.partitions import NOTHING, Partitions
-from minibroker.security.acls import Operation, ResourceType
-from minibroker.security.authorized_operations import authorized_operations
-from minibroker.topics import Topics
+from minibroker.metadata.topics import Topics
+from minibroker.security.authorization.acls import Operation, ResourceType
+from minibroker.security.authorization.authorized_operations import authorized_operations
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.consumer_group_describe import (
     Assignment,

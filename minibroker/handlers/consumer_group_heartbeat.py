@@ -14,7 +14,7 @@ from minibroker.call import Call
 from minibroker.groups.consumer.coordinator import Answer, ConsumerGroups, GroupRefusedError, Heartbeat
 from minibroker.groups.consumer.member import AWAY, JOINING, LEAVING
 from minibroker.groups.consumer.partitions import partitions_of
-from minibroker.security.acls import Operation, ResourceType
+from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.consumer_group_heartbeat import (
     Assignment,

@@ -7,7 +7,7 @@ spoils the whole request (UNKNOWN_SERVER_ERROR for each), and one with a number 
 
 from minibroker.call import Call, UnservedRequestError
 from minibroker.error_mapping import MAPPED, error_code_of
-from minibroker.security.acls import (
+from minibroker.security.authorization.acls import (
     AclBinding,
     InvalidAclError,
     Operation,

@@ -6,7 +6,7 @@ DELEGATION_TOKEN_AUTH_DISABLED. Renewers have to be users (INVALID_PRINCIPAL_TYP
 """
 
 from minibroker.call import Call
-from minibroker.security.acls import Operation, ResourceType
+from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.security.principals import USER, Principal
 from minibroker.security.token_requests import NO_TIME, may_ask, named
 from minibroker_protocol.error_codes import ErrorCode

@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Final
 
 from minibroker.call import Call
-from minibroker.topic_admin import (
+from minibroker.metadata.topic_admin import (
     TopicError,
     check_replicas,
     count_mutation,

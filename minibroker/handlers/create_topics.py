@@ -10,8 +10,7 @@ from collections import Counter
 from typing import Final
 
 from minibroker.call import Call
-from minibroker.security.acls import CLUSTER_NAME, Operation, ResourceType
-from minibroker.topic_admin import (
+from minibroker.metadata.topic_admin import (
     DEFAULT,
     TopicError,
     TopicPlan,
@@ -22,7 +21,8 @@ from minibroker.topic_admin import (
     refuse_duplicate,
     refuse_empty_replicas,
 )
-from minibroker.topics import Topic
+from minibroker.metadata.topics import Topic
+from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_topics import (
     CreatableTopic,

@@ -7,7 +7,7 @@ removed.
 
 from minibroker.call import Call, UnservedRequestError
 from minibroker.error_mapping import MAPPED, error_code_of
-from minibroker.security.acls import (
+from minibroker.security.authorization.acls import (
     AclBinding,
     AclFilter,
     InvalidAclError,

@@ -10,9 +10,9 @@ from functools import partial
 from typing import Final
 
 from minibroker.call import Call
-from minibroker.security.acls import CLUSTER_NAME, Operation, ResourceType
-from minibroker.topic_admin import TopicError, count_mutation, disk_refusal
-from minibroker.topics import CONSUMER_OFFSETS, Topic
+from minibroker.metadata.topic_admin import TopicError, count_mutation, disk_refusal
+from minibroker.metadata.topics import CONSUMER_OFFSETS, Topic
+from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_topics import (
     DeletableTopicResult,

@@ -6,7 +6,7 @@ in which they were made.
 """
 
 from minibroker.call import Call, UnservedRequestError
-from minibroker.security.acls import AclFilter, Operation, PatternType, PermissionType, ResourceType
+from minibroker.security.authorization.acls import AclFilter, Operation, PatternType, PermissionType, ResourceType
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_acls import (
     AclDescription,

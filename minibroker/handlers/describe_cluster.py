@@ -9,8 +9,8 @@ broker at random as the controller, which passes on what comes to it; here it is
 from typing import Final
 
 from minibroker.call import Call
-from minibroker.cluster import NO_NODE
-from minibroker.security.authorized_operations import authorized_cluster_operations
+from minibroker.metadata.cluster import NO_NODE
+from minibroker.security.authorization.authorized_operations import authorized_cluster_operations
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_cluster import (
     DescribeClusterBroker,

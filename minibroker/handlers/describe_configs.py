@@ -20,8 +20,8 @@ from minibroker.config.values import ConfigValues
 from minibroker.dynamic_config.changes import Resource, refusal
 from minibroker.dynamic_config.configs import ALL_BROKERS
 from minibroker.dynamic_config.places import ResourceError, check_node
-from minibroker.security.acls import Operation
-from minibroker.topics import topic_name_error
+from minibroker.metadata.topics import topic_name_error
+from minibroker.security.authorization.acls import Operation
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_configs import (
     DescribeConfigsRequest,

@@ -6,7 +6,7 @@ CreateDelegationToken. Deviation: tokens that have ended are not told, while Kaf
 """
 
 from minibroker.call import Call
-from minibroker.security.acls import Operation, ResourceType
+from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.security.delegation_tokens import DelegationToken
 from minibroker.security.principals import Principal
 from minibroker.security.token_requests import may_ask

@@ -10,8 +10,8 @@ from typing import Final
 from minibroker.call import Call
 from minibroker.groups.group import Group, GroupState
 from minibroker.groups.members import Member
-from minibroker.security.acls import ResourceType
-from minibroker.security.authorized_operations import authorized_operations
+from minibroker.security.authorization.acls import ResourceType
+from minibroker.security.authorization.authorized_operations import authorized_operations
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_groups import (
     DescribedGroup,

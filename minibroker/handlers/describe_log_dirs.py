@@ -9,8 +9,8 @@ version 4 on the bytes of the volume are told, too (KIP-827). The directory is n
 import os
 
 from minibroker.call import Call
-from minibroker.partition import Partition
-from minibroker.topics import Topic
+from minibroker.metadata.partition import Partition
+from minibroker.metadata.topics import Topic
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,

@@ -6,7 +6,7 @@ NOT_LEADER_OR_FOLLOWER from a broker that has no replica.
 
 from minibroker.call import Call
 from minibroker.error_mapping import MAPPED, error_code_of
-from minibroker.topics import topic_name_error
+from minibroker.metadata.topics import topic_name_error
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_producers import (
     DescribeProducersRequest,

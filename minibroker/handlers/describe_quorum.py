@@ -10,7 +10,7 @@ partition 0 of that topic.
 from typing import Final
 
 from minibroker.call import Call
-from minibroker.topics import METADATA_TOPIC
+from minibroker.metadata.topics import METADATA_TOPIC
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_quorum import (
     DescribeQuorumRequest,

@@ -8,11 +8,11 @@ replicas share one log, so whoever is up is in sync, and the lists are empty.
 """
 
 from minibroker.call import Call
-from minibroker.cluster import NO_NODE
 from minibroker.faults.error_answers import error_answer
-from minibroker.security.acls import Operation, ResourceType
-from minibroker.security.authorized_operations import authorized_operations
-from minibroker.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, Topic, topic_name_error
+from minibroker.metadata.cluster import NO_NODE
+from minibroker.metadata.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, Topic, topic_name_error
+from minibroker.security.authorization.acls import Operation, ResourceType
+from minibroker.security.authorization.authorized_operations import authorized_operations
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_topic_partitions import (
     Cursor,

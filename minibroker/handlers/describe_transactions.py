@@ -4,7 +4,7 @@ Version 0. INVALID_REQUEST for an empty id, TRANSACTIONAL_ID_NOT_FOUND for one t
 """
 
 from minibroker.call import Call
-from minibroker.security.acls import Operation, ResourceType
+from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.transactions.transaction import by_topic
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_transactions import (

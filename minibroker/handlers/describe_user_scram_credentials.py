@@ -7,8 +7,8 @@ named twice DUPLICATE_RESOURCE. Users that are written in a `sasl.jaas.config` a
 from collections import Counter
 
 from minibroker.call import Call
-from minibroker.security.scram_credentials import ScramCredentials
-from minibroker.security.scram_mechanisms import NUMBERS
+from minibroker.security.sasl.scram_credentials import ScramCredentials
+from minibroker.security.sasl.scram_mechanisms import NUMBERS
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_user_scram_credentials import (
     CredentialInfo,

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from minibroker.call import Call
-from minibroker.cluster import NO_NODE
 from minibroker.faults.cluster_error_answers import elect_leaders_error
-from minibroker.partition import Partition
+from minibroker.metadata.cluster import NO_NODE
+from minibroker.metadata.partition import Partition
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.elect_leaders import (
     ElectLeadersRequest,

@@ -24,11 +24,11 @@ from typing import Final
 
 from minibroker.call import Call, Parked
 from minibroker.clock import Timer
-from minibroker.cluster import NO_NODE
 from minibroker.error_mapping import MAPPED, error_code_of
 from minibroker.fetch_sessions import NO_SESSION, FetchContext, FetchKey, FetchSessionError
-from minibroker.security.acls import CLUSTER_NAME, Operation, ResourceType
-from minibroker.topics import Topic
+from minibroker.metadata.cluster import NO_NODE
+from minibroker.metadata.topics import Topic
+from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.fetch import (
     AbortedTransaction,
@@ -199,7 +199,7 @@ class _Reader:
 
     def _converted(self, key: FetchKey, data: PartitionData, found: LogSlice) -> PartitionData:
         """The data of one partition for a client that reads no v2 (only what is sent is converted)."""
-        from minibroker.down_conversion import converted  # noqa: PLC0415 - most brokers never need it
+        from minibroker.logs.down_conversion import converted  # noqa: PLC0415 - most brokers never need it
 
         wanted = self._context.partitions[key]
         topic = self._topic(key[0])

@@ -9,8 +9,8 @@ coordinates share groups (version 6, KIP-932): COORDINATOR_NOT_AVAILABLE, as fro
 from typing import Final
 
 from minibroker.call import Call
-from minibroker.cluster import NO_NODE, Node
-from minibroker.topic_admin import TopicError
+from minibroker.metadata.cluster import NO_NODE, Node
+from minibroker.metadata.topic_admin import TopicError
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.find_coordinator import (
     Coordinator,

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from minibroker.call import Call
 from minibroker.config.resources import ConfigResourceType
-from minibroker.security.acls import CLUSTER_NAME, Operation, ResourceType
+from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.list_config_resources import (
     ConfigResource,

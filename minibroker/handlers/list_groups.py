@@ -5,7 +5,7 @@ and "consumer". Names of states and types may be written in any case; a name tha
 """
 
 from minibroker.call import Call
-from minibroker.security.acls import CLUSTER_NAME, Operation, ResourceType
+from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from minibroker.call import Call
 from minibroker.error_mapping import MAPPED, error_code_of
-from minibroker.partition import Partition
+from minibroker.metadata.partition import Partition
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.list_offsets import (
     ListOffsetsPartition,

@@ -11,11 +11,11 @@ it exists or not; so is what would have to be created, unless the client may cre
 from typing import Final
 
 from minibroker.call import Call
-from minibroker.cluster import NO_NODE
-from minibroker.security.acls import CLUSTER_NAME, Operation, ResourceType
-from minibroker.security.authorized_operations import authorized_cluster_operations, authorized_operations
-from minibroker.topic_admin import TopicError, create_topic
-from minibroker.topics import Topic, topic_name_error
+from minibroker.metadata.cluster import NO_NODE
+from minibroker.metadata.topic_admin import TopicError, create_topic
+from minibroker.metadata.topics import Topic, topic_name_error
+from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
+from minibroker.security.authorization.authorized_operations import authorized_cluster_operations, authorized_operations
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.metadata import (
     NO_AUTHORIZED_OPERATIONS,
@@ -85,7 +85,7 @@ def _create(name: str, request: MetadataRequest, call: Call) -> Topic | ErrorCod
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     if not creates:
         if request.allow_auto_topic_creation:
-            from minibroker.advice import about_missing, advise  # noqa: PLC0415 - most topics are there
+            from minibroker.commands.advice import about_missing, advise  # noqa: PLC0415 - most topics are there
 
             advise(call.state.advised, f"missing {name}", about_missing(name))
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

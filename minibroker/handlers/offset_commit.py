@@ -16,8 +16,8 @@ from minibroker.call import Call
 from minibroker.groups.commits import Commit, RefusedCommitError, commit
 from minibroker.groups.kinds import AnyGroup
 from minibroker.groups.offsets import CommittedOffset
-from minibroker.topic_ids import with_names
-from minibroker.topics import TopicPartition
+from minibroker.metadata.topic_ids import with_names
+from minibroker.metadata.topics import TopicPartition
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.offset_commit import (
     OffsetCommitRequest,

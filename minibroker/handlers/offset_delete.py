@@ -9,7 +9,7 @@ from minibroker.call import Call
 from minibroker.groups.commits import by_topic
 from minibroker.groups.group import CONSUMER, GroupState
 from minibroker.groups.kinds import AnyGroup
-from minibroker.topics import TopicPartition
+from minibroker.metadata.topics import TopicPartition
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.offset_delete import (
     OffsetDeleteRequest,

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple, TypeVar
 from minibroker.call import Call
 from minibroker.groups.consumer.group import ConsumerGroup
 from minibroker.groups.offsets import GroupOffsets
-from minibroker.security.acls import Operation, ResourceType
-from minibroker.topic_ids import with_names
+from minibroker.metadata.topic_ids import with_names
+from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.offset_fetch import (
     OffsetFetchRequest,

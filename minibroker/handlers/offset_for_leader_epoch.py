@@ -8,7 +8,7 @@ the current one the log's end, and -1 for both where the log knows none. Only th
 
 from minibroker.call import Call
 from minibroker.error_mapping import MAPPED, error_code_of
-from minibroker.partition import Partition
+from minibroker.metadata.partition import Partition
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,

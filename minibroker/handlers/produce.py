@@ -30,11 +30,11 @@ from functools import partial
 from typing import Final
 
 from minibroker.call import Call, Parked, UnservedRequestError
-from minibroker.cluster import NO_NODE, Node
 from minibroker.error_mapping import MAPPED, error_code_of
-from minibroker.partition import Partition
+from minibroker.metadata.cluster import NO_NODE, Node
+from minibroker.metadata.partition import Partition
+from minibroker.metadata.topics import Topic
 from minibroker.state import BrokerState
-from minibroker.topics import Topic
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import (
     InvalidRecordError,
@@ -204,7 +204,7 @@ def _append(
     except _RefusedError as error:
         _refuse(answer, error.code, error)
         if error.code is ErrorCode.MESSAGE_TOO_LARGE:
-            from minibroker.advice import about_size, advise  # noqa: PLC0415 - most batches fit
+            from minibroker.commands.advice import about_size, advise  # noqa: PLC0415 - most batches fit
 
             size = len(records) if isinstance(records, memoryview) else 0
             about = about_size(topic.name, size, topic.max_message_bytes)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from minibroker.call import Call
-from minibroker.features import (
+from minibroker.metadata.features import (
     ELIGIBLE_LEADER_REPLICAS_VERSION,
     KRAFT_VERSION,
     METADATA_VERSION,

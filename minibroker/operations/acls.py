@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Literal, TypedDict
 
 from minibroker.operations.errors import OperationError
-from minibroker.security.acls import (
+from minibroker.security.authorization.acls import (
     CLUSTER_NAME,
     WILDCARD,
     AclBinding,
@@ -15,7 +15,7 @@ from minibroker.security.acls import (
     PermissionType,
     ResourceType,
 )
-from minibroker.security.authorizer import Authorizer
+from minibroker.security.authorization.authorizer import Authorizer
 from minibroker.security.principals import USER
 from minibroker.state import BrokerState
 

@@ -15,7 +15,8 @@ from minibroker.state import BrokerState
 if TYPE_CHECKING:
     # Names for the type checkers: a start loads none of it.
     from minibroker.faults.fault import Fault
-    from minibroker.journal import Entry, Journal
+    from minibroker.inspection.journal import Entry, Journal
+    from minibroker.metadata.topics import TopicPartition
     from minibroker.operations.acls import Resource
     from minibroker.operations.expecting import Matching
     from minibroker.operations.groups import GroupDescription
@@ -23,9 +24,8 @@ if TYPE_CHECKING:
     from minibroker.operations.records import ConsumerRecord, Isolation
     from minibroker.operations.snapshots import Snapshot
     from minibroker.operations.topics import TopicDescription
-    from minibroker.security.acls import AclBinding
+    from minibroker.security.authorization.acls import AclBinding
     from minibroker.telemetry.clients import TelemetryPush
-    from minibroker.topics import TopicPartition
 
 __tracebackhide__ = is_the_callers
 
@@ -494,19 +494,19 @@ class AsyncFaults:
     async def add(self, fault: "Fault | None" = None, **fields: Any) -> "Fault":
         """Install a fault, given as such or by its fields. It stays until `remove`, or until it has hit `times`."""
         from minibroker.faults.fault import Fault  # noqa: PLC0415 - see above
-        from minibroker.taps import faults_of  # noqa: PLC0415 - see above
+        from minibroker.inspection.taps import faults_of  # noqa: PLC0415 - see above
 
         return faults_of(self._broker.state).add(Fault.from_json(fields) if fault is None else fault)
 
     async def remove(self, fault: "Fault") -> bool:
         """Take a fault away; False when it is not installed."""
-        from minibroker.taps import faults_of  # noqa: PLC0415 - see above
+        from minibroker.inspection.taps import faults_of  # noqa: PLC0415 - see above
 
         return faults_of(self._broker.state).remove(fault)
 
     async def clear(self) -> None:
         """Take all faults away."""
-        from minibroker.taps import faults_of  # noqa: PLC0415 - see above
+        from minibroker.inspection.taps import faults_of  # noqa: PLC0415 - see above
 
         faults_of(self._broker.state).clear()
 

@@ -14,7 +14,8 @@ from minibroker.state import BrokerState
 
 if TYPE_CHECKING:
     from minibroker.faults.fault import Fault
-    from minibroker.journal import Entry, Journal
+    from minibroker.inspection.journal import Entry, Journal
+    from minibroker.metadata.topics import TopicPartition
     from minibroker.operations.acls import Resource
     from minibroker.operations.expecting import Matching
     from minibroker.operations.groups import GroupDescription
@@ -22,9 +23,8 @@ if TYPE_CHECKING:
     from minibroker.operations.records import ConsumerRecord, Isolation
     from minibroker.operations.snapshots import Snapshot
     from minibroker.operations.topics import TopicDescription
-    from minibroker.security.acls import AclBinding
+    from minibroker.security.authorization.acls import AclBinding
     from minibroker.telemetry.clients import TelemetryPush
-    from minibroker.topics import TopicPartition
 
 
 __tracebackhide__ = is_the_callers

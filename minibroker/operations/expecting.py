@@ -4,12 +4,12 @@ import contextlib
 from collections.abc import Callable
 from typing import TypeAlias
 
+from minibroker.metadata.topics import Topic
 from minibroker.operations.errors import NotFoundError, OperationError, is_the_callers
 from minibroker.operations.matching import RecordMatcher, describe, explain
 from minibroker.operations.records import ConsumerRecord, end_offsets, record_slices
 from minibroker.operations.waiting import eventually
 from minibroker.state import BrokerState
-from minibroker.topics import Topic
 
 __tracebackhide__ = is_the_callers
 

@@ -6,10 +6,10 @@ from typing import Final
 from minibroker.groups.consumer.group import ConsumerGroup, ConsumerGroupState
 from minibroker.groups.group import GroupState
 from minibroker.groups.kinds import AnyGroup
+from minibroker.metadata.topics import CONSUMER_OFFSETS, TopicPartition
 from minibroker.operations.errors import ConflictError, OperationError, is_the_callers
 from minibroker.operations.waiting import DEFAULT_TIMEOUT, until
 from minibroker.state import BrokerState
-from minibroker.topics import CONSUMER_OFFSETS, TopicPartition
 from minibroker_protocol.coordinator_records.consumer_protocol import ConsumerProtocolAssignment
 from minibroker_protocol.coordinator_records.versioned import decode_versioned
 from minibroker_protocol.error_codes import ErrorCode

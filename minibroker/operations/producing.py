@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from minibroker.error_mapping import MAPPED
+from minibroker.metadata.topic_admin import TopicError, create_topic
+from minibroker.metadata.topics import Topic
 from minibroker.operations.errors import OperationError, is_the_callers
 from minibroker.operations.records import topic_of
 from minibroker.state import BrokerState
-from minibroker.topic_admin import TopicError, create_topic
-from minibroker.topics import Topic
 from minibroker_protocol.errors import EncodeError
 from minibroker_protocol.records import (
     MAGIC_V2,

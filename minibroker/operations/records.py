@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from minibroker.metadata.partition import Partition
+from minibroker.metadata.topics import Topic
 from minibroker.operations.errors import NotFoundError, OperationError, is_the_callers
-from minibroker.partition import Partition
 from minibroker.state import BrokerState
-from minibroker.topics import Topic
 from minibroker_protocol.records import BatchHeader, TimestampType, iter_batches
 from minibroker_storage.log import Log
 from minibroker_storage.transaction_index import AbortedTxn

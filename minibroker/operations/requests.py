@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from minibroker.journal import Entry, Journal
+from minibroker.inspection.journal import Entry, Journal
 from minibroker.operations.errors import OperationError, is_the_callers
 from minibroker.operations.waiting import until
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from minibroker.metadata.topics import Topic
 from minibroker.state import BrokerState
-from minibroker.topics import Topic
 from minibroker_storage.layout import purge
 
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from minibroker.metadata.topic_admin import DEFAULT, TopicError, create_topics, plan_topic
+from minibroker.metadata.topics import CONSUMER_OFFSETS, Topic
 from minibroker.operations.errors import ConflictError, OperationError, is_the_callers
 from minibroker.operations.records import topic_of
 from minibroker.state import BrokerState
-from minibroker.topic_admin import DEFAULT, TopicError, create_topics, plan_topic
-from minibroker.topics import CONSUMER_OFFSETS, Topic
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_storage.checkpoints import uuid_text
 from minibroker_storage.layout import purge

@@ -10,7 +10,7 @@ import socket
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from minibroker.cluster_metadata import ClusterMetadata
+from minibroker.metadata.cluster_metadata import ClusterMetadata
 
 USER: Final = "user"
 CLIENT_ID: Final = "client-id"

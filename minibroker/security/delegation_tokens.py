@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from minibroker.security.principals import Principal
-from minibroker.security.scram import ScramAccount, credential_of
+from minibroker.security.sasl.scram import ScramAccount, credential_of
 
 if TYPE_CHECKING:
     from minibroker.state import BrokerState

@@ -10,16 +10,16 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from minibroker.security.extra import MissingExtraError, missing_extra
-from minibroker.security.jaas import JaasError, JaasLogin, parse_jaas
-from minibroker.security.names import PrincipalMapper, subject_of
-from minibroker.security.plain import PlainServer, plain_passwords
 from minibroker.security.principals import ANONYMOUS, USER, Principal
-from minibroker.security.sasl import MECHANISMS, OAUTHBEARER, PLAIN, SaslServer
-from minibroker.security.scram import ScramAccount, ScramServer, credential_of
+from minibroker.security.sasl.jaas import JaasError, JaasLogin, parse_jaas
+from minibroker.security.sasl.mechanism import MECHANISMS, OAUTHBEARER, PLAIN, SaslServer
+from minibroker.security.sasl.plain import PlainServer, plain_passwords
+from minibroker.security.sasl.scram import ScramAccount, ScramServer, credential_of
 from minibroker.security.settings import ListenerSettings
+from minibroker.security.tls.names import PrincipalMapper, subject_of
 
 if TYPE_CHECKING:
-    from minibroker.security.oauthbearer import Validate
+    from minibroker.security.sasl.oauthbearer import Validate
     from minibroker.state import BrokerState
 
 _logger: Final = logging.getLogger("minibroker")
@@ -65,7 +65,7 @@ class ListenerSecurity:
         self.context: ssl.SSLContext | None = None
         self._mapper = PrincipalMapper(self._settings.text("ssl.principal.mapping.rules") or "DEFAULT")
         if protocol in TLS_PROTOCOLS:
-            from minibroker.security.tls import server_context  # noqa: PLC0415 - others speak no TLS
+            from minibroker.security.tls.contexts import server_context  # noqa: PLC0415 - others speak no TLS
 
             may_ask = protocol == "SSL" or self._settings.is_own("ssl.client.auth")
             self.context = server_context(self._settings, may_ask=may_ask)
@@ -151,7 +151,7 @@ class ListenerSecurity:
         return lambda: ScramServer(mechanism, find)
 
     def _oauthbearer(self) -> StartExchange:
-        from minibroker.security.oauthbearer import OAuthBearerServer  # noqa: PLC0415 - others use other mechanisms
+        from minibroker.security.sasl.oauthbearer import OAuthBearerServer  # noqa: PLC0415 - others use other mechanisms
 
         try:
             validate = self._token_validator()
@@ -165,10 +165,10 @@ class ListenerSecurity:
         settings, now_ms = self._settings, self._state.clock.now_ms
         url = settings.text("sasl.oauthbearer.jwks.endpoint.url", OAUTHBEARER)
         if url is None:
-            from minibroker.security.unsecured_tokens import unsecured_validator  # noqa: PLC0415 - as above
+            from minibroker.security.sasl.unsecured_tokens import unsecured_validator  # noqa: PLC0415 - as above
 
             return unsecured_validator(self._login(OAUTHBEARER, needed=False).options, now_ms)
-        from minibroker.security.signed_tokens import TokenRules, signed_validator  # noqa: PLC0415 - as above
+        from minibroker.security.sasl.signed_tokens import TokenRules, signed_validator  # noqa: PLC0415 - as above
 
         rules = TokenRules(
             url,

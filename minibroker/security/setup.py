@@ -8,9 +8,9 @@ import weakref
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from minibroker.listeners import PROTOCOLS
-from minibroker.security.certificates import Certificates, paths_of, write_certificates
-from minibroker.security.sasl import OAUTHBEARER, PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
+from minibroker.network.listeners import PROTOCOLS
+from minibroker.security.sasl.mechanism import OAUTHBEARER, PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
+from minibroker.security.tls.certificates import Certificates, paths_of, write_certificates
 
 _MODULES: Final = {
     PLAIN: "org.apache.kafka.common.security.plain.PlainLoginModule",

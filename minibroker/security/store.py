@@ -4,7 +4,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from minibroker.security.delegation_tokens import DelegationTokens
-from minibroker.security.scram_credentials import ScramCredentials
+from minibroker.security.sasl.scram_credentials import ScramCredentials
 
 if TYPE_CHECKING:
     from minibroker.state import BrokerState

@@ -3,7 +3,7 @@
 from typing import Final
 
 from minibroker.call import Call
-from minibroker.listeners import PLAINTEXT
+from minibroker.network.listeners import PLAINTEXT
 from minibroker.security.delegation_tokens import DelegationToken
 from minibroker.security.principals import ANONYMOUS, Principal
 from minibroker_protocol.error_codes import ErrorCode

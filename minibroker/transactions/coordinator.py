@@ -9,12 +9,12 @@ import logging
 from collections.abc import Callable, Collection, Iterator
 from typing import Final, NamedTuple
 
-from minibroker.chores import Steps
 from minibroker.clock import Timer
-from minibroker.cluster import Node
-from minibroker.features import TRANSACTION_VERSION
+from minibroker.logs.chores import Steps
+from minibroker.metadata.cluster import Node
+from minibroker.metadata.features import TRANSACTION_VERSION
+from minibroker.metadata.topics import TopicPartition
 from minibroker.state import BrokerState
-from minibroker.topics import TopicPartition
 from minibroker.transactions.markers import Marker, write_marker
 from minibroker.transactions.store import TransactionStore
 from minibroker.transactions.transaction import (

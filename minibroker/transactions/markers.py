@@ -3,11 +3,11 @@
 import struct
 from typing import Final, NamedTuple
 
-from minibroker.cluster import Node
 from minibroker.error_mapping import MAPPED, error_code_of
-from minibroker.partition import Partition
+from minibroker.metadata.cluster import Node
+from minibroker.metadata.partition import Partition
+from minibroker.metadata.topics import CONSUMER_OFFSETS, Topic
 from minibroker.state import BrokerState
-from minibroker.topics import CONSUMER_OFFSETS, Topic
 from minibroker.transactions.transaction import RAISES_EPOCHS
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import NewRecord, build_batch, read_header

@@ -8,12 +8,12 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from minibroker.cluster import Node
-from minibroker.coordinator_log import CoordinatorLog, CoordinatorLogError
-from minibroker.features import TRANSACTION_VERSION
-from minibroker.partition_loader import PartitionLoader
+from minibroker.logs.coordinator_log import CoordinatorLog, CoordinatorLogError
+from minibroker.logs.partition_loader import PartitionLoader
+from minibroker.metadata.cluster import Node
+from minibroker.metadata.features import TRANSACTION_VERSION
+from minibroker.metadata.topics import TRANSACTION_STATE
 from minibroker.state import BrokerState
-from minibroker.topics import TRANSACTION_STATE
 from minibroker.transactions.transaction import Transaction, encode_key, encode_value, transaction_of
 from minibroker_protocol.coordinator_records import TransactionLogKey, TransactionLogValue, decode_versioned
 from minibroker_protocol.error_codes import ErrorCode

@@ -6,7 +6,7 @@ Otherwise a batch that comes late would open a transaction that nobody ends.
 from collections.abc import Callable
 from typing import Final
 
-from minibroker.topics import TopicPartition
+from minibroker.metadata.topics import TopicPartition
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import BatchHeader
 from minibroker_storage.log import Log

@@ -10,7 +10,7 @@ import pytest
 from minibroker_storage.log import Log
 from tests.broker.groups.driver import Members
 from tests.broker.harness import Harness
-from tests.broker.logs import Openings
+from tests.broker.logs.world import Openings
 from tests.broker.transactions import disk as disks
 
 

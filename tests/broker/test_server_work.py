@@ -11,7 +11,7 @@ import pytest
 
 from minibroker import Broker
 from minibroker.async_broker import AsyncBroker
-from minibroker.log_manager import LogManager
+from minibroker.logs.log_manager import LogManager
 from minibroker.server import Server
 from tests.broker.socket_client import TIMEOUT_S
 

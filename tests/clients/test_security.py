@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from kafka import KafkaConsumer, KafkaProducer  # type: ignore[import-untyped]  # it has no type information
 
 from minibroker import Broker, Security
-from minibroker.security.certificates import Certificates, write_certificates
+from minibroker.security.tls.certificates import Certificates, write_certificates
 from tests.clients.contract import TIMEOUT
 from tests.clients.java_programs import VERSIONS, client_command
 from tests.clients.old_client import PLACE as OLD_CLIENT

@@ -7,8 +7,14 @@ from typing import Any
 import pytest
 
 from minibroker.dispatch import ROUTES
-from minibroker.security.acls import CLUSTER_NAME, SUPPORTED_OPERATIONS, AclBinding, Operation, ResourceType
-from minibroker.security.requirements import AUTHORIZATION_FAILED
+from minibroker.security.authorization.acls import (
+    CLUSTER_NAME,
+    SUPPORTED_OPERATIONS,
+    AclBinding,
+    Operation,
+    ResourceType,
+)
+from minibroker.security.authorization.requirements import AUTHORIZATION_FAILED
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest

@@ -6,10 +6,17 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple, TypeVar
 
-from minibroker.cluster_metadata import ClusterMetadata
 from minibroker.config import BrokerConfig
-from minibroker.security.acls import AclBinding, AclFilter, Operation, PatternType, PermissionType, ResourceType
-from minibroker.security.authorizer import Authorizer
+from minibroker.metadata.cluster_metadata import ClusterMetadata
+from minibroker.security.authorization.acls import (
+    AclBinding,
+    AclFilter,
+    Operation,
+    PatternType,
+    PermissionType,
+    ResourceType,
+)
+from minibroker.security.authorization.authorizer import Authorizer
 from minibroker.security.principals import Principal
 from tests.kafka import jars
 

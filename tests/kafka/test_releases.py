@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from minibroker.dispatch import ROUTES
-from minibroker.features import FEATURES
+from minibroker.metadata.features import FEATURES
 from minibroker.releases import RELEASES, release
 from minibroker_protocol.api_keys import ApiKey
 from tests.clients import toolchains

@@ -20,7 +20,7 @@ from minibroker.control.setting_models import (
 )
 from minibroker.operations.acls import Resource
 from minibroker.operations.records import topic_of
-from minibroker.security.acls import AclBinding
+from minibroker.security.authorization.acls import AclBinding
 
 router = APIRouter(tags=["Settings"])
 

@@ -13,7 +13,7 @@ from minibroker.groups.consumer.group import PROTOCOL_TYPE, ConsumerGroup
 from minibroker.groups.consumer.member import ConsumerMember, MemberState
 from minibroker.groups.consumer.sessions import MemberTimers
 from minibroker.groups.members import Protocol
-from minibroker.topics import Topics
+from minibroker.metadata.topics import Topics
 from minibroker_protocol.coordinator_records.consumer_groups import ClassicMemberMetadata, ClassicProtocol
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError

@@ -1,7 +1,7 @@
 """What members of the classic protocol say, and are told, in the terms of the consumer protocol."""
 
 from minibroker.groups.consumer.partitions import Partitions, frozen
-from minibroker.topics import Topics
+from minibroker.metadata.topics import Topics
 from minibroker_protocol.coordinator_records.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,

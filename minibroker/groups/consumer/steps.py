@@ -17,8 +17,8 @@ from minibroker.groups.consumer.group import ConsumerGroup, TopicMetadata
 from minibroker.groups.consumer.member import JOINING, ConsumerMember
 from minibroker.groups.consumer.partitions import NOTHING, Partitions
 from minibroker.groups.consumer.reconciliation import reconcile
+from minibroker.metadata.topics import Topics
 from minibroker.regular_expressions import RegularExpression, RegularExpressionError
-from minibroker.topics import Topics
 
 _NEVER: Final = 0
 

@@ -1,7 +1,7 @@
 """CreateAcls (key 30): make access control lists, one rule each (KIP-140; Kafka's `CreateAclsRequest.json`).
 
-Numbers of resources, patterns, operations and permissions are those of `minibroker.security.acls`. Version 0 knows
-literal patterns only.
+Numbers of resources, patterns, operations and permissions are those of `minibroker.security.authorization.acls`.
+Version 0 knows literal patterns only.
 """
 
 from typing import Annotated

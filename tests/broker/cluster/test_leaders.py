@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from minibroker.cluster import ClusterError, Door
 from minibroker.dispatch import Waiting
+from minibroker.metadata.cluster import ClusterError, Door
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_records import (
     DeleteRecordsPartition,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from minibroker.coordinator_log import CoordinatorLogError
+from minibroker.logs.coordinator_log import CoordinatorLogError
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
 from tests.broker.cluster.nodes import at, coordinator, others

@@ -9,7 +9,7 @@ from minibroker_storage.errors import LogWriteError
 from minibroker_storage.log import Log
 from tests.broker.groups.offset_requests import MEMBER, commit, offsets_of, with_members
 from tests.broker.harness import Harness
-from tests.broker.logs import MINUTE_MS, log_of, pass_time
+from tests.broker.logs.world import MINUTE_MS, log_of, pass_time
 from tests.broker.transactions.producer import Producer
 
 Make = Callable[[dict[str, str]], Harness]

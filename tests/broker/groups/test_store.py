@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.coordinator_log import CoordinatorLog, java_hash
 from minibroker.dispatch import Answer, accept
 from minibroker.groups.group import GroupState
-from minibroker.topics import TRANSACTION_STATE
+from minibroker.logs.coordinator_log import CoordinatorLog, java_hash
+from minibroker.metadata.topics import TRANSACTION_STATE
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -30,7 +30,7 @@ from tests.broker.groups.offset_requests import (
     with_members,
 )
 from tests.broker.harness import Harness, frame_of, produce_request
-from tests.broker.logs import log_of, topic_of
+from tests.broker.logs.world import log_of, topic_of
 from tests.broker.transactions.producer import Producer
 
 Make = Callable[[dict[str, str]], Harness]
@@ -379,7 +379,7 @@ def test_a_small_partition_is_not_waited_for_while_all_are_loaded(
     for offset, name in enumerate(names):
         commit(harness, {T0: offset}, name)
     harness.restart()
-    monkeypatch.setattr("minibroker.chores._SLICE_S", -1.0)
+    monkeypatch.setattr("minibroker.logs.chores._SLICE_S", -1.0)
     store = harness.state.groups.store
     store.load_all()
     has_begun = store.is_loading
@@ -405,8 +405,8 @@ class TestLoading:
         producer.commit_offset("g", 7)
         self.producer = producer
         harness.restart()
-        monkeypatch.setattr("minibroker.partition_loader.REPLAYED_AT_ONCE", 1)
-        monkeypatch.setattr("minibroker.chores._SLICE_S", -1.0)
+        monkeypatch.setattr("minibroker.logs.partition_loader.REPLAYED_AT_ONCE", 1)
+        monkeypatch.setattr("minibroker.logs.chores._SLICE_S", -1.0)
         return harness
 
     def test_everybody_is_told_until_it_is_through(self, loading: Harness) -> None:

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 
 import pytest
 
-from minibroker.coordinator_log import CoordinatorLogError
+from minibroker.logs.coordinator_log import CoordinatorLogError
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_groups import DeleteGroupsRequest
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest

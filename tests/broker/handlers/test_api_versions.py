@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from minibroker.dispatch import ROUTES, Answer, accept
-from minibroker.features import FEATURES
+from minibroker.metadata.features import FEATURES
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import decode
 from minibroker_protocol.error_codes import ErrorCode

@@ -4,7 +4,7 @@ import pytest
 
 from minibroker.handlers.create_delegation_token import handle
 from minibroker.security.principals import ANONYMOUS
-from minibroker.security.sasl import SCRAM_SHA_512
+from minibroker.security.sasl.mechanism import SCRAM_SHA_512
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
 from tests.broker.harness import Harness

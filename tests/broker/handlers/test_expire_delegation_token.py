@@ -3,7 +3,7 @@ from collections.abc import Callable
 import pytest
 
 from minibroker.handlers.expire_delegation_token import handle
-from minibroker.security.sasl import SCRAM_SHA_256
+from minibroker.security.sasl.mechanism import SCRAM_SHA_256
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from tests.broker.harness import Harness

@@ -17,7 +17,7 @@ from minibroker_storage.errors import LogWriteError
 from minibroker_storage.log import Log
 from tests.broker.groups.offset_requests import MEMBER, commit, fetch, offsets_of, with_members
 from tests.broker.harness import Harness
-from tests.broker.logs import log_of
+from tests.broker.logs.world import log_of
 
 VERSIONS = range(11)
 T0 = ("t", 0)

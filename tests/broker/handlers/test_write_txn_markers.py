@@ -9,7 +9,7 @@ from minibroker_protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from tests.broker.harness import Harness
-from tests.broker.logs import log_of
+from tests.broker.logs.world import log_of
 from tests.broker.transactions.producer import Producer, markers_in, read_committed
 
 VERSIONS = [0, 1, 2]

@@ -6,7 +6,7 @@ import pytest
 from minibroker import Broker
 from minibroker.operations.acls import Resource
 from minibroker.operations.errors import OperationError
-from minibroker.security.acls import Operation, PatternType, PermissionType, ResourceType
+from minibroker.security.authorization.acls import Operation, PatternType, PermissionType, ResourceType
 from minibroker_protocol.error_codes import ErrorCode
 from tests.broker.harness import batch, produce_request
 from tests.broker.socket_client import SocketClient

@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from minibroker import Broker
-from minibroker.cluster import ClusterError
+from minibroker.metadata.cluster import ClusterError
 from minibroker.operations.errors import OperationError
 
 

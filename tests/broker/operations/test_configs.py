@@ -53,12 +53,12 @@ def test_what_cannot_be_configured_is_said(broker: Broker) -> None:
 
 
 def test_loggers_are_given_back_by_a_reset(broker: Broker) -> None:
-    logger = logging.getLogger("minibroker.log_manager")
+    logger = logging.getLogger("minibroker.logs.log_manager")
     before = logger.level
     host, _, port = broker.bootstrap_servers.rpartition(":")
     with SocketClient((host, int(port))) as client:
         node = str(broker.state.node_id)
-        request = change_request(LOGGER, node, (SET, "minibroker.log_manager", "FATAL"))
+        request = change_request(LOGGER, node, (SET, "minibroker.logs.log_manager", "FATAL"))
         assert client.ask(request, 1).responses[0].error_code == 0
     assert logger.level == logging.CRITICAL
     broker.reset()

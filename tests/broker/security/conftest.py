@@ -2,7 +2,7 @@
 
 import pytest
 
-from minibroker.security.certificates import Certificates, write_certificates
+from minibroker.security.tls.certificates import Certificates, write_certificates
 
 
 @pytest.fixture(scope="session")

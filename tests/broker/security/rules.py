@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from minibroker.security.acls import AclBinding, Operation, PatternType, PermissionType, ResourceType
+from minibroker.security.authorization.acls import AclBinding, Operation, PatternType, PermissionType, ResourceType
 from tests.broker.harness import Harness
 
 AUTHORIZER: Final[Mapping[str, str]] = {

@@ -5,7 +5,7 @@ import hashlib
 import hmac
 from typing import Final
 
-from minibroker.security.scram import HASHES
+from minibroker.security.sasl.scram import HASHES
 
 
 class ScramClient:

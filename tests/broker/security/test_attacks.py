@@ -16,9 +16,10 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from minibroker import Broker, Security, tls_server
+from minibroker import Broker, Security
 from minibroker.dispatch import ROUTES
-from minibroker.security.certificates import Certificates
+from minibroker.network import tls_server
+from minibroker.security.tls.certificates import Certificates
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_delegation_token import CreateDelegationTokenRequest
@@ -403,7 +404,7 @@ def test_the_page_has_no_other_attacks() -> None:
 
 
 def test_a_client_that_does_not_log_in_is_told_how_in_the_log(target: Target, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "minibroker.advice")
+    caplog.set_level("INFO", "minibroker.commands.advice")
     target.broker.twin.state.advised.clear()
     target.closes(request(ApiKey.METADATA, 9))
     target.held()

@@ -4,11 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.cluster_metadata import ClusterMetadata
 from minibroker.config import BrokerConfig
 from minibroker.config.keys import ConfigError
-from minibroker.security.acls import CLUSTER_NAME, AclFilter, Operation, PatternType, ResourceType, bits_of
-from minibroker.security.authorizer import Authorizer, authorizer_of
+from minibroker.metadata.cluster_metadata import ClusterMetadata
+from minibroker.security.authorization.acls import (
+    CLUSTER_NAME,
+    AclFilter,
+    Operation,
+    PatternType,
+    ResourceType,
+    bits_of,
+)
+from minibroker.security.authorization.authorizer import Authorizer, authorizer_of
 from minibroker.security.principals import Principal
 from minibroker.session import Session
 from tests.broker.harness import ADVERTISED, Harness
@@ -191,7 +198,7 @@ def test_a_refusal_is_told_to_those_who_watch(tmp_path: Path, caplog: pytest.Log
     harness = guarded(tmp_path / "data")
     harness.create()
     harness.user = "bob"
-    with caplog.at_level("INFO", "minibroker.security.authorizer"):
+    with caplog.at_level("INFO", "minibroker.security.authorization.authorizer"):
         harness.fetch_one()
         harness.fetch_one()
     assert [each.getMessage() for each in caplog.records] == ["User:bob at 127.0.0.1 may not READ TOPIC t"]
@@ -201,7 +208,7 @@ def test_a_refusal_is_told_to_those_who_watch(tmp_path: Path, caplog: pytest.Log
 def test_a_name_makes_no_lines_of_its_own_in_the_log(
     metadata: ClusterMetadata, harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO", "minibroker.security.authorizer")
+    caplog.set_level("INFO", "minibroker.security.authorization.authorizer")
     assert not may(made(metadata), harness, Operation.READ, "a\nforged " + "b" * 30_000)
     (line,) = caplog.messages
     assert line.startswith("User:alice at 10.0.0.1 may not READ TOPIC a\\nforged bb")

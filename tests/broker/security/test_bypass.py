@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from minibroker.security.requirements import REQUIREMENTS
+from minibroker.security.authorization.requirements import REQUIREMENTS
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.init_producer_id import InitProducerIdRequest
 from tests.broker.groups.driver import Members

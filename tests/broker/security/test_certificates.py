@@ -16,9 +16,9 @@ from cryptography.x509.oid import NameOID
 
 from minibroker.cli import main
 from minibroker.security import extra
-from minibroker.security.certificates import Certificates, paths_of, write_certificates
-from minibroker.security.key_stores import KeyStoreError, read_key_store, read_trust_store
-from minibroker.security.names import MappingRuleError, NoMappingError, PrincipalMapper, subject_of
+from minibroker.security.tls.certificates import Certificates, paths_of, write_certificates
+from minibroker.security.tls.key_stores import KeyStoreError, read_key_store, read_trust_store
+from minibroker.security.tls.names import MappingRuleError, NoMappingError, PrincipalMapper, subject_of
 
 
 def certificate(path: str) -> x509.Certificate:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from minibroker.security.jaas import JaasError, JaasLogin, parse_jaas, server_logins
+from minibroker.security.sasl.jaas import JaasError, JaasLogin, parse_jaas, server_logins
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from minibroker.security.plain import PlainServer, plain_passwords
-from minibroker.security.sasl import SaslAuthenticationError
+from minibroker.security.sasl.mechanism import SaslAuthenticationError
+from minibroker.security.sasl.plain import PlainServer, plain_passwords
 
 PASSWORDS = {"alice": "sécret", "bob": "b"}
 WRONG = "Authentication failed: Invalid username or password"

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from minibroker.dispatch import ROUTES, Route
-from minibroker.security.requirements import REQUIREMENTS, table
-from minibroker.targets import named_by
+from minibroker.inspection.targets import named_by
+from minibroker.security.authorization.requirements import REQUIREMENTS, table
 
 ROOT = Path(__file__).parents[3]
 FREE = {"ApiVersions", "SaslHandshake", "SaslAuthenticate", "GetTelemetrySubscriptions", "PushTelemetry"}

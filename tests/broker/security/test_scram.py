@@ -5,8 +5,8 @@ import hashlib
 
 import pytest
 
-from minibroker.security.sasl import SCRAM_SHA_256, SCRAM_SHA_512, SaslAuthenticationError, SaslError
-from minibroker.security.scram import (
+from minibroker.security.sasl.mechanism import SCRAM_SHA_256, SCRAM_SHA_512, SaslAuthenticationError, SaslError
+from minibroker.security.sasl.scram import (
     HASHES,
     FindAccount,
     ScramAccount,

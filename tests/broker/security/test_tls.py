@@ -18,16 +18,17 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from minibroker import Broker, Security, tls_server
-from minibroker.security.certificates import Certificates, write_certificates
+from minibroker import Broker, Security
+from minibroker.network import tls_server
 from minibroker.security.principals import Principal
+from minibroker.security.tls.certificates import Certificates, write_certificates
 from minibroker_protocol.messages.metadata import MetadataRequest
 from tests.broker.harness import batch, fetch_request, produce_request
 from tests.broker.security.login import TlsClient, connections_of
 from tests.broker.socket_client import SocketClient
 
 METADATA = MetadataRequest(topics=None)
-ADVICE = "minibroker.advice"
+ADVICE = "minibroker.commands.advice"
 
 Start = Callable[..., Broker]
 

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from minibroker.security.certificates import Certificates
+from minibroker.security.tls.certificates import Certificates
 
 WITHOUT = """
 import sys

@@ -8,7 +8,7 @@ from minibroker.transactions.transaction import TransactionState
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.broker.harness import Harness
-from tests.broker.logs import log_of
+from tests.broker.logs.world import log_of
 from tests.broker.transactions.producer import (
     Producer,
     init_producer_id,

@@ -14,7 +14,7 @@ from minibroker_protocol.messages.write_txn_markers import (
 from minibroker_protocol.records import iter_batches
 from tests.broker.groups.offset_requests import offsets_of
 from tests.broker.harness import Harness
-from tests.broker.logs import log_of
+from tests.broker.logs.world import log_of
 from tests.broker.transactions.disk import Disk
 from tests.broker.transactions.producer import Producer, markers_in, produce_in, read_committed
 

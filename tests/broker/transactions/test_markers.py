@@ -12,7 +12,7 @@ from minibroker_protocol.records import CompressionCodec, TimestampType, iter_ba
 from minibroker_protocol.records.batch import RecordBatch
 from minibroker_storage.segment import LogSegment
 from tests.broker.harness import Harness, bytes_in
-from tests.broker.logs import log_of
+from tests.broker.logs.world import log_of
 from tests.broker.transactions.disk import Disk
 from tests.broker.transactions.producer import Producer, markers_in, read_committed
 from tests.broker.transactions.test_coordinator import state_of

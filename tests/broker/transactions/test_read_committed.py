@@ -7,7 +7,7 @@ import pytest
 
 from minibroker_protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tests.broker.harness import Harness, Pending, batch, fetch_request, only_partition
-from tests.broker.logs import log_of
+from tests.broker.logs.world import log_of
 from tests.broker.transactions.producer import READ_COMMITTED, Producer, committed_values, read_committed
 
 SEEDS: Final = range(12)

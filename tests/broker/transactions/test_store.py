@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from minibroker.coordinator_log import CoordinatorLog
+from minibroker.logs.coordinator_log import CoordinatorLog
 from minibroker.transactions.transaction import Transaction, TransactionState, encode_key, encode_value
 from minibroker_protocol.coordinator_records import (
     PartitionsSchema,
@@ -20,7 +20,7 @@ from minibroker_protocol.messages.list_transactions import ListTransactionsReque
 from minibroker_protocol.records import NewRecord, iter_batches
 from minibroker_storage.errors import StorageError
 from tests.broker.harness import Harness, bytes_in
-from tests.broker.logs import log_of
+from tests.broker.logs.world import log_of
 from tests.broker.transactions.producer import Producer, init_producer_id, read_committed
 
 Make = Callable[[dict[str, str]], Harness]
@@ -216,9 +216,9 @@ def asked(harness: Harness) -> dict[str, int]:
 def test_a_large_partition_is_read_in_steps(small: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     Producer(small)
     Producer(small, "other")
-    monkeypatch.setattr("minibroker.partition_loader.REPLAYED_AT_ONCE", 0)
-    monkeypatch.setattr("minibroker.coordinator_log._REPLAY_BYTES", 1)
-    monkeypatch.setattr("minibroker.chores._SLICE_S", -1.0)
+    monkeypatch.setattr("minibroker.logs.partition_loader.REPLAYED_AT_ONCE", 0)
+    monkeypatch.setattr("minibroker.logs.coordinator_log._REPLAY_BYTES", 1)
+    monkeypatch.setattr("minibroker.logs.chores._SLICE_S", -1.0)
     small.restart()
     soon: list[Callable[[], None]] = []
     monkeypatch.setattr(small.state.chores, "_call_soon", soon.append, raising=False)
@@ -277,7 +277,7 @@ def test_a_small_partition_is_read_at_once_for_a_request_that_needs_it(
     for number in range(20):
         Producer(harness, f"id-{number}")
     harness.restart()
-    monkeypatch.setattr("minibroker.chores._SLICE_S", -1.0)
+    monkeypatch.setattr("minibroker.logs.chores._SLICE_S", -1.0)
     store = harness.state.transactions.store
     harness.state.transactions.load_all()
     listed = ListTransactionsRequest(state_filters=[], producer_id_filters=[])
@@ -294,8 +294,8 @@ def test_a_small_partition_is_read_at_once_for_a_request_that_needs_it(
 
 def test_no_step_is_taken_once_the_broker_has_stopped(small: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     Producer(small)
-    monkeypatch.setattr("minibroker.partition_loader.REPLAYED_AT_ONCE", 0)
-    monkeypatch.setattr("minibroker.chores._SLICE_S", -1.0)
+    monkeypatch.setattr("minibroker.logs.partition_loader.REPLAYED_AT_ONCE", 0)
+    monkeypatch.setattr("minibroker.logs.chores._SLICE_S", -1.0)
     small.restart()
     small.state.transactions.load_all()
     store = small.state.transactions.store

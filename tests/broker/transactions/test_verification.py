@@ -9,7 +9,7 @@ from minibroker.produce_memo import ProduceMemo
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.broker.harness import Harness, bytes_of, frame_of, response_of
-from tests.broker.logs import log_of
+from tests.broker.logs.world import log_of
 from tests.broker.transactions.producer import Producer, init_producer_id, produce_in, read_committed
 
 Make = Callable[[dict[str, str]], Harness]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Final, TypeVar
 
-from minibroker.coordinator_log import java_hash
+from minibroker.logs.coordinator_log import java_hash
 
 T = TypeVar("T")
 TopicPartition = tuple[bytes, int]

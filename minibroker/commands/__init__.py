@@ -1,0 +1,1 @@
+"""What the command line is made of beside its options, and what it says to people."""

@@ -1,0 +1,100 @@
+"""What helps people whose clients fail for a reason that is often met: each thing is told once.
+
+`minibroker serve` shows it on stderr. Python programs find it at the logger
+`minibroker.commands.advice`, at level INFO.
+"""
+
+import logging
+import socket
+from typing import Final
+
+LOGGER: Final = "minibroker.commands.advice"
+_logger: Final = logging.getLogger(LOGGER)
+_MOST: Final = 1000
+"""Things that are told in the life of a broker: clients choose the names of topics."""
+
+_TLS_RECORD: Final = b"\x16\x03"
+_TLS_FAILURES: Final = {
+    **dict.fromkeys(
+        ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "PACKET_LENGTH_TOO_LONG", "BAD_RECORD_TYPE", "INVALID_RECORD"),
+        "a client does not speak TLS, but the port that it has come to does: give it security.protocol=SSL or SASL_SSL",
+    ),
+    "HTTP": "a client speaks HTTP; this is a port for Kafka clients (the control plane has another one: --control)",
+    **dict.fromkeys(
+        ("UNKNOWN_CA", "CERTIFICATE_UNKNOWN", "BAD_CERTIFICATE"),
+        "a client does not trust the broker's certificate: give it the certificate of the authority that has signed it "
+        "(ssl.ca.location, ssl_cafile, ssl.truststore.location)",
+    ),
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "a client shows no certificate, which ssl.client.auth=required wants: give it "
+    "one with its key (ssl.certificate.location, ssl_certfile, ssl.keystore.location)",
+    "CERTIFICATE_VERIFY_FAILED": "a client's certificate is signed by nobody whom the broker trusts: "
+    "ssl.truststore.location has to name the authority",
+    "NO_SHARED_CIPHER": "a client and the broker have no cipher suite in common: see ssl.cipher.suites",
+    "UNSUPPORTED_PROTOCOL": "a client speaks another version of TLS: see ssl.enabled.protocols",
+}
+
+_HTTP: Final = (b"GET ", b"POST", b"HEAD", b"PUT ")
+
+
+def advise(told: set[str], about: str, advice: str) -> None:
+    """Say something unless it has been said `about` this; `told` is what has been."""
+    if about not in told and len(told) < _MOST:
+        told.add(about)
+        _logger.info("%s", advice)
+
+
+def about_first_bytes(start: bytes, listener: str = "PLAINTEXT") -> str | None:
+    """What a client that sends no requests may be in truth."""
+    if start.startswith(_TLS_RECORD):
+        if listener == "PLAINTEXT":
+            return "a client speaks TLS, but this broker does not: give it security.protocol=PLAINTEXT"
+        return f"a client speaks TLS, but the listener {listener} does not: security.protocol has no SSL in it there"
+    if start.startswith(_HTTP):
+        return "a client speaks HTTP; this is a port for Kafka clients (the control plane has another one: --control)"
+    return None
+
+
+def about_tls_failure(reason: str) -> str | None:
+    """A client did not get through the handshake, for a reason of OpenSSL's."""
+    return next((advice for part, advice in _TLS_FAILURES.items() if part in reason), None)
+
+
+def about_unauthenticated(listener: str, protocol: str) -> str:
+    """A client sends requests where it has to say first who it is."""
+    return (
+        f"a client does not authenticate, which the listener {listener} wants: give it security.protocol={protocol}, a "
+        "sasl.mechanism and a name with a password"
+    )
+
+
+def about_size(topic: str, size: int, limit: int) -> str:
+    """A batch is larger than its topic allows."""
+    return (
+        f"a batch of {size} bytes for {topic} was refused: its max.message.bytes is {limit}. Raise it "
+        "(message.max.bytes for all topics), or have the producer send smaller batches"
+    )
+
+
+def about_lost_members(group: str, session_timeout_ms: int) -> str:
+    """The last member of a group was not heard of any more."""
+    return (
+        f"group {group!r} has no members left, so nobody reads its topics: the last one was silent for longer than its "
+        f"session timeout of {session_timeout_ms} ms. It was killed, it does not poll, or it was stopped in a debugger"
+    )
+
+
+def about_missing(topic: str) -> str:
+    """A client asks for a topic that it may not create by asking."""
+    return f"a client asks for the topic {topic!r}, which there is not, and auto.create.topics.enable is false"
+
+
+def about_advertised(host: str) -> str | None:
+    """Clients are sent to a host; None if that can be found from here. Asks the resolver, which may take seconds."""
+    try:
+        socket.getaddrinfo(host, None)
+    except OSError as error:
+        return (
+            f"clients are sent to {host} (advertised), which cannot be found from here ({error.strerror}): "
+            "they fail after their first connection unless they can find it"
+        )
+    return None

@@ -1,0 +1,38 @@
+"""`minibroker certificates`: an authority, and certificates for a broker and for a client, for tests."""
+
+import argparse
+from typing import Any
+
+_EPILOG = """\
+The broker takes them with
+  ssl.keystore.type=PEM
+  ssl.keystore.location=DIR/server.keystore.pem
+and clients with security.protocol=SSL and DIR/ca.pem, or DIR/truststore.p12 in Java.
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to those of `minibroker`."""
+    parser = commands.add_parser(
+        "certificates",
+        help="write certificates for TLS in tests",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("directory", metavar="DIR", help="where they are to be; made if it is not there")
+    parser.add_argument(
+        "--host", action="append", default=[], metavar="HOST", help="a name or address of the broker, beside localhost"
+    )
+    parser.add_argument("--client", default="client", metavar="NAME", help="the client's common name (default client)")
+    parser.add_argument("--password", metavar="TEXT", help="of the PKCS12 files (default minibroker)")
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from minibroker.security.tls.certificates import PASSWORD, write_certificates  # noqa: PLC0415 - an extra, and slow to load
+
+    password = PASSWORD if options.password is None else options.password
+    written = write_certificates(options.directory, options.host, client=options.client, password=password)
+    for path in written[:-1]:
+        print(path)  # noqa: T201 - what the command is for
+    return 0

@@ -1,0 +1,1 @@
+"""What looks into requests when someone has asked for it."""

@@ -1,0 +1,210 @@
+"""The journal: what clients have asked, and what they were told.
+
+A ring of entries, the newest `capacity` of them. It is kept only when someone has asked for it (`taps.keep_journal`),
+since it copies every request. Record bytes are not kept, only how many there were (`message_json.RecordsSummary`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, fields, is_dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from minibroker.inspection.message_json import detached, to_json
+from minibroker.inspection.patterns import api_matcher, matcher
+from minibroker_protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from minibroker.faults.fault import Fault
+    from minibroker.inspection.targets import Target
+
+DEFAULT_CAPACITY: Final = 10_000
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Entry:
+    """One request and its answer.
+
+    Attributes:
+        number: counts the requests since the journal was begun; 0 when none is kept and a fault has hit.
+        time_ms: when it came, in ms since the epoch on the broker's clock.
+        connection: both ends, "HOST:PORT-HOST:PORT", ours first.
+        node: the id of the broker that was asked.
+        client_host: as Kafka writes addresses, "/127.0.0.1".
+        api: the name of the API, "Produce".
+        version: of the API, as the client has asked.
+        request: decoded, without record bytes; None when it could not be decoded.
+        response: decoded, without record bytes; None while there is none, and when there will be none.
+        duration_ms: from the request to the answer, on the broker's clock; None until it was answered.
+        bytes_in, bytes_out: the sizes of both, with their length fields; `bytes_out` is 0 when nothing was sent.
+        fault: the fault that has hit it.
+        failure: why the connection was closed over it.
+        watcher: is called when it is over.
+        targets: the topics, partitions, groups and transactional ids that it names.
+    """
+
+    number: int
+    time_ms: int
+    connection: str
+    node: int
+    client_host: str
+    bytes_in: int
+    began_ms: float
+    client_id: str | None = None
+    api: str = ""
+    version: int = -1
+    correlation_id: int = 0
+    request: Any = None
+    targets: tuple[Target, ...] = ()
+    response: Any = None
+    duration_ms: float | None = None
+    bytes_out: int = 0
+    fault: Fault | None = None
+    failure: str | None = None
+    watcher: Callable[[Entry], None] | None = None
+
+    def end(self) -> None:
+        """Nothing more will become of it: tell who watches."""
+        if self.watcher is not None:
+            self.watcher(self)
+
+    def finish(self, response: Any, size: int, monotonic_ms: float) -> None:
+        """It was answered: `size` bytes have gone to the client."""
+        self.response = detached(response)
+        self.bytes_out = size
+        self.duration_ms = monotonic_ms - self.began_ms
+        self.end()
+
+    @property
+    def is_answered(self) -> bool:
+        """Has an answer been sent?"""
+        return self.bytes_out > 0
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The topics that it names."""
+        return frozenset(each.topic for each in self.targets if each.topic is not None)
+
+    @property
+    def groups(self) -> frozenset[str]:
+        """The groups that it names."""
+        return frozenset(each.group for each in self.targets if each.group is not None)
+
+    @property
+    def error_codes(self) -> frozenset[ErrorCode]:
+        """The errors in the response; empty while there is none."""
+        return frozenset(ErrorCode(code) for code in _error_codes(self.response))
+
+    def to_json(self) -> dict[str, Any]:
+        """What `json.dumps` takes; messages with Kafka's own field names."""
+        return {
+            "number": self.number,
+            "time": self.time_ms,
+            "connection": self.connection,
+            "node": self.node,
+            "clientHost": self.client_host,
+            "clientId": self.client_id,
+            "api": self.api,
+            "version": self.version,
+            "correlationId": self.correlation_id,
+            "request": to_json(self.request, self.version),
+            "response": to_json(self.response, self.version),
+            "errors": sorted(code.name for code in self.error_codes),
+            "durationMs": self.duration_ms,
+            "bytesIn": self.bytes_in,
+            "bytesOut": self.bytes_out,
+            "fault": None if self.fault is None else self.fault.to_json(),
+            "failure": self.failure,
+        }
+
+
+def _error_codes(message: Any) -> Iterator[int]:
+    """Every error code in a message, also those within its structures."""
+    if not is_dataclass(message):
+        return
+    for field in fields(message):
+        value = getattr(message, field.name)
+        if not field.name.endswith("error_code"):
+            yield from (code for each in _elements(value) for code in _error_codes(each))
+        elif value:
+            yield value
+
+
+def _elements(value: Any) -> Sequence[Any]:
+    return cast("Sequence[Any]", value) if isinstance(value, list) else ()
+
+
+class Journal:
+    """The newest entries, oldest first."""
+
+    def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
+        if capacity < 1:
+            raise ValueError(f"capacity: {capacity} is not at least 1")
+        self._entries: deque[Entry] = deque(maxlen=capacity)
+        self._count = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(tuple(self._entries))
+
+    @property
+    def count(self) -> int:
+        """How many requests have come, with those that are no longer kept."""
+        return self._count
+
+    def next_number(self) -> int:
+        """A number for the next entry."""
+        self._count += 1
+        return self._count
+
+    def add(self, entry: Entry) -> None:
+        """Keep an entry; the oldest one goes when there is no room."""
+        self._entries.append(entry)
+
+    def clear(self) -> None:
+        """Forget the entries; numbers go on."""
+        self._entries.clear()
+
+    def entries(
+        self,
+        *,
+        api: str | None = None,
+        client_id: str | None = None,
+        topic: str | None = None,
+        group: str | None = None,
+        error: ErrorCode | str | int | None = None,
+        after: int = 0,
+    ) -> list[Entry]:
+        """The entries that fit all that is given; names may have the wildcards * and ?.
+
+        `after` leaves out those up to a number. ValueError for an error that Kafka does not have.
+        """
+        is_api = None if api is None else api_matcher(api)
+        is_client, is_topic, is_group = (None if each is None else matcher(each) for each in (client_id, topic, group))
+        code = None if error is None else error_code(error)
+        return [
+            each
+            for each in self
+            if each.number > after
+            and (is_api is None or is_api(each.api))
+            and (is_client is None or is_client(each.client_id or ""))
+            and (is_topic is None or any(map(is_topic, each.topics)))
+            and (is_group is None or any(map(is_group, each.groups)))
+            and (code is None or code in each.error_codes)
+        ]
+
+
+def error_code(error: object) -> ErrorCode:
+    """An error by its name or number. ValueError for one that Kafka does not have."""
+    try:
+        if isinstance(error, str):
+            return ErrorCode[error]
+        if isinstance(error, int) and not isinstance(error, bool):
+            return ErrorCode(error)
+    except (KeyError, ValueError):
+        pass
+    raise ValueError(f"error: {error!r} is neither the name nor the number of one of Kafka's errors")

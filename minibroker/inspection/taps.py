@@ -1,0 +1,281 @@
+"""What looks into requests on their way: the journal, and the faults.
+
+`BrokerState.taps` is None while nobody has asked for either, and requests then take the straight way of
+`dispatch.accept`. `Taps.at` is what a connection calls in its place: it decodes every request (no memo), writes it
+down, and lets the faults do with it what they are for.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from minibroker.call import Call, Parked, UnservedRequestError
+from minibroker.dispatch import Answer, Endpoint, Waiting, encode_answers, outcome_of, read_request
+from minibroker.faults.fault import Asked, Fault
+from minibroker.faults.held import HeldRequest, Line
+from minibroker.faults.refusals import refuse
+from minibroker.faults.registry import FaultRegistry, Strike
+from minibroker.faults.stale_metadata import MetadataHistory
+from minibroker.inspection.journal import DEFAULT_CAPACITY, Entry, Journal
+from minibroker.inspection.message_json import detached
+from minibroker.inspection.targets import targets_of
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.frame import RequestHeader, read_request_header
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from minibroker.session import Session
+    from minibroker.state import BrokerState
+    from minibroker_protocol.codec import Splices
+
+_LENGTH_SIZE: Final = 4
+
+
+def keep_journal(state: BrokerState, capacity: int = DEFAULT_CAPACITY) -> Journal:
+    """Keep a journal from now on; an old one goes. ValueError for a capacity below 1."""
+    journal = Journal(capacity)
+    taps = _taps_of(state)
+    taps.journal = journal
+    taps.settle()
+    return journal
+
+
+def watch_requests(state: BrokerState, watcher: Callable[[Entry], None] | None) -> None:
+    """Have `watcher` called with each request that is over; None for nobody."""
+    taps = _taps_of(state)
+    taps.watcher = watcher
+    taps.settle()
+
+
+def drop_journal(state: BrokerState) -> None:
+    """Keep no journal any more."""
+    if state.taps is not None:
+        state.taps.journal = None
+        state.taps.settle()
+
+
+def faults_of(state: BrokerState) -> FaultRegistry:
+    """Where faults are added and removed; the same one for as long as any is installed."""
+    return state.faults or FaultRegistry(partial(_faults_changed, state))
+
+
+def _faults_changed(state: BrokerState, registry: FaultRegistry) -> None:
+    taps = _taps_of(state)
+    taps.faults = registry if len(registry) else None
+    depth = max((fault.stale_metadata or 0 for fault in registry), default=0)
+    if depth and (taps.history is None or taps.history.depth < depth):
+        taps.history = MetadataHistory(state, depth)
+    elif not depth:
+        taps.history = None
+    taps.settle()
+
+
+def _taps_of(state: BrokerState) -> Taps:
+    return state.taps or Taps(state)
+
+
+class _Request:
+    """One request on its tapped way."""
+
+    __slots__ = ("api", "call", "endpoint", "entry", "header", "request", "targets")
+
+    def __init__(self, endpoint: Endpoint, header: RequestHeader, request: Any, call: Call) -> None:
+        self.endpoint = endpoint
+        self.header = header
+        self.request = request
+        self.call = call
+        self.api = endpoint.route.message
+        self.targets = targets_of(self.api, request, call.api_version, call)
+        self.entry: Entry | None = None
+
+    def serve(self, request: Any) -> Any:
+        """Have the request, or what a fault leaves of it, handled."""
+        if self.endpoint.route.key is not ApiKey.PRODUCE:
+            self.call.state.writes.commit()
+        authorizer = self.call.state.authorizer
+        if authorizer is None:
+            return self.endpoint.handle(request, self.call)
+        return authorizer.serve(self.endpoint, request, self.call)
+
+    def outcome_of(self, response: Any) -> Answer | Waiting | None:
+        """What the connection is to do with what a handler has returned."""
+        version = self.call.api_version
+        flexible = self.endpoint.has_flexible_response_header(version)
+        return outcome_of(response, version, self.header.correlation_id, flexible_header=flexible, entry=self.entry)
+
+    def waits_for_answer(self) -> bool:
+        """False for acks=0."""
+        return self.endpoint.route.key is not ApiKey.PRODUCE or bool(self.request.acks)
+
+
+class Taps:
+    """The journal and the faults of one broker.
+
+    Attributes:
+        journal: None while none is kept.
+        faults: None while there are none.
+        watcher: told of each request that is over.
+        history: of the metadata, while a fault answers with what it was.
+    """
+
+    def __init__(self, state: BrokerState) -> None:
+        self._state = state
+        self.journal: Journal | None = None
+        self.faults: FaultRegistry | None = None
+        self.watcher: Callable[[Entry], None] | None = None
+        self.history: MetadataHistory | None = None
+
+    def settle(self) -> None:
+        """Be where requests pass by if there is anything to do."""
+        idle = self.journal is None and self.faults is None and self.watcher is None
+        self._state.taps = None if idle else self
+
+    def at(self, line: Line) -> Callable[..., Answer | Waiting | None]:
+        """What stands for `dispatch.accept` on one connection."""
+        return partial(self._accept, line)
+
+    def _accept(
+        self,
+        line: Line,
+        frame: memoryview,
+        session: Session,
+    ) -> Answer | Waiting | None:
+        try:
+            endpoint, header, version, decoded = read_request(frame, self._state)
+        except (DecodeError, UnservedRequestError) as error:
+            self._note_refused(frame, line, session, error)
+            raise
+        if self.history is not None:
+            self.history.note()
+        call = Call(session.state, version, header.client_id, session)
+        request = _Request(endpoint, header, decoded, call)
+        asked = Asked(request.api, header.api_version, header.client_id, session.node.id, request.targets)
+        strike = None if self.faults is None else self.faults.strike(asked)
+        if self.journal is not None or self.watcher is not None or strike is not None:
+            request.entry = self._begin(request, line, len(frame))
+        try:
+            if strike is None:
+                outcome = request.outcome_of(request.serve(decoded))
+            else:
+                outcome = self._struck(strike, request, line)
+        except Exception as error:
+            if request.entry is not None:
+                request.entry.failure = str(error) or type(error).__name__
+                request.entry.end()
+            raise
+        if outcome is None and request.entry is not None:
+            request.entry.end()
+        return outcome
+
+    def encode(self, answers: list[Answer]) -> tuple[bytearray, Splices]:
+        """`dispatch.encode_answers`, with a note of what is sent."""
+        out = bytearray()
+        splices: Splices = []
+        for answer in answers:
+            data, holes = encode_answers([answer])
+            if answer.entry is not None:
+                size = len(data) + sum(splice.size for _, splice in holes)
+                answer.entry.finish(answer.response, size, self._state.clock.monotonic_ms())
+            splices += [(len(out) + position, splice) for position, splice in holes]
+            out += data
+        return out, splices
+
+    # The journal
+
+    def _begin(self, request: _Request, line: Line, size: int) -> Entry:
+        header, call = request.header, request.call
+        entry = self._entry(line, call.session, size)
+        entry.client_id = header.client_id
+        entry.api = request.api
+        entry.version = header.api_version
+        entry.correlation_id = header.correlation_id
+        entry.request = detached(request.request)
+        entry.targets = request.targets
+        return entry
+
+    def _entry(self, line: Line, session: Session, size: int) -> Entry:
+        journal, clock = self.journal, self._state.clock
+        entry = Entry(
+            number=0 if journal is None else journal.next_number(),
+            time_ms=clock.now_ms(),
+            connection="-".join(map(_address, line.ends)),
+            node=session.node.id,
+            client_host=session.client_host,
+            bytes_in=size + _LENGTH_SIZE,
+            began_ms=clock.monotonic_ms(),
+        )
+        entry.watcher = self.watcher
+        if journal is not None:
+            journal.add(entry)
+        return entry
+
+    def _note_refused(self, frame: memoryview, line: Line, session: Session, error: Exception) -> None:
+        """Write down what is no request, as far as it can be read."""
+        if self.journal is None and self.watcher is None:
+            return
+        entry = self._entry(line, session, len(frame))
+        entry.failure = str(error)
+        try:
+            header = read_request_header(frame)
+            entry.version, entry.correlation_id = header.api_version, header.correlation_id
+            entry.client_id = header.client_id
+            entry.api = _api_name(header.api_key)
+        except DecodeError:
+            pass
+        entry.end()
+
+    # The faults
+
+    def _struck(self, strike: Strike, request: _Request, line: Line) -> Answer | Waiting | None:
+        entry = request.entry
+        assert entry is not None
+        entry.fault = strike.fault or strike.all[0]
+        for each in strike.all:
+            each.fire(entry)
+        fault = strike.fault
+        action = None if fault is None else fault.action
+        lost = fault is not None and (action == "black_hole" or "before" in {fault.drop, fault.disconnect})
+        response = None if lost else self._respond(strike.fault, request, entry)
+        if action in {None, "error", "stale_metadata"} and not strike.delay_ms and not strike.throttle_ms:
+            return request.outcome_of(response)
+        has_answer = request.waits_for_answer()
+        if fault is not None and action in {"truncate", "corrupt"} and not has_answer:
+            fault.take_back(entry)
+        inner = response if isinstance(response, Parked) else None
+        version = request.call.api_version
+        flexible = request.endpoint.has_flexible_response_header(version)
+        answer = Answer(None, version, request.header.correlation_id, flexible, entry)
+        held = HeldRequest(line, self._state.clock, strike, answer, inner, has_answer=has_answer)
+        if inner is None:
+            self._state.call_soon(partial(held.go_on, response))  # once what it appends is written
+        return Waiting(held, answer)
+
+    def _respond(self, fault: Fault | None, request: _Request, entry: Entry) -> Any:
+        """What a handler returns, or a fault in its place."""
+        if fault is None or fault.action not in {"error", "stale_metadata"}:
+            return request.serve(request.request)
+        if fault.action == "stale_metadata":
+            assert self.history is not None
+            return self.history.answer(request.request, fault.stale_metadata or 1, request.call)
+        response, has_error = refuse(fault, request.api, request.request, request.targets, request.call, request.serve)
+        if not has_error:
+            fault.take_back(entry)
+        return response
+
+
+def _address(end: Any) -> str:
+    """HOST:PORT of a socket's name; "?" when it is not known any more."""
+    if not end:
+        return "?"
+    host, port = end[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _api_name(key: int) -> str:
+    try:
+        return "".join(word.capitalize() for word in ApiKey(key).name.split("_"))
+    except ValueError:
+        return str(key)

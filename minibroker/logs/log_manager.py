@@ -1,0 +1,499 @@
+"""The logs of a broker beside requests: how they are opened and closed, and what is done to them meanwhile.
+
+No log is read at the start. A log is opened when it is first used, or by the first chore that looks after it; how much
+of it is then checked depends on how the last run ended (`LastStop`), and on the recovery point and the log start
+offset that the checkpoints tell. A log that a run never opens stays as the run before it has left it, so a clean stop
+is marked only when every log with data has been opened since the last unclean one.
+
+The chores are those of Kafka's `LogManager`: retention, flushing, the checkpoints, the expiry of producer ids and
+compaction. Each begins `log.initial.task.delay.ms` after the start, or after its period if that is shorter.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from minibroker.config.keys import LONG_MAX
+from minibroker.logs.offset_checkpoints import (
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    OffsetCheckpoint,
+)
+from minibroker_protocol.errors import DecodeError
+from minibroker_storage.errors import StorageError
+from minibroker_storage.layout import LOG_SUFFIX, create_partition_directory, unlink_files
+from minibroker_storage.log import Log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from minibroker.clock import Clock, Timer
+    from minibroker.config import BrokerConfig
+    from minibroker.data_dir import DataDir
+    from minibroker.logs.chores import Chores, Steps
+    from minibroker.logs.flusher import Background, Flusher
+    from minibroker.logs.log_cleaner import LogCleaner, RunCleaning
+    from minibroker.metadata.partition import Partition
+    from minibroker.metadata.topics import TopicPartition, Topics
+    from minibroker_storage.config import LogConfig
+    from minibroker_storage.files import FilePool
+
+_RETENTION: Final = "retention"
+_FLUSH: Final = "flush"
+_CLEANING: Final = "cleaning"
+_logger = logging.getLogger(__name__)
+
+
+class LogManager:
+    """The logs of one broker.
+
+    Args:
+        call_soon: runs a callback once the current wake-up of the event loop is done.
+        background: runs a function aside from the event loop, then another one on it.
+        run_cleaning: has a log cleaned; see `RunCleaning`.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        data_dir: DataDir,
+        files: FilePool,
+        clock: Clock,
+        chores: Chores,
+        *,
+        call_soon: Callable[[Callable[[], None]], object],
+        background: Background,
+        run_cleaning: RunCleaning,
+    ) -> None:
+        self._config = config
+        self._data_dir = data_dir
+        self._files = files
+        self._clock = clock
+        self._background = background
+        self._run_cleaning = run_cleaning
+        self._call_soon = call_soon
+        self._flusher: Flusher | None = None
+        self._chores = chores
+        self._recovery_points = OffsetCheckpoint(data_dir.path, RECOVERY_POINTS)
+        self._start_offsets = OffsetCheckpoint(data_dir.path, LOG_START_OFFSETS)
+        self._high_watermarks = OffsetCheckpoint(data_dir.path, HIGH_WATERMARKS)
+        self._cleaner_offsets = OffsetCheckpoint(data_dir.path, CLEANER_OFFSETS)
+        self._cleaner: LogCleaner | None = None
+        self._all_open = False
+        self._flush_period_ms = LONG_MAX
+        self._flushed_at: dict[Log, int] = {}
+        self._unlinking: set[Timer] = set()
+        self._complaints: set[tuple[str, str]] = set()
+
+    def start(self, topics: Topics) -> None:
+        """Look after the logs of `topics` from now on. OSError when the data directory takes no writes."""
+        self._topics = topics
+        self._data_dir.take_over()
+        self._flush_period_ms = self._config.integer("log.flush.scheduler.interval.ms")
+        self._every("log.retention.check.interval.ms", _RETENTION, self._retention)
+        self._every("log.flush.scheduler.interval.ms", _FLUSH, self._flushing)
+        self._every("log.flush.offset.checkpoint.interval.ms", "recovery points", self._recovery_point_checkpoint)
+        self._every("log.flush.start.offset.checkpoint.interval.ms", "start offsets", self._start_offset_checkpoint)
+        self._every("producer.id.expiration.check.interval.ms", "producer ids", self._producer_id_expiration)
+        if self._config.boolean("log.cleaner.enable"):
+            self._every("log.cleaner.backoff.ms", _CLEANING, self._cleaning)
+
+    def _every(self, key: str, name: str, work: Callable[[], Steps]) -> None:
+        first_ms = self._config.integer("log.initial.task.delay.ms")
+        self._chores.every(name, self._config.integer(key), work, first_ms=first_ms)
+
+    # What the topics ask for
+
+    def open_log(self, partition: Partition) -> Log:
+        """Open a partition's log, which recovers it if need be; a directory that has gone is made anew.
+
+        StorageError or OSError when that fails.
+        """
+        topic = partition.topic
+        if not os.path.isdir(partition.directory):
+            create_partition_directory(partition.directory, topic.id, config=topic.log_config)
+        key = partition.key
+        recovery_point = self._recovery_points.offsets.get(key, 0)
+        log = Log.open(
+            partition.directory,
+            config=topic.log_config,
+            files=self._files,
+            last_stop=self._data_dir.last_stop,
+            recovery_point=recovery_point,
+            log_start_offset=self._start_offsets.offsets.get(key, 0),
+            now_ms=self._clock.now_ms(),
+        )
+        if log.recovery_point < recovery_point:
+            # What is appended from here on must not be taken for what was on disk before.
+            self._recovery_points.offsets = {**self._recovery_points.offsets, key: log.recovery_point}
+            self._recovery_points.save(sync=True)
+        self.watch(topic.log_config.flush_ms)
+        return log
+
+    def watch(self, flush_ms: int) -> None:
+        """A log wants to be forced to disk this often: look after it often enough.
+
+        In Kafka `flush.ms` has no effect unless `log.flush.scheduler.interval.ms` is set as well.
+        """
+        if flush_ms < self._flush_period_ms:
+            self._flush_period_ms = flush_ms
+            self._chores.every(_FLUSH, flush_ms, self._flushing)
+
+    def broker_reconfigured(self) -> None:
+        """The broker's configuration has changed: the cleaner may rest for another while."""
+        if self._config.boolean("log.cleaner.enable"):
+            self._every("log.cleaner.backoff.ms", _CLEANING, self._cleaning)
+
+    def reconfigure(self, log: Log, config: LogConfig) -> None:
+        """Let a log act on a new configuration."""
+        log.config = config
+        self.watch(config.flush_ms)
+
+    def forget(self, names: Iterable[str]) -> None:
+        """New topics take these names: what the checkpoints tell of older ones of that name is not theirs. OSError."""
+        topics = frozenset(names)
+        for checkpoint in self._checkpoints:
+            checkpoint.forget(topics)
+
+    def let_go(self, partition: Partition) -> None:
+        """The partition is going to be deleted."""
+        if self._cleaner is not None:
+            self._cleaner.let_go(partition)
+
+    # What can be asked for at any time
+
+    @property
+    def flusher(self) -> Flusher:
+        """Forces logs to disk for those who wait for it."""
+        if self._flusher is None:
+            from minibroker.logs.flusher import Flusher  # noqa: PLC0415 - most brokers leave that to the kernel
+
+            self._flusher = Flusher(self._call_soon, self._background)
+        return self._flusher
+
+    def apply_retention(self) -> int:
+        """Delete what is not to be kept any longer, in all logs and at once; says how many segments went."""
+        deleted = 0
+
+        def count(partition: Partition, log: Log) -> None:
+            nonlocal deleted
+            deleted += self._retain(partition, log)
+
+        for _ in self._open_all():
+            pass
+        for _ in self._for_each(_RETENTION, count):
+            pass
+        return deleted
+
+    def compact(self, *, roll: bool = False, then: Callable[[], None] = lambda: None) -> None:
+        """Clean all compacted logs, however little there is to clean, one after the other; then call `then`.
+
+        Active segments stay as they are, as ever; with `roll` each log begins a new one before.
+        """
+        for _ in self._open_all():
+            pass
+        compacted = [(partition, log) for partition, log in self._opened() if log.config.compact]
+        if roll:
+            for partition, log in compacted:
+                self._try("roll", lambda _, log: log.roll(self._clock.now_ms()), partition, log)
+        cleaner = self._the_cleaner()
+        cleaner.ask_for([partition for partition, _ in compacted], then)
+        self._chores.run(cleaner.clean_all_due(), lambda: None)
+
+    def flush(self) -> bool:
+        """Force all logs to disk and wait for it; says whether all are there. Errors are logged."""
+        from minibroker.logs.flusher import flush_now  # noqa: PLC0415 - as above
+
+        return flush_now([log for _, log in self._opened()])
+
+    def write_checkpoints(self, *, sync: bool = True) -> None:
+        """Write all checkpoint files, with `sync` down to the disk. OSError."""
+        self._note_offsets()
+        for checkpoint in self._checkpoints:
+            checkpoint.save(sync=sync)
+
+    def starts_moved(self, partitions: Iterable[Partition]) -> None:
+        """The log start offsets of these partitions were moved (DeleteRecords): note that, and remove what is below.
+
+        The offsets are in their file first, since without it the records that stay in a segment would come back.
+        """
+        moved = {partition.key: partition for partition in partitions}
+        if not moved:
+            return
+        offsets = dict(self._start_offsets.offsets)
+        offsets.update((key, partition.log.log_start_offset) for key, partition in moved.items())
+        self._start_offsets.offsets = offsets
+        try:
+            self._start_offsets.save(sync=False)
+        except OSError as error:
+            _logger.error("%s", error)  # noqa: TRY400 - the disk's fault; the next checkpoint tries again
+        for partition in moved.values():
+            self._try(_RETENTION, self._remove_below_start, partition, partition.log)
+
+    def _remove_below_start(self, partition: Partition, log: Log) -> None:
+        """Remove segments below the log start offset. Those that are too old or too many wait for their round."""
+        config = log.config
+        log.config = replace(config, delete=False)
+        try:
+            self._retain(partition, log)
+        finally:
+            log.config = config
+
+    def forget_all(self) -> None:
+        """All topics are gone: what the checkpoints tell of them is, too. OSError."""
+        self._flushed_at = {}
+        for checkpoint in self._checkpoints:
+            checkpoint.offsets = {}
+            checkpoint.save(sync=False)
+
+    def restored(self) -> None:
+        """Logs were brought back as a running broker has left them, and the checkpoints with them."""
+        self._all_open = False
+        self._data_dir.note_killed()
+        for checkpoint in self._checkpoints:
+            checkpoint.load()
+
+    def close(self, *, keep: bool = True) -> None:
+        """Close all logs. Unless the directory is not kept anyway, all is forced to disk and the stop marked as clean.
+
+        An error is logged; then there is no such mark, and the next start looks closer.
+        """
+        self.stop_chores()
+        sound = True
+        for partition, log in self._opened():
+            sound &= self._try("close", lambda _, log: log.close(), partition, log)
+        if not keep:
+            return
+        sound &= self.flush()
+        try:
+            self.write_checkpoints()
+            if sound:
+                self._data_dir.mark_clean()
+        except OSError as error:
+            _logger.error("%s", error)  # noqa: TRY400 - the disk's fault, not ours: the message says all
+
+    def stop_chores(self) -> None:
+        """Begin no more chores; a cleaning that is under way is given up (see `RunCleaning`)."""
+        self._chores.stop()
+        for timer in self._unlinking:
+            timer.cancel()
+        if self._cleaner is not None:
+            self._cleaner.stop()
+
+    # Going through the logs
+
+    @property
+    def _checkpoints(self) -> tuple[OffsetCheckpoint, ...]:
+        return self._recovery_points, self._start_offsets, self._high_watermarks, self._cleaner_offsets
+
+    def _partitions(self) -> Iterator[Partition]:
+        """All partitions there are when their turn comes: whoever goes through them may rest in between."""
+        for topic in tuple(self._topics):
+            for partition in tuple(topic.partitions):
+                if self._topics.get(topic.name) is not topic:
+                    break
+                yield partition
+
+    def _partition(self, key: TopicPartition) -> Partition | None:
+        topic = self._topics.get(key[0])
+        return topic.partition(key[1]) if topic is not None else None
+
+    def _opened(self) -> Iterator[tuple[Partition, Log]]:
+        for partition in self._partitions():
+            log = partition.opened_log
+            if log is not None:
+                yield partition, log
+
+    def _for_each(self, what: str, act: Callable[[Partition, Log], object]) -> Steps:
+        """Do something to every open log, one log a step; one that fails is passed over."""
+        for partition, log in self._opened():
+            self._try(what, act, partition, log)
+            yield
+
+    def _try(self, what: str, act: Callable[[Partition, Log], object], partition: Partition, log: Log) -> bool:
+        """Whether `act` went well. Its error is logged, once until it goes well again."""
+        complaint = what, partition.directory
+        try:
+            act(partition, log)
+        except (OSError, StorageError, DecodeError) as error:
+            if complaint not in self._complaints:
+                self._complaints.add(complaint)
+                _logger.error("%s: %s: %s", what, partition.directory, error)  # noqa: TRY400 - the disk's fault
+            return False
+        self._complaints.discard(complaint)
+        return True
+
+    def _open_all(self) -> Steps:
+        """Open every log that holds data, one a step, unless that has been done. Logs that came later are empty."""
+        if self._all_open:
+            return
+        all_went_well = True
+        for partition in self._partitions():
+            if partition.opened_log is None:
+                all_went_well &= self._open(partition)
+            yield
+        if all_went_well:
+            self._all_open = True
+            self._data_dir.note_recovered()
+
+    def _open(self, partition: Partition) -> bool:
+        """Open the partition's log if it holds data; says whether that went well."""
+        complaint = "opening", partition.directory
+        try:
+            if _holds_data(partition.directory):
+                _ = partition.log
+        except (OSError, StorageError, DecodeError) as error:
+            if complaint not in self._complaints:
+                self._complaints.add(complaint)
+                _logger.error("%s cannot be opened: %s", partition.directory, error)  # noqa: TRY400 - not ours
+            return False
+        return True
+
+    # Retention
+
+    def _retention(self) -> Steps:
+        yield from self._open_all()
+        yield from self._for_each(_RETENTION, self._retain)
+
+    def _retain(self, partition: Partition, log: Log) -> int:
+        if self._cleaner is not None and self._cleaner.is_cleaning(partition):
+            return 0  # once that is through
+        deleted = log.delete_old_segments(self._clock.now_ms())
+        self.bury(partition, log)
+        return deleted
+
+    def bury(self, partition: Partition, log: Log) -> None:
+        """Remove the files that a log has given up, `file.delete.delay.ms` from now."""
+        paths = log.take_deleted_files()
+        if paths:
+            delay_ms = partition.topic.config.integer("file.delete.delay.ms")
+            timer = self._clock.call_later(delay_ms, lambda: self._unlink(timer, paths))
+            self._unlinking.add(timer)
+
+    def _unlink(self, timer: Timer, paths: list[str]) -> None:
+        self._unlinking.discard(timer)
+        self._background(partial(_unlink, paths))
+
+    # Flushing and checkpoints
+
+    def _flushing(self) -> Steps:
+        """Force to disk what was not for `flush.ms` (Kafka's `flushDirtyLogs`)."""
+        now_ms = self._clock.now_ms()
+        before, self._flushed_at = self._flushed_at, {}
+        for _, log in self._opened():
+            flushed_at = before.get(log, 0)
+            if now_ms - flushed_at >= log.config.flush_ms:
+                flushed_at = now_ms
+                self.flusher.request(log)
+            self._flushed_at[log] = flushed_at
+            yield
+
+    def _recovery_point_checkpoint(self) -> Steps:
+        """Note up to where all is on disk. Closed segments are forced there first, as Kafka does when it rolls."""
+        rolled: list[Log] = []
+        for _, log in self._opened():
+            if log.recovery_point < log.segments[-1].base_offset:
+                rolled.append(log)
+            yield
+
+        def note(_: OSError | None = None) -> None:
+            self._note_offsets()
+            self._save(self._recovery_points, self._high_watermarks)
+
+        for log in rolled[:-1]:
+            self.flusher.request(log)
+        if rolled:
+            self.flusher.request(rolled[-1], note)  # one round flushes them all
+        else:
+            note()
+
+    def _start_offset_checkpoint(self) -> Steps:
+        self._note_offsets()
+        self._save(self._start_offsets)
+        yield
+
+    def _save(self, *checkpoints: OffsetCheckpoint) -> None:
+        for checkpoint in checkpoints:
+            if checkpoint.is_behind:
+                self._background(checkpoint.save_logged)
+
+    def _note_offsets(self) -> None:
+        """Tell the checkpoints where the logs are; a log that was not opened is where it was."""
+        recovery_points: dict[TopicPartition, int] = {}
+        start_offsets: dict[TopicPartition, int] = {}
+        high_watermarks: dict[TopicPartition, int] = {}
+        noted = (
+            (recovery_points, self._recovery_points),
+            (start_offsets, self._start_offsets),
+            (high_watermarks, self._high_watermarks),
+        )
+        for partition in self._partitions():
+            key, log = partition.key, partition.opened_log
+            if log is None:
+                for offsets, checkpoint in noted:
+                    if key in checkpoint.offsets:
+                        offsets[key] = checkpoint.offsets[key]
+                continue
+            recovery_points[key] = log.recovery_point
+            high_watermarks[key] = log.high_watermark
+            if log.log_start_offset > log.segments[0].base_offset:
+                start_offsets[key] = log.log_start_offset
+        for offsets, checkpoint in noted:
+            checkpoint.offsets = offsets
+        cleaner = self._cleaner_offsets
+        cleaner.offsets = {key: offset for key, offset in cleaner.offsets.items() if self._partition(key) is not None}
+
+    # The rest
+
+    def _producer_id_expiration(self) -> Steps:
+        now_ms = self._clock.now_ms()
+        return self._for_each("producer ids", lambda _, log: log.producers.remove_expired(now_ms))
+
+    def _cleaning(self) -> Steps:
+        """Clean the filthiest log (Kafka's `LogCleaner`), unless there is nothing compacted at all."""
+        if self._cleaner is not None or any(topic.is_compacted for topic in self._topics):
+            yield from self._open_all()
+            yield from self._the_cleaner().clean_all_due()
+
+    def _the_cleaner(self) -> LogCleaner:
+        if self._cleaner is None:
+            from minibroker.logs.log_cleaner import LogCleaner  # noqa: PLC0415 - most brokers compact nothing
+
+            self._cleaner = LogCleaner(
+                self._config,
+                self._clock,
+                self._chores,
+                self._cleaner_offsets,
+                opened=self._opened,
+                run_cleaning=self._run_cleaning,
+                cleaned=self._cleaned,
+            )
+        return self._cleaner
+
+    def _cleaned(self, partition: Partition, log: Log) -> None:
+        """The log has cleaned segments; retention has waited for that."""
+        self._save(self._cleaner_offsets)
+        self._try(_RETENTION, self._retain, partition, log)
+
+
+def _unlink(paths: list[str]) -> None:
+    for path in paths:
+        try:
+            unlink_files([path])
+        except OSError as error:
+            _logger.error("a deleted file cannot be removed: %s", error)  # noqa: TRY400 - the disk's fault
+
+
+def _holds_data(directory: str) -> bool:
+    """Is there a message in any segment?"""
+    try:
+        with os.scandir(directory) as entries:
+            return any(entry.name.endswith(LOG_SUFFIX) and entry.stat().st_size for entry in entries)
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,197 @@
+"""The rules for creating topics and partitions, shared by CreateTopics, CreatePartitions and auto-creation."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from minibroker.call import Call
+from minibroker.config import BrokerConfig, ConfigError, TopicConfig
+from minibroker.metadata.cluster import Cluster
+from minibroker.metadata.replicas import Replicas
+from minibroker.metadata.topics import CONSUMER_OFFSETS, METADATA_TOPIC, TRANSACTION_STATE, Topic, topic_name_error
+from minibroker.state import BrokerState
+from minibroker_protocol.error_codes import ErrorCode
+
+DEFAULT: Final = -1
+"""What a client sends to leave a number to the broker (KIP-464)."""
+
+MAX_PARTITIONS: Final = 10_000
+"""Kafka refuses to create more partitions than this in one go (`ReplicationControlManager.MAX_PARTITIONS_PER_BATCH`).
+"""
+
+
+class TopicError(ValueError):
+    """A refusal, with the error code that the client gets."""
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class TopicPlan(NamedTuple):
+    """A topic that passed all checks and can be created; `replicas` are those of each partition if a client says so."""
+
+    name: str
+    partitions: int
+    config: TopicConfig
+    replication_factor: int = 1
+    replicas: tuple[Replicas, ...] | None = None
+
+
+def refuse_duplicate(name: str, named: Mapping[str, int]) -> None:
+    """Raise TopicError when a request names a topic more than once: `named` counts."""
+    if named[name] > 1:
+        raise TopicError(ErrorCode.INVALID_REQUEST, f"Duplicate topic name: '{name}'.")
+
+
+def count_mutation(call: Call, partitions: int, first_strict: int) -> None:
+    """Hold partitions that are made or removed against the client's quota (KIP-599).
+
+    A client that is over it has to wait; from version `first_strict` on it is refused, with a TopicError.
+    """
+    quotas = call.state.quotas
+    if quotas is None:
+        return
+    strict = call.api_version >= first_strict
+    wait_ms = quotas.mutate(call.session, call.client_id, partitions, strict=strict)
+    call.session.muted_ms = max(call.session.muted_ms, wait_ms)
+    if strict and wait_ms:
+        code = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        raise TopicError(code, code.meaning)
+
+
+def refuse_empty_replicas(replicas: Iterable[Sequence[int]]) -> None:
+    """Raise TopicError when a partition that is placed by hand has no broker."""
+    if not all(replicas):
+        raise TopicError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "The manual partition assignment includes an empty replica list."
+        )
+
+
+def refuse_too_many(partitions: int) -> None:
+    """Raise TopicError when one request asks for more new partitions than Kafka makes at once."""
+    if partitions > MAX_PARTITIONS:
+        raise TopicError(
+            ErrorCode.POLICY_VIOLATION,
+            f"Excessively large number of partitions per request: {partitions} is over {MAX_PARTITIONS}.",
+        )
+
+
+def disk_refusal(error: OSError) -> TopicError:
+    """The refusal that a client gets when the disk has refused."""
+    return TopicError(ErrorCode.KAFKA_STORAGE_ERROR, f"{error.filename}: {error.strerror}")
+
+
+def plan_topic(
+    state: BrokerState,
+    name: str,
+    partitions: int = DEFAULT,
+    replication_factor: int = DEFAULT,
+    configs: Mapping[str, str | None] | None = None,
+    replicas: tuple[Replicas, ...] | None = None,
+) -> TopicPlan:
+    """Check what a client wants.
+
+    Raises TopicError with Kafka's code. A broker that is alone takes any replication factor, and makes it 1.
+    """
+    reason = topic_name_error(name)
+    if reason is not None:
+        raise TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+    if name == METADATA_TOPIC:
+        raise TopicError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
+    if state.topics.get(name) is not None:
+        raise TopicError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    other = state.topics.colliding(name)
+    if other is not None:
+        raise TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
+    if replication_factor != DEFAULT and replication_factor <= 0:
+        raise TopicError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if partitions == DEFAULT:
+        partitions = state.config.integer("num.partitions")
+    if partitions <= 0:
+        raise TopicError(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
+    refuse_too_many(partitions)
+    factor = len(replicas[0]) if replicas else _replication_factor(state.cluster, replication_factor, state.config)
+    return TopicPlan(name, partitions, _topic_config(state, configs or {}), factor, replicas)
+
+
+def _replication_factor(cluster: Cluster, wanted: int, config: BrokerConfig) -> int:
+    """How many replicas a partition gets.
+
+    The default goes as far as there are brokers. INVALID_REPLICATION_FACTOR when a client wants more than that.
+    """
+    nodes = len(cluster.nodes)
+    if wanted == DEFAULT or nodes == 1:
+        return min(config.integer("default.replication.factor"), nodes)
+    if wanted > nodes:
+        raise TopicError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"Unable to replicate the partition {wanted} time(s): The target replication factor of {wanted} cannot be "
+            f"reached because only {nodes} broker(s) are registered.",
+        )
+    return wanted
+
+
+def check_replicas(cluster: Cluster, replicas: Sequence[Sequence[int]]) -> tuple[Replicas, ...]:
+    """Replicas as a client has placed them by hand (`ReplicationControlManager.validateManualPartitionAssignment`).
+
+    INVALID_REPLICA_ASSIGNMENT for a partition with no broker and, where there is more than one broker, for one that is
+    named twice or does not exist, and for partitions with different numbers of replicas. A broker that is alone takes
+    all of them.
+    """
+    refuse_empty_replicas(replicas)
+    if cluster.is_single:
+        return tuple((cluster.first.id,) for _ in replicas)
+    for each in replicas:
+        unknown = next((node_id for node_id in each if node_id not in cluster.nodes), None)
+        if unknown is not None:
+            raise TopicError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"The manual partition assignment includes broker {unknown}, but no such broker is registered.",
+            )
+        twice = next((node_id for node_id in each if each.count(node_id) > 1), None)
+        if twice is not None:
+            raise TopicError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"The manual partition assignment includes the broker {twice} more than once.",
+            )
+        if len(each) != len(replicas[0]):
+            raise TopicError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"The manual partition assignment includes a partition with {len(each)} replica(s), but this is not "
+                f"consistent with previous partitions, which have {len(replicas[0])} replica(s).",
+            )
+        if not any(cluster.nodes[node_id].is_up for node_id in each):
+            raise TopicError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                "All brokers specified in the manual partition assignment are fenced or in controlled shutdown.",
+            )
+    return tuple(map(tuple, replicas))
+
+
+def create_topic(state: BrokerState, name: str) -> Topic:
+    """Create a topic with the broker's defaults, or as its coordinator wants it; raises TopicError."""
+    if name == CONSUMER_OFFSETS:
+        return state.groups.store.log.ensure()
+    if name == TRANSACTION_STATE:
+        return state.transactions.store.log.ensure()
+    return create_topics(state, [plan_topic(state, name)])[0]
+
+
+def create_topics(state: BrokerState, plans: list[TopicPlan]) -> list[Topic]:
+    """Create planned topics together; raises TopicError when the disk refuses."""
+    cluster = state.cluster
+    placements = [plan.replicas or cluster.place(plan.partitions, plan.replication_factor) for plan in plans]
+    try:
+        return state.topics.create([(plan.name, plan.partitions, plan.config) for plan in plans], placements)
+    except OSError as error:
+        raise disk_refusal(error) from error
+
+
+def _topic_config(state: BrokerState, configs: Mapping[str, str | None]) -> TopicConfig:
+    try:
+        return TopicConfig(state.config, configs)
+    except ConfigError as error:
+        raise TopicError(ErrorCode.INVALID_CONFIG, str(error)) from None

@@ -1,0 +1,1 @@
+"""Sockets: where a broker listens, whom it takes in, and how answers leave."""

@@ -1,0 +1,299 @@
+"""Who may do what: the rules that there are, and what follows from them.
+
+Kafka's `StandardAuthorizer` in our own words. A rule that denies beats all that allow. Where no rule is about a
+resource, nobody may do anything to it, unless `allow.everyone.if.no.acl.found` says so. To be allowed to read, write,
+delete or alter something is to be allowed to describe it, and who may alter configurations may describe them. Super
+users (`super.users`, with semicolons between them) may do everything.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from minibroker.config.keys import refused
+from minibroker.security.authorization import guard
+from minibroker.security.authorization.acls import (
+    SUPPORTED_OPERATIONS,
+    WILDCARD,
+    AclBinding,
+    AclFilter,
+    Operation,
+    PatternType,
+    PermissionType,
+    ResourceType,
+    bits_of,
+)
+from minibroker.security.log_text import one_line
+from minibroker.security.principals import BROKER
+from minibroker_storage.checkpoints import new_uuid, uuid_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from minibroker.config import BrokerConfig
+    from minibroker.metadata.cluster_metadata import ClusterMetadata
+    from minibroker.session import Session
+
+_logger = logging.getLogger(__name__)
+
+_SECTION: Final = "acls"
+_CLASS_NAME: Final = "authorizer.class.name"
+_SUPER_USERS: Final = "super.users"
+_SERVED_CLASSES: Final = frozenset(
+    {
+        "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "kafka.security.authorizer.AclAuthorizer",
+        "kafka.security.auth.SimpleAclAuthorizer",
+    }
+)
+"""What decides by rules that CreateAcls makes: today's class, and the two that kept their rules in ZooKeeper."""
+
+_EVERYBODY: Final = "User:*"
+_REMEMBERED: Final = 10_000
+_LONGEST_REMEMBERED: Final = 500
+"""Of a name, in characters: clients may ask about names of any length, which are theirs to choose."""
+_ANY_NAME: Final = "hardcode"
+"""Stands for a resource that no rule names: what Kafka's interface asks about in place of all resources of a type."""
+
+_GRANTING: Final = {
+    **{operation: frozenset({operation, Operation.ALL}) for operation in Operation},
+    Operation.DESCRIBE: frozenset(
+        {
+            Operation.DESCRIBE,
+            Operation.READ,
+            Operation.WRITE,
+            Operation.DELETE,
+            Operation.ALTER,
+            Operation.ALL,
+        }
+    ),
+    Operation.DESCRIBE_CONFIGS: frozenset({Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS, Operation.ALL}),
+}
+"""What a rule has to allow so that an operation is allowed. What it denies implies nothing."""
+
+_Question = tuple[Any, str, Operation, ResourceType, str]
+
+
+def authorizer_of(config: BrokerConfig, metadata: ClusterMetadata) -> Authorizer:
+    """The authorizer that is configured. ConfigError for a class that is not served.
+
+    Kafka does not start either when it cannot load the class; to go on without it would allow what should be refused.
+    """
+    name = config.text(_CLASS_NAME)
+    if name not in _SERVED_CLASSES:
+        served = ", ".join(sorted(_SERVED_CLASSES))
+        raise refused(_CLASS_NAME, name, f"there is no JVM here to run it; these are served: {served}")
+    return Authorizer(config, metadata)
+
+
+class _Rules:
+    """The rules for one type of resources, by what they name."""
+
+    __slots__ = ("_lengths", "_literal", "_prefixed")
+
+    def __init__(self) -> None:
+        self._literal: dict[str, list[AclBinding]] = {}
+        self._prefixed: dict[str, list[AclBinding]] = {}
+        self._lengths: list[int] = []
+
+    def add(self, acl: AclBinding) -> None:
+        """One more."""
+        prefixed = acl.pattern_type is PatternType.PREFIXED
+        (self._prefixed if prefixed else self._literal).setdefault(acl.resource_name, []).append(acl)
+        if prefixed and len(acl.resource_name) not in self._lengths:
+            self._lengths.append(len(acl.resource_name))
+
+    def about(self, name: str) -> Iterator[AclBinding]:
+        """Those that are about a resource. Kafka takes no wildcard for a name that begins like one; nor is it here."""
+        yield from self._literal.get(name, ())
+        if not name.startswith(WILDCARD):
+            yield from self._literal.get(WILDCARD, ())
+        for length in self._lengths:
+            if length <= len(name):
+                yield from self._prefixed.get(name[:length], ())
+
+    def __iter__(self) -> Iterator[AclBinding]:
+        for named in (self._literal, self._prefixed):
+            for rules in named.values():
+                yield from rules
+
+
+class Authorizer:
+    """The rules of one broker; they are kept in the section "acls" of its metadata."""
+
+    def __init__(self, config: BrokerConfig, metadata: ClusterMetadata) -> None:
+        self._metadata = metadata
+        self._super_users = _super_users(config.optional_text(_SUPER_USERS) or "")
+        self._default = config.boolean("allow.everyone.if.no.acl.found")
+        self._ids: dict[AclBinding, str] = {}
+        self._rules: dict[ResourceType, _Rules] = {}
+        self._decisions: dict[_Question, bool] = {}
+        #: How often the rules have changed.
+        self.changes = 0
+        metadata.subscribe(_SECTION, self._load)
+        self._load()
+
+    #: Has a request handled as far as its client may ask it (`minibroker.security.authorization.guard`).
+    serve = staticmethod(guard.serve)
+
+    def allows(self, session: Session, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+        """May the client do this to a resource?"""
+        if session.principal is BROKER:
+            return True
+        question = session.principal, session.client_host, operation, resource_type, name
+        known = self._decisions.get(question)
+        return self._decide(question) if known is None else known
+
+    def allows_somewhere(self, session: Session, operation: Operation, resource_type: ResourceType) -> bool:
+        """May the client do this to at least one resource that there is or may be (`authorizeByResourceType`)?
+
+        What one operation implies for another does not count here, as in Kafka.
+        """
+        if self.allows(session, operation, resource_type, _ANY_NAME):
+            return True
+        allowing: list[AclBinding] = []
+        denied: set[tuple[PatternType, str]] = set()
+        principal, host = str(session.principal), _address(session.client_host)
+        for acl in self._rules.get(resource_type, ()):
+            if (
+                acl.principal not in {principal, _EVERYBODY}
+                or acl.host not in {host, WILDCARD}
+                or acl.operation not in {operation, Operation.ALL}
+            ):
+                continue
+            if acl.permission_type is PermissionType.ALLOW:
+                allowing.append(acl)
+            else:
+                denied.add((acl.pattern_type, acl.resource_name))
+        if (PatternType.LITERAL, WILDCARD) in denied:
+            return False
+        return any(
+            _is_wildcard(acl)
+            or not (
+                (acl.pattern_type is PatternType.LITERAL and (PatternType.LITERAL, acl.resource_name) in denied)
+                or any(
+                    (PatternType.PREFIXED, acl.resource_name[:length]) in denied
+                    for length in range(1, len(acl.resource_name) + 1)
+                )
+            )
+            for acl in allowing
+        )
+
+    def operations(self, session: Session, resource_type: ResourceType, name: str) -> int:
+        """What the client may do to a resource, as a bit field (KIP-430)."""
+        return bits_of(
+            [each for each in SUPPORTED_OPERATIONS[resource_type] if self._may(session, each, resource_type, name)]
+        )
+
+    def find(self, wanted: AclFilter) -> list[AclBinding]:
+        """The rules that a filter finds, in the order in which they were made."""
+        return [acl for acl in self._ids if wanted.matches(acl)]
+
+    def add(self, acls: Iterable[AclBinding]) -> None:
+        """Make rules; those that there are stay. InvalidAclError, before any is made. OSError of the disk."""
+        acls = tuple(acls)
+        for acl in acls:
+            acl.check()
+        new = {acl: uuid_text(new_uuid()) for acl in acls if acl not in self._ids}
+        if new:
+            self._write({**self._ids, **new})
+
+    def remove(self, acls: Iterable[AclBinding]) -> None:
+        """Forget rules. OSError of the disk."""
+        gone = frozenset(acls)
+        if gone:
+            self._write({acl: id_ for acl, id_ in self._ids.items() if acl not in gone})
+
+    def _may(self, session: Session, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+        return self._answer(str(session.principal), _address(session.client_host), operation, resource_type, name)
+
+    def _decide(self, question: _Question) -> bool:
+        principal, host, operation, resource_type, name = question
+        allowed = self._answer(str(principal), _address(host), operation, resource_type, name)
+        if not allowed:
+            what = f"{principal} at {_address(host)} may not {operation.name} {resource_type.name} {name}"
+            _logger.info("%s", one_line(what))
+        if len(name) > _LONGEST_REMEMBERED:
+            return allowed
+        if len(self._decisions) >= _REMEMBERED:
+            self._decisions.clear()
+        self._decisions[question] = allowed
+        return allowed
+
+    def _answer(self, principal: str, host: str, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+        if principal in self._super_users:
+            return True
+        rules = self._rules.get(resource_type)
+        granting = _GRANTING[operation]
+        found = allowed = False
+        for acl in () if rules is None else rules.about(name):
+            found = True
+            if acl.principal not in {principal, _EVERYBODY} or acl.host not in {host, WILDCARD}:
+                continue
+            if acl.permission_type is PermissionType.ALLOW:
+                allowed = allowed or acl.operation in granting
+            elif acl.operation in {operation, Operation.ALL}:
+                return False
+        return allowed if found else self._default
+
+    def _load(self) -> None:
+        """Take what the metadata has."""
+        kept: list[dict[str, str]] = self._metadata.read(_SECTION) or []
+        self._take({_read(each): each["id"] for each in kept})
+
+    def _write(self, ids: dict[AclBinding, str]) -> None:
+        self._metadata.write(_SECTION, [_written(acl, id_) for acl, id_ in ids.items()])
+        self._take(ids)
+
+    def _take(self, ids: dict[AclBinding, str]) -> None:
+        rules: dict[ResourceType, _Rules] = {}
+        for acl in ids:
+            rules.setdefault(acl.resource_type, _Rules()).add(acl)
+        self._ids, self._rules = ids, rules
+        self.changes += 1
+        self._decisions.clear()
+
+
+def _super_users(text: str) -> frozenset[str]:
+    """Principals with semicolons between them. ConfigError for what is none (`SecurityUtils.parseKafkaPrincipal`)."""
+    found = frozenset(name for each in text.split(";") if (name := each.strip()))
+    for name in found:
+        if ":" not in name:
+            raise refused(_SUPER_USERS, text, f"expected a string in format principalType:principalName but got {name}")
+    return found
+
+
+def _address(host: str) -> str:
+    """An address as rules have it: without the slash in front of it."""
+    return host.removeprefix("/")
+
+
+def _is_wildcard(acl: AclBinding) -> bool:
+    return acl.pattern_type is PatternType.LITERAL and acl.resource_name == WILDCARD
+
+
+def _written(acl: AclBinding, id_: str) -> dict[str, str]:
+    """A rule as the metadata keeps it."""
+    return {
+        "id": id_,
+        "resourceType": acl.resource_type.name,
+        "resourceName": acl.resource_name,
+        "patternType": acl.pattern_type.name,
+        "principal": acl.principal,
+        "host": acl.host,
+        "operation": acl.operation.name,
+        "permissionType": acl.permission_type.name,
+    }
+
+
+def _read(entry: dict[str, str]) -> AclBinding:
+    return AclBinding(
+        ResourceType[entry["resourceType"]],
+        entry["resourceName"],
+        PatternType[entry["patternType"]],
+        entry["principal"],
+        entry["host"],
+        Operation[entry["operation"]],
+        PermissionType[entry["permissionType"]],
+    )

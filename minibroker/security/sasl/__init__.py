@@ -1,0 +1,1 @@
+"""Who a client is, by the mechanisms of SASL."""

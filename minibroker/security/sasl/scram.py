@@ -1,0 +1,150 @@
+"""SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677), as Kafka's `ScramSaslServer` speaks them.
+
+The client proves that it knows a password of which the broker has only hashes. Passwords are UTF-8 as they come, since
+Kafka leaves SASLprep out (`ScramFormatter.normalize`); a library that applies it would refuse clients that Kafka takes.
+The derivation and the comparisons are those of `hashlib` and `hmac`. Channel binding is neither offered nor taken.
+"""
+
+import base64
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from minibroker.security.sasl.mechanism import (
+    SASL_NAME,
+    SCRAM_SHA_256,
+    SCRAM_SHA_512,
+    SaslAuthenticationError,
+    SaslError,
+    SaslServer,
+)
+
+HASHES: Final = {SCRAM_SHA_256: "sha256", SCRAM_SHA_512: "sha512"}
+LEAST_ITERATIONS: Final = 4096
+MOST_ITERATIONS: Final = 16384
+"""What the controller takes; a client has to compute as much for each login."""
+
+_BASE64: Final = r"(?:[a-zA-Z0-9/+]{4})*(?:[a-zA-Z0-9/+]{3}=|[a-zA-Z0-9/+]{2}==)?"
+_NONCE: Final = r"[\x21-\x2b\x2d-\x7e]+"
+_VALUE: Final = r"[\x01-\x2b\x2d-\x7f]+"
+_EXTENSIONS: Final = rf"(?:,[A-Za-z]+={_VALUE})*"
+_CLIENT_FIRST: Final = re.compile(
+    rf"n,(?:a=(?P<wanted>{SASL_NAME}))?,(?P<bare>(?:m={_VALUE},)?n=(?P<name>{SASL_NAME}),r=(?P<nonce>{_NONCE})"
+    rf"(?P<extensions>{_EXTENSIONS}))"
+)
+_CLIENT_FINAL: Final = re.compile(
+    rf"(?P<unproved>c=(?P<binding>{_BASE64}),r=(?P<nonce>{_NONCE}){_EXTENSIONS}),p=(?P<proof>{_BASE64})"
+)
+_NONCE_BYTES: Final = 24
+
+
+class ScramCredential(NamedTuple):
+    """What the broker knows of a password: enough to check a proof, and not enough to make one."""
+
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+
+class ScramAccount(NamedTuple):
+    """Whose name a login is, and how it is checked.
+
+    Attributes:
+        user: who the client is then; not the name that it gave if that was a delegation token's.
+        expires_ms: as `SaslServer.expires_ms`.
+    """
+
+    credential: ScramCredential
+    user: str
+    expires_ms: int | None = None
+
+
+FindAccount = Callable[[str, bool], ScramAccount | None]
+"""Of a name, or of the id of a delegation token (True). None for one that there is not."""
+
+
+def credential_of(
+    mechanism: str, password: str, *, iterations: int = LEAST_ITERATIONS, salt: bytes | None = None
+) -> ScramCredential:
+    """What to keep of a password; without `salt` a random one."""
+    salt = secrets.token_bytes(_NONCE_BYTES) if salt is None else salt
+    salted = hashlib.pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, iterations)
+    return credential_of_salted(mechanism, salted, salt, iterations)
+
+
+def credential_of_salted(mechanism: str, salted_password: bytes, salt: bytes, iterations: int) -> ScramCredential:
+    """What to keep of a password that came salted, as AlterUserScramCredentials carries it."""
+    name = HASHES[mechanism]
+    client_key = hmac.digest(salted_password, b"Client Key", name)
+    return ScramCredential(
+        salt, hashlib.new(name, client_key).digest(), hmac.digest(salted_password, b"Server Key", name), iterations
+    )
+
+
+class ScramServer(SaslServer):
+    """One exchange of four messages; what was said before in another one proves nothing, since the nonces differ."""
+
+    def __init__(self, mechanism: str, find: FindAccount) -> None:
+        self.mechanism = mechanism
+        self._hash = HASHES[mechanism]
+        self._find = find
+        self._account: ScramAccount | None = None
+        self._nonce = ""
+        self._said = ""  # both messages that the proofs are made over
+        self._failed = False
+
+    def evaluate(self, token: bytes) -> bytes:
+        """Answer the client's first message, then its last one."""
+        if self._failed or self.is_complete:
+            raise SaslError("Unexpected challenge: the exchange is over")
+        self._failed = True
+        try:
+            text = token.decode("ascii")
+        except UnicodeDecodeError:
+            raise SaslError("Invalid SCRAM message: it is not ASCII") from None
+        answer = self._first(text) if self._account is None else self._final(text, self._account)
+        self._failed = False
+        return answer.encode()
+
+    def _first(self, text: str) -> str:
+        match = _CLIENT_FIRST.fullmatch(text)
+        if match is None:
+            raise SaslError("Invalid SCRAM client first message format")
+        name = match["name"].replace("=2C", ",").replace("=3D", "=")
+        extensions = dict(each.split("=", 1) for each in match["extensions"].split(",") if each)
+        self.is_token = extensions.get("tokenauth", "").lower() == "true"
+        account = self._find(name, self.is_token)
+        if account is None:
+            raise SaslError(f"Authentication failed: there is no {'token' if self.is_token else 'user'} {name!r}")
+        if match["wanted"] and match["wanted"] != name:
+            raise SaslAuthenticationError(
+                "Authentication failed: Client requested an authorization id that is different from username"
+            )
+        self._account = account
+        self._nonce = match["nonce"] + secrets.token_urlsafe(_NONCE_BYTES)
+        salt = base64.b64encode(account.credential.salt).decode()
+        answer = f"r={self._nonce},s={salt},i={account.credential.iterations}"
+        self._said = f"{match['bare']},{answer}"
+        return answer
+
+    def _final(self, text: str, account: ScramAccount) -> str:
+        match = _CLIENT_FINAL.fullmatch(text)
+        if match is None:
+            raise SaslError("Invalid SCRAM client final message format")
+        if not hmac.compare_digest(match["nonce"], self._nonce):
+            raise SaslError("Invalid client nonce in the final client message.")
+        said = f"{self._said},{match['unproved']}".encode()
+        credential = account.credential
+        signature = hmac.digest(credential.stored_key, said, self._hash)
+        proof = base64.b64decode(match["proof"])
+        if len(proof) != len(signature):
+            raise SaslError("Invalid client credentials")
+        client_key = bytes(one ^ other for one, other in zip(proof, signature, strict=True))
+        if not hmac.compare_digest(hashlib.new(self._hash, client_key).digest(), credential.stored_key):
+            raise SaslError("Invalid client credentials")
+        self.user, self.expires_ms = account.user, account.expires_ms
+        return "v=" + base64.b64encode(hmac.digest(credential.server_key, said, self._hash)).decode()

@@ -1,0 +1,1 @@
+"""TLS, as Kafka configures it, and the certificates that it needs."""

@@ -1,0 +1,112 @@
+"""TLS as Kafka configures it (`ssl.*`), in the terms of Python's `ssl` (`DefaultSslEngineFactory`)."""
+
+import os
+import secrets
+import ssl
+import tempfile
+from typing import Final
+
+from minibroker.security.settings import ListenerSettings
+from minibroker.security.tls.key_stores import KeyStore, KeyStoreError, read_key_store, read_trust_store
+
+_VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_TLS_1_3_SUITES: Final = ("TLS_AES_", "TLS_CHACHA20_")
+_ADVICE: Final = "`minibroker certificates DIR` writes some for tests"
+
+
+class TlsError(ValueError):
+    """A listener cannot speak TLS with what is configured; the message names the key."""
+
+
+def server_context(settings: ListenerSettings, *, may_ask: bool) -> ssl.SSLContext:
+    """The context of a listener. TlsError, KeyStoreError, MissingExtraError, OSError for a file.
+
+    `may_ask` is False where `ssl.client.auth` does not count: with SASL, unless it is set for the listener itself.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    wanted = settings.items("ssl.enabled.protocols")
+    versions = [_VERSIONS[name] for name in wanted if name in _VERSIONS]
+    if not versions:
+        raise TlsError(f"ssl.enabled.protocols: of {', '.join(wanted)} none is served, only {', '.join(_VERSIONS)} are")
+    context.minimum_version, context.maximum_version = min(versions), max(versions)
+    suites = settings.items("ssl.cipher.suites")
+    if suites:
+        _choose(context, suites)
+    _load(context, _key_store(settings), settings)
+    asked = settings.text("ssl.client.auth") or "none"
+    if asked != "none" and may_ask:
+        context.verify_mode = ssl.CERT_REQUIRED if asked == "required" else ssl.CERT_OPTIONAL
+        _trust(context, settings)
+    return context
+
+
+def _key_store(settings: ListenerSettings) -> KeyStore:
+    key, chain = settings.text("ssl.keystore.key"), settings.text("ssl.keystore.certificate.chain")
+    password = settings.text("ssl.key.password")
+    if key is not None and chain is not None:
+        return KeyStore(f"{key}\n{chain}\n".encode(), password.encode() if password else None)
+    path = settings.text("ssl.keystore.location")
+    if path is None:
+        raise TlsError(f"ssl.keystore.location is missing: TLS takes a key and a certificate, and {_ADVICE}")
+    store_password = settings.text("ssl.keystore.password")
+    return read_key_store(path, _kind(settings, "ssl.keystore.type"), store_password, password)
+
+
+def _kind(settings: ListenerSettings, key: str) -> str:
+    return (settings.text(key) or "JKS").upper()
+
+
+def _load(context: ssl.SSLContext, store: KeyStore, settings: ListenerSettings) -> None:
+    """Load a key through a file that only this user can read and that is gone at once: `ssl` takes no bytes."""
+    source = settings.text("ssl.keystore.location") or "ssl.keystore.key"
+    with tempfile.TemporaryDirectory(prefix="minibroker-") as directory:
+        path = os.path.join(directory, secrets.token_hex(8))
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(store.pem)
+        try:
+            # Without a password OpenSSL would ask for one at the terminal.
+            context.load_cert_chain(path, password=store.password or b"")
+        except ssl.SSLError as error:
+            reason = error.reason or "it holds no private key with a certificate in PEM"
+            raise KeyStoreError(f"{source}: {reason}. Is ssl.key.password right?") from None
+
+
+def _trust(context: ssl.SSLContext, settings: ListenerSettings) -> None:
+    """Say whose signatures on certificates count; without a trust store those that the system trusts."""
+    trusted = settings.text("ssl.truststore.certificates")
+    path = settings.text("ssl.truststore.location")
+    if trusted is None and path is not None:
+        kind = _kind(settings, "ssl.truststore.type")
+        trusted = read_trust_store(path, kind, settings.text("ssl.truststore.password"))
+    if trusted is None:
+        context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
+        return
+    try:
+        context.load_verify_locations(cadata=trusted)
+    except (ssl.SSLError, ValueError):
+        raise KeyStoreError(f"{path or 'ssl.truststore.certificates'} holds no certificates in PEM") from None
+
+
+def _choose(context: ssl.SSLContext, suites: list[str]) -> None:
+    """Allow the suites of TLS 1.2 that are named; those of TLS 1.3 cannot be chosen among with Python's `ssl`."""
+    older = [_openssl_name(name) for name in suites if not name.startswith(_TLS_1_3_SUITES)]
+    if not older:
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        return
+    if len(older) == len(suites):
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.set_ciphers(":".join(older))
+    except ssl.SSLError:
+        raise TlsError(f"ssl.cipher.suites: none of {', '.join(suites)} is known") from None
+
+
+def _openssl_name(suite: str) -> str:
+    """TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 as OpenSSL calls it; its own names are left as they are."""
+    if not suite.startswith("TLS_"):
+        return suite
+    exchange, _, cipher = suite.removeprefix("TLS_").partition("_WITH_")
+    cipher = (
+        cipher.replace("AES_", "AES").replace("_CBC_", "_").replace("CHACHA20_POLY1305_SHA256", "CHACHA20_POLY1305")
+    )
+    return f"{'' if exchange == 'RSA' else exchange + '-'}{cipher}".replace("_", "-")

@@ -1,0 +1,1 @@
+"""Topics and records that a broker starts with."""
