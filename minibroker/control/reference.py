@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from minibroker.control.app import make_app
+from minibroker.page_tables import fill
 
 BEGIN: Final = "<!-- Made by `python -m minibroker.control.reference docs/control-plane.md`: change the code. -->"
-END: Final = "<!-- The end of what was made. -->"
 _QUOTE: Final = '"'
 _REF: Final = "#/components/schemas/"
 
@@ -100,17 +100,5 @@ def _type(schema: dict[str, Any]) -> str:  # noqa: PLR0911 - one for each kind o
     return kind
 
 
-def filled(page: str) -> str:
-    """A page with the reference between the marks. ValueError when it has no such place."""
-    before, mark, rest = page.partition(BEGIN)
-    _, other, after = rest.partition(END)
-    if not mark or not other:
-        raise ValueError("there is no place for the reference")
-    return f"{before}{BEGIN}\n\n{render()}\n{END}{after}"
-
-
 if __name__ == "__main__":
-    with open(sys.argv[1], encoding="utf-8") as file:
-        content = filled(file.read())
-    with open(sys.argv[1], "w", encoding="utf-8") as file:
-        file.write(content)
+    fill(sys.argv[1], BEGIN, render())

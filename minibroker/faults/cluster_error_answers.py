@@ -1,9 +1,8 @@
 """Answers that say nothing but an error, of the APIs that describe and change the cluster: see `error_answers`."""
 
-from collections.abc import Callable
 from typing import Any, Final
 
-from minibroker.faults.declarations import messages_of
+from minibroker.faults.declarations import Answering, alone, messages_of
 from minibroker_protocol.error_codes import ErrorCode
 
 _FIRST_LEADER_AND_ISR_WITH_TOPICS: Final = 2
@@ -167,39 +166,28 @@ def _none() -> None:
     """No message: Kafka sends none where an error's own sentence would be all."""
 
 
-def _alone(module: str, response: str, *, with_message: bool = False, **others: Any) -> Callable[..., Any]:
-    """Answers with one error code, and nothing that depends on the request."""
-
-    def answer(_request: Any, _version: int, code: ErrorCode) -> Any:
-        made: Any = getattr(messages_of(module), response)
-        message = {"error_message": code.meaning} if with_message else {}
-        return made(error_code=code, **message, **{name: value() for name, value in others.items()})
-
-    return answer
-
-
-CLUSTER_ANSWERS: Final[dict[str, Callable[[Any, int, ErrorCode], Any]]] = {
+CLUSTER_ANSWERS: Final[dict[str, Answering]] = {
     "LeaderAndIsr": _leader_and_isr,
     "StopReplica": _stop_replica,
-    "UpdateMetadata": _alone("update_metadata", "UpdateMetadataResponse"),
-    "ControlledShutdown": _alone("controlled_shutdown", "ControlledShutdownResponse", remaining_partitions=list),
+    "UpdateMetadata": alone("update_metadata", "UpdateMetadataResponse"),
+    "ControlledShutdown": alone("controlled_shutdown", "ControlledShutdownResponse", remaining_partitions=list),
     "AlterReplicaLogDirs": _alter_replica_log_dirs,
-    "DescribeLogDirs": _alone("describe_log_dirs", "DescribeLogDirsResponse", results=list),
+    "DescribeLogDirs": alone("describe_log_dirs", "DescribeLogDirsResponse", results=list),
     "ElectLeaders": _elect_leaders,
     "AlterPartitionReassignments": _alter_partition_reassignments,
     "ListPartitionReassignments": _list_partition_reassignments,
-    "DescribeQuorum": _alone("describe_quorum", "DescribeQuorumResponse", with_message=True, topics=list),
-    "UpdateFeatures": _alone("update_features", "UpdateFeaturesResponse", error_message=_none),
-    "DescribeCluster": _alone("describe_cluster", "DescribeClusterResponse", cluster_id=str, brokers=list),
-    "UnregisterBroker": _alone("unregister_broker", "UnregisterBrokerResponse", with_message=True),
-    "UnregisterController": _alone("unregister_controller", "UnregisterControllerResponse", with_message=True),
+    "DescribeQuorum": alone("describe_quorum", "DescribeQuorumResponse", with_message=True, topics=list),
+    "UpdateFeatures": alone("update_features", "UpdateFeaturesResponse", error_message=_none),
+    "DescribeCluster": alone("describe_cluster", "DescribeClusterResponse", cluster_id=str, brokers=list),
+    "UnregisterBroker": alone("unregister_broker", "UnregisterBrokerResponse", with_message=True),
+    "UnregisterController": alone("unregister_controller", "UnregisterControllerResponse", with_message=True),
     "DescribeTopicPartitions": _describe_topic_partitions,
-    "AddRaftVoter": _alone("add_raft_voter", "AddRaftVoterResponse", with_message=True),
-    "RemoveRaftVoter": _alone("remove_raft_voter", "RemoveRaftVoterResponse", with_message=True),
+    "AddRaftVoter": alone("add_raft_voter", "AddRaftVoterResponse", with_message=True),
+    "RemoveRaftVoter": alone("remove_raft_voter", "RemoveRaftVoterResponse", with_message=True),
 }
 """By API: what refuses a whole request."""
 
-CLUSTER_PARTS: Final[dict[str, Callable[[Any, int, ErrorCode], Any]]] = {
+CLUSTER_PARTS: Final[dict[str, Answering]] = {
     "ElectLeaders": _elect_leaders_parts,
     "AlterPartitionReassignments": _alter_partition_reassignments_parts,
 }

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from minibroker.faults.declarations import messages_of
+from minibroker.faults.declarations import Answering, alone, messages_of
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.primitives import ZERO_UUID
 
@@ -30,11 +30,6 @@ def _of_resources(
     return answer
 
 
-def _list_config_resources(_request: Any, _version: int, code: ErrorCode) -> Any:
-    messages = messages_of("list_config_resources")
-    return messages.ListConfigResourcesResponse(error_code=code, config_resources=[])
-
-
 def _get_telemetry_subscriptions(_request: Any, _version: int, code: ErrorCode) -> Any:
     messages = messages_of("get_telemetry_subscriptions")
     return messages.GetTelemetrySubscriptionsResponse(
@@ -49,11 +44,7 @@ def _get_telemetry_subscriptions(_request: Any, _version: int, code: ErrorCode) 
     )
 
 
-def _push_telemetry(_request: Any, _version: int, code: ErrorCode) -> Any:
-    return messages_of("push_telemetry").PushTelemetryResponse(error_code=code)
-
-
-CONFIG_ANSWERS: Final[dict[str, Callable[[Any, int, ErrorCode], Any]]] = {
+CONFIG_ANSWERS: Final[dict[str, Answering]] = {
     "DescribeConfigs": _of_resources(
         "describe_configs", "DescribeConfigsResponse", "results", "DescribeConfigsResult", explains=True, configs=list
     ),
@@ -62,6 +53,6 @@ CONFIG_ANSWERS: Final[dict[str, Callable[[Any, int, ErrorCode], Any]]] = {
         "incremental_alter_configs", "IncrementalAlterConfigsResponse", "responses", "AlterConfigsResourceResponse"
     ),
     "GetTelemetrySubscriptions": _get_telemetry_subscriptions,
-    "PushTelemetry": _push_telemetry,
-    "ListConfigResources": _list_config_resources,
+    "PushTelemetry": alone("push_telemetry", "PushTelemetryResponse"),
+    "ListConfigResources": alone("list_config_resources", "ListConfigResourcesResponse", config_resources=list),
 }

@@ -1,15 +1,9 @@
 """An error in the form of a response of the APIs of groups of the consumer protocol."""
 
-from collections.abc import Callable
 from typing import Any, Final
 
-from minibroker.faults.declarations import messages_of
+from minibroker.faults.declarations import Answering, alone, messages_of
 from minibroker_protocol.error_codes import ErrorCode
-
-
-def _heartbeat(_request: Any, _version: int, code: ErrorCode) -> Any:
-    m = messages_of("consumer_group_heartbeat")
-    return m.ConsumerGroupHeartbeatResponse(error_code=code, member_epoch=0, heartbeat_interval_ms=0)
 
 
 def _describe(request: Any, _version: int, code: ErrorCode) -> Any:
@@ -29,8 +23,10 @@ def _describe(request: Any, _version: int, code: ErrorCode) -> Any:
     return m.ConsumerGroupDescribeResponse(groups=groups)
 
 
-CONSUMER_GROUP_ANSWERS: Final[dict[str, Callable[[Any, int, ErrorCode], Any]]] = {
-    "ConsumerGroupHeartbeat": _heartbeat,
+CONSUMER_GROUP_ANSWERS: Final[dict[str, Answering]] = {
+    "ConsumerGroupHeartbeat": alone(
+        "consumer_group_heartbeat", "ConsumerGroupHeartbeatResponse", member_epoch=int, heartbeat_interval_ms=int
+    ),
     "ConsumerGroupDescribe": _describe,
 }
 """By API, as in `error_answers`."""

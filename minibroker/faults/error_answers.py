@@ -7,14 +7,14 @@ stand at the top: for errors of some partitions beside others that are served. `
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
 from minibroker.faults.cluster_error_answers import CLUSTER_ANSWERS, CLUSTER_PARTS
 from minibroker.faults.config_error_answers import CONFIG_ANSWERS
 from minibroker.faults.consumer_group_error_answers import CONSUMER_GROUP_ANSWERS
-from minibroker.faults.declarations import messages_of
+from minibroker.faults.declarations import Answering, alone, messages_of
 from minibroker.faults.security_error_answers import SECURITY_ANSWERS
 from minibroker.faults.transaction_error_answers import TRANSACTION_ANSWERS, TRANSACTION_PARTS
 from minibroker_protocol.error_codes import ErrorCode
@@ -28,8 +28,6 @@ _FIRST_OFFSET_FETCH_WITH_GROUPS: Final = 8
 _FIRST_JOIN_WITH_NULL_PROTOCOL: Final = 7
 _FIRST_COORDINATORS: Final = 4
 _IDENTITIES: Final = ("topic_id", "name", "topic", "topic_name", "transactional_id", "group_id", "producer_id")
-
-Answering = Callable[[Any, int, ErrorCode], Any]
 
 
 def _named(topic: Any) -> dict[str, Any]:
@@ -232,11 +230,6 @@ def _alter_client_quotas(request: Any, _version: int, code: ErrorCode) -> Any:
     return m.AlterClientQuotasResponse(entries=entries)
 
 
-def _allocate_producer_ids(_request: Any, _version: int, code: ErrorCode) -> Any:
-    m = messages_of("allocate_producer_ids")
-    return m.AllocateProducerIdsResponse(error_code=code, producer_id_start=0, producer_id_len=0)
-
-
 def _of_partitions(module: str, response: str, topic: str, partition: str) -> Answering:
     """Answers to requests for topics with partitions that say a number and a code of each."""
 
@@ -267,10 +260,6 @@ def _offset_for_leader_epoch(request: Any, _version: int, code: ErrorCode) -> An
     return m.OffsetForLeaderEpochResponse(topics=topics)
 
 
-def _offset_delete(_request: Any, _version: int, code: ErrorCode) -> Any:
-    return messages_of("offset_delete").OffsetDeleteResponse(error_code=code, topics=[])
-
-
 def _offset_delete_parts(request: Any, _version: int, code: ErrorCode) -> Any:
     m = messages_of("offset_delete")
     topics = [
@@ -284,16 +273,6 @@ def _offset_delete_parts(request: Any, _version: int, code: ErrorCode) -> Any:
         for each in request.topics
     ]
     return m.OffsetDeleteResponse(error_code=0, topics=topics)
-
-
-def _alone(module: str, response: str, **others: Any) -> Answering:
-    """Answers with one error code, and nothing that depends on the request."""
-
-    def answer(_request: Any, _version: int, code: ErrorCode) -> Any:
-        made: Any = getattr(messages_of(module), response)
-        return made(error_code=code, **{name: value() for name, value in others.items()})
-
-    return answer
 
 
 def _create_acls(request: Any, _version: int, code: ErrorCode) -> Any:
@@ -323,11 +302,11 @@ _ANSWERS: Final[dict[str, Answering]] = {
     "OffsetFetch": _offset_fetch,
     "FindCoordinator": _find_coordinator,
     "JoinGroup": _join_group,
-    "Heartbeat": _alone("heartbeat", "HeartbeatResponse"),
-    "LeaveGroup": _alone("leave_group", "LeaveGroupResponse"),
-    "SyncGroup": _alone("sync_group", "SyncGroupResponse", assignment=bytes),
+    "Heartbeat": alone("heartbeat", "HeartbeatResponse"),
+    "LeaveGroup": alone("leave_group", "LeaveGroupResponse"),
+    "SyncGroup": alone("sync_group", "SyncGroupResponse", assignment=bytes),
     "DescribeGroups": _describe_groups,
-    "ListGroups": _alone("list_groups", "ListGroupsResponse", groups=list),
+    "ListGroups": alone("list_groups", "ListGroupsResponse", groups=list),
     "ApiVersions": _api_versions,
     "CreateTopics": _create_topics,
     "DeleteTopics": _delete_topics,
@@ -335,28 +314,30 @@ _ANSWERS: Final[dict[str, Answering]] = {
         "delete_records", "DeleteRecordsResponse", "DeleteRecordsTopicResult", "DeleteRecordsPartitionResult"
     ),
     "OffsetForLeaderEpoch": _offset_for_leader_epoch,
-    "AddOffsetsToTxn": _alone("add_offsets_to_txn", "AddOffsetsToTxnResponse"),
-    "EndTxn": _alone("end_txn", "EndTxnResponse"),
+    "AddOffsetsToTxn": alone("add_offsets_to_txn", "AddOffsetsToTxnResponse"),
+    "EndTxn": alone("end_txn", "EndTxnResponse"),
     "TxnOffsetCommit": _of_partitions(
         "txn_offset_commit",
         "TxnOffsetCommitResponse",
         "TxnOffsetCommitResponseTopic",
         "TxnOffsetCommitResponsePartition",
     ),
-    "DescribeAcls": _alone("describe_acls", "DescribeAclsResponse", resources=list),
+    "DescribeAcls": alone("describe_acls", "DescribeAclsResponse", resources=list),
     "CreateAcls": _create_acls,
     "DeleteAcls": _delete_acls,
     "CreatePartitions": _create_partitions,
     "DeleteGroups": _delete_groups,
-    "OffsetDelete": _offset_delete,
-    "ListTransactions": _alone(
+    "OffsetDelete": alone("offset_delete", "OffsetDeleteResponse", topics=list),
+    "ListTransactions": alone(
         "list_transactions", "ListTransactionsResponse", unknown_state_filters=list, transaction_states=list
     ),
     "DescribeClientQuotas": _describe_client_quotas,
     "AlterClientQuotas": _alter_client_quotas,
-    "AlterPartition": _alone("alter_partition", "AlterPartitionResponse", topics=list),
-    "Envelope": _alone("envelope", "EnvelopeResponse"),
-    "AllocateProducerIds": _allocate_producer_ids,
+    "AlterPartition": alone("alter_partition", "AlterPartitionResponse", topics=list),
+    "Envelope": alone("envelope", "EnvelopeResponse"),
+    "AllocateProducerIds": alone(
+        "allocate_producer_ids", "AllocateProducerIdsResponse", producer_id_start=int, producer_id_len=int
+    ),
     **CONSUMER_GROUP_ANSWERS,
     **CONFIG_ANSWERS,
     **SECURITY_ANSWERS,

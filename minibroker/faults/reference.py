@@ -6,8 +6,9 @@ They stand between two marks; what is around them is written by hand.
 import sys
 from typing import Final, NamedTuple
 
+from minibroker.page_tables import fill
+
 BEGIN: Final = "<!-- Made by `python -m minibroker.faults.reference docs/faults.md`: change the table there. -->"
-END: Final = "<!-- The end of what was made. -->"
 
 
 class Row(NamedTuple):
@@ -97,17 +98,5 @@ def render() -> str:
     )
 
 
-def filled(page: str) -> str:
-    """A page with the tables between the marks. ValueError when it has no such place."""
-    before, mark, rest = page.partition(BEGIN)
-    _, other, after = rest.partition(END)
-    if not mark or not other:
-        raise ValueError("there is no place for the tables")
-    return f"{before}{BEGIN}\n\n{render()}\n{END}{after}"
-
-
 if __name__ == "__main__":
-    with open(sys.argv[1], encoding="utf-8") as file:
-        content = filled(file.read())
-    with open(sys.argv[1], "w", encoding="utf-8") as file:
-        file.write(content)
+    fill(sys.argv[1], BEGIN, render())

@@ -1,16 +1,11 @@
 """Answers that say nothing but an error, for the APIs of SASL, SCRAM and delegation tokens: see `error_answers`."""
 
-from collections.abc import Callable
 from typing import Any, Final
 
-from minibroker.faults.declarations import messages_of
+from minibroker.faults.declarations import Answering, alone, messages_of
 from minibroker_protocol.error_codes import ErrorCode
 
 _NO_TIME: Final = -1
-
-
-def _sasl_handshake(_request: Any, _version: int, code: ErrorCode) -> Any:
-    return messages_of("sasl_handshake").SaslHandshakeResponse(error_code=code, mechanisms=[])
 
 
 def _sasl_authenticate(_request: Any, _version: int, code: ErrorCode) -> Any:
@@ -34,20 +29,6 @@ def _create_delegation_token(_request: Any, version: int, code: ErrorCode) -> An
     )
 
 
-def _renew_delegation_token(_request: Any, _version: int, code: ErrorCode) -> Any:
-    response: Any = messages_of("renew_delegation_token").RenewDelegationTokenResponse
-    return response(error_code=code, expiry_timestamp_ms=0)
-
-
-def _expire_delegation_token(_request: Any, _version: int, code: ErrorCode) -> Any:
-    response: Any = messages_of("expire_delegation_token").ExpireDelegationTokenResponse
-    return response(error_code=code, expiry_timestamp_ms=0)
-
-
-def _describe_delegation_token(_request: Any, _version: int, code: ErrorCode) -> Any:
-    return messages_of("describe_delegation_token").DescribeDelegationTokenResponse(error_code=code, tokens=[])
-
-
 def _describe_user_scram_credentials(request: Any, _version: int, code: ErrorCode) -> Any:
     m = messages_of("describe_user_scram_credentials")
     results = [
@@ -64,13 +45,13 @@ def _alter_user_scram_credentials(request: Any, _version: int, code: ErrorCode) 
     return m.AlterUserScramCredentialsResponse(results=results)
 
 
-SECURITY_ANSWERS: Final[dict[str, Callable[[Any, int, ErrorCode], Any]]] = {
-    "SaslHandshake": _sasl_handshake,
+SECURITY_ANSWERS: Final[dict[str, Answering]] = {
+    "SaslHandshake": alone("sasl_handshake", "SaslHandshakeResponse", mechanisms=list),
     "SaslAuthenticate": _sasl_authenticate,
     "CreateDelegationToken": _create_delegation_token,
-    "RenewDelegationToken": _renew_delegation_token,
-    "ExpireDelegationToken": _expire_delegation_token,
-    "DescribeDelegationToken": _describe_delegation_token,
+    "RenewDelegationToken": alone("renew_delegation_token", "RenewDelegationTokenResponse", expiry_timestamp_ms=int),
+    "ExpireDelegationToken": alone("expire_delegation_token", "ExpireDelegationTokenResponse", expiry_timestamp_ms=int),
+    "DescribeDelegationToken": alone("describe_delegation_token", "DescribeDelegationTokenResponse", tokens=list),
     "DescribeUserScramCredentials": _describe_user_scram_credentials,
     "AlterUserScramCredentials": _alter_user_scram_credentials,
 }

@@ -1,9 +1,8 @@
 """Answers that say nothing but an error, for the APIs of transactions and their producers: see `error_answers`."""
 
-from collections.abc import Callable
 from typing import Any, Final
 
-from minibroker.faults.declarations import messages_of
+from minibroker.faults.declarations import Answering, messages_of
 from minibroker_protocol.error_codes import ErrorCode
 
 _FIRST_ADD_PARTITIONS_WITH_TRANSACTIONS: Final = 4
@@ -102,13 +101,11 @@ def _describe_producers(request: Any, _version: int, code: ErrorCode) -> Any:
     )
 
 
-TRANSACTION_ANSWERS: Final[dict[str, Callable[[Any, int, ErrorCode], Any]]] = {
+TRANSACTION_ANSWERS: Final[dict[str, Answering]] = {
     "InitProducerId": _init_producer_id,
     "AddPartitionsToTxn": _add_partitions,
     "WriteTxnMarkers": _write_markers,
     "DescribeProducers": _describe_producers,
     "DescribeTransactions": _describe_transactions,
 }
-TRANSACTION_PARTS: Final[dict[str, Callable[[Any, int, ErrorCode], Any]]] = {
-    "AddPartitionsToTxn": _add_partitions_parts
-}
+TRANSACTION_PARTS: Final[dict[str, Answering]] = {"AddPartitionsToTxn": _add_partitions_parts}

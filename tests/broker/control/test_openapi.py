@@ -4,10 +4,11 @@ import inspect
 from pathlib import Path
 from typing import Any
 
+from minibroker.control import reference
 from minibroker.control.app import make_app
-from minibroker.control.reference import filled
 from minibroker.faults.fault import Fault
 from minibroker.operations import asynchronous
+from minibroker.page_tables import filled
 from tests.broker.control.http import Control
 
 PAGE = Path(__file__).parents[3] / "docs" / "control-plane.md"
@@ -80,7 +81,9 @@ def test_it_is_served_and_names_no_foreign_host(control: Control) -> None:
 
 def test_the_reference_is_the_one_that_the_code_makes() -> None:
     page = PAGE.read_text()
-    assert filled(page) == page, "run python -m minibroker.control.reference docs/control-plane.md"
+    assert filled(page, reference.BEGIN, reference.render()) == page, (
+        "run python -m minibroker.control.reference docs/control-plane.md"
+    )
 
 
 def test_what_there_is_not_is_told_with_where_to_look(control: Control) -> None:

@@ -10,6 +10,7 @@ import pytest
 from minibroker.faults import reference
 from minibroker.faults.fault import Fault
 from minibroker.faults.files import parse_faults
+from minibroker.page_tables import filled
 
 PAGE = Path(__file__).parents[3] / "docs" / "faults.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -18,7 +19,7 @@ PROGRAMS = [code for language, code in BLOCKS if language == "python"]
 
 
 def test_the_tables_are_up_to_date() -> None:
-    assert reference.filled(TEXT) == TEXT
+    assert filled(TEXT, reference.BEGIN, reference.render()) == TEXT
 
 
 def test_every_field_of_a_fault_has_a_row_and_no_row_is_left_over() -> None:
@@ -28,7 +29,7 @@ def test_every_field_of_a_fault_has_a_row_and_no_row_is_left_over() -> None:
 
 def test_a_page_without_a_place_for_the_tables_is_refused() -> None:
     with pytest.raises(ValueError, match="no place for the tables"):
-        reference.filled("# Faults\n")
+        filled("# Faults\n", reference.BEGIN, reference.render())
 
 
 def test_the_files_on_the_page_are_faults() -> None:
