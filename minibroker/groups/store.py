@@ -433,7 +433,7 @@ class GroupStore:
 def _group_keys(group: AnyGroup) -> list[bytes]:
     """The keys of the records that describe a group. A classic one has none in its generation 0."""
     if isinstance(group, ConsumerGroup):
-        return [change.encode_key() for change in without_group(group)]
+        return [change.encode_key() for change in without_group(group, group.members)]
     return [group_key(group.group_id)] if group.generation > 0 else []
 
 

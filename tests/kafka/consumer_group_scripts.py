@@ -391,6 +391,18 @@ def owning(world: ConsumerWorld, version: int, owned: range) -> bytes:
 
 
 @script
+def a_consumer_comes_back_as_a_classic_member_beside_others(world: ConsumerWorld) -> None:
+    world.create(t=2)
+    world.beat("a", 0, instance_id="i")
+    world.beat("b", 0)
+    back = world.join("c", "", protocols(world, "t"), instance="i")
+    world.look()
+    world.sync("c", back.member_id, back.generation_id, instance="i")
+    world.beat("a", 2, instance_id="i")
+    world.consumer_records()
+
+
+@script
 def consumers_do_not_join_what_is_none(world: ConsumerWorld) -> None:
     world.create(t=1)
     member = world.new_id("c", (("p", b"x"),), protocol_type="connect")

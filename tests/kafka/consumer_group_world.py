@@ -1,5 +1,6 @@
 """One broker as a script about groups of the consumer protocol sees it: see `group_world`."""
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
@@ -41,6 +42,7 @@ Owned = Mapping[str, Sequence[int]]
 _OFFSETS: Final = "__consumer_offsets"
 _RECORDS: Final = {schema_of(key).versions.first: (key, value) for key, value in CONSUMER_GROUP_RECORDS}
 _TARGET_OF_MEMBER: Final = schema_of(ConsumerGroupTargetAssignmentMemberKey).versions.first
+_KAFKA_UUID: Final = re.compile(r"[\w-]{22}", re.ASCII)
 _PAUSE_S: Final = 0.02
 
 
@@ -112,6 +114,8 @@ class ConsumerWorld(World):
             time.sleep(_PAUSE_S)  # Kafka does it in its own time
 
     def _plain(self, value: Any) -> Any:
+        if isinstance(value, str) and _KAFKA_UUID.fullmatch(value):
+            return self._uuids.setdefault(value, f"#{len(self._uuids)}")
         plain = super()._plain(value)
         return self._names.get(plain, plain) if isinstance(plain, bytes) else plain
 

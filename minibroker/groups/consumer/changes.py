@@ -4,7 +4,7 @@ A change is a key and its value, or None for a tombstone. Those of one step are 
 is in the log (`ConsumerGroup.apply`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
 from minibroker.groups.consumer.group import ConsumerGroup, TopicMetadata
@@ -86,9 +86,9 @@ def without_member(group_id: str, member_id: str) -> list[Change]:
     ]
 
 
-def without_group(group: ConsumerGroup) -> list[Change]:
-    """The group is gone, with whoever is in it."""
-    group_id, members = group.group_id, list(group.members)
+def without_group(group: ConsumerGroup, members: Collection[str]) -> list[Change]:
+    """The group is gone, with whoever is in it, by member ids."""
+    group_id = group.group_id
     kinds = (
         records.ConsumerGroupCurrentMemberAssignmentKey,
         records.ConsumerGroupTargetAssignmentMemberKey,

@@ -71,8 +71,9 @@ class ClassicMembers:
             classic=ClassicMemberMetadata(session_timeout_ms=request.session_timeout_ms, supported_protocols=offered),
         )
         moved = groups.bring_on(step, member, updated, with_ids(subscription.owned_partitions, self._topics))
-        groups.finish(group, step, moved)
-        groups.timers(group, moved.member_id).has_joined(rebalance_timeout_ms)
+        if known is None or not groups.replace_last(group, step, known, moved):
+            groups.finish(group, step, moved)
+            groups.timers(group, moved.member_id).has_joined(rebalance_timeout_ms)
         return moved
 
     def sync(self, request: SyncGroupRequest) -> bytes:

@@ -298,6 +298,21 @@ class ConsumerGroups:
                     timers.cancel()
         return code
 
+    def replace_last(self, group: ConsumerGroup, step: Step, known: ConsumerMember, member: ConsumerMember) -> bool:
+        """A member of the classic protocol takes a static one's place; is the group a classic one now?
+
+        It becomes one where it may, if that was the last member of the consumer protocol, as in Kafka 4
+        (`validateOnlineDowngradeWithReplacedMember`); in 3.9.1 it does not. GroupRefusedError if it cannot be written.
+        """
+        if not self.migration.may_downgrade(group, [known.member_id], replaced=True):
+            return False
+        code = self.migration.downgrade_with(group, step, known.member_id, member)
+        if code:
+            raise GroupRefusedError(code)
+        if code is not None:
+            self.forget(group, is_gone=False)
+        return code is not None
+
     # Time
 
     def timers(self, group: ConsumerGroup, member_id: str) -> MemberTimers:

@@ -1,7 +1,8 @@
 """How a group comes from the classic protocol to that of consumers and back (KIP-848, "Online Migration").
 
 It comes to the consumer protocol when a member joins that speaks it, and back when the last one of them has gone while
-others stay. `group.consumer.migration.policy` says whether it may while it has members; an empty one always may.
+others stay, or comes back as a static member of the classic one. `group.consumer.migration.policy` says whether
+it may while it has members; an empty one always may.
 """
 
 import logging
@@ -13,7 +14,7 @@ from minibroker.groups.consumer.changes import Change
 from minibroker.groups.consumer.classic_protocol import assignment_of, partitions_in, subscription_in
 from minibroker.groups.consumer.group import PROTOCOL_TYPE, ConsumerGroup
 from minibroker.groups.consumer.member import ConsumerMember
-from minibroker.groups.consumer.partitions import NOTHING
+from minibroker.groups.consumer.steps import Step
 from minibroker.groups.group import Group
 from minibroker.groups.members import Member, Protocol
 from minibroker.groups.rebalances import Rebalances
@@ -84,41 +85,62 @@ class Migration:
             assigned=partitions_in(member.assignment, self._state.topics),
         )
 
-    def may_downgrade(self, group: ConsumerGroup, gone: Collection[str]) -> bool:
-        """Would there be none but members of the classic protocol if these went, and may the group be one of theirs?"""
+    def may_downgrade(self, group: ConsumerGroup, gone: Collection[str], *, replaced: bool = False) -> bool:
+        """Would there be none but members of the classic protocol if these went, and may the group be one of theirs?
+
+        With `replaced`, a member of the classic protocol takes the place of the one that goes.
+        """
         left = [member for member in group.members.values() if member.member_id not in gone]
+        size = len(left) + replaced
         return (
-            bool(left)
+            size > 0
             and self._policy in _DOWNGRADES
             and all(member.is_classic for member in left)
             and not any(member.is_classic for member in group.members.values() if member.member_id in gone)
-            and len(left) <= self._state.config.integer("group.max.size")
+            and size <= self._state.config.integer("group.max.size")
         )
 
     def downgrade(self, group: ConsumerGroup, gone: Collection[str]) -> ErrorCode | None:
         """Make it a classic group of those who stay, which rebalances; None where what they say cannot be read."""
+        left = [member for member in group.members.values() if member.member_id not in gone]
+        return self._downgrade(group, left, records.without_group(group, group.members), rebalances=True)
+
+    def downgrade_with(self, group: ConsumerGroup, step: Step, gone: str, member: ConsumerMember) -> ErrorCode | None:
+        """As `downgrade`, but `member` comes in the place of the one that is gone, and `step` is how.
+
+        Everyone keeps what he is to read, so that the group goes on as it was; as in Kafka 4, it rebalances if there is
+        news in the step.
+        """
+        others = [each for each in group.members.values() if each.member_id != gone]
+        renamed = [member.member_id if each == gone else each for each in group.members]
+        changes = [*step.changes, *records.without_group(group, renamed)]
+        return self._downgrade(group, [*others, member], changes, rebalances=step.epoch > group.epoch)
+
+    def _downgrade(
+        self, group: ConsumerGroup, members: Iterable[ConsumerMember], changes: Iterable[Change], *, rebalances: bool
+    ) -> ErrorCode | None:
         try:
-            members = [
-                self._classic(group, member) for member in group.members.values() if member.member_id not in gone
-            ]
+            listed = [self._classic(group, member) for member in members]
         except DecodeError as error:
             _logger.warning("Group %s stays one of the consumer protocol: %s", group.group_id, error)
             return None
         classic = Group(group.group_id, self._state.clock)
         classic.offsets = group.offsets
-        classic.settle(group.epoch, PROTOCOL_TYPE, members)
-        code = self._store.replace(classic, [*self._store.tombstones(group), self._store.record_of(classic)])
+        classic.settle(group.epoch, PROTOCOL_TYPE, listed)
+        now_ms = self._state.clock.now_ms()
+        written = [each.encode(now_ms) for each in changes]
+        code = self._store.replace(classic, [*written, self._store.record_of(classic)])
         if not code:
-            for member in members:
+            for member in listed:
                 self._rebalances.restart_session(classic, member)
-            self._rebalances.prepare(classic)
+            if rebalances:
+                self._rebalances.prepare(classic)
         return code
 
     def _classic(self, group: ConsumerGroup, member: ConsumerMember) -> Member:
         """A member as the classic group knows it. DecodeError."""
         assert member.classic is not None
         protocols = [Protocol(each.name, bytes(each.metadata)) for each in member.classic.supported_protocols]
-        target = group.target.get(member.member_id, NOTHING)
         return Member(
             member.member_id,
             member.instance_id,
@@ -127,5 +149,5 @@ class Migration:
             member.rebalance_timeout_ms,
             member.classic.session_timeout_ms,
             protocols,
-            assignment_of(target, self._state.topics, like=protocols[0].metadata),
+            assignment_of(group.target_of(member), self._state.topics, like=protocols[0].metadata),
         )

@@ -98,6 +98,63 @@ def test_the_group_is_a_classic_one_again_when_the_last_consumer_is_not_heard_of
     assert both.classic.describe().group_state == "PreparingRebalance"
 
 
+def test_the_group_is_a_classic_one_when_its_last_consumer_comes_back_as_a_classic_member(both: Both) -> None:
+    both.consumers.beat("new", topics=["four"], instance_id="i")
+    other = str(both.classic.join("", offers(), instance="j").member_id)
+    both.consumers.beat("new", 1, {"four": [0, 1]})
+    back = both.classic.join("", offers(), instance="i")
+    assert (back.error_code, back.generation_id, back.leader, back.members) == (0, 2, "", [])
+    assert both.consumers.describe().error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert (both.classic.describe().group_state, both.classic.ids) == ("Stable", {other, back.member_id})
+    assert read(both.classic.sync(back.member_id, 2, instance="i")) == {"four": [0, 1]}
+    assert read(both.classic.sync(other, 2, instance="j")) == {"four": [2, 3]}
+    assert both.classic.heartbeat(back.member_id, 2, instance="i") == 0
+    assert both.consumers.beat("new", 2, instance_id="i").error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+@pytest.mark.parametrize("start_again", [Harness.restart, Harness.crash])
+def test_a_consumer_that_was_alone_and_is_away_comes_back_as_a_classic_member(
+    start_again: Callable[[Harness], None], both: Both
+) -> None:
+    both.consumers.beat("new", topics=["four"], instance_id="i")
+    both.consumers.beat("new", -2, instance_id="i")
+    back = both.classic.join("", offers(), instance="i")
+    start_again(both.harness)
+    assert (both.classic.describe().group_state, both.classic.ids) == ("Stable", {back.member_id})
+    assert read(both.classic.sync(back.member_id, 1, instance="i")) == {"four": [0, 1, 2, 3]}
+    both.harness.clock.advance(SESSION_MS + 1)
+    assert both.classic.describe().group_state == "Empty"
+
+
+def test_the_group_rebalances_when_its_last_consumer_comes_back_as_a_classic_member_for_other_topics(
+    both: Both,
+) -> None:
+    both.harness.create("two", 2)
+    both.consumers.beat("new", topics=["two"], instance_id="i")
+    other = str(both.classic.join("", offers(), instance="j").member_id)
+    back = both.classic.join("", offers(), instance="i")
+    assert both.classic.describe().group_state == "PreparingRebalance"
+    assert both.classic.heartbeat(other, 2, instance="j") == REBALANCE_IN_PROGRESS
+    waiting = both.classic.begin_join(other, offers(), instance="j")
+    assert both.classic.join(back.member_id, offers(), instance="i").generation_id == waiting.response.generation_id
+
+
+def test_a_consumer_that_comes_back_as_a_classic_member_leaves_the_group_to_other_consumers(both: Both) -> None:
+    both.consumers.beat("new", topics=["four"], instance_id="i")
+    both.consumers.beat("other", topics=["four"])
+    back = both.classic.join("", offers(), instance="i")
+    assert sorted(both.consumers.assigned()) == sorted(["other", back.member_id])
+
+
+def test_a_group_that_may_not_become_a_classic_one_stays_when_its_last_consumer_comes_back_as_a_classic_member(
+    configured: Configured,
+) -> None:
+    both = Both(configured({"group.consumer.migration.policy": "upgrade"}))
+    both.consumers.beat("new", topics=["four"], instance_id="i")
+    back = both.classic.join("", offers(), instance="i")
+    assert list(both.consumers.assigned()) == [back.member_id]
+
+
 @pytest.mark.parametrize("start_again", [Harness.restart, Harness.crash])
 def test_a_group_of_both_survives_a_start(start_again: Callable[[Harness], None], both: Both) -> None:
     member = both.begin_classic()
