@@ -1,25 +1,30 @@
 """`AsyncBroker`'s methods beside its life: what a program may do to a broker that runs on its event loop.
 
-`blocking` has the same for other threads. What they do is in the modules beside this one, which load when needed. It is
-one file, however long, because it is one face: a method here is a sentence and a call.
+`blocking` has the same for other threads. What they do is in the modules beside this one, which load when needed: a
+method here is a sentence and a call. What has methods of its own, such as a group, is in `asynchronous_handles`.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
+from minibroker.operations.asynchronous_handles import (
+    PATIENCE,
+    AsyncBrokerClock,
+    AsyncBrokers,
+    AsyncConsumerGroup,
+    AsyncFaultContext,
+    AsyncFaults,
+    AsyncRetention,
+)
 from minibroker.operations.errors import is_the_callers
 from minibroker.state import BrokerState
 
 if TYPE_CHECKING:
     # Names for the type checkers: a start loads none of it.
-    from minibroker.faults.fault import Fault
     from minibroker.inspection.journal import Entry, Journal
-    from minibroker.metadata.topics import TopicPartition
     from minibroker.operations.acls import Resource
     from minibroker.operations.expecting import Matching
-    from minibroker.operations.groups import GroupDescription
     from minibroker.operations.producing import Codec, Format, Message, Payload, RecordMetadata
     from minibroker.operations.records import ConsumerRecord, Isolation
     from minibroker.operations.snapshots import Snapshot
@@ -28,9 +33,6 @@ if TYPE_CHECKING:
     from minibroker.telemetry.clients import TelemetryPush
 
 __tracebackhide__ = is_the_callers
-
-PATIENCE = 10.0
-"""Seconds."""
 
 
 class AsyncOperations:
@@ -232,19 +234,19 @@ class AsyncOperations:
 
         return await group_ids(self.state)
 
-    def group(self, group_id: str) -> "AsyncConsumerGroup":
+    def group(self, group_id: str) -> AsyncConsumerGroup:
         """A consumer group, whether it is there yet or not."""
         return AsyncConsumerGroup(self, group_id)
 
     # Time
 
     @property
-    def clock(self) -> "AsyncBrokerClock":
+    def clock(self) -> AsyncBrokerClock:
         """The broker's time."""
         return AsyncBrokerClock(self)
 
     @property
-    def retention(self) -> "AsyncRetention":
+    def retention(self) -> AsyncRetention:
         """What deletes old records."""
         return AsyncRetention(self)
 
@@ -260,7 +262,7 @@ class AsyncOperations:
     # Brokers
 
     @property
-    def brokers(self) -> "AsyncBrokers":
+    def brokers(self) -> AsyncBrokers:
         """The brokers, by node id."""
         return AsyncBrokers(self)
 
@@ -311,18 +313,18 @@ class AsyncOperations:
     # Faults
 
     @property
-    def faults(self) -> "AsyncFaults":
+    def faults(self) -> AsyncFaults:
         """The faults that are installed."""
         return AsyncFaults(self)
 
-    def fault(self, **fields: Any) -> "AsyncFaultContext":
+    def fault(self, **fields: Any) -> AsyncFaultContext:
         """Have something go wrong within a `with` block, which gives the fault: its `fired` says how often.
 
         For the fields see docs/faults.md. FaultError names one that cannot be.
         """
         from minibroker.faults.fault import Fault  # noqa: PLC0415 - see above
 
-        return AsyncFaultContext(self, Fault.from_json(fields))
+        return AsyncFaultContext(self.faults, Fault.from_json(fields))
 
     # Beginning anew
 
@@ -351,182 +353,3 @@ class AsyncOperations:
 
         restore_snapshot(self.state, snapshot)
         await self.state.cluster.settled()
-
-
-class AsyncConsumerGroup:
-    """A consumer group of an `AsyncBroker`."""
-
-    def __init__(self, broker: AsyncOperations, group_id: str) -> None:
-        self._broker = broker
-        self.group_id = group_id
-
-    async def describe(self) -> "GroupDescription":
-        """State, generation and members; a group that nobody knows is Dead."""
-        from minibroker.operations.groups import describe_group, group_loaded  # noqa: PLC0415 - see above
-
-        await group_loaded(self._broker.state, self.group_id)
-        return describe_group(self._broker.state, self.group_id)
-
-    async def wait_until_stable(
-        self,
-        members: int | None = None,
-        *,
-        timeout: float = PATIENCE,  # noqa: ASYNC109 - part of what is asked
-    ) -> "GroupDescription":
-        """Wait until every member has its assignment, and somebody has each partition that they subscribe to.
-
-        With `members` so many of them. `WaitTimeoutError` tells where the group stands instead.
-        """
-        from minibroker.operations.groups import wait_until_stable  # noqa: PLC0415 - see above
-
-        return await wait_until_stable(self._broker.state, self.group_id, members=members, timeout=timeout)
-
-    async def committed(self) -> "dict[TopicPartition, int]":
-        """Committed offsets, by (topic, partition)."""
-        from minibroker.operations.groups import committed_offsets, group_loaded  # noqa: PLC0415 - see above
-
-        await group_loaded(self._broker.state, self.group_id)
-        return committed_offsets(self._broker.state, self.group_id)
-
-    async def lag(self) -> "dict[TopicPartition, int]":
-        """How many offsets the group is behind, by (topic, partition)."""
-        from minibroker.operations.groups import group_lag, group_loaded  # noqa: PLC0415 - see above
-
-        await group_loaded(self._broker.state, self.group_id)
-        return group_lag(self._broker.state, self.group_id)
-
-    async def rebalance(self) -> None:
-        """Have all members join again, as if one had come or gone."""
-        from minibroker.operations.groups import rebalance  # noqa: PLC0415 - see above
-
-        rebalance(self._broker.state, self.group_id)
-
-
-class AsyncBrokerClock:
-    """The time of an `AsyncBroker`: the machine's, unless it was moved."""
-
-    def __init__(self, broker: AsyncOperations) -> None:
-        self._broker = broker
-
-    async def now_ms(self) -> int:
-        """Milliseconds since the epoch."""
-        return self._broker.state.clock.now_ms()
-
-    async def advance(self, by: float | timedelta) -> None:
-        """Move on, by seconds or a `timedelta`: what falls due on the way happens, in its order.
-
-        Sessions end, transactions and parked requests time out; chores such as retention are done once, at the end.
-        """
-        from minibroker.operations.time import advance_clock  # noqa: PLC0415 - see above
-
-        advance_clock(self._broker.state, by)
-
-
-class AsyncRetention:
-    """The retention of an `AsyncBroker`, which also runs by itself (`log.retention.check.interval.ms`)."""
-
-    def __init__(self, broker: AsyncOperations) -> None:
-        self._broker = broker
-
-    async def run(self) -> int:
-        """Delete what is not to be kept any longer, now; returns how many segments went."""
-        from minibroker.operations.time import run_retention  # noqa: PLC0415 - see above
-
-        return run_retention(self._broker.state)
-
-
-class AsyncBrokers:
-    """The brokers of an `AsyncBroker`, by node id."""
-
-    def __init__(self, broker: AsyncOperations) -> None:
-        self._broker = broker
-
-    def __len__(self) -> int:
-        """How many there are, up or down."""
-        return len(self._broker.state.cluster.nodes)
-
-    def __iter__(self) -> Iterator[int]:
-        """Their node ids."""
-        return iter(tuple(self._broker.state.cluster.nodes))
-
-    def __getitem__(self, node_id: int) -> "AsyncBrokerNode":
-        """The broker with this node id. KeyError."""
-        if node_id not in self._broker.state.cluster.nodes:
-            raise KeyError(node_id)
-        return AsyncBrokerNode(self._broker, node_id)
-
-
-class AsyncBrokerNode:
-    """One broker of an `AsyncBroker`."""
-
-    def __init__(self, broker: AsyncOperations, node_id: int) -> None:
-        self._broker = broker
-        self._node_id = node_id
-
-    @property
-    def node_id(self) -> int:
-        """As clients know it."""
-        return self._node_id
-
-    @property
-    def is_up(self) -> bool:
-        """Does it listen?"""
-        return self._broker.state.cluster.node(self._node_id).is_up
-
-    async def stop(self) -> None:
-        """Take it down: its connections end, others lead what it has led. One that is down stays so."""
-        self._broker.state.writes.commit()
-        self._broker.state.cluster.stop_node(self._node_id)
-        await self._broker.state.cluster.settled()
-
-    async def start(self) -> None:
-        """Bring it up again, at the same address. One that is up stays so."""
-        self._broker.state.cluster.start_node(self._node_id)
-        await self._broker.state.cluster.settled()
-
-
-class AsyncFaults:
-    """The faults of an `AsyncBroker`, in the order in which they were added; of several that match the first acts."""
-
-    def __init__(self, broker: AsyncOperations) -> None:
-        self._broker = broker
-
-    async def add(self, fault: "Fault | None" = None, **fields: Any) -> "Fault":
-        """Install a fault, given as such or by its fields. It stays until `remove`, or until it has hit `times`."""
-        from minibroker.faults.fault import Fault  # noqa: PLC0415 - see above
-        from minibroker.inspection.taps import faults_of  # noqa: PLC0415 - see above
-
-        return faults_of(self._broker.state).add(Fault.from_json(fields) if fault is None else fault)
-
-    async def remove(self, fault: "Fault") -> bool:
-        """Take a fault away; False when it is not installed."""
-        from minibroker.inspection.taps import faults_of  # noqa: PLC0415 - see above
-
-        return faults_of(self._broker.state).remove(fault)
-
-    async def clear(self) -> None:
-        """Take all faults away."""
-        from minibroker.inspection.taps import faults_of  # noqa: PLC0415 - see above
-
-        faults_of(self._broker.state).clear()
-
-    async def list(self) -> "tuple[Fault, ...]":
-        """Those that are installed."""
-        registry = self._broker.state.faults
-        return () if registry is None else registry.list()
-
-
-class AsyncFaultContext:
-    """A fault within a `with` block."""
-
-    def __init__(self, broker: AsyncOperations, fault: "Fault") -> None:
-        self._broker = broker
-        self._fault = fault
-
-    async def __aenter__(self) -> "Fault":
-        """Install it."""
-        return await self._broker.faults.add(self._fault)
-
-    async def __aexit__(self, *exception: object) -> None:
-        """Take it away."""
-        await self._broker.faults.remove(self._fault)

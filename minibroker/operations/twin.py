@@ -1,4 +1,4 @@
-"""Writes `blocking.py`, the face of `asynchronous.py` for other threads, so that the two cannot drift apart.
+"""Writes `blocking.py` and its handles, the face of `asynchronous.py` for other threads: so they cannot drift apart.
 
     python -m minibroker.operations.twin
 
@@ -14,33 +14,50 @@ from collections.abc import Iterator
 from typing import Final
 
 FOLDER: Final = os.path.dirname(__file__)
-SOURCE: Final = os.path.join(FOLDER, "asynchronous.py")
-TARGET: Final = os.path.join(FOLDER, "blocking.py")
+FACE: Final = "blocking"
+HANDLES: Final = "blocking_handles"
+_SOURCES: Final = {FACE: "asynchronous", HANDLES: "asynchronous_handles"}
 _PREFIX: Final = "Async"
 _ROOT: Final = "AsyncOperations"
 _ON_THE_LOOP: Final = frozenset({"__init__", "make_topics", "state"})
 """Without a twin."""
 _WAITING: Final = {"__aenter__": "__enter__", "__aexit__": "__exit__"}
-_HEAD: Final = '''"""`Broker`'s methods beside its life, for other threads than its own: those of `asynchronous`.
+_HEADS: Final = {
+    FACE: '''"""`Broker`'s methods beside its life, for other threads than its own: those of `asynchronous`.
 
 Written by `python -m minibroker.operations.twin`.
 """
 
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from minibroker.operations import asynchronous
-from minibroker.operations.asynchronous import PATIENCE
+from minibroker.operations.asynchronous_handles import PATIENCE
+from minibroker.operations.blocking_handles import BrokerClock, Brokers, ConsumerGroup, FaultContext, Faults, Retention
 from minibroker.operations.errors import is_the_callers
 from minibroker.state import BrokerState
-'''
-_WAIT: Final = '''
+''',
+    HANDLES: '''"""What `Broker` gives that has methods of its own, for other threads: see `asynchronous_handles`.
+
+Written by `python -m minibroker.operations.twin`.
+"""
+
+from collections.abc import Coroutine, Iterator
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from minibroker.operations import asynchronous_handles
+from minibroker.operations.asynchronous_handles import PATIENCE
+from minibroker.operations.errors import is_the_callers
+''',
+}
+_WORK: Final = """
 __tracebackhide__ = is_the_callers
 
 T = TypeVar("T")
 
-
+"""
+_WAIT: Final = '''
 class Wait(Protocol):
     """Has something done on the broker's thread, and waits for it."""
 
@@ -65,25 +82,36 @@ _ROOT_MEMBERS: Final = '''
         return self.twin.state
 '''
 _HANDLE_MEMBERS: Final = """
-    def __init__(self, twin: asynchronous.{name}, wait: Wait) -> None:
+    def __init__(self, twin: asynchronous_handles.{name}, wait: Wait) -> None:
         self.twin = twin
         self.wait = wait
 """
 
 
-def blocking_source() -> str:
-    """What `blocking.py` should hold."""
-    with open(SOURCE, encoding="utf-8") as file:
-        module = ast.parse(file.read())
-    parts = [_HEAD]
+def path_of(module: str) -> str:
+    """Where a module beside this one is."""
+    return os.path.join(FOLDER, f"{module}.py")
+
+
+def blocking_source(target: str) -> str:
+    """What the module FACE or HANDLES should hold."""
+    module = _parsed(target)
+    parts = [_HEADS[target]]
     parts += [f"{ast.unparse(each)}\n\n" for each in module.body if isinstance(each, ast.If)]
-    parts.append(_WAIT)
-    for each in module.body:
-        if isinstance(each, ast.ClassDef):
-            parts.append("\n".join(_class(each)))
+    parts.append(_WORK if target == FACE else _WORK + _WAIT)
+    parts += ["\n".join(_class(each)) for each in _classes(module)]
     ruff = os.path.join(os.path.dirname(sys.executable), "ruff")
-    command = [ruff, "format", "-", "--stdin-filename", TARGET]
+    command = [ruff, "format", "-", "--stdin-filename", path_of(target)]
     return subprocess.run(command, input="\n".join(parts), capture_output=True, text=True, check=True).stdout  # noqa: S603 - our own words
+
+
+def _parsed(target: str) -> ast.Module:
+    with open(path_of(_SOURCES[target]), encoding="utf-8") as file:
+        return ast.parse(file.read())
+
+
+def _classes(module: ast.Module) -> list[ast.ClassDef]:
+    return [each for each in module.body if isinstance(each, ast.ClassDef) and each.name.startswith(_PREFIX)]
 
 
 def _class(source: ast.ClassDef) -> Iterator[str]:
@@ -131,5 +159,7 @@ def _passed_on(arguments: ast.arguments) -> str:
 
 
 if __name__ == "__main__":
-    with open(TARGET, "w", encoding="utf-8") as written:
-        written.write(blocking_source())
+    for each in (HANDLES, FACE):
+        text = blocking_source(each)
+        with open(path_of(each), "w", encoding="utf-8") as written:
+            written.write(text)

@@ -6,7 +6,7 @@ from minibroker.async_broker import AsyncBroker
 from minibroker.control.models import Leader, NewLeader, Node, Nodes
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
-from minibroker.operations.asynchronous import AsyncBrokerNode
+from minibroker.operations.asynchronous_handles import AsyncBrokerNode
 from minibroker.operations.errors import NotFoundError
 
 router = APIRouter(tags=["Brokers"])

@@ -7,7 +7,7 @@ from typing import Any
 from minibroker.control import reference
 from minibroker.control.app import make_app
 from minibroker.faults.fault import Fault
-from minibroker.operations import asynchronous
+from minibroker.operations import asynchronous, asynchronous_handles
 from minibroker.page_tables import filled
 from tests.broker.control.http import Control
 
@@ -21,6 +21,8 @@ HANDLES = {
     "AsyncBrokerNode": "brokers",
     "AsyncFaults": "faults",
 }
+WITHOUT_METHODS = {"AsyncFaultContext", "Running"}
+"""`fault` in a `with` block; what the handles know of the broker."""
 WITHOUT_A_ROUTE = {
     "state": "what lies behind the door",
     "make_topics": "what a reset calls",
@@ -33,11 +35,12 @@ WITHOUT_A_ROUTE = {
 def operations() -> set[str]:
     """Every public method of `AsyncOperations` and its handles, as routes name them."""
     found: set[str] = set()
-    for name, each in inspect.getmembers(asynchronous, inspect.isclass):
-        if each.__module__ != asynchronous.__name__ or name == "AsyncFaultContext":  # `fault` in a `with` block
-            continue
-        prefix = "" if name == "AsyncOperations" else f"{HANDLES[name]}."
-        found |= {f"{prefix}{method}" for method in vars(each) if not method.startswith("_")}
+    for module in (asynchronous, asynchronous_handles):
+        for name, each in inspect.getmembers(module, inspect.isclass):
+            if each.__module__ != module.__name__ or name in WITHOUT_METHODS:
+                continue
+            prefix = "" if name == "AsyncOperations" else f"{HANDLES[name]}."
+            found |= {f"{prefix}{method}" for method in vars(each) if not method.startswith("_")}
     return found
 
 

@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 
 from minibroker import Broker
-from minibroker.operations.twin import TARGET, blocking_source
+from minibroker.operations.twin import FACE, HANDLES, blocking_source, path_of
 
 
-def test_the_blocking_methods_are_those_of_the_asynchronous_ones() -> None:
-    written = Path(TARGET).read_text(encoding="utf-8")
-    assert written == blocking_source(), "python -m minibroker.operations.twin writes it anew"
+@pytest.mark.parametrize("module", [FACE, HANDLES])
+def test_the_blocking_methods_are_those_of_the_asynchronous_ones(module: str) -> None:
+    written = Path(path_of(module)).read_text(encoding="utf-8")
+    assert written == blocking_source(module), "python -m minibroker.operations.twin writes it anew"
 
 
 async def test_on_the_callers_loop_they_are_awaited() -> None:
