@@ -143,10 +143,15 @@ def test_the_page_on_going_on_with_kafka_writes_to_a_topic(
     assert [row["count"] for row in copied.groupBy("partition").count().collect()] == [RECORDS // 4] * 4
 
 
-def test_readme_in_python() -> None:
-    (block,) = [block for block in pieces("README.md") if block.language == "python"]
-    assert KafkaProducer.__name__ in block.text
-    exec(block.text, {})
+def test_readme_in_python(tmp_path: Path) -> None:
+    test, program = [block for block in pieces("README.md") if block.language == "python"]
+    assert KafkaProducer.__name__ in program.text
+    exec(program.text, {})
+    (tmp_path / "test_orders.py").write_text(test.text)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert result.returncode == 0, result.stdout
 
 
 def test_readme_in_a_shell(logs: Path, tmp_path: Path) -> None:
