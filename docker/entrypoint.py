@@ -12,12 +12,15 @@ on 9092, as the others do.
 
 For TLS and SASL there are, beside Kafka's own keys, what the images have: KAFKA_SSL_KEYSTORE_FILENAME and its kind name
 files in /etc/kafka/secrets and the files there that hold their passwords, and KAFKA_OPTS may name a JAAS file with
--Djava.security.auth.login.config, whose section KafkaServer is read.
+-Djava.security.auth.login.config, whose section KafkaServer is read. bitnami/kafka writes such a file itself, from
+KAFKA_CLIENT_USERS, KAFKA_INTER_BROKER_USER and their passwords: these users may log in by PLAIN and SCRAM.
 
-MINIBROKER_LISTEN, _ADVERTISE, _DATA_DIR, _CONFIG, _READY_FILE, _BROKERS, _CONTROL, _FAULTS, _LOG_FORMAT and _SEED_DATA
-are the options of the same names and go before their KAFKA_ twins; MINIBROKER_CONTROL_TOKEN is read by the broker.
+MINIBROKER_LISTEN, _ADVERTISE, _DATA_DIR, _CONFIG, _READY_FILE, _BROKERS, _CONTROL, _EMULATE, _FAULTS, _JOURNAL,
+_LOG_FORMAT and _SEED_DATA are the options of the same names and go before their KAFKA_ twins;
+MINIBROKER_CONTROL_TOKEN is read by the broker.
 MINIBROKER_TOPICS is a list of --topic values with blanks between them. CLUSTER_ID is the id of the cluster that a new
-data directory is given, as Kafka's images format it; a directory of another cluster is refused.
+data directory is given, as Kafka's images format it (bitnami/kafka: KAFKA_KRAFT_CLUSTER_ID); a directory of another
+cluster is refused.
 
 Arguments of the container that begin with a dash are further options of `minibroker serve`; a word is a command to run
 instead. `--print-command` prints what would be run. `--check-health` asks the broker of the same environment for its
@@ -53,14 +56,23 @@ _PLAIN_OPTIONS = {
     "MINIBROKER_READY_FILE": "--ready-file",
     "MINIBROKER_BROKERS": "--brokers",
     "MINIBROKER_CONTROL": "--control",
+    "MINIBROKER_EMULATE": "--emulate",
     "MINIBROKER_FAULTS": "--faults",
+    "MINIBROKER_JOURNAL": "--journal",
     "MINIBROKER_LOG_FORMAT": "--log-format",
     "MINIBROKER_SEED_DATA": "--seed-data",
 }
 _TOPICS = "MINIBROKER_TOPICS"
 
-# Read by Kafka's start scripts, the JVM or log4j; none of them is a broker config.
-_NOT_CONFIGS = re.compile(r"KAFKA_(VERSION|HOME|DEBUG|(\w+_)?OPTS|JMX_\w+|LOG4J_\w+|TOOLS_LOG4J_\w+)")
+# Read by Kafka's start scripts, the JVM or log4j, or by the scripts of bitnami/kafka; none of them is a broker config.
+_NOT_CONFIGS = re.compile(
+    r"KAFKA_(VERSION|HOME|DEBUG|(\w+_)?OPTS|JMX_\w+|LOG4J_\w+|TOOLS_LOG4J_\w+"
+    r"|KRAFT_CLUSTER_ID|ENABLE_KRAFT|CLIENT_(USERS|PASSWORDS|SASL_MECHANISMS?|LISTENER_NAME)|(INTER_BROKER|CONTROLLER)_(USER|PASSWORD))"
+)
+_USERS = (
+    ("KAFKA_CLIENT_USERS", "KAFKA_CLIENT_PASSWORDS"),
+    ("KAFKA_INTER_BROKER_USER", "KAFKA_INTER_BROKER_PASSWORD"),
+)
 # What Kubernetes and container links set for a service that happens to be called kafka or minibroker.
 _SERVICE_LINKS = re.compile(r"(KAFKA|MINIBROKER)_(SERVICE_HOST|SERVICE_PORT|PORT)(_\w+)?")
 # Files of the images, and the keys that they stand for.
@@ -134,11 +146,26 @@ def security_configs(environment: Mapping[str, str], configs: Mapping[str, str])
             path = os.path.join(SECRETS_DIR, name)
             found[key] = path if key.endswith(".location") else _first_line(path)
     match = _LOGIN_CONFIG.search(environment.get("KAFKA_OPTS", ""))
-    if match is not None:
-        from minibroker.security.sasl.jaas import server_logins  # noqa: PLC0415 - most containers have no such file
+    users = _users(environment)
+    if users or match is not None:
+        from minibroker.security.sasl.jaas import server_logins, user_logins  # noqa: PLC0415 - most containers have neither
 
-        with open(match[1], encoding="utf-8") as file:
-            found |= server_logins(file.read())
+        if users:
+            found |= user_logins(users)
+        if match is not None and not (users and not os.path.exists(match[1])):
+            with open(match[1], encoding="utf-8") as file:
+                found |= server_logins(file.read())
+    return {key: value for key, value in found.items() if key not in configs}
+
+
+def _users(environment: Mapping[str, str]) -> dict[str, str]:
+    """The users of bitnami/kafka with their passwords. Raises ValueError where there are not as many of both."""
+    found: dict[str, str] = {}
+    for variables in _USERS:
+        users, secrets = ([each.strip() for each in environment.get(name, "").split(",")] for name in variables)
+        if len(users) != len(secrets):
+            raise ValueError(f"{variables[0]} names {len(users)} but {variables[1]} has {len(secrets)}")
+        found |= {user: secret for user, secret in zip(users, secrets, strict=True) if user}
     return found
 
 
@@ -200,8 +227,9 @@ def serve_options(environment: Mapping[str, str]) -> list[str]:
         arguments += ["--also-listen", address]
     for topic in environment.get(_TOPICS, "").split():
         arguments += ["--topic", topic]
-    if environment.get("CLUSTER_ID"):
-        settings["minibroker.cluster.id"] = environment["CLUSTER_ID"]
+    cluster_id = environment.get("CLUSTER_ID") or environment.get("KAFKA_KRAFT_CLUSTER_ID")
+    if cluster_id:
+        settings["minibroker.cluster.id"] = cluster_id
     for key, value in settings.items():
         arguments += ["--set", f"{key}={value}"]
     return arguments
@@ -267,6 +295,17 @@ def _check_answer(connection: socket.socket, address: tuple[str, int]) -> None:
         raise OSError(f"{address[0]}:{address[1]} did not answer ApiVersions: {received!r}")
 
 
+def become(command: Sequence[str]) -> NoReturn:
+    """Run a command in place of this process. OSError that names it."""
+    try:
+        os.execvp(command[0], command)  # noqa: S606 - becoming the broker, so that signals reach it, is the purpose
+    except FileNotFoundError:
+        raise OSError(
+            f"{command[0]}: there is no such command. Options of `minibroker serve` begin with a dash, and other "
+            "commands are named in full, such as `minibroker dump`"
+        ) from None
+
+
 def main(arguments: Sequence[str]) -> NoReturn:
     """Run the container's command in place of this process, or one of the two options that do something else."""
     try:
@@ -276,8 +315,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
         if arguments and arguments[0] == "--print-command":
             print(shlex.join(container_command(os.environ, arguments[1:])))
             sys.exit(0)
-        command = container_command(os.environ, arguments)
-        os.execvp(command[0], command)  # noqa: S606 - becoming the broker, so that signals reach it, is the purpose
+        become(container_command(os.environ, arguments))
     except (OSError, ValueError) as problem:
         _warn(str(problem))
         sys.exit(1)

@@ -16,6 +16,7 @@ from typing import TypeAlias
 import pytest
 
 from docker import entrypoint
+from minibroker.security.sasl.jaas import parse_jaas
 
 ROOT = Path(__file__).parents[2]
 ENTRYPOINT = ROOT / "docker" / "entrypoint.py"
@@ -154,6 +155,34 @@ def test_listeners_with_tls_or_sasl_are_passed_on_with_all_that_is_said_of_them(
     ]
 
 
+def test_users_of_bitnamis_image_may_log_in_by_every_mechanism() -> None:
+    environment = {
+        "KAFKA_CFG_LISTENERS": "PLAIN://:9092,SASL://:9093",
+        "KAFKA_CFG_LISTENER_SECURITY_PROTOCOL_MAP": "PLAIN:PLAINTEXT,SASL:SASL_PLAINTEXT",
+        "KAFKA_CFG_SASL_ENABLED_MECHANISMS": "PLAIN,SCRAM-SHA-256",
+        "KAFKA_OPTS": "-Djava.security.auth.login.config=/opt/bitnami/kafka/config/kafka_jaas.conf",
+        "KAFKA_CLIENT_USERS": "alice, b=b",
+        "KAFKA_CLIENT_PASSWORDS": 'a\\"c;,secret',
+        "KAFKA_CLIENT_SASL_MECHANISMS": "SCRAM-SHA-256,PLAIN",
+        "KAFKA_INTER_BROKER_USER": "broker",
+        "KAFKA_INTER_BROKER_PASSWORD": "between",
+        "KAFKA_KRAFT_CLUSTER_ID": "MkU3OEVBNTcwNTJENDM2Qk",
+    }
+    settings = dict(each.split("=", 1) for each in values(printed_command(environment), "--set"))
+    assert settings["minibroker.cluster.id"] == "MkU3OEVBNTcwNTJENDM2Qk"
+    assert not any(name.startswith(("client.", "inter.broker.user", "kraft.")) for name in settings)
+    for mechanism, module in (("plain", "Plain"), ("scram-sha-256", "Scram"), ("scram-sha-512", "Scram")):
+        login = parse_jaas(settings[f"{mechanism}.sasl.jaas.config"])
+        assert login.name == f"{module}LoginModule"
+        assert login.options == {"user_alice": 'a\\"c;', "user_b=b": "secret", "user_broker": "between"}
+
+
+def test_users_without_as_many_passwords_are_refused() -> None:
+    told = run({"KAFKA_CLIENT_USERS": "a,b", "KAFKA_CLIENT_PASSWORDS": "one"}, "--print-command")
+    assert told.returncode == 1
+    assert told.stderr == "minibroker container: KAFKA_CLIENT_USERS names 2 but KAFKA_CLIENT_PASSWORDS has 1\n"
+
+
 def test_key_stores_are_found_where_the_images_have_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(entrypoint, "SECRETS_DIR", str(tmp_path))
     (tmp_path / "credentials").write_text("secret\n")
@@ -275,6 +304,12 @@ def test_a_config_file_that_is_not_there_is_refused_by_its_name(tmp_path: Path) 
 def test_arguments_with_a_dash_are_further_options_and_a_word_is_another_command() -> None:
     assert printed_command({}, "--topic", "orders")[-2:] == ["--topic", "orders"]
     assert printed_command({"KAFKA_LISTENERS": "SSL://:9093"}, "minibroker", "--help") == ["minibroker", "--help"]
+
+
+def test_a_command_that_is_not_there_is_named_and_what_may_stand_in_its_place() -> None:
+    completed = run({"PATH": os.defpath}, "serve", "--topic", "orders")
+    assert completed.returncode == 1
+    assert "serve: there is no such command. Options of `minibroker serve` begin with a dash" in completed.stderr
 
 
 def test_another_command_takes_the_place_of_the_process() -> None:

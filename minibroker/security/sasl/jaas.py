@@ -4,6 +4,7 @@ org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="sec
 """
 
 import re
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 _TOKEN: Final = re.compile(
@@ -73,6 +74,20 @@ def server_logins(text: str) -> dict[str, str]:
         for mechanism in _MECHANISMS.get(module, ()):
             found[f"{mechanism}.sasl.jaas.config"] = " ".join(login.split())
     return found
+
+
+def user_logins(passwords: Mapping[str, str]) -> dict[str, str]:
+    """Settings that let users in by PLAIN and SCRAM, where these are enabled: `plain.sasl.jaas.config` and its kin."""
+    users = "".join(f' "user_{_escaped(name)}"="{_escaped(password)}"' for name, password in passwords.items())
+    return {
+        f"{mechanism}.sasl.jaas.config": f"org.apache.kafka.common.security.{package}.{module} required{users};"
+        for package, module in (("plain", "PlainLoginModule"), ("scram", "ScramLoginModule"))
+        for mechanism in _MECHANISMS[module]
+    }
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _tokens(text: str) -> list[tuple[str, bool]]:
