@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from minibroker.config.broker_keys import BROKER_KEYS, MIB
-from minibroker.config.keys import ConfigKey, ConfigType, ConfigValue, refused
+from minibroker.config.broker_keys import BROKER_KEYS
+from minibroker.config.broker_keys.acted_on import ACTED_ON
+from minibroker.config.keys import MIB, ConfigKey, ConfigType, ConfigValue, refused
 from minibroker.config.topic_keys import TOPIC_KEYS
 from minibroker.config.values import ConfigEntry, ConfigSource, ConfigValues
 
@@ -17,7 +18,7 @@ _SAME_THING = {
 }
 
 _NO_DIRECTORY = "At least one log directory must be defined via log.dirs or log.dir."
-_GROUP = "group.consumer"
+_LISTENER = "listener.name."
 _PROTOCOLS: Final = frozenset({"classic", "consumer"})
 ASSIGNORS: Final = {
     "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
@@ -26,24 +27,34 @@ ASSIGNORS: Final = {
     "range": "range",
 }
 """The assignors that there are, as `group.consumer.assignors` may name them (KIP-848, KIP-1101)."""
-_HEARTBEAT, _SESSION = "heartbeat.interval.ms", "session.timeout.ms"
+
+Rule = tuple[str, Callable[[Mapping[str, Any]], bool], str]
+"""The key to blame, what has to hold of the values, and what is said where it does not."""
 
 
 def _names_something(listed: str) -> bool:
     return any(map(str.strip, listed.split(",")))
 
 
-def _at_least(upper: str, lower: str) -> tuple[str, Callable[[Mapping[str, Any]], bool], str]:
+def at_least(upper: str, lower: str) -> Rule:
+    """One key may not be below another one."""
     return upper, lambda values: values[upper] >= values[lower], f"{upper} must be greater than or equals to {lower}"
 
 
-def _at_most(lower: str, upper: str) -> tuple[str, Callable[[Mapping[str, Any]], bool], str]:
+def at_most(lower: str, upper: str) -> Rule:
+    """One key may not be above another one."""
     return lower, lambda values: values[lower] <= values[upper], f"{lower} must be less than or equals to {upper}"
 
 
-# What has to hold between keys, beyond what each row of the table says for itself: the key to blame, the rule, and the
-# words of `KafkaConfig.validateValues` and of the configuration classes that it calls.
-_RULES: tuple[tuple[str, Callable[[Mapping[str, Any]], bool], str], ...] = (
+def bounded(group: str, what: str) -> tuple[Rule, ...]:
+    """What a group has by default lies between the least and the most that one may be given."""
+    least, most, usual = f"{group}.min.{what}", f"{group}.max.{what}", f"{group}.{what}"
+    return at_least(most, least), at_least(usual, least), at_most(usual, most)
+
+
+# What has to hold between keys, beyond what each row of the table says for itself, in the words of
+# `KafkaConfig.validateValues` and of the configuration classes that it calls.
+_RULES: tuple[Rule, ...] = (
     ("broker.id", lambda v: v["node.id"] == v["broker.id"], "You must set `node.id` to the same value as `broker.id`."),
     ("log.dirs", lambda v: v["log.dirs"] is None or _names_something(v["log.dirs"]), _NO_DIRECTORY),
     ("log.dir", lambda v: v["log.dirs"] is not None or _names_something(v["log.dir"]), _NO_DIRECTORY),
@@ -80,15 +91,8 @@ _RULES: tuple[tuple[str, Callable[[Mapping[str, Any]], bool], str], ...] = (
         lambda v: "classic" in v["group.coordinator.rebalance.protocols"],
         "Disabling the 'classic' protocol is not supported.",
     ),
-    *(
-        rule
-        for what in (_HEARTBEAT, _SESSION)
-        for rule in (
-            _at_least(f"{_GROUP}.max.{what}", f"{_GROUP}.min.{what}"),
-            _at_least(f"{_GROUP}.{what}", f"{_GROUP}.min.{what}"),
-            _at_most(f"{_GROUP}.{what}", f"{_GROUP}.max.{what}"),
-        )
-    ),
+    *bounded("group.consumer", "heartbeat.interval.ms"),
+    *bounded("group.consumer", "session.timeout.ms"),
 )
 
 
@@ -110,6 +114,16 @@ class RunTime(NamedTuple):
 
 
 _UNALTERED = RunTime({}, {})
+_DEFAULTS = {name: key.default for name, key in ACTED_ON.items()}
+
+
+class _Values(dict[str, ConfigValue]):
+    """The values of a configuration; a key that the broker does not act on has its default until it is set."""
+
+    __slots__ = ()
+
+    def __missing__(self, name: str) -> ConfigValue:
+        return BROKER_KEYS[name].default
 
 
 class BrokerConfig(ConfigValues):
@@ -124,10 +138,10 @@ class BrokerConfig(ConfigValues):
     __slots__ = ("given", "run_time", "topic_defaults", "topic_entries", "unknown")
 
     def __init__(self, given: Mapping[str, str], unknown: Mapping[str, str], run_time: RunTime = _UNALTERED) -> None:
-        values = {name: key.default for name, key in BROKER_KEYS.items()}
+        values = _Values(_DEFAULTS)
         for texts in (given, *run_time):
             values.update((name, BROKER_KEYS[name].parse(text)) for name, text in texts.items() if name in BROKER_KEYS)
-        for name, holds, because in _RULES:
+        for name, holds, because in _rules(values):
             if not holds(values):
                 raise refused(name, values[name], because)
         super().__init__(BROKER_KEYS, values)
@@ -144,8 +158,11 @@ class BrokerConfig(ConfigValues):
 
         `broker.id` and `node.id` are one thing: if only one of them is given, so is the other.
         """
-        given = {name: text for name, text in properties.items() if name in BROKER_KEYS}
-        unknown = {name: text for name, text in properties.items() if name not in BROKER_KEYS}
+        given: dict[str, str] = {}
+        unknown: dict[str, str] = {}
+        for name, text in properties.items():
+            is_of_listener = name.startswith(_LISTENER)  # and so no key, which need not be looked for
+            (unknown if is_of_listener or name not in BROKER_KEYS else given)[name] = text
         for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
             if other in given:
                 given.setdefault(name, given[other])
@@ -174,7 +191,12 @@ class BrokerConfig(ConfigValues):
         strangers = [each for each in self.items("group.consumer.assignors") if each not in ASSIGNORS]
         if strangers:
             found.append(f"group.consumer.assignors: {', '.join(strangers)} cannot be run here; uniform and range can")
-        return found
+        classes = {name: key for name in self.given if (key := BROKER_KEYS[name]).type is ConfigType.CLASS}
+        return found + [
+            f"{name}: {self.given[name]} is a Java class, which cannot be run here"
+            for name, key in classes.items()
+            if not key.honoured and self.given[name] not in {"", key.default}
+        ]
 
     def remarks_on_replicas(self, brokers: int) -> list[str]:
         """What the user should know who asks for more replicas than there are brokers.
@@ -187,6 +209,10 @@ class BrokerConfig(ConfigValues):
             for name, factor in wanted.items()
             if 1 < brokers < factor
         ]
+
+    def entries(self) -> list[ConfigEntry]:
+        """Tell the whole configuration, in the order of the table, but for internal keys that were not given."""
+        return [self.entry(name) for name, key in self.keys.items() if not key.is_internal or name in self.given]
 
     def value_synonyms(self, name: str) -> list[ConfigEntry]:
         """List the settings that the value could have come from, as `ConfigHelper.configSynonyms` does.
@@ -218,11 +244,19 @@ class BrokerConfig(ConfigValues):
         return None if self.keys[name].type is ConfigType.PASSWORD else text
 
 
+def _rules(values: Mapping[str, ConfigValue]) -> tuple[Rule, ...]:
+    if len(values) == len(_DEFAULTS):
+        return _RULES
+    from minibroker.config.broker_keys.rules import RULES  # noqa: PLC0415 - few set what the broker does not act on
+
+    return _RULES + RULES
+
+
 def _is_prefixed(name: str) -> bool:
     """A key of a listener, of a mechanism, or of both: what is behind the prefixes is one of ours."""
     rest = name
-    if name.startswith("listener.name."):
-        rest = name.removeprefix("listener.name.").partition(".")[2]
+    if name.startswith(_LISTENER):
+        rest = name.removeprefix(_LISTENER).partition(".")[2]
     behind = rest.partition(".")[2]
     return (rest != name and rest in BROKER_KEYS) or (
         behind.startswith(("sasl.", "connections.")) and behind in BROKER_KEYS

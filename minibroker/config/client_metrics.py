@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from minibroker.config.broker_keys import INT, LIST, MEDIUM
-from minibroker.config.keys import HONOURED, ConfigError, ConfigKey, ConfigValue, Range, by_name
+from minibroker.config.keys import HONOURED, INT, LIST, MEDIUM, ConfigError, ConfigKey, ConfigValue, Range, by_name
 from minibroker.config.values import ConfigEntry, ConfigSource, ConfigValues
 from minibroker.regular_expressions import RegularExpression, RegularExpressionError
 

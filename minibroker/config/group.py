@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from minibroker.config.broker import BrokerConfig
-from minibroker.config.broker_keys import INT, MEDIUM, POSITIVE
-from minibroker.config.keys import HONOURED, ConfigError, ConfigKey, by_name
+from minibroker.config.keys import HONOURED, INT, MEDIUM, POSITIVE, ConfigError, ConfigKey, by_name
 from minibroker.config.values import ConfigEntry, ConfigSource, ConfigValues
 
 if TYPE_CHECKING:

@@ -44,6 +44,16 @@ class Importance(Enum):
     LOW = "low"
 
 
+BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, CLASS, PASSWORD = ConfigType
+HIGH, MEDIUM, LOW = Importance
+
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
+DAY_MS = 24 * HOUR_MS
+MIB = 1024 * 1024
+MAX_DOUBLE = 1.7976931348623157e308
+
+
 class ConfigError(ValueError):
     """A key that is unknown where only known ones may stand, or a value that is not allowed.
 
@@ -230,13 +240,23 @@ class KafkaVersion(Validator):
         return "a version of Kafka, 0.8.0 to 4.0-IV1"
 
 
+NOT_NEGATIVE = Range(0)
+POSITIVE = Range(1)
+
+COMPRESSION_TYPES = OneOf("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+GZIP_LEVELS, LZ4_LEVELS, ZSTD_LEVELS = GzipLevel(), Range(1, 17), Range(-131072, 22)
+CLEANUP_POLICIES = OneOf("compact", "delete")
+TIMESTAMP_TYPES = OneOf("CreateTime", "LogAppendTime")
+KAFKA_VERSIONS = KafkaVersion()
+
+
 class ConfigKey(NamedTuple):
     """One row of a table of configuration keys.
 
     `default` is typed (None is Kafka's null), `allowed` is None where every value of the type will do, `honoured` tells
     a key that minibroker acts on from one that it accepts and reports only. `synonyms` are, for a topic key, the broker
     keys that give it its default, each with the factor from its unit to the topic key's. The first that is set wins;
-    the last always has a value.
+    the last always has a value. `is_internal` is what Kafka tells nobody of who has not set it.
     """
 
     name: str
@@ -247,6 +267,7 @@ class ConfigKey(NamedTuple):
     honoured: bool
     documentation: str
     synonyms: tuple[tuple[str, int], ...] = ()
+    is_internal: bool = False
 
     def parse(self, text: str) -> ConfigValue:
         """Read and check a value as it stands in a properties file or a request; may raise ConfigError."""

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from minibroker.config.broker import BrokerConfig
-from minibroker.config.broker_keys import BROKER_KEYS, LONG, MEDIUM, NOT_NEGATIVE
-from minibroker.config.keys import LONG_MAX, REPORTED, ConfigError, ConfigKey, by_name
+from minibroker.config.broker_keys import BROKER_KEYS
+from minibroker.config.keys import LONG, LONG_MAX, MEDIUM, NOT_NEGATIVE, REPORTED, ConfigError, ConfigKey, by_name
 from minibroker.config.topic_keys import TOPIC_KEYS
 
 _OF_STORES: Final = frozenset(

@@ -4,18 +4,20 @@ All of them are here. The table was compared with `org.apache.kafka.storage.inte
 keys that give a topic its defaults with `ServerTopicConfigSynonyms`.
 """
 
-from minibroker.config.broker_keys import (
+from minibroker.config.keys import (
     BOOLEAN,
     CLEANUP_POLICIES,
     COMPRESSION_TYPES,
     DAY_MS,
     DOUBLE,
     GZIP_LEVELS,
+    HONOURED,
     HOUR_MS,
     INT,
     KAFKA_VERSIONS,
     LIST,
     LONG,
+    LONG_MAX,
     LOW,
     LZ4_LEVELS,
     MEDIUM,
@@ -23,14 +25,10 @@ from minibroker.config.broker_keys import (
     MINUTE_MS,
     NOT_NEGATIVE,
     POSITIVE,
+    REPORTED,
     STRING,
     TIMESTAMP_TYPES,
     ZSTD_LEVELS,
-)
-from minibroker.config.keys import (
-    HONOURED,
-    LONG_MAX,
-    REPORTED,
     ConfigKey,
     Range,
     ThrottledReplicas,

@@ -61,7 +61,8 @@ class DelegationTokens:
     def __init__(self, state: "BrokerState") -> None:
         self._metadata = state.metadata
         self._clock = state.clock
-        secret = state.config.optional_text("delegation.token.secret.key")
+        older = state.config.optional_text("delegation.token.master.key")
+        secret = state.config.optional_text("delegation.token.secret.key") or older
         self._secret = (secret or "").encode()
         self.is_enabled = bool(secret)
         self._most_ms = state.config.integer("delegation.token.max.lifetime.ms")

@@ -163,6 +163,77 @@ def test_node_id_and_broker_id_are_one_thing() -> None:
         BrokerConfig.from_properties({"node.id": "1", "broker.id": "2"})
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("metadata.log.segment.bytes", "11", "Value must be at least 12"),
+        ("zookeeper.max.in.flight.requests", "0", "Value must be at least 1"),
+        ("zookeeper.set.acl", "yes", "Expected value to be either true or false"),
+        ("broker.heartbeat.interval.ms", "often", "Not a number of type INT"),
+        ("group.share.delivery.count.limit", "11", "Value must be no more than 10"),
+        ("remote.log.manager.task.retry.jitter", "0.6", "Value must be no more than 0.5"),
+        ("remote.log.manager.copier.thread.pool.size", "0", "Value can be -1 or greater than 0"),
+        ("remote.log.storage.manager.impl.prefix", "", "String must be non-empty"),
+        ("sasl.oauthbearer.assertion.algorithm", "x", "String must be one of (case insensitive): ES256, RS256"),
+        (
+            "controller.quorum.bootstrap.servers",
+            "h:1,h",
+            (
+                "Failed to parse host name from h for the configuration controller.quorum.bootstrap.servers. "
+                'Each entry should be in the form "{host}:{port}"'
+            ),
+        ),
+        ("controller.quorum.bootstrap.servers", "h:65536", "port out of range:65536"),
+        ("controller.quorum.bootstrap.servers", "h:" + "9" * 5000, "port out of range:9"),
+        (
+            "replica.fetch.wait.max.ms",
+            "30001",
+            "replica.socket.timeout.ms should always be at least replica.fetch.wait.max.ms",
+        ),
+        (
+            "replica.lag.time.max.ms",
+            "10",
+            "replica.fetch.wait.max.ms should always be less than or equal to replica.lag.time.max.ms",
+        ),
+        (
+            "group.share.heartbeat.interval.ms",
+            "20000",
+            ("group.share.heartbeat.interval.ms must be less than or equals to group.share.max.heartbeat.interval.ms"),
+        ),
+    ],
+)
+def test_a_value_that_nothing_here_acts_on_is_checked_all_the_same(name: str, text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        BrokerConfig.from_properties({name: text})
+    assert message in str(refusal.value)
+    assert refusal.value.name
+
+
+def test_a_key_that_nothing_here_acts_on_has_kafkas_default_until_it_is_set() -> None:
+    assert DEFAULTS.integer("num.replica.fetchers") == 1
+    assert DEFAULTS.value_source("num.replica.fetchers") is ConfigSource.DEFAULT_CONFIG
+    config = BrokerConfig.from_properties({"num.replica.fetchers": " 4 "})
+    assert config.integer("num.replica.fetchers") == 4
+    assert config.value_source("num.replica.fetchers") is ConfigSource.STATIC_BROKER_CONFIG
+    assert config.remarks() == []
+
+
+def test_an_internal_key_is_told_only_to_who_has_set_it() -> None:
+    name = "unstable.api.versions.enable"
+    assert name not in {entry.name for entry in DEFAULTS.entries()}
+    config = BrokerConfig.from_properties({name: "true"})
+    assert ConfigEntry(name, "true", ConfigSource.STATIC_BROKER_CONFIG) in config.entries()
+
+
+def test_a_class_that_cannot_be_run_here_is_remarked_upon() -> None:
+    texts = {"principal.builder.class": "com.example.Builder", "client.quota.callback.class": ""}
+    assert BrokerConfig.from_properties(texts).remarks() == [
+        "principal.builder.class: com.example.Builder is a Java class, which cannot be run here"
+    ]
+    default = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
+    assert BrokerConfig.from_properties({"principal.builder.class": default}).remarks() == []
+
+
 def test_unknown_broker_keys_are_kept_and_listed() -> None:
     config = BrokerConfig.from_properties({"num.partitions": "2", "confluent.metrics.enable": "x", "no.such.key": ""})
     assert config.unknown == {"confluent.metrics.enable": "x", "no.such.key": ""}
@@ -367,7 +438,7 @@ def test_a_brokers_value_is_described_with_the_source_and_synonyms_that_kafka_gi
 
 def test_entries_tell_every_key_once_and_hide_passwords() -> None:
     entries = {entry.name: entry for entry in DESCRIBED_BROKER.entries()}
-    assert list(entries) == list(BROKER_KEYS)
+    assert list(entries) == [name for name, key in BROKER_KEYS.items() if not key.is_internal]
     assert entries["compression.type"] == ConfigEntry("compression.type", "gzip", STATIC)
     assert entries["ssl.key.password"] == ConfigEntry("ssl.key.password", None, STATIC, is_sensitive=True)
     assert DESCRIBED_BROKER.text("ssl.key.password") == "secret"

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.config import BROKER_KEYS, TOPIC_KEYS, ConfigError, ConfigKey, ConfigType
+from minibroker.config.broker_keys.acted_on import ACTED_ON
 from minibroker.config.client_metrics import CLIENT_METRICS_KEYS
 from minibroker.config.group import GROUP_KEYS
 from minibroker.config.reference import render
@@ -21,12 +22,15 @@ advertised.listeners STRING null HIGH
 authorizer.class.name STRING  LOW
 auto.create.topics.enable BOOLEAN true HIGH
 broker.id INT -1 HIGH
+broker.session.timeout.ms INT 9000 MEDIUM
+client.quota.callback.class CLASS null LOW
 compression.gzip.level INT -1 MEDIUM
 compression.type STRING producer HIGH
 connections.max.idle.ms LONG 600000 MEDIUM
 controller.quorum.voters LIST  HIGH
 create.topic.policy.class.name CLASS null LOW
 default.replication.factor INT 1 MEDIUM
+delegation.token.master.key PASSWORD null MEDIUM
 delete.topic.enable BOOLEAN true HIGH
 fetch.max.bytes INT 57671680 MEDIUM
 group.consumer.migration.policy STRING disabled MEDIUM
@@ -35,6 +39,8 @@ group.initial.rebalance.delay.ms INT 3000 MEDIUM
 group.max.session.timeout.ms INT 1800000 MEDIUM
 group.max.size INT 2147483647 MEDIUM
 group.min.session.timeout.ms INT 6000 MEDIUM
+group.share.max.size SHORT 200 MEDIUM
+kafka.metrics.reporters LIST  LOW
 listener.security.protocol.map STRING SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT LOW
 listeners STRING PLAINTEXT://:9092 HIGH
 log.cleaner.dedupe.buffer.size LONG 134217728 MEDIUM
@@ -58,6 +64,8 @@ log.segment.delete.delay.ms LONG 60000 HIGH
 max.connections.per.ip INT 2147483647 MEDIUM
 max.incremental.fetch.session.cache.slots INT 1000 MEDIUM
 message.max.bytes INT 1048588 HIGH
+metadata.log.segment.ms LONG 604800000 HIGH
+metrics.recording.level STRING INFO LOW
 min.insync.replicas INT 1 HIGH
 node.id INT -1 HIGH
 num.partitions INT 1 MEDIUM
@@ -67,9 +75,12 @@ offsets.retention.minutes INT 10080 HIGH
 offsets.topic.num.partitions INT 50 HIGH
 offsets.topic.replication.factor SHORT 3 HIGH
 offsets.topic.segment.bytes INT 104857600 HIGH
+principal.builder.class CLASS org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder MEDIUM
 producer.id.expiration.ms INT 86400000 LOW
 queued.max.request.bytes LONG -1 MEDIUM
 queued.max.requests INT 500 HIGH
+remote.log.manager.task.retry.jitter DOUBLE 0.2 LOW
+remote.log.storage.manager.impl.prefix STRING rsm.config. MEDIUM
 replica.lag.time.max.ms LONG 30000 HIGH
 sasl.enabled.mechanisms LIST GSSAPI MEDIUM
 sasl.jaas.config PASSWORD null MEDIUM
@@ -79,6 +90,20 @@ socket.request.max.bytes INT 104857600 HIGH
 transaction.max.timeout.ms INT 900000 HIGH
 transaction.state.log.min.isr INT 2 HIGH
 transactional.id.expiration.ms INT 604800000 HIGH
+zookeeper.ssl.cipher.suites LIST null LOW
+"""
+
+
+# The same of `AbstractKafkaConfig.CONFIG_DEF` of Kafka 4.3.1, of keys that 3.9 has not.
+NEWER_GOLDEN = """
+add.partitions.to.txn.retry.backoff.ms INT 20 HIGH
+config.providers LIST  LOW
+group.share.assignors LIST simple MEDIUM
+group.streams.num.standby.replicas INT 0 MEDIUM
+sasl.oauthbearer.assertion.algorithm STRING RS256 MEDIUM
+sasl.oauthbearer.assertion.private.key.passphrase PASSWORD null MEDIUM
+share.coordinator.state.topic.replication.factor SHORT 3 HIGH
+transaction.two.phase.commit.enable BOOLEAN false LOW
 """
 
 
@@ -140,10 +165,28 @@ def facts(key: ConfigKey) -> str:
     )
 
 
-@pytest.mark.parametrize("row", BROKER_GOLDEN.strip().splitlines())
+@pytest.mark.parametrize("row", (BROKER_GOLDEN + NEWER_GOLDEN.lstrip()).strip().splitlines())
 def test_a_broker_key_has_kafkas_type_default_and_importance(row: str) -> None:
     name, kind, default, importance = row.split(" ")
     assert facts(BROKER_KEYS[name]) == f"{name} {kind} {OURS.get(name, default)} {importance}"
+
+
+def test_a_key_that_one_release_alone_has_says_so() -> None:
+    told = {name: key.documentation for name, key in BROKER_KEYS.items()}
+    newer = [name for name, words in told.items() if words.endswith("; new in Kafka 4.")]
+    assert {row.split(" ")[0] for row in NEWER_GOLDEN.split("\n") if row} <= set(newer)
+    assert all(words.endswith("; gone in Kafka 4.") for name, words in told.items() if name.startswith("zookeeper."))
+
+
+def test_what_is_read_at_every_start_is_what_the_broker_acts_on_and_little_else() -> None:
+    assert {name for name, key in BROKER_KEYS.items() if key.honoured} <= ACTED_ON.keys()
+    script = (
+        "import sys; from minibroker import Broker; broker = Broker(); broker.start(); broker.stop(); "
+        "print('minibroker.config.broker_keys.acted_on' in sys.modules, "
+        "'minibroker.config.broker_keys.rest' in sys.modules)"
+    )
+    loaded = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert loaded.stdout.split() == ["True", "False"]
 
 
 def test_the_topic_keys_are_kafkas_with_type_default_and_importance() -> None:
@@ -188,6 +231,9 @@ def test_the_text_of_a_default_is_read_back_as_that_default(key: ConfigKey) -> N
         ("log.message.format.version", "3.9.1.2.3", "3.9.1.2.3"),
         ("log.message.format.version", "4.0-IV1", "4.0-IV1"),
         ("ssl.key.password", " x ", "x"),
+        ("controller.quorum.bootstrap.servers", "a:1,[::1]:9093,:2", ["a:1", "[::1]:9093", ":2"]),
+        ("remote.log.manager.copier.thread.pool.size", "-1", -1),
+        ("sasl.oauthbearer.assertion.algorithm", "es256", "es256"),
     ],
 )
 def test_a_value_is_read_as_kafka_reads_it(name: str, text: str, value: object) -> None:
@@ -240,7 +286,8 @@ def test_a_long_takes_64_bits_and_not_one_more(number: int) -> None:
 def words_in_the_code() -> set[str]:
     """Every string literal of the broker and its storage, the tables themselves left out."""
     files = [file for room in ("minibroker", "storage") for file in (ROOT / room).rglob("*.py")]
-    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in files if file.parent.name != "config"]
+    tables = ROOT / "minibroker/config"
+    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in files if not file.is_relative_to(tables)]
     nodes = [node for tree in trees for node in ast.walk(tree)]
     return {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
 

@@ -1,0 +1,22 @@
+"""What a row of the table says of the releases that have the key, and of who gets to see it."""
+
+from minibroker.config.keys import ConfigKey
+
+
+def of_kafka_3(*keys: ConfigKey) -> tuple[ConfigKey, ...]:
+    """Keys that Kafka 3.9 has and Kafka 4 has not."""
+    return tuple(_adding(key, "gone in Kafka 4") for key in keys)
+
+
+def of_kafka_4(*keys: ConfigKey) -> tuple[ConfigKey, ...]:
+    """Keys that came after Kafka 3.9; facts are those of 4.3."""
+    return tuple(_adding(key, "new in Kafka 4") for key in keys)
+
+
+def internal(*keys: ConfigKey) -> tuple[ConfigKey, ...]:
+    """Keys that Kafka reads and checks, but documents and describes to nobody who has not set them."""
+    return tuple(key._replace(is_internal=True) for key in keys)
+
+
+def _adding(key: ConfigKey, words: str) -> ConfigKey:
+    return key._replace(documentation=f"{key.documentation.removesuffix('.')}; {words}.")

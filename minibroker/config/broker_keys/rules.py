@@ -1,0 +1,40 @@
+"""What has to hold between keys that the broker does not act on, once one of them is set.
+
+The words are those of `KafkaConfig.validateValues` and of the configurations of share and streams groups (Kafka 3.9.1).
+"""
+
+from typing import Final
+
+from minibroker.config.broker import Rule, at_most, bounded
+
+_WAIT: Final = "replica.fetch.wait.max.ms"
+_LAG: Final = "replica.lag.time.max.ms"
+_TIMEOUT: Final = "replica.socket.timeout.ms"
+_BOUNDED: Final = {
+    "group.consumer": ("assignment.interval.ms",),
+    "group.share": (
+        "heartbeat.interval.ms",
+        "session.timeout.ms",
+        "record.lock.duration.ms",
+        "assignment.interval.ms",
+        "delivery.count.limit",
+        "partition.max.record.locks",
+    ),
+    "group.streams": ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms"),
+}
+"""What has keys for the least and the most that a group may be given."""
+
+RULES: Final[tuple[Rule, ...]] = (
+    (
+        _WAIT,
+        lambda values: values[_WAIT] <= values[_TIMEOUT],
+        f"{_TIMEOUT} should always be at least {_WAIT} to prevent unnecessary socket timeouts",
+    ),
+    (
+        _WAIT,
+        lambda values: values[_WAIT] <= values[_LAG],
+        f"{_WAIT} should always be less than or equal to {_LAG} to prevent frequent changes in ISR",
+    ),
+    *(rule for group, bounds in _BOUNDED.items() for what in bounds for rule in bounded(group, what)),
+    at_most("group.streams.num.standby.replicas", "group.streams.max.standby.replicas"),
+)

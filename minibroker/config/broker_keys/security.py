@@ -1,0 +1,62 @@
+"""TLS, principals, and secrets in the configuration."""
+
+from minibroker.config.broker_keys.marks import of_kafka_3
+from minibroker.config.keys import (
+    BOOLEAN,
+    CLASS,
+    HOUR_MS,
+    INT,
+    LONG,
+    LOW,
+    MEDIUM,
+    PASSWORD,
+    POSITIVE,
+    REPORTED,
+    STRING,
+    ConfigKey,
+    Range,
+)
+
+# fmt: off
+KEYS = (
+    ConfigKey("delegation.token.expiry.check.interval.ms", LONG, HOUR_MS, POSITIVE, LOW, REPORTED,
+              "How often expired delegation tokens are removed; here they are whenever somebody asks for tokens."),
+    ConfigKey("principal.builder.class", CLASS,
+              "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder", None, MEDIUM, REPORTED,
+              "A Java class that says who a client is; here that is always as Kafka's own says."),
+    ConfigKey("security.providers", STRING, None, None, LOW, REPORTED,
+              "Java classes that bring security algorithms; there is no JVM here to run them."),
+    ConfigKey("ssl.allow.dn.changes", BOOLEAN, False, None, LOW, REPORTED,
+              "Whether a new key store may have a certificate for another name."),
+    ConfigKey("ssl.allow.san.changes", BOOLEAN, False, None, LOW, REPORTED,
+              "Whether a new key store may have a certificate with fewer alternative names."),
+    ConfigKey("ssl.endpoint.identification.algorithm", STRING, "https", None, LOW, REPORTED,
+              "Whether a broker that connects to another one compares its host with its certificate; empty is not."),
+    ConfigKey("ssl.engine.factory.class", CLASS, None, None, LOW, REPORTED,
+              "A Java class that makes TLS connections; there is no JVM here to run it."),
+    ConfigKey("ssl.keymanager.algorithm", STRING, "SunX509", None, MEDIUM, REPORTED,
+              "Java's algorithm for choosing a certificate from the key store."),
+    ConfigKey("ssl.protocol", STRING, "TLSv1.3", None, MEDIUM, REPORTED,
+              "The version of TLS that Java's context is made for; ssl.enabled.protocols says which are spoken."),
+    ConfigKey("ssl.provider", STRING, None, None, MEDIUM, REPORTED,
+              "Java's security provider for TLS."),
+    ConfigKey("ssl.secure.random.implementation", STRING, None, None, LOW, REPORTED,
+              "Java's source of random numbers for TLS."),
+    ConfigKey("ssl.trustmanager.algorithm", STRING, "PKIX", None, MEDIUM, REPORTED,
+              "Java's algorithm for trusting certificates."),
+    *of_kafka_3(
+        ConfigKey("password.encoder.cipher.algorithm", STRING, "AES/CBC/PKCS5Padding", None, LOW, REPORTED,
+                  "The cipher for altered passwords that are kept in ZooKeeper."),
+        ConfigKey("password.encoder.iterations", INT, 4096, Range(1024), LOW, REPORTED,
+                  "How many rounds it takes to make the key of that cipher."),
+        ConfigKey("password.encoder.key.length", INT, 128, Range(8), LOW, REPORTED,
+                  "How many bits that key has."),
+        ConfigKey("password.encoder.keyfactory.algorithm", STRING, None, None, LOW, REPORTED,
+                  "Java's algorithm for making that key."),
+        ConfigKey("password.encoder.old.secret", PASSWORD, None, None, MEDIUM, REPORTED,
+                  "What that key was made from until now, when it is about to change."),
+        ConfigKey("password.encoder.secret", PASSWORD, None, None, MEDIUM, REPORTED,
+                  "What that key is made from."),
+    ),
+)
+# fmt: on
