@@ -10,11 +10,20 @@ from tests.broker.harness import frame_of, response_of
 TIMEOUT_S: Final = 20.0
 """How long a test waits for what must come at once, before it fails."""
 
+Address = tuple[str, int]
+"""Host and port."""
+
+
+def address_of(bootstrap: str) -> Address:
+    """The address in HOST:PORT."""
+    host, _, port = bootstrap.rpartition(":")
+    return host, int(port)
+
 
 class SocketClient:
     """One connection to a broker."""
 
-    def __init__(self, address: tuple[str, int], *, receive_buffer: int | None = None) -> None:
+    def __init__(self, address: Address, *, receive_buffer: int | None = None) -> None:
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         if receive_buffer is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)

@@ -19,8 +19,7 @@ def broker() -> Iterator[Broker]:
 
 def connect(broker: Broker, ends: ExitStack) -> SocketClient:
     """A connection to the broker."""
-    host, _, port = broker.bootstrap_servers.rpartition(":")
-    return ends.enter_context(SocketClient((host, int(port))))
+    return ends.enter_context(SocketClient(broker.address))
 
 
 def test_requests_behind_one_that_waits_are_answered_after_it(broker: Broker) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from tests.broker.socket_client import SocketClient
+from tests.broker.socket_client import SocketClient, address_of
 from tests.kafka.real_kafka import RealKafka, free_ports
 
 PASSWORD: Final = "secret"
@@ -41,8 +41,7 @@ class SecuredKafka(RealKafka):
     def client(self, user: str | None = None) -> SocketClient:
         """A connection of a user, or of the super user."""
         if user is None:
-            host, port = self.bootstrap.split(":")
-            return SocketClient((host, int(port)))
+            return SocketClient(address_of(self.bootstrap))
         client = SocketClient(("127.0.0.1", self.users_port))
         log_in(client, user)
         return client

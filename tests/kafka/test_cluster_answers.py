@@ -39,7 +39,7 @@ from minibroker_protocol.messages.elect_leaders import ElectLeadersRequest, Topi
 from minibroker_protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from minibroker_protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from minibroker_protocol.messages.unregister_broker import UnregisterBrokerRequest
-from tests.broker.socket_client import SocketClient
+from tests.broker.socket_client import SocketClient, address_of
 from tests.clients.contract import eventually
 from tests.kafka.real_kafka import RealKafka
 
@@ -192,8 +192,7 @@ class Asked:
     """One broker, with the topics "a", "b" and "c" of a run."""
 
     def __init__(self, bootstrap: str) -> None:
-        host, _, port = bootstrap.rpartition(":")
-        self.client = SocketClient((host, int(port)))
+        self.client = SocketClient(address_of(bootstrap))
         self.prefix = f"run-{uuid.uuid4().hex[:8]}-"
         self._topics = [f"{self.prefix}{letter}" for letter in "abc"]
 

@@ -21,7 +21,7 @@ from tests.broker.configs import (
     change_request,
     describe_request,
 )
-from tests.broker.socket_client import SocketClient
+from tests.broker.socket_client import SocketClient, address_of
 from tests.kafka.real_kafka import RealKafka
 
 NODE: Final = "1"
@@ -66,15 +66,10 @@ def sides(real_kafka: RealKafka) -> Iterator[tuple[Side, Side]]:
     """Ours and Kafka."""
     with (
         Broker(config=CONFIG) as ours,
-        SocketClient(_address(ours.bootstrap_servers)) as here,
-        SocketClient(_address(real_kafka.bootstrap)) as there,
+        SocketClient(address_of(ours.bootstrap_servers)) as here,
+        SocketClient(address_of(real_kafka.bootstrap)) as there,
     ):
         yield Side(here), Side(there)
-
-
-def _address(bootstrap: str) -> tuple[str, int]:
-    host, _, port = bootstrap.rpartition(":")
-    return host, int(port)
 
 
 class Both(Protocol):

@@ -1,31 +1,28 @@
 """Groups of the consumer protocol go from Kafka 3.9.1 to this broker and back, in the midst of what they do."""
 
-import shutil
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from tests.broker.groups.member_requests import subscription
+from tests.broker.socket_client import Address, address_of
 from tests.clients.broker_process import BrokerProcess
 from tests.kafka.consumer_group_world import ConsumerWorld
+from tests.kafka.coordinators import with_coordinators
+from tests.kafka.exchange import errors_of, hand_over, however_it_ends
 from tests.kafka.real_kafka import RealKafka
-from tests.kafka.test_consumer_groups import prepare
 
-_CONFIG: Final = {
-    "group.coordinator.rebalance.protocols": "classic,consumer",
-    "group.consumer.migration.policy": "bidirectional",
-    "group.consumer.max.session.timeout.ms": "600000",
-    "group.consumer.session.timeout.ms": "600000",
-}
 SESSION_MS: Final = 600_000
-Address = tuple[str, int]
 
 
-def _address(text: str) -> Address:
-    host, _, port = text.rpartition(":")
-    return host, int(port)
+@pytest.fixture(scope="module")
+def config() -> dict[str, str]:
+    return {
+        "group.coordinator.rebalance.protocols": "classic,consumer",
+        "group.consumer.migration.policy": "bidirectional",
+        "group.consumer.max.session.timeout.ms": "600000",
+        "group.consumer.session.timeout.ms": "600000",
+    }
 
 
 class Scene:
@@ -89,46 +86,24 @@ class Scene:
         return world
 
 
-@pytest.fixture
-def kafka(kafka_libs: Path, tmp_path: Path) -> Iterator[RealKafka]:
-    running = RealKafka(tmp_path / "kafka", kafka_libs, _CONFIG)
-    yield running
-    running.close()
-
-
-@pytest.fixture
-def ours(tmp_path: Path) -> Iterator[BrokerProcess]:
-    (tmp_path / "ours").mkdir()
-    options = [f"--set={name}={value}" for name, value in _CONFIG.items()]
-    running = BrokerProcess(tmp_path / "ours", options)
-    yield running
-    running.close()
-
-
-@pytest.mark.parametrize("end", ["stopped", "killed"])
+@however_it_ends
 def test_groups_of_consumers_go_from_kafka_to_us_and_back(kafka: RealKafka, ours: BrokerProcess, end: str) -> None:
     kafka.start()
-    prepare(_address(kafka.bootstrap))
-    theirs, other, mine = (Scene(_address(kafka.bootstrap), name) for name in ("theirs", "other", "mine"))
-    their_way = other.go_on(_address(kafka.bootstrap))
-    (kafka.kill if end == "killed" else kafka.stop)()
+    address = with_coordinators(kafka.bootstrap)
+    theirs, other, mine = (Scene(address, name) for name in ("theirs", "other", "mine"))
+    their_way = other.go_on(address)
 
-    shutil.copytree(kafka.data_dir, ours.data_dir)
-    ours.start()
-    address = _address(ours.bootstrap)
+    hand_over(kafka, ours, end)
+    address = address_of(ours.bootstrap)
     for scene in (theirs, other, mine):
         assert scene.look(address) == scene.told
     assert theirs.go_on(address) == their_way
     our_end = other.end(address)
     mine.go_on(address)
-    (ours.kill if end == "killed" else ours.terminate)()
 
-    shutil.rmtree(kafka.data_dir)
-    shutil.copytree(ours.data_dir, kafka.data_dir)
-    kafka.start()
-    address = _address(kafka.bootstrap)
-    prepare(address)
+    hand_over(ours, kafka, end)
+    address = with_coordinators(kafka.bootstrap)
     for scene in (theirs, mine):
         assert scene.look(address) == scene.told
         assert scene.end(address) == our_end
-    assert "ERROR" not in kafka.output()
+    assert errors_of(kafka) == []

@@ -3,55 +3,21 @@
 Each broker goes on where the other one was stopped, or killed.
 """
 
-import shutil
-import time
-from collections.abc import Callable, Iterator
-from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
-import pytest
-
-from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_groups import DescribeGroupsRequest
-from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.broker.groups import offset_requests as requests
 from tests.broker.groups.member_requests import heartbeat_request
-from tests.broker.socket_client import SocketClient
-from tests.broker.transactions.producer import Producer, init_producer_id
+from tests.broker.socket_client import Address, SocketClient, address_of
+from tests.broker.transactions.producer import Producer
 from tests.clients.broker_process import BrokerProcess
+from tests.kafka.coordinators import until, with_coordinators
+from tests.kafka.exchange import errors_of, hand_over, however_it_ends
 from tests.kafka.offset_scripts import OffsetWorld
 from tests.kafka.real_kafka import RealKafka
 
 SESSION_MS: Final = 300_000
 TRANSACTION_MS: Final = 600_000
-READY_S: Final = 60.0
-Address = tuple[str, int]
-
-
-def _address(text: str) -> Address:
-    host, _, port = text.rpartition(":")
-    return host, int(port)
-
-
-def _wait(ready: Callable[[], bool]) -> None:
-    end = time.monotonic() + READY_S
-    while not ready():
-        assert time.monotonic() < end
-
-
-def _is_answered(client: SocketClient, request: FindCoordinatorRequest) -> bool:
-    return bool(client.ask(request, 3).error_code == int(ErrorCode.NONE))
-
-
-def _wait_for_the_coordinators(address: Address) -> None:
-    """Kafka makes their topics when it is asked for one, and loads them then or when it starts."""
-    with SocketClient(address) as client:
-        for key_type in (0, 1):
-            request = FindCoordinatorRequest(key="warm-up", key_type=key_type)
-            _wait(partial(_is_answered, client, request))
-        _wait(lambda: init_producer_id(client, "warm-up").error_code == 0)
-        _wait(lambda: requests.fetch_with_error(client, group_id="warm-up")[0] == 0)
 
 
 class Scene:
@@ -94,12 +60,12 @@ class Scene:
         world.group_id = f"{self.name}-transactions"
         world.commit_offsets("t0 t1 u0 u1", 1)
         producer = Producer(world.broker, self.name, timeout_ms=TRANSACTION_MS, init=False)
-        _wait(lambda: producer.init() == 0)
+        until(lambda: producer.init() == 0)
         for offset, commit in ((2, True), (3, False)):
             assert producer.add_offsets(world.group_id) == 0
             assert producer.commit_offset(world.group_id, offset, topic=world.t, partition=offset % 2) == 0
             world.end(producer, commit=commit)
-        _wait(lambda: producer.add_offsets(world.group_id) == 0)
+        until(lambda: producer.add_offsets(world.group_id) == 0)
         assert producer.commit_offset(world.group_id, 4, topic=world.u) == 0
         self.id, self.epoch = producer.id, producer.epoch
 
@@ -129,50 +95,31 @@ class Scene:
             producer = Producer(client, self.name, init=False)
             producer.id, producer.epoch = self.id, self.epoch
             assert producer.end(commit=True) == 0
-            _wait(lambda: requests.fetch(client, u0, group_id=transactions, stable=True)[u0][0] == 4)
-            _wait(lambda: producer.init() == 0)
+            until(lambda: requests.fetch(client, u0, group_id=transactions, stable=True)[u0][0] == 4)
+            until(lambda: producer.init() == 0)
             assert (producer.id, producer.epoch) == (self.id, self.epoch + 1)
         self.told = self.look(address)
 
 
-@pytest.fixture
-def kafka(kafka_libs: Path, tmp_path: Path) -> Iterator[RealKafka]:
-    running = RealKafka(tmp_path / "kafka", kafka_libs)
-    yield running
-    running.close()
-
-
-@pytest.fixture
-def ours(tmp_path: Path) -> Iterator[BrokerProcess]:
-    (tmp_path / "ours").mkdir()
-    running = BrokerProcess(tmp_path / "ours")
-    yield running
-    running.close()
-
-
-@pytest.mark.parametrize("end", ["stopped", "killed"])
+@however_it_ends
 def test_groups_offsets_and_open_transactions_go_from_kafka_to_us_and_back(
     kafka: RealKafka, ours: BrokerProcess, end: str
 ) -> None:
     kafka.start()
-    _wait_for_the_coordinators(_address(kafka.bootstrap))
+    address = with_coordinators(kafka.bootstrap)
     for name in ("theirs", "ours"):  # later Kafka's controller would not hear of new topics
-        OffsetWorld(_address(kafka.bootstrap), name).close()
-    theirs = Scene(_address(kafka.bootstrap), "theirs")
-    (kafka.kill if end == "killed" else kafka.stop)()
+        OffsetWorld(address, name).close()
+    theirs = Scene(address, "theirs")
 
-    shutil.copytree(kafka.data_dir, ours.data_dir)
-    ours.start()
-    assert theirs.look(_address(ours.bootstrap)) == theirs.told
-    theirs.go_on(_address(ours.bootstrap))
-    mine = Scene(_address(ours.bootstrap), "ours")
-    (ours.kill if end == "killed" else ours.terminate)()
+    hand_over(kafka, ours, end)
+    address = address_of(ours.bootstrap)
+    assert theirs.look(address) == theirs.told
+    theirs.go_on(address)
+    mine = Scene(address, "ours")
 
-    shutil.rmtree(kafka.data_dir)
-    shutil.copytree(ours.data_dir, kafka.data_dir)
-    kafka.start()
-    _wait_for_the_coordinators(_address(kafka.bootstrap))
+    hand_over(ours, kafka, end)
+    address = with_coordinators(kafka.bootstrap)
     for scene in (theirs, mine):
-        assert scene.look(_address(kafka.bootstrap)) == scene.told
-    mine.go_on(_address(kafka.bootstrap))
-    assert "ERROR" not in kafka.output()
+        assert scene.look(address) == scene.told
+    mine.go_on(address)
+    assert errors_of(kafka) == []

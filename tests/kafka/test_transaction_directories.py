@@ -1,30 +1,24 @@
 """Transactions go on where the other broker was stopped, or killed: from Kafka 3.9.1 to this one, and back."""
 
-import shutil
-import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, NamedTuple
-
-import pytest
 
 from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minibroker_protocol.messages.describe_transactions import DescribeTransactionsRequest
-from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
 from minibroker_protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minibroker_protocol.records import iter_batches
 from tests.broker.harness import bytes_in, fetch_request, only_partition
-from tests.broker.socket_client import SocketClient
-from tests.broker.transactions.producer import READ_COMMITTED, Producer, committed_values, init_producer_id
+from tests.broker.socket_client import SocketClient, address_of
+from tests.broker.transactions.producer import READ_COMMITTED, Producer, committed_values
 from tests.clients.broker_process import BrokerProcess
+from tests.kafka.coordinators import until, wait_for_coordinators
+from tests.kafka.exchange import errors_of, hand_over, however_it_ends
 from tests.kafka.real_kafka import RealKafka
 
 TOPIC: Final = "pages"
 TIMEOUT_MS: Final = 600_000
-READY_S: Final = 60.0
-TRANSACTION: Final = 1
 IDS: Final = ("empty", "opened", "committed", "aborted", "fenced")
 
 
@@ -36,35 +30,12 @@ class Seen(NamedTuple):
     values: list[bytes | None]
 
 
-@pytest.fixture
-def kafka(kafka_libs: Path, tmp_path: Path) -> Iterator[RealKafka]:
-    running = RealKafka(tmp_path / "kafka", kafka_libs)
-    yield running
-    running.close()
-
-
-@pytest.fixture
-def ours(tmp_path: Path) -> Iterator[BrokerProcess]:
-    (tmp_path / "ours").mkdir()
-    running = BrokerProcess(tmp_path / "ours")
-    yield running
-    running.close()
-
-
 @contextmanager
-def connected(bootstrap: str) -> Generator[SocketClient]:
-    """A connection to a broker whose coordinator is ready."""
-    host, _, port = bootstrap.rpartition(":")
-    with SocketClient((host, int(port))) as client:
-        _until(lambda: client.ask(FindCoordinatorRequest(key="x", key_type=TRANSACTION), 2).error_code == 0)
-        _until(lambda: init_producer_id(client, "warm-up").error_code == 0)
+def connected(broker: RealKafka | BrokerProcess) -> Generator[SocketClient]:
+    """A connection to a broker whose coordinators are ready."""
+    with SocketClient(address_of(broker.bootstrap)) as client:
+        wait_for_coordinators(client)
         yield client
-
-
-def _until(ready: Callable[[], bool]) -> None:
-    end = time.monotonic() + READY_S
-    while not ready():
-        assert time.monotonic() < end
 
 
 def stable_offset(client: SocketClient) -> int:
@@ -81,7 +52,7 @@ def stable_offset(client: SocketClient) -> int:
         answers[:] = client.ask(request, 7).topics[0].partitions
         return bool(answers[0].error_code == 0)
 
-    _until(is_there)
+    until(is_there)
     return int(answers[0].offset)
 
 
@@ -92,7 +63,7 @@ def look(client: SocketClient) -> Seen:
         known = client.ask(DescribeTransactionsRequest(transactional_ids=list(IDS)), 0).transaction_states
         return list(known)
 
-    _until(lambda: not any(each.transaction_state.startswith("Prepare") for each in told()))
+    until(lambda: not any(each.transaction_state.startswith("Prepare") for each in told()))
     stable = stable_offset(client)
     offset, values = 0, list[bytes | None]()
     while offset < stable:  # a fetch ends with a segment, and markers of today begin new ones
@@ -128,41 +99,36 @@ def go_on(client: SocketClient, producers: dict[str, Producer], value: bytes) ->
             continue
         producer.write(value, topic=TOPIC)
         assert producer.commit() == 0
-        _until(partial(_is_added, producer))
+        until(partial(_is_added, producer))
         if name != "opened":
             assert producer.abort() == 0
     producers["opened"].write(value + b" left open", topic=TOPIC)
     assert producers["fenced"].commit() != 0
 
 
-@pytest.mark.parametrize("end", ["stopped", "killed"])
+@however_it_ends
 def test_transactions_go_from_kafka_to_us_and_back(kafka: RealKafka, ours: BrokerProcess, end: str) -> None:
     kafka.start()
-    with connected(kafka.bootstrap) as client:
+    with connected(kafka) as client:
         producers = begin(client)
     (kafka.kill if end == "killed" else kafka.stop)()
     kafka.start()  # its coordinator gets another epoch
-    with connected(kafka.bootstrap) as client:
+    with connected(kafka) as client:
         stable_offset(client)
         go_on(client, producers, b"with kafka")
         left = look(client)
-    (kafka.kill if end == "killed" else kafka.stop)()
 
-    shutil.copytree(kafka.data_dir, ours.data_dir)
-    ours.start()
-    with connected(ours.bootstrap) as client:
+    hand_over(kafka, ours, end)
+    with connected(ours) as client:
         assert look(client) == left
         go_on(client, producers, b"with us")
         left = look(client)
-    (ours.kill if end == "killed" else ours.terminate)()
 
-    shutil.rmtree(kafka.data_dir)
-    shutil.copytree(ours.data_dir, kafka.data_dir)
-    kafka.start()
-    with connected(kafka.bootstrap) as client:
+    hand_over(ours, kafka, end)
+    with connected(kafka) as client:
         assert look(client) == left
         go_on(client, producers, b"with kafka again")
-    assert "ERROR" not in kafka.output()
+    assert errors_of(kafka) == []
     assert [value for value in left.values if value is not None and b"open" in value] == [
         b"opened",
         b"with kafka left open",

@@ -1,48 +1,13 @@
 """Groups, the clock, retention, compaction, resets and snapshots over HTTP."""
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from confluent_kafka import Consumer
 
 from minibroker import Broker
 from tests.broker.control.http import Control
-
-
-@contextmanager
-def member(broker: Broker, group: str) -> Iterator[None]:
-    """A member of a group that commits what it reads, on a thread of its own."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": broker.bootstrap_servers,
-            "group.id": group,
-            "client.id": "reader",
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "heartbeat.interval.ms": 100,
-        }
-    )
-    consumer.subscribe(["given"])
-    ending = threading.Event()
-
-    def poll() -> None:
-        while not ending.is_set():
-            message = consumer.poll(0.05)
-            if message is not None and message.error() is None:
-                consumer.commit(message=message, asynchronous=False)
-
-    thread = threading.Thread(target=poll)
-    thread.start()
-    try:
-        yield
-    finally:
-        ending.set()
-        thread.join()
-        consumer.close()
+from tests.broker.operations.members import member
 
 
 @pytest.mark.parametrize("group", ["g", "team/a b"])
@@ -51,7 +16,7 @@ def test_a_group_is_waited_for_described_measured_and_pushed(control: Control, b
     broker.produce("given", b"one", b"two")
     assert control.get(path)["state"] == "Dead"
     assert control.ask("POST", f"{path}/rebalance").problem == (409, "conflict", f"group {group!r} has no members")
-    with member(broker, group):
+    with member(broker, "reader", group, topic="given", heartbeat_interval_ms=100):
         stable = control.post(f"{path}/wait-until-stable", {"members": 1})
         assert (stable["group_id"], stable["state"], stable["is_stable"]) == (group, "Stable", True)
         (only,) = stable["members"]

@@ -55,8 +55,7 @@ def test_what_cannot_be_configured_is_said(broker: Broker) -> None:
 def test_loggers_are_given_back_by_a_reset(broker: Broker) -> None:
     logger = logging.getLogger("minibroker.logs.log_manager")
     before = logger.level
-    host, _, port = broker.bootstrap_servers.rpartition(":")
-    with SocketClient((host, int(port))) as client:
+    with SocketClient(broker.address) as client:
         node = str(broker.state.node_id)
         request = change_request(LOGGER, node, (SET, "minibroker.logs.log_manager", "FATAL"))
         assert client.ask(request, 1).responses[0].error_code == 0
@@ -69,8 +68,7 @@ def test_a_password_that_is_altered_is_not_in_the_journal() -> None:
     secret = ("listener.name.other.ssl.keystore.password", "listener.name.other.plain.sasl.jaas.config")
     keys = (*secret, "unheard.of")
     with Broker(journal=True) as broker:
-        host, _, port = broker.bootstrap_servers.rpartition(":")
-        with SocketClient((host, int(port))) as client:
+        with SocketClient(broker.address) as client:
             changes = [(SET, key, "text") for key in keys]
             request = change_request(BROKER, str(broker.state.node_id), *changes, validate_only=True)
             assert client.ask(request, 1).responses[0].error_code == 0
@@ -83,8 +81,7 @@ def test_a_password_that_is_altered_is_not_in_the_journal() -> None:
 
 def pushed(broker: Broker) -> list[TelemetryPush]:
     """What is known after a client has sent a gauge."""
-    host, _, port = broker.bootstrap_servers.rpartition(":")
-    with SocketClient((host, int(port))) as client:
+    with SocketClient(broker.address) as client:
         wanted = client.ask(GetTelemetrySubscriptionsRequest(client_instance_id=CLIENT), 0).subscription_id
         request = PushTelemetryRequest(
             client_instance_id=CLIENT,

@@ -1,13 +1,12 @@
 """Groups of the consumer protocol (KIP-848) as a test sees them."""
 
-import threading
-from collections.abc import Generator, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
-from confluent_kafka import Consumer
 
 from minibroker import Broker
+from tests.broker.operations.members import member
 
 CONFIG = {
     "group.consumer.min.heartbeat.interval.ms": "50",
@@ -21,43 +20,11 @@ def broker() -> Iterator[Broker]:
         yield running
 
 
-@contextmanager
-def member(broker: Broker, name: str, group: str = "g") -> Generator[None]:
-    """A member of a group that polls on a thread of its own and commits what it reads."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": broker.bootstrap_servers,
-            "group.id": group,
-            "group.protocol": "consumer",
-            "client.id": name,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-        }
-    )
-    consumer.subscribe(["orders"])
-    ending = threading.Event()
-
-    def poll() -> None:
-        while not ending.is_set():
-            message = consumer.poll(0.05)
-            if message is not None and message.error() is None:
-                consumer.commit(message=message, asynchronous=False)
-
-    thread = threading.Thread(target=poll)
-    thread.start()
-    try:
-        yield
-    finally:
-        ending.set()
-        thread.join()
-        consumer.close()
-
-
 def test_waiting_until_a_group_is_stable(broker: Broker) -> None:
     group = broker.group("g")
     with ExitStack() as members:
         for name in ("a", "b"):
-            members.enter_context(member(broker, name))
+            members.enter_context(member(broker, name, group_protocol="consumer"))
         found = group.wait_until_stable(members=2)
         assert (found.type, found.state, found.is_stable, found.protocol) == ("consumer", "Stable", True, "uniform")
         assert sorted(each.client_id for each in found.members) == ["a", "b"]
@@ -72,7 +39,7 @@ def test_waiting_until_a_group_is_stable(broker: Broker) -> None:
 
 def test_a_push_has_the_coordinator_assign_anew(broker: Broker) -> None:
     group = broker.group("g")
-    with member(broker, "a"):
+    with member(broker, "a", group_protocol="consumer"):
         before = group.wait_until_stable(members=1).generation
         group.rebalance()
         while group.wait_until_stable(members=1).generation == before:
@@ -82,7 +49,7 @@ def test_a_push_has_the_coordinator_assign_anew(broker: Broker) -> None:
 
 def test_members_come_back_after_a_reset_and_a_restored_snapshot(broker: Broker) -> None:
     group = broker.group("g")
-    with member(broker, "a"):
+    with member(broker, "a", group_protocol="consumer"):
         group.wait_until_stable(members=1)
         with broker.snapshot() as snapshot:
             broker.reset(keep_topics=True)

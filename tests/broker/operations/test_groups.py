@@ -2,50 +2,19 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 
 import pytest
-from confluent_kafka import Consumer
 
 from minibroker import Broker
 from minibroker.operations.errors import OperationError, WaitTimeoutError
+from tests.broker.operations.members import member
 
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
     with Broker(topics=["orders:4"]) as running:
         yield running
-
-
-@contextmanager
-def member(broker: Broker, name: str, group: str = "g") -> Iterator[Consumer]:
-    """A member of a group that polls on a thread of its own and commits what it reads."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": broker.bootstrap_servers,
-            "group.id": group,
-            "client.id": name,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-        }
-    )
-    consumer.subscribe(["orders"])
-    ending = threading.Event()
-
-    def poll() -> None:
-        while not ending.is_set():
-            message = consumer.poll(0.05)
-            if message is not None and message.error() is None:
-                consumer.commit(message=message, asynchronous=False)
-
-    thread = threading.Thread(target=poll)
-    thread.start()
-    try:
-        yield consumer
-    finally:
-        ending.set()
-        thread.join()
-        consumer.close()
 
 
 def test_waiting_until_a_group_is_stable(broker: Broker) -> None:

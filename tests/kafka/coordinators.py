@@ -1,0 +1,42 @@
+"""When a broker's coordinators are ready: Kafka makes their topics when it is first asked, and loads them then."""
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
+from tests.broker.groups.offset_requests import fetch_with_error
+from tests.broker.socket_client import Address, SocketClient, address_of
+from tests.broker.transactions.producer import Asks, init_producer_id
+
+READY_S: Final = 60.0
+"""For what Kafka does when it gets round to it."""
+_GROUP, _TRANSACTION = 0, 1
+_NAME: Final = "warm-up"
+"""Of a group, and of a transactional id, that nobody else uses."""
+
+
+def until(ready: Callable[[], bool]) -> None:
+    """Ask until it is so."""
+    end = time.monotonic() + READY_S
+    while not ready():
+        assert time.monotonic() < end
+
+
+def wait_for_coordinators(broker: Asks) -> None:
+    """Until groups and transactions are served."""
+    until(lambda: _is_found(broker, _GROUP) and _is_found(broker, _TRANSACTION))
+    until(lambda: init_producer_id(broker, _NAME).error_code == 0)
+    until(lambda: fetch_with_error(broker, group_id=_NAME)[0] == 0)
+
+
+def with_coordinators(bootstrap: str) -> Address:
+    """The address of a broker, when its coordinators are ready."""
+    address = address_of(bootstrap)
+    with SocketClient(address) as client:
+        wait_for_coordinators(client)
+    return address
+
+
+def _is_found(broker: Asks, kind: int) -> bool:
+    return bool(broker.ask(FindCoordinatorRequest(key=_NAME, key_type=kind), 2).error_code == 0)
