@@ -201,7 +201,7 @@ class AsyncBroker(AsyncOperations):
     def _keep_journal(self, state: BrokerState) -> None:
         if self._journal:
             from minibroker.inspection.journal import DEFAULT_CAPACITY  # noqa: PLC0415 - most brokers keep none
-            from minibroker.inspection.taps import keep_journal  # noqa: PLC0415 - the same
+            from minibroker.taps import keep_journal  # noqa: PLC0415 - the same
 
             keep_journal(state, DEFAULT_CAPACITY if self._journal is True else self._journal)
 

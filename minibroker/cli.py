@@ -174,7 +174,7 @@ def _faults(path: str) -> "list[Fault]":
 
 
 def _install(state: "BrokerState", faults: "list[Fault]") -> None:
-    from minibroker.inspection.taps import faults_of  # noqa: PLC0415 - most runs have none
+    from minibroker.taps import faults_of  # noqa: PLC0415 - most runs have none
 
     registry = faults_of(state)
     for fault in faults:
@@ -183,7 +183,7 @@ def _install(state: "BrokerState", faults: "list[Fault]") -> None:
 
 def _watch(state: "BrokerState") -> None:
     from minibroker.commands.console import tell_request  # noqa: PLC0415 - as above
-    from minibroker.inspection.taps import watch_requests  # noqa: PLC0415 - most runs tell of none
+    from minibroker.taps import watch_requests  # noqa: PLC0415 - most runs tell of none
 
     watch_requests(state, tell_request)
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from minibroker.faults.registry import FaultRegistry
     from minibroker.groups.coordinator import GroupCoordinator
     from minibroker.inspection.journal import Journal
-    from minibroker.inspection.taps import Taps
     from minibroker.logs.flusher import Background, Flusher
     from minibroker.logs.log_cleaner import RunCleaning
     from minibroker.quotas.entities import QuotaTable
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from minibroker.releases import Release
     from minibroker.security.authorization.authorizer import Authorizer
     from minibroker.security.store import SecurityStore
+    from minibroker.taps import Taps
     from minibroker.telemetry.clients import Telemetry
     from minibroker.transactions.coordinator import TransactionCoordinator
 
@@ -104,7 +104,7 @@ class BrokerState:
         self.cluster.on_leader_moved = self._on_leader_moved
         self.producer_ids = ProducerIds(self.topics)
         self.writes = WriteGroup()
-        #: What looks into requests: the journal and the faults (`minibroker.inspection.taps`); None without them.
+        #: What looks into requests: the journal and the faults (`minibroker.taps`); None without them.
         self.taps: Taps | None = None
         # What the hot paths ask for is looked up once.
         self.validated_records = config.integer("minibroker.validate.records.max")

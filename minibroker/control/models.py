@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, Strict
 
-from minibroker.control.payloads import Form, shown
 from minibroker.operations.groups import GroupDescription
+from minibroker.operations.payloads import Form, shown
 from minibroker.operations.records import ConsumerRecord
 
 _TEN_MINUTES = 600

@@ -23,7 +23,7 @@ from typing import Any, Final, cast
 
 from minibroker.config import BrokerConfig, TopicConfig
 from minibroker.config.keys import LONG_MAX
-from minibroker.logs.append_policy import append_policy, keeps_batches
+from minibroker.metadata.append_policy import append_policy, keeps_batches
 from minibroker.metadata.cluster import NO_NODE, Cluster
 from minibroker.metadata.partition import LogKeeper, Partition
 from minibroker.metadata.replicas import Replicas

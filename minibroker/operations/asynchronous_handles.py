@@ -172,19 +172,19 @@ class AsyncFaults:
     async def add(self, fault: "Fault | None" = None, **fields: Any) -> "Fault":
         """Install a fault, given as such or by its fields. It stays until `remove`, or until it has hit `times`."""
         from minibroker.faults.fault import Fault  # noqa: PLC0415 - see above
-        from minibroker.inspection.taps import faults_of  # noqa: PLC0415 - see above
+        from minibroker.taps import faults_of  # noqa: PLC0415 - see above
 
         return faults_of(self._broker.state).add(Fault.from_json(fields) if fault is None else fault)
 
     async def remove(self, fault: "Fault") -> bool:
         """Take a fault away; False when it is not installed."""
-        from minibroker.inspection.taps import faults_of  # noqa: PLC0415 - see above
+        from minibroker.taps import faults_of  # noqa: PLC0415 - see above
 
         return faults_of(self._broker.state).remove(fault)
 
     async def clear(self) -> None:
         """Take all faults away."""
-        from minibroker.inspection.taps import faults_of  # noqa: PLC0415 - see above
+        from minibroker.taps import faults_of  # noqa: PLC0415 - see above
 
         faults_of(self._broker.state).clear()
 

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from minibroker import Broker
 from minibroker.faults.fault import Fault
 from minibroker.faults.registry import FaultRegistry
-from minibroker.inspection.taps import faults_of, keep_journal
+from minibroker.taps import faults_of, keep_journal
 from tests.clients.kafka_python_client import KafkaConsumer, KafkaProducer, kafka_errors
 
 PATIENCE_S = 20

@@ -15,10 +15,10 @@ from minibroker.control.models import (
     RecordList,
     RecordWait,
 )
-from minibroker.control.payloads import Form, headers_of, payload_of
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.operations.matching import ANY, RecordMatcher, record
+from minibroker.operations.payloads import Form, headers_of, payload_of
 from minibroker.operations.producing import Message
 from minibroker.operations.records import Isolation
 

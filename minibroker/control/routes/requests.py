@@ -9,8 +9,8 @@ from minibroker.control.models import JournalEntries, JournalEntry, JournalInfo,
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.inspection.journal import Entry, Journal, error_code
-from minibroker.inspection.taps import drop_journal, keep_journal
 from minibroker.operations.errors import ConflictError, OperationError
+from minibroker.taps import drop_journal, keep_journal
 
 router = APIRouter(tags=["Requests"])
 

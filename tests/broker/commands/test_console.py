@@ -18,7 +18,7 @@ from minibroker.commands.console import Console, tell_request
 from minibroker.commands.request_lines import line_of
 from minibroker.faults.fault import Fault
 from minibroker.inspection.journal import Entry
-from minibroker.inspection.taps import faults_of, watch_requests
+from minibroker.taps import faults_of, watch_requests
 from minibroker_protocol.messages.heartbeat import HeartbeatRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.faults.tapped import Line, Tapped

@@ -6,7 +6,7 @@ from typing import Any
 from minibroker.dispatch import Answer, Waiting, accept
 from minibroker.faults.fault import Fault
 from minibroker.faults.registry import FaultRegistry
-from minibroker.inspection.taps import faults_of
+from minibroker.taps import faults_of
 from minibroker_protocol.codec import Splices
 from tests.broker.harness import Harness, bytes_of, frame_of, response_of
 

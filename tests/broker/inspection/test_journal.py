@@ -13,7 +13,7 @@ from minibroker.call import UnservedRequestError
 from minibroker.dispatch import ROUTES, Route
 from minibroker.inspection.journal import Journal
 from minibroker.inspection.message_json import RecordsSummary, bytes_json, camel_case, detached, to_json
-from minibroker.inspection.taps import drop_journal, keep_journal
+from minibroker.taps import drop_journal, keep_journal
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.messages.heartbeat import HeartbeatRequest
