@@ -3,8 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from minibroker.config.broker_keys import BROKER_KEYS
-from minibroker.config.broker_keys.acted_on import ACTED_ON
+from minibroker.config.broker_keys import ACTED_ON, BROKER_KEYS
 from minibroker.config.keys import MIB, ConfigKey, ConfigType, ConfigValue, refused
 from minibroker.config.topic_keys import TOPIC_KEYS
 from minibroker.config.values import ConfigEntry, ConfigSource, ConfigValues
@@ -247,7 +246,7 @@ class BrokerConfig(ConfigValues):
 def _rules(values: Mapping[str, ConfigValue]) -> tuple[Rule, ...]:
     if len(values) == len(_DEFAULTS):
         return _RULES
-    from minibroker.config.broker_keys.rules import RULES  # noqa: PLC0415 - few set what the broker does not act on
+    from minibroker.config.reported_keys.rules import RULES  # noqa: PLC0415 - few set what the broker does not act on
 
     return _RULES + RULES
 

@@ -206,17 +206,13 @@ class ClusterId(Validator):
         return "no blanks"
 
 
-_INTERNAL_VERSIONS = frozenset(
-    (  # noqa: SIM905 - as literals they would fill a page
-        "0.8.0 0.8.1 0.8.2 0.9.0 0.10.0-IV0 0.10.0-IV1 0.10.1-IV0 0.10.1-IV1 0.10.1-IV2 0.10.2-IV0 0.11.0-IV0 "
-        "0.11.0-IV1 0.11.0-IV2 1.0-IV0 1.1-IV0 2.0-IV0 2.0-IV1 2.1-IV0 2.1-IV1 2.1-IV2 2.2-IV0 2.2-IV1 2.3-IV0 "
-        "2.3-IV1 2.4-IV0 2.4-IV1 2.5-IV0 2.6-IV0 2.7-IV0 2.7-IV1 2.7-IV2 2.8-IV0 2.8-IV1 3.0-IV0 3.0-IV1 3.1-IV0 "
-        "3.2-IV0 3.3-IV0 3.3-IV1 3.3-IV2 3.3-IV3 3.4-IV0 3.5-IV0 3.5-IV1 3.5-IV2 3.6-IV0 3.6-IV1 3.6-IV2 3.7-IV0 "
-        "3.7-IV1 3.7-IV2 3.7-IV3 3.7-IV4 3.8-IV0 3.9-IV0 4.0-IV0 4.0-IV1"
-    ).split()
+_INTERNAL_VERSIONS = (
+    "0.8.0 0.8.1 0.8.2 0.9.0 0.10.0-IV0 0.10.0-IV1 0.10.1-IV0 0.10.1-IV1 0.10.1-IV2 0.10.2-IV0 0.11.0-IV0 "
+    "0.11.0-IV1 0.11.0-IV2 1.0-IV0 1.1-IV0 2.0-IV0 2.0-IV1 2.1-IV0 2.1-IV1 2.1-IV2 2.2-IV0 2.2-IV1 2.3-IV0 "
+    "2.3-IV1 2.4-IV0 2.4-IV1 2.5-IV0 2.6-IV0 2.7-IV0 2.7-IV1 2.7-IV2 2.8-IV0 2.8-IV1 3.0-IV0 3.0-IV1 3.1-IV0 "
+    "3.2-IV0 3.3-IV0 3.3-IV1 3.3-IV2 3.3-IV3 3.4-IV0 3.5-IV0 3.5-IV1 3.5-IV2 3.6-IV0 3.6-IV1 3.6-IV2 3.7-IV0 "
+    "3.7-IV1 3.7-IV2 3.7-IV3 3.7-IV4 3.8-IV0 3.9-IV0 4.0-IV0 4.0-IV1"
 )
-# 4.0 was not yet a release for Kafka 3.9.1, only its first internal versions were.
-_RELEASES = frozenset(version.partition("-")[0] for version in _INTERNAL_VERSIONS) - {"4.0"}
 
 
 class KafkaVersion(Validator):
@@ -233,7 +229,10 @@ class KafkaVersion(Validator):
         parts = version.rstrip(".").split(".")
         length = 3 if version.startswith("0.") else 2
         known = ".".join(parts[:length]) if len(parts) > length else version
-        if known not in _INTERNAL_VERSIONS and known not in _RELEASES:
+        versions = _INTERNAL_VERSIONS.split()
+        # 4.0 was not yet a release for Kafka 3.9.1, only its first internal versions were.
+        releases = {each.partition("-")[0] for each in versions} - {"4.0"}
+        if known not in versions and known not in releases:
             raise refused(name, version, f"Version {version} is not a valid version")
 
     def __str__(self) -> str:

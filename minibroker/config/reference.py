@@ -17,8 +17,8 @@ _HEAD = """\
 
 minibroker takes Apache Kafka's own configuration names, with the types, defaults and limits of Kafka 3.9.1, and of
 4.3.1 for keys that are new in Kafka 4. Keys that begin with `minibroker.` are its own. A key in **bold** is acted on;
-the others are read and checked, and change nothing. A broker key that is not listed here is ignored, as in Kafka, and `minibroker serve` names it on stderr;
-an unknown topic key is refused with INVALID_CONFIG.
+the others are read and checked, and change nothing. A broker key that is not listed here is ignored, as in Kafka, and
+`minibroker serve` names it on stderr; an unknown topic key is refused with INVALID_CONFIG.
 
 Six defaults differ in effect: without `listeners` it listens on 127.0.0.1:9092, without `log.dirs` and `log.dir` the
 logs are in a temporary directory, without `node.id` it is node 1, and the first member of a group waits for no others

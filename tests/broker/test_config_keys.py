@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.config import BROKER_KEYS, TOPIC_KEYS, ConfigError, ConfigKey, ConfigType
-from minibroker.config.broker_keys.acted_on import ACTED_ON
+from minibroker.config.broker_keys import ACTED_ON
 from minibroker.config.client_metrics import CLIENT_METRICS_KEYS
 from minibroker.config.group import GROUP_KEYS
 from minibroker.config.reference import render
@@ -182,8 +182,8 @@ def test_what_is_read_at_every_start_is_what_the_broker_acts_on_and_little_else(
     assert {name for name, key in BROKER_KEYS.items() if key.honoured} <= ACTED_ON.keys()
     script = (
         "import sys; from minibroker import Broker; broker = Broker(); broker.start(); broker.stop(); "
-        "print('minibroker.config.broker_keys.acted_on' in sys.modules, "
-        "'minibroker.config.broker_keys.rest' in sys.modules)"
+        "print('minibroker.config.broker_keys' in sys.modules, "
+        "'minibroker.config.reported_keys' in sys.modules)"
     )
     loaded = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert loaded.stdout.split() == ["True", "False"]

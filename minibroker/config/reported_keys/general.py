@@ -1,6 +1,5 @@
 """What belongs to no part of the broker alone: plug-ins, work in the background, starting and stopping."""
 
-from minibroker.config.broker_keys.marks import internal, of_kafka_3, of_kafka_4
 from minibroker.config.keys import (
     BOOLEAN,
     CLASS,
@@ -16,6 +15,7 @@ from minibroker.config.keys import (
     REPORTED,
     ConfigKey,
 )
+from minibroker.config.reported_keys.marks import internal, of_kafka_3, of_kafka_4
 
 # fmt: off
 KEYS = (

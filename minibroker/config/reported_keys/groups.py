@@ -1,7 +1,7 @@
 """The group coordinator: its work on groups of all kinds, its topic, and groups of the consumer protocol."""
 
-from minibroker.config.broker_keys.marks import internal, of_kafka_3, of_kafka_4
 from minibroker.config.keys import BOOLEAN, HIGH, INT, MEDIUM, MIB, NOT_NEGATIVE, POSITIVE, REPORTED, ConfigKey, Range
+from minibroker.config.reported_keys.marks import internal, of_kafka_3, of_kafka_4
 
 # fmt: off
 KEYS = (

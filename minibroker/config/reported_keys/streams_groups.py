@@ -1,7 +1,7 @@
 """Groups of the streams protocol (KIP-1071). minibroker does not serve them."""
 
-from minibroker.config.broker_keys.marks import of_kafka_4
 from minibroker.config.keys import INT, INT_MAX, MEDIUM, NOT_NEGATIVE, POSITIVE, REPORTED, ConfigKey
+from minibroker.config.reported_keys.marks import of_kafka_4
 
 # fmt: off
 KEYS = of_kafka_4(

@@ -1,7 +1,16 @@
-"""The broker's keys that count: those that the broker acts on, and those that rules or defaults are made of.
+"""The broker's configuration keys: names, types, defaults and limits of Kafka 3.9.1, meanings in our own words.
 
-They are loaded at every start, and they only. A key that stands here with `REPORTED` changes nothing itself.
+All of Kafka's are here, those that are new in Kafka 4 as in 4.3.1; they were compared with
+`kafka.server.KafkaConfig.configDef` and `AbstractKafkaConfig.CONFIG_DEF`. Keys that begin with `minibroker.` are ours.
+Any other key is kept and listed as unknown, as Kafka does. `topic_keys` says which of these keys give a topic its
+defaults.
+
+This module has what is loaded at every start: what the broker acts on, and what rules or defaults are made of. The rest
+is in `reported_keys`, and loaded when somebody first asks for a key that is not here: who describes a broker, or sets
+such a key.
 """
+
+from collections.abc import Iterator, Mapping
 
 from minibroker.config.keys import (
     BOOLEAN,
@@ -351,3 +360,37 @@ ACTED_ON = by_name((
               "Whether a replica that lacks records may become the leader."),
 ))
 # fmt: on
+
+
+class BrokerKeys(Mapping[str, ConfigKey]):
+    """The table by name, in the order of the names."""
+
+    __slots__ = ("_is_whole", "_keys")
+
+    def __init__(self) -> None:
+        self._keys = ACTED_ON
+        self._is_whole = False
+
+    def __getitem__(self, name: str) -> ConfigKey:
+        key = self._keys.get(name)
+        return self._whole()[name] if key is None else key
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._keys or name in self._whole()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._whole())
+
+    def __len__(self) -> int:
+        return len(self._whole())
+
+    def _whole(self) -> Mapping[str, ConfigKey]:
+        if not self._is_whole:
+            from minibroker.config.reported_keys import REPORTED_KEYS  # noqa: PLC0415 - few runs need it
+
+            self._keys = by_name(sorted((*ACTED_ON.values(), *REPORTED_KEYS), key=lambda key: key.name))
+            self._is_whole = True
+        return self._keys
+
+
+BROKER_KEYS = BrokerKeys()

@@ -1,7 +1,5 @@
 """Tiered storage (KIP-405): segments elsewhere than on the broker's disks. minibroker has none."""
 
-from minibroker.config.broker_keys.limits import NotEmpty, ThreadsOrDefault
-from minibroker.config.broker_keys.marks import internal, of_kafka_4
 from minibroker.config.keys import (
     BOOLEAN,
     DOUBLE,
@@ -19,6 +17,8 @@ from minibroker.config.keys import (
     ConfigKey,
     Range,
 )
+from minibroker.config.reported_keys.limits import NotEmpty, ThreadsOrDefault
+from minibroker.config.reported_keys.marks import internal, of_kafka_4
 
 _MANAGER = "org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager"
 

@@ -1,6 +1,5 @@
 """How brokers copy from each other, and how leadership moves between them. Brokers of one process share their logs."""
 
-from minibroker.config.broker_keys.marks import internal, of_kafka_3, of_kafka_4
 from minibroker.config.keys import (
     BOOLEAN,
     HIGH,
@@ -15,6 +14,7 @@ from minibroker.config.keys import (
     STRING,
     ConfigKey,
 )
+from minibroker.config.reported_keys.marks import internal, of_kafka_3, of_kafka_4
 
 # fmt: off
 KEYS = (

@@ -1,6 +1,5 @@
 """Share groups (KIP-932), their coordinator and its topic. minibroker does not serve them."""
 
-from minibroker.config.broker_keys.marks import internal, of_kafka_3, of_kafka_4
 from minibroker.config.keys import (
     BOOLEAN,
     HIGH,
@@ -17,6 +16,7 @@ from minibroker.config.keys import (
     ConfigKey,
     Range,
 )
+from minibroker.config.reported_keys.marks import internal, of_kafka_3, of_kafka_4
 
 # fmt: off
 KEYS = (

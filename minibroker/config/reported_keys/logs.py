@@ -1,7 +1,7 @@
 """Logs and their directories, and requests that wait for something in them."""
 
-from minibroker.config.broker_keys.marks import of_kafka_4
 from minibroker.config.keys import HIGH, INT, LIST, LONG, LOW, MEDIUM, NOT_NEGATIVE, POSITIVE, REPORTED, ConfigKey
+from minibroker.config.reported_keys.marks import of_kafka_4
 
 # fmt: off
 KEYS = (

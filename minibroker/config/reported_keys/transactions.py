@@ -1,7 +1,7 @@
 """The transaction coordinator."""
 
-from minibroker.config.broker_keys.marks import of_kafka_4
 from minibroker.config.keys import BOOLEAN, HIGH, INT, LOW, MIB, NOT_NEGATIVE, POSITIVE, REPORTED, ConfigKey
+from minibroker.config.reported_keys.marks import of_kafka_4
 
 # fmt: off
 KEYS = (

@@ -1,7 +1,7 @@
 """What the broker measures of itself, and where Java classes take it. minibroker's metrics are on its control plane."""
 
-from minibroker.config.broker_keys.marks import of_kafka_3
 from minibroker.config.keys import BOOLEAN, INT, LIST, LONG, LOW, POSITIVE, REPORTED, STRING, ConfigKey
+from minibroker.config.reported_keys.marks import of_kafka_3
 
 # fmt: off
 KEYS = (

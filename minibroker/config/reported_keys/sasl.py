@@ -4,7 +4,6 @@ The mechanisms of `sasl.enabled.mechanisms` need none of it here: there is no Ke
 other over the network, and the keys of tokens are in a file.
 """
 
-from minibroker.config.broker_keys.marks import of_kafka_4
 from minibroker.config.keys import (
     BOOLEAN,
     CLASS,
@@ -24,6 +23,7 @@ from minibroker.config.keys import (
     OneOfAnyCase,
     Range,
 )
+from minibroker.config.reported_keys.marks import of_kafka_4
 
 # fmt: off
 KEYS = (

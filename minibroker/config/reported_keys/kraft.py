@@ -1,7 +1,5 @@
 """KRaft: controllers, their quorum, and their log of the cluster's metadata. minibroker has none of them."""
 
-from minibroker.config.broker_keys.limits import Endpoints
-from minibroker.config.broker_keys.marks import internal, of_kafka_3, of_kafka_4
 from minibroker.config.keys import (
     BOOLEAN,
     DAY_MS,
@@ -23,6 +21,8 @@ from minibroker.config.keys import (
     Range,
     Voters,
 )
+from minibroker.config.reported_keys.limits import Endpoints
+from minibroker.config.reported_keys.marks import internal, of_kafka_3, of_kafka_4
 
 # fmt: off
 KEYS = (

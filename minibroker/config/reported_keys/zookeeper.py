@@ -1,6 +1,5 @@
 """ZooKeeper, which clusters of the old kind keep their metadata in. minibroker needs none."""
 
-from minibroker.config.broker_keys.marks import internal, of_kafka_3
 from minibroker.config.keys import (
     BOOLEAN,
     HIGH,
@@ -14,6 +13,7 @@ from minibroker.config.keys import (
     STRING,
     ConfigKey,
 )
+from minibroker.config.reported_keys.marks import internal, of_kafka_3
 
 # fmt: off
 KEYS = of_kafka_3(

@@ -1,6 +1,5 @@
 """TLS, principals, and secrets in the configuration."""
 
-from minibroker.config.broker_keys.marks import of_kafka_3
 from minibroker.config.keys import (
     BOOLEAN,
     CLASS,
@@ -16,6 +15,7 @@ from minibroker.config.keys import (
     ConfigKey,
     Range,
 )
+from minibroker.config.reported_keys.marks import of_kafka_3
 
 # fmt: off
 KEYS = (

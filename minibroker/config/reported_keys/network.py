@@ -1,7 +1,7 @@
 """Sockets, queues of requests, and the threads that work on them."""
 
-from minibroker.config.broker_keys.marks import of_kafka_3
 from minibroker.config.keys import HIGH, INT, LONG, MEDIUM, POSITIVE, REPORTED, STRING, ConfigKey
+from minibroker.config.reported_keys.marks import of_kafka_3
 
 # fmt: off
 KEYS = (

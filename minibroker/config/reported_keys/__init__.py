@@ -1,6 +1,9 @@
-"""The keys that the broker only tells to who asks, and checks when they are set."""
+"""The broker's keys that change nothing here: they are told to who asks, and checked when they are set.
 
-from minibroker.config.broker_keys import (
+A module for each subject; `broker_keys` loads them when somebody first asks for a key that it does not have itself.
+"""
+
+from minibroker.config.reported_keys import (
     general,
     groups,
     kraft,
@@ -35,4 +38,4 @@ SUBJECTS = (
     transactions,
     zookeeper,
 )
-REST = tuple(key for subject in SUBJECTS for key in subject.KEYS)
+REPORTED_KEYS = tuple(key for subject in SUBJECTS for key in subject.KEYS)
