@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from minibroker import Broker
-from tests.broker.security.rules import AUTHORIZER
+from tests.broker.security.authorization.rules import AUTHORIZER
 from tests.kafka import jars
 from tests.kafka.fixtures import or_skip
 from tests.kafka.oracle import Oracle

@@ -18,7 +18,7 @@ from kafka import KafkaProducer  # type: ignore[import-untyped]  # it has no typ
 from kafka.errors import TopicAuthorizationFailedError  # type: ignore[import-untyped]  # it has no types
 
 from minibroker import Broker, Security
-from tests.broker.security.rules import AUTHORIZER
+from tests.broker.security.authorization.rules import AUTHORIZER
 
 PATIENCE_S = 30.0
 USERS = {"admin": "rules", "alice": "secret", "bob": "hidden"}

@@ -24,8 +24,8 @@ from minibroker_protocol.messages.describe_groups import DescribeGroupsRequest
 from minibroker_protocol.messages.describe_transactions import DescribeTransactionsRequest
 from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.broker.harness import Harness
-from tests.broker.security.attempts import Attempt, Names, attempts, codes_in
-from tests.broker.security.rules import guarded, rule
+from tests.broker.security.authorization.attempts import Attempt, Names, attempts, codes_in
+from tests.broker.security.authorization.rules import guarded, rule
 from tests.broker.socket_client import SocketClient
 from tests.kafka import jars
 from tests.kafka.fixtures import or_skip

@@ -10,7 +10,7 @@ import pytest
 
 from minibroker import Broker
 from minibroker_protocol.api_keys import ApiKey
-from tests.broker.security.scram_client import ScramClient
+from tests.broker.security.sasl.scram_client import ScramClient
 from tests.broker.socket_client import SocketClient
 from tests.kafka.secured_kafka import SecuredKafka
 

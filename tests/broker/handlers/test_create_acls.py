@@ -8,7 +8,7 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_acls import AclCreation, AclCreationResult, CreateAclsRequest
 from minibroker_protocol.messages.describe_acls import DescribeAclsRequest
 from tests.broker.harness import Harness
-from tests.broker.security.rules import AUTHORIZER
+from tests.broker.security.authorization.rules import AUTHORIZER
 
 Configured = Callable[[dict[str, str]], Harness]
 

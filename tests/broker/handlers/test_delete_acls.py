@@ -8,7 +8,7 @@ from minibroker.security.authorization.acls import AclFilter, Operation, Resourc
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsFilterResult, DeleteAclsRequest
 from tests.broker.harness import Harness
-from tests.broker.security.rules import AUTHORIZER, rule
+from tests.broker.security.authorization.rules import AUTHORIZER, rule
 
 Configured = Callable[[dict[str, str]], Harness]
 

@@ -4,7 +4,7 @@ from tests.broker.harness import Harness
 
 
 def test_where_nobody_has_to_log_in_a_handshake_is_out_of_turn(harness: Harness) -> None:
-    """With SASL it is tested in tests/broker/security/test_authentication.py."""
+    """With SASL it is tested in tests/broker/security/sasl/test_authentication.py."""
     for version in (0, 1):
         response = harness.ask(SaslHandshakeRequest(mechanism="PLAIN"), version)
         assert (response.error_code, response.mechanisms) == (ErrorCode.ILLEGAL_SASL_STATE, [])

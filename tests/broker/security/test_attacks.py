@@ -24,8 +24,8 @@ from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from minibroker_protocol.messages.metadata import MetadataRequest
-from tests.broker.security.login import TlsClient, authenticate, connections_of, handshake, log_in
-from tests.broker.security.scram_client import ScramClient
+from tests.broker.security.sasl.login import TlsClient, authenticate, connections_of, handshake, log_in
+from tests.broker.security.sasl.scram_client import ScramClient
 from tests.broker.socket_client import SocketClient
 
 PAGE: Final = Path(__file__).parents[3] / "docs" / "security.md"

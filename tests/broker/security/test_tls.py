@@ -24,7 +24,7 @@ from minibroker.security.principals import Principal
 from minibroker.security.tls.certificates import Certificates, write_certificates
 from minibroker_protocol.messages.metadata import MetadataRequest
 from tests.broker.harness import batch, fetch_request, produce_request
-from tests.broker.security.login import TlsClient, connections_of
+from tests.broker.security.sasl.login import TlsClient, connections_of
 from tests.broker.socket_client import SocketClient
 
 METADATA = MetadataRequest(topics=None)

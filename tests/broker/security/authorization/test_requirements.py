@@ -8,7 +8,7 @@ from minibroker.dispatch import ROUTES, Route
 from minibroker.inspection.targets import named_by
 from minibroker.security.authorization.requirements import REQUIREMENTS, table
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 FREE = {"ApiVersions", "SaslHandshake", "SaslAuthenticate", "GetTelemetrySubscriptions", "PushTelemetry"}
 
 

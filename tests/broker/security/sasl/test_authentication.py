@@ -16,8 +16,8 @@ from minibroker_protocol.messages.api_versions import ApiVersionsRequest
 from minibroker_protocol.messages.metadata import MetadataRequest
 from minibroker_protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from tests.broker.harness import frame_of
-from tests.broker.security.login import authenticate, connect, connections_of, handshake, log_in
-from tests.broker.security.scram_client import ScramClient
+from tests.broker.security.sasl.login import authenticate, connect, connections_of, handshake, log_in
+from tests.broker.security.sasl.scram_client import ScramClient
 from tests.broker.socket_client import SocketClient
 
 USERS = {"alice": "secret", "bob": "other"}

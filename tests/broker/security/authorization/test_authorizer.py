@@ -19,7 +19,7 @@ from minibroker.security.authorization.authorizer import Authorizer, authorizer_
 from minibroker.security.principals import Principal
 from minibroker.session import Session
 from tests.broker.harness import ADVERTISED, Harness
-from tests.broker.security.rules import guarded, rule
+from tests.broker.security.authorization.rules import guarded, rule
 
 TOPIC = ResourceType.TOPIC
 

@@ -39,7 +39,7 @@ from tests.broker.harness import (
     produce_request,
     response_of,
 )
-from tests.broker.security.rules import AUTHORIZER, allow, guarded
+from tests.broker.security.authorization.rules import AUTHORIZER, allow, guarded
 
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 

@@ -14,7 +14,7 @@ from minibroker.security.sasl.scram import (
     credential_of,
     credential_of_salted,
 )
-from tests.broker.security.scram_client import ScramClient
+from tests.broker.security.sasl.scram_client import ScramClient
 
 MECHANISMS = pytest.mark.parametrize("mechanism", [SCRAM_SHA_256, SCRAM_SHA_512])
 

@@ -9,8 +9,8 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.init_producer_id import InitProducerIdRequest
 from tests.broker.groups.driver import Members
 from tests.broker.harness import Harness, batch
-from tests.broker.security.attempts import Attempt, Names, attempts, codes_in, told
-from tests.broker.security.rules import guarded
+from tests.broker.security.authorization.attempts import Attempt, Names, attempts, codes_in, told
+from tests.broker.security.authorization.rules import guarded
 
 ABSENT = Names("absent", b"\x01" * 16, "absent-group", "absent-id")
 REFUSALS = {
