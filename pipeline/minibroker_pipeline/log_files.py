@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from minibroker_protocol.records import HEADER, NO_TIMESTAMP
 from minibroker_protocol.records.header import MAGIC_V2, make_header
-from minibroker_protocol.records.varint import INT32_MAX
+from minibroker_protocol.records.varint import INT32_MAX, INT64_MAX
 from minibroker_storage.checkpoints import (
     EpochEntry,
     LeaderEpochCheckpoint,
@@ -48,7 +48,6 @@ from minibroker_storage.time_index import TimeIndex
 from minibroker_storage.transaction_index import AbortedTxn, encode_aborted_txn
 
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-_INT64_MAX: Final = 2**63 - 1
 _USUAL_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)
 _OFFSET_ENTRY_BYTES: Final = OffsetIndex.ENTRY.size
 _TIME_ENTRY_BYTES: Final = TimeIndex.ENTRY.size
@@ -141,7 +140,7 @@ class PartitionWriter:
     ) -> None:
         self._directory = directory
         self._settings = settings or LogFileSettings()
-        self._producers = _KnownProducers(directory, producers or {})
+        self._producers = ProducerStateManager(directory, INT64_MAX, known=producers)
         self._track_transactions = track_transactions
         self._epochs = LeaderEpochCheckpoint("")
         self._open: _OpenSegment | None = None
@@ -318,15 +317,6 @@ class PartitionWriter:
             producers=dict(self._producers.active),
             epochs=self._epochs.entries,
         )
-
-
-class _KnownProducers(ProducerStateManager):
-    """Producers in memory, which begin with what a snapshot has told."""
-
-    def __init__(self, directory: str, known: Mapping[int, ProducerStateEntry]) -> None:
-        super().__init__(directory, _INT64_MAX)
-        self._producers.update(known)
-        self._find_ongoing()
 
 
 class _OpenSegment:

@@ -56,6 +56,8 @@ class ProducerStateManager:
     log. An older one goes only when the newer one is written.
 
     Changes are staged: `rollback()` undoes every `update` since the last `commit()`.
+
+    Who keeps producers in memory only needs no directory, and may begin with those that are `known`.
     """
 
     __slots__ = (
@@ -72,10 +74,16 @@ class ProducerStateManager:
         "snapshots",
     )
 
-    def __init__(self, directory: str, expiration_ms: int, snapshots: Collection[int] = ()) -> None:
+    def __init__(
+        self,
+        directory: str,
+        expiration_ms: int,
+        snapshots: Collection[int] = (),
+        known: Mapping[int, ProducerStateEntry] | None = None,
+    ) -> None:
         self._directory = directory
         self._expiration_ms = expiration_ms
-        self._producers: dict[int, ProducerStateEntry] = {}
+        self._producers: dict[int, ProducerStateEntry] = dict(known or {})
         self._undo: list[tuple[int, ProducerStateEntry | None]] = []
         self._last_snapshot_offset = 0
         self._passing_snapshot: int | None = None
@@ -87,6 +95,8 @@ class ProducerStateManager:
         self.map_end_offset = 0
         #: Offsets of the snapshot files there are, ascending.
         self.snapshots = sorted(snapshots)
+        if known:
+            self._find_ongoing()
 
     @property
     def active(self) -> Mapping[int, ProducerStateEntry]:

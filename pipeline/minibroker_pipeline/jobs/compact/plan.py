@@ -272,15 +272,6 @@ def _index_sizes(log: PartitionLog, segment: SegmentFiles) -> tuple[int, int]:
     return offsets * OffsetIndex.ENTRY.size, times * TimeIndex.ENTRY.size
 
 
-class _Producers(ProducerStateManager):
-    """In memory only, beginning with what a snapshot has told."""
-
-    def __init__(self, known: Mapping[int, ProducerStateEntry]) -> None:
-        super().__init__("", INT64_MAX)
-        self._producers.update(known)
-        self._find_ongoing()
-
-
 def _replay(
     view: LogView, facts: Sequence[SegmentFacts], settings: CompactSettings, now_ms: int
 ) -> tuple[dict[int, ProducerStateEntry], list[AbortedTxn]]:
@@ -296,7 +287,7 @@ def _replay(
     ]
     for producer_id in expired:
         del known[producer_id]
-    producers = _Producers(known)
+    producers = ProducerStateManager("", INT64_MAX, known=known)
     aborted: list[AbortedTxn] = []
     for one in facts:
         if one.end_offset <= replay_from:

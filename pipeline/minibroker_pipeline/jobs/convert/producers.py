@@ -58,10 +58,10 @@ def log_producers(log: PartitionLog, end_position: int, end_offset: int, engine:
                     known.update(aborted_transactions(log.place.read(path), path))
     except CorruptIndexError:
         snapshot_offset, producers = 0, {}
-    state = _Producers(producers)
+    state = ProducerStateManager("", INT64_MAX, known=producers)
     seen = {(one.producer_id, one.last_offset) for one in known}
     for entries in _behind(log, snapshot_offset, end_position, engine):
-        known.update(one for one in state.replay(entries, snapshot_offset) if (one[0], one.last_offset) not in seen)
+        known.update(one for one in _replay(state, entries, snapshot_offset) if (one[0], one.last_offset) not in seen)
     return LogProducers(dict(state.active), tuple(sorted(known, key=lambda one: one.last_offset)))
 
 
@@ -87,26 +87,18 @@ def _behind(log: PartitionLog, offset: int, end_position: int, engine: RecordEng
                     yield piece
 
 
-class _Producers(ProducerStateManager):
-    """Producers in memory, which begin with what a snapshot has told."""
-
-    def __init__(self, known: dict[int, ProducerStateEntry]) -> None:
-        super().__init__("", INT64_MAX)
-        self._producers.update(known)
-        self._find_ongoing()
-
-    def replay(self, entries: Entries, from_offset: int) -> Iterator[AbortedTxn]:
-        """Note the batches from an offset on; the transactions that they abort."""
-        headers = entries.headers
-        is_wanted = (headers["producer_id"] >= 0) & (headers["magic"] == MAGIC_V2)
-        for line in np.flatnonzero(is_wanted & (headers["last_offset"] >= from_offset)).tolist():
-            position, size = int(headers["position"][line]), int(headers["size"][line])
-            header = make_header(HEADER.unpack_from(entries.data, position))
-            try:
-                found = self.update(header, header.base_offset, entries.data[position : position + size])
-            except (CorruptRecordError, DecodeError):
-                self.rollback()  # whoever converts the batch says so, or leaves it out
-                continue
-            self.commit()
-            if found is not None:
-                yield found
+def _replay(producers: ProducerStateManager, entries: Entries, from_offset: int) -> Iterator[AbortedTxn]:
+    """Note the batches from an offset on; the transactions that they abort."""
+    headers = entries.headers
+    is_wanted = (headers["producer_id"] >= 0) & (headers["magic"] == MAGIC_V2)
+    for line in np.flatnonzero(is_wanted & (headers["last_offset"] >= from_offset)).tolist():
+        position, size = int(headers["position"][line]), int(headers["size"][line])
+        header = make_header(HEADER.unpack_from(entries.data, position))
+        try:
+            found = producers.update(header, header.base_offset, entries.data[position : position + size])
+        except (CorruptRecordError, DecodeError):
+            producers.rollback()  # whoever converts the batch says so, or leaves it out
+            continue
+        producers.commit()
+        if found is not None:
+            yield found
