@@ -6,7 +6,7 @@ regular expression that the whole transactional id has to match (KIP-1152; INVAL
 """
 
 from minibroker.call import Call
-from minibroker.regular_expressions import RegularExpression, RegularExpressionError
+from minibroker.regular_expressions.expression import RegularExpression, RegularExpressionError
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.transactions.transaction import STATES_BY_NAME, Transaction
 from minibroker_protocol.error_codes import ErrorCode

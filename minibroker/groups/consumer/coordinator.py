@@ -24,7 +24,7 @@ from minibroker.groups.consumer.steps import EVERYTHING, MayMatch, Step
 from minibroker.groups.group import Group
 from minibroker.groups.rebalances import Rebalances
 from minibroker.groups.store import GroupStore
-from minibroker.regular_expressions import RegularExpression, RegularExpressionError
+from minibroker.regular_expressions.expression import RegularExpression, RegularExpressionError
 from minibroker.state import BrokerState
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import NewRecord

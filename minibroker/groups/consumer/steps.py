@@ -18,7 +18,7 @@ from minibroker.groups.consumer.member import JOINING, ConsumerMember
 from minibroker.groups.consumer.partitions import NOTHING, Partitions
 from minibroker.groups.consumer.reconciliation import reconcile
 from minibroker.metadata.topics import Topics
-from minibroker.regular_expressions import RegularExpression, RegularExpressionError
+from minibroker.regular_expressions.expression import RegularExpression, RegularExpressionError
 
 _NEVER: Final = 0
 

@@ -1,0 +1,117 @@
+"""Sets of characters, as RE2/J has them: classes of Perl, POSIX and Unicode, ranges, and what case does to them."""
+
+import functools
+import unicodedata
+from collections.abc import Callable, Iterable
+from typing import Final
+
+Accepts = Callable[[str], bool]
+"""Is a character in the set?"""
+
+_DIGITS: Final = "0123456789"
+_LOWER: Final = "abcdefghijklmnopqrstuvwxyz"
+_UPPER: Final = _LOWER.upper()
+_ALPHANUMERIC: Final = _DIGITS + _LOWER + _UPPER
+_ASCII: Final = "".join(map(chr, range(128)))
+_GRAPH: Final = "".join(map(chr, range(0x21, 0x7F)))
+_PERL: Final = {"d": _DIGITS, "s": "\t\n\f\r ", "w": _ALPHANUMERIC + "_"}
+_POSIX: Final = {
+    "alnum": _ALPHANUMERIC,
+    "alpha": _LOWER + _UPPER,
+    "ascii": _ASCII,
+    "blank": "\t ",
+    "cntrl": "".join(map(chr, [*range(0x20), 0x7F])),
+    "digit": _DIGITS,
+    "graph": _GRAPH,
+    "lower": _LOWER,
+    "print": _GRAPH + " ",
+    "punct": "".join(each for each in _GRAPH if each not in _ALPHANUMERIC),
+    "space": "\t\n\v\f\r ",
+    "upper": _UPPER,
+    "word": _ALPHANUMERIC + "_",
+    "xdigit": _DIGITS + "abcdefABCDEF",
+}
+_CATEGORIES: Final = frozenset(
+    {"C", "Cc", "Cf", "Co", "Cs", "L", "Ll", "Lm", "Lo", "Lt", "Lu", "M", "Mc", "Me", "Mn", "N", "Nd", "Nl", "No"}
+    | {"P", "Pc", "Pd", "Pe", "Pf", "Pi", "Po", "Ps", "S", "Sc", "Sk", "Sm", "So", "Z", "Zl", "Zp", "Zs"}
+)
+"""Of Unicode, by the names that RE2/J knows; "C" has none of those that nobody has a character for."""
+_UNASSIGNED: Final = "Cn"
+_LAST_WITH_CASE: Final = 0x1E943
+_DOTLESS_I: Final = "\u0131"
+
+
+def perl(letter: str) -> Accepts:
+    r"""The class that `\d`, `\s` or `\w` means; of ASCII alone."""
+    return _among(_PERL[letter])
+
+
+def posix(name: str) -> Accepts | None:
+    """The class that `[:name:]` means; None where there is no such."""
+    members = _POSIX.get(name)
+    return None if members is None else _among(members)
+
+
+def unicode(name: str) -> Accepts | None:
+    r"""The class that `\p{name}` means, a general category; None where there is no such."""
+    if name == "Any":
+        return ANY
+    if name not in _CATEGORIES:
+        return None
+
+    def holds(character: str) -> bool:
+        category = unicodedata.category(character)
+        return category.startswith(name) and category != _UNASSIGNED
+
+    return holds
+
+
+def _among(members: str) -> Accepts:
+    return frozenset(members).__contains__
+
+
+def between(first: int, last: int) -> Accepts:
+    """The characters from one code point to another, both of them included."""
+    return lambda character: first <= ord(character) <= last
+
+
+def negated(accepts: Accepts) -> Accepts:
+    """All others."""
+    return lambda character: not accepts(character)
+
+
+def union(sets: Iterable[Accepts]) -> Accepts:
+    """What any of the sets has."""
+    listed = tuple(sets)
+    if len(listed) == 1:
+        return listed[0]
+    return lambda character: any(accepts(character) for accepts in listed)
+
+
+def folded(accepts: Accepts) -> Accepts:
+    """The set, with every character that differs from one of its own in case alone."""
+    return lambda character: accepts(character) or any(map(accepts, _orbits().get(character, "")))
+
+
+def _folded(character: str) -> str:
+    """The one that stands for all that differ in case alone (Unicode's simple case folding)."""
+    upper = character.upper()
+    if character == _DOTLESS_I or len(upper) > 1:
+        upper = character
+    lower = upper.lower()
+    return lower if len(lower) == 1 else character
+
+
+@functools.cache
+def _orbits() -> dict[str, str]:
+    """By character, those that differ from it in case alone, for all that there are any of."""
+    same: dict[str, list[str]] = {}
+    for character in map(chr, range(_LAST_WITH_CASE + 1)):
+        plain = _folded(character)
+        if plain != character:
+            same.setdefault(plain, [plain]).append(character)
+    return {character: "".join(each) for each in same.values() for character in each}
+
+
+ANY: Final = between(0, 0x10FFFF)
+NO_NEWLINE: Final = negated(between(10, 10))

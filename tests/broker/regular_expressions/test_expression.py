@@ -1,0 +1,113 @@
+"""Regular expressions of clients: what Python's own matcher says, without its patience."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minibroker.regular_expressions.expression import RegularExpression, RegularExpressionError
+
+PATTERNS = [
+    "",
+    "a",
+    "orders-.*",
+    "(foo|bar)+",
+    "a?b*c+",
+    "[a-c]{2,3}",
+    "[^ab]*",
+    r"\d+-\w\b.*",
+    "^ab$",
+    "(a|ab)(c|bcd)?",
+    "(?:ab){2}",
+    "a{0,2}b",
+    "((a*)*)*b",
+    r"\Aa",
+    "(?i)aB[c-d]",
+    ".b",
+    r"a\Bb?.*",
+    "a*?b",
+]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@given(text=st.text("abcdABC-1 \n", max_size=8))
+def test_it_matches_what_pythons_matcher_matches(pattern: str, text: str) -> None:
+    expected = re.fullmatch(pattern, text, re.ASCII) is not None
+    if not text.endswith("\n"):  # before which Python's $ holds, too
+        assert RegularExpression(pattern).matches(text) == expected
+
+
+def test_an_expression_that_makes_others_go_back_for_ever_takes_no_time() -> None:
+    assert not RegularExpression("(a+)+b").matches("a" * 3000)
+    assert RegularExpression("(a|a)*(a|aa)*").matches("a" * 3000)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching", "other"),
+    [
+        (r"\pL+", "aÄж", "a1"),
+        (r"\p{Lu}\P{Lu}", "Äa", "aÄ"),
+        (r"[^\p{^Nd}x]", "٣", "x"),
+        ("(?i)\\p{Lu}", "ä", "1"),
+        (r"\Qa.b\E+", "a.bb", "axb"),
+        (r"\Qa.b", "a.b", "axb"),
+        ("[[:alpha:][:digit:]_]+", "aZ_9", "-"),
+        ("[[:^alpha:]]", "9", "a"),
+        ("a(?i)b|c", "C", "A"),
+        ("(?i:a)b", "Ab", "AB"),
+        ("(?i)(?-i:a)b", "aB", "Ab"),
+        ("(?i)[k-l]", "\u212a", "m"),
+        ("(?i)ж", "Ж", "z"),
+        (".", "a", "\n"),
+        ("(?s).", "\n", ""),
+        ("[^a]", "\n", "a"),
+        ("a$.^b", "", "a\nb"),
+        ("(?ms)a$.^b", "a\nb", "ab"),
+        (r"\Aab\z", "ab", "abc"),
+        (r"\x41\x{1F600}\101\0", "A\U0001f600A\0", "A"),
+        (r"\t\_\-", "\t_-", "t_-"),
+        (r"[\d\-a-]+", "1-a", "b"),
+        ("[]a]+", "]a", "b"),
+        ("(?P<one>a)(?<two>b)", "ab", "a"),
+        ("a{,2}", "a{,2}", "aa"),
+        ("a{01}", "a{01}", "a"),
+        (r"\s", " ", "\v"),
+        ("", "", "a"),
+        ("(|a)+", "aa", "b"),
+        ("a*?b+?", "aab", "a"),
+    ],
+)
+def test_it_says_what_it_says_to_re2(pattern: str, matching: str, other: str) -> None:
+    expression = RegularExpression(pattern)
+    assert expression.matches(matching) is (pattern != "a$.^b")
+    assert not expression.matches(other)
+
+
+TOO_MUCH = ["(a{100}){1000}", "a" * 30_000, "(" * 5000 + ")" * 5000, "(((){1000}){1000}){1000}", "a{99999999999}"]
+NOTHING_TO_REPEAT = ["*", "a|*", "(?:+)", "{2}", "a**", "a{2}{3}", "a{2}??"]
+NO_GROUP = [
+    "(",
+    ")",
+    "(?:a",
+    "(?",
+    "(?i",
+    "(?-)",
+    "(?x)a",
+    "(?#a)",
+    "(?P=a)",
+    "(?P<>a)",
+    "(?P<a>b)(?P<a>c)",
+    "(?<a-b>c)",
+]
+NO_CLASS = ["[", "[a", "[]", "[^]", "[z-a]", r"[a-\d]", "[[:alpha:]", "[[:other:]]", r"\p", r"\pX", r"\p{Lu", r"\p{Cn}"]
+NO_ESCAPE = ["\\", r"\Z", r"\C", r"\8", r"(a)\1", r"\x1", r"\x{}", r"\x{110000}", r"\u0041", r"[\b]"]
+LOOKING_AROUND = ["(?=a)", "(?!a)", "(?<!a)b", "(?<=a)b", "(?>a)"]
+
+
+@pytest.mark.parametrize(
+    "pattern", [*TOO_MUCH, *NOTHING_TO_REPEAT, *NO_GROUP, *NO_CLASS, *NO_ESCAPE, *LOOKING_AROUND, "a{1001}", "a{2,1}"]
+)
+def test_what_is_none_or_needs_too_much_is_refused(pattern: str) -> None:
+    with pytest.raises(RegularExpressionError):
+        RegularExpression(pattern)
