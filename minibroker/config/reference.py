@@ -7,7 +7,7 @@ from minibroker.config.broker_keys import BROKER_KEYS
 from minibroker.config.client_metrics import CLIENT_METRICS_KEYS
 from minibroker.config.group import GROUP_KEYS
 from minibroker.config.keys import ConfigKey
-from minibroker.config.run_time import COUNTS_AT_ONCE
+from minibroker.config.run_time import ALTERABLE, PER_BROKER
 from minibroker.config.topic_keys import TOPIC_KEYS
 
 _HEAD = """\
@@ -63,12 +63,17 @@ def render() -> str:
     """Return the whole page, in Markdown."""
     broker = _table(
         (*_COLUMNS, "At run time"),
-        ((*_row(key), "yes" if key.name in COUNTS_AT_ONCE else "") for key in BROKER_KEYS.values()),
+        ((*_row(key), "yes" if _counts_at_once(key) else "") for key in BROKER_KEYS.values()),
     )
     topic = _with_synonyms(TOPIC_KEYS.values())
     group = _with_synonyms(GROUP_KEYS.values())
     client_metrics = _table(_COLUMNS, map(_row, CLIENT_METRICS_KEYS.values()))
     return _HEAD + _BROKER + broker + _TOPIC + topic + _GROUP + group + _CLIENT_METRICS + client_metrics
+
+
+def _counts_at_once(key: ConfigKey) -> bool:
+    """Does it change something when it is altered? Others are kept, and told to who asks."""
+    return key.honoured and key.name in ALTERABLE - PER_BROKER
 
 
 def _with_synonyms(keys: Iterable[ConfigKey]) -> str:

@@ -1,7 +1,4 @@
-"""Which of a broker's keys may be altered while it runs (KIP-226), as `DynamicBrokerConfig` of Kafka 3.9.1 has them.
-
-Names that are in none of our tables are here too, so that DescribeConfigs and AlterConfigs say of them what Kafka says.
-"""
+"""Which of a broker's keys may be altered while it runs (KIP-226), as `DynamicBrokerConfig` of Kafka 3.9.1 has them."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -54,7 +51,7 @@ _OF_LISTENERS: Final = frozenset(
     }
 )
 
-_PER_BROKER: Final = _OF_STORES | _OF_LISTENERS
+PER_BROKER: Final = _OF_STORES | _OF_LISTENERS
 """These may not be altered for all brokers at once."""
 
 _THREADS: Final = frozenset(
@@ -92,13 +89,24 @@ _OTHERS: Final = frozenset(
 # Of the keys that mean the same for a topic, the one that counts first.
 _OF_TOPICS: Final = frozenset(key.synonyms[0][0] for key in TOPIC_KEYS.values() if key.synonyms)
 
-ALTERABLE: Final = _PER_BROKER | _THREADS | _OTHERS | (_OF_TOPICS - {"log.message.format.version"})
-"""Keys that may be altered while a broker runs; all others of Kafka's are read-only."""
-
-COUNTS_AT_ONCE: Final = frozenset(
-    name for name in ALTERABLE - _PER_BROKER if name in BROKER_KEYS and BROKER_KEYS[name].honoured
+_OF_KAFKA_4: Final = frozenset(
+    {
+        "config.providers",
+        "cordoned.log.dirs",
+        "follower.fetch.last.tiered.offset.enable",
+        "group.consumer.assignment.interval.ms",
+        "group.coordinator.cached.buffer.max.bytes",
+        "group.share.assignment.interval.ms",
+        "group.streams.assignment.interval.ms",
+        "remote.list.offsets.request.timeout.ms",
+        "remote.log.manager.follower.thread.pool.size",
+        "share.coordinator.cached.buffer.max.bytes",
+    }
 )
-"""Those whose alteration changes something; the others are kept, and told to who asks."""
+"""Keys that 3.9 does not have, as 4.3.1 has them."""
+
+ALTERABLE: Final = PER_BROKER | _THREADS | _OTHERS | _OF_KAFKA_4 | (_OF_TOPICS - {"log.message.format.version"})
+"""Keys that may be altered while a broker runs; all others of Kafka's are read-only."""
 
 # fmt: off
 ONLY_AT_RUN_TIME: Final = by_name(
@@ -141,11 +149,11 @@ def check(texts: Mapping[str, str], before: BrokerConfig, *, is_of_one_broker: b
             key.parse(text)
     if not is_of_one_broker:
         _refuse(
-            [name for name in texts if name in _PER_BROKER or _LISTENER_PREFIX.match(name)],
+            [name for name in texts if name in PER_BROKER or _LISTENER_PREFIX.match(name)],
             "Cannot update these configs at default cluster level, broker id must be specified: Set",
         )
     for name, text in texts.items():
-        if name in _THREADS & BROKER_KEYS.keys():
+        if name in _THREADS:
             _check_threads(name, _integer(name, text), before.integer(name))
         if name == _MOST_CONNECTIONS and _integer(name, text) <= 0:
             raise ConfigError(f"Invalid {name} {text}")
@@ -162,12 +170,20 @@ def _integer(name: str, text: str) -> int:
 def _check_threads(name: str, wanted: int, current: int) -> None:
     """A pool grows to twice its size at most, and shrinks to half of it (`DynamicThreadPool`)."""
     because = None
-    if wanted > 2 * current:
+    if wanted <= 0:
+        because = "value should be at least 1"
+    elif wanted > 2 * current:
         because = f"value should not be greater than double the current value {current}"
     elif wanted < current // 2:
         because = f"value should be at least half the current value {current}"
     if because is not None:
-        raise ConfigError(f"Dynamic thread count update validation failed for {name}={wanted}, {because}")
+        raise _refused_by_a_part(f"Dynamic thread count update validation failed for {name}={wanted}, {because}")
+
+
+def _refused_by_a_part(because: str) -> ConfigError:
+    """What becomes of the words of the part of Kafka's broker that a change is for (`processReconfigurable`)."""
+    error = f"org.apache.kafka.common.config.ConfigException: {because}"
+    return ConfigError(f"Invalid value {error} for configuration Invalid dynamic configuration")
 
 
 def _refuse(names: Iterable[str], because: str) -> None:

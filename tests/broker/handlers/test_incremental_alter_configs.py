@@ -253,8 +253,10 @@ NOT_FOR_ALL = "Cannot update these configs at default cluster level, broker id m
             "background.threads",
             "100",
             (
+                "Invalid value org.apache.kafka.common.config.ConfigException: "
                 "Dynamic thread count update validation failed for background.threads=100, value should not be greater "
-                "than double the current value 10"
+                "than double the current value 10 "
+                "for configuration Invalid dynamic configuration"
             ),
         ),
         (
@@ -262,8 +264,10 @@ NOT_FOR_ALL = "Cannot update these configs at default cluster level, broker id m
             "background.threads",
             "4",
             (
+                "Invalid value org.apache.kafka.common.config.ConfigException: "
                 "Dynamic thread count update validation failed for background.threads=4, value should be at least half "
-                "the current value 10"
+                "the current value 10 "
+                "for configuration Invalid dynamic configuration"
             ),
         ),
         (
