@@ -4,6 +4,7 @@ record(value={"id": 1}, key="a", headers={"trace": ...})     # JSON is compared 
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -12,7 +13,8 @@ from minibroker.operations.records import ConsumerRecord
 
 ANY: Final = ...
 """Stands for whatever is there."""
-_SHOWN: Final = 10
+_SHOWN: Final = 5
+"""So many of the nearest records, and so many of the differences of each, are told."""
 _SHOWN_BYTES: Final = 200
 
 
@@ -72,20 +74,31 @@ def record(
 
 
 def explain(expected: RecordMatcher, records: Iterable[ConsumerRecord]) -> str:
-    """Why none of the records is the expected one: the nearest ones with what is different, line by line."""
+    """Why none of the records is the expected one.
+
+    The nearest ones with what is different in them, line by line, and how many records of all differ in what.
+    """
     judged = sorted(((expected.mismatches(each), each) for each in records), key=lambda pair: len(pair[0]))
-    lines = [f"expected {expected}", f"found {len(judged)} records" + (", the nearest first:" if judged else "")]
+    lines = [_cut(f"expected {expected}", 5 * _SHOWN_BYTES)]
+    lines.append(f"found {len(judged)} records" + (", the nearest first:" if judged else ""))
     for mismatches, each in judged[:_SHOWN]:
         lines.append(f"  {describe(each)}")
-        lines += [f"    {mismatch}" for mismatch in mismatches]
+        lines += [f"    {mismatch}" for mismatch in mismatches[:_SHOWN]]
+        if len(mismatches) > _SHOWN:
+            lines.append(f"    and {len(mismatches) - _SHOWN} more differences")
     if len(judged) > _SHOWN:
         lines.append(f"  and {len(judged) - _SHOWN} more")
+        counts = Counter(
+            where for mismatches, _ in judged for where in {each.partition(": ")[0] for each in mismatches}
+        )
+        most = sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:_SHOWN]
+        lines.append(f"of {len(judged)} differ " + ", ".join(f"{count} in {where}" for where, count in most))
     return "\n".join(lines)
 
 
 def describe(found: ConsumerRecord) -> str:
     """One line about a record."""
-    headers = f", headers={dict(found.headers)!r}" if found.headers else ""
+    headers = f", headers={_cut(repr(dict(found.headers)))}" if found.headers else ""
     place = f"{found.topic}-{found.partition}@{found.offset}"
     return f"{place}: key={_shown(found.key)}, value={_shown(found.value)}{headers}"
 
@@ -97,11 +110,11 @@ def _compare(what: str, expected: Any, actual: bytes | None) -> list[str]:
         wanted = expected.encode() if isinstance(expected, str) else expected
         if wanted == actual:
             return []
-        return [f"{what}: expected {expected!r}, found {_shown(actual)}"]
+        return [f"{what}: expected {_cut(repr(expected))}, found {_shown(actual)}"]
     try:
         found = json.loads(actual)
     except ValueError:
-        return [f"{what}: expected JSON {expected!r}, found {_shown(actual)}, which is none"]
+        return [f"{what}: expected JSON {_cut(repr(expected))}, found {_shown(actual)}, which is none"]
     return _compare_json(what, expected, found)
 
 
@@ -113,7 +126,7 @@ def _compare_json(what: str, expected: Any, found: Any) -> list[str]:
         mismatches: list[str] = []
         for name, value in cast("Mapping[str, Any]", expected).items():
             if name not in members:
-                mismatches.append(f"{what}.{name}: expected {value!r}, missing")
+                mismatches.append(f"{what}.{name}: expected {_cut(repr(value))}, missing")
             else:
                 mismatches += _compare_json(f"{what}.{name}", value, members[name])
         return mismatches
@@ -123,11 +136,17 @@ def _compare_json(what: str, expected: Any, found: Any) -> list[str]:
             pairs = zip(wanted, there, strict=True)
             return [line for index, pair in enumerate(pairs) for line in _compare_json(f"{what}[{index}]", *pair)]
     is_same_kind = isinstance(expected, bool) is isinstance(found, bool)  # to Python, True is 1
-    return [] if is_same_kind and expected == found else [f"{what}: expected {expected!r}, found {found!r}"]
+    if is_same_kind and expected == found:
+        return []
+    return [f"{what}: expected {_cut(repr(expected))}, found {_cut(repr(found))}"]
 
 
 def _items(value: Any) -> list[Any]:
     return list(cast("Sequence[Any]", value))
+
+
+def _cut(text: str, length: int = _SHOWN_BYTES) -> str:
+    return text if len(text) <= length else f"{text[:length]}... ({len(text)} characters)"
 
 
 def _shown(value: bytes | None) -> str:

@@ -8,7 +8,7 @@ from confluent_kafka import Producer
 
 from minibroker import Broker
 from minibroker.operations.errors import OperationError, WaitTimeoutError
-from minibroker.operations.matching import RecordMatcher, record
+from minibroker.operations.matching import RecordMatcher, explain, record
 from minibroker.operations.records import ConsumerRecord
 
 
@@ -77,6 +77,28 @@ def test_expect_returns_the_record_or_compares_the_nearest_first(broker: Broker)
     ]
     assert "    key: expected 'two', found 'one'" in lines
     assert "    header 'trace': missing; headers: none" in lines
+
+
+def test_among_a_thousand_records_the_nearest_are_told_and_how_many_differ_in_what(broker: Broker) -> None:
+    broker.produce("many", *({"id": each, "kind": "a"} for each in range(1000)))
+    with pytest.raises(WaitTimeoutError) as caught:
+        broker.expect("many", {"id": 7, "kind": "b"}, partition=0, timeout=0)
+    lines = str(caught.value).splitlines()
+    assert lines[2:5] == [
+        "found 1000 records, the nearest first:",
+        """  many-0@7: key=null, value='{"id":7,"kind":"a"}'""",
+        "    value.kind: expected 'b', found 'a'",
+    ]
+    assert lines[-2:] == ["  and 995 more", "of 1000 differ 1000 in value.kind, 999 in value.id"]
+    assert len(lines) == 3 + 2 + 4 * 3 + 2
+
+
+def test_of_many_differences_and_long_texts_only_some_is_told() -> None:
+    found = ConsumerRecord("t", 0, 5, 1000, "CreateTime", None, b"{}", (("h", b"x" * 1000),), 2, "none", -1)
+    lines = explain(record({f"member{each}": "y" * 1000 for each in range(100)}), [found]).splitlines()
+    assert lines[-1] == "    and 95 more differences"
+    assert len(lines) == 9
+    assert max(map(len, lines)) < 1100
 
 
 def one(value: bytes | None, key: bytes | None = None) -> ConsumerRecord:
