@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from minibroker.call import UnservedRequestError
 from minibroker.dispatch import NO_ANSWER, Answer, Waiting, accept, encode_answers, may_delete_files
 from minibroker.metadata.cluster import Node
+from minibroker.network.connection_quotas import Slot
 from minibroker.network.outbox import Outbox
 from minibroker.produce_memo import ProduceMemo
 from minibroker.session import Session
@@ -59,6 +60,7 @@ class Connection(asyncio.BufferedProtocol):
         node: the one whose listener has taken the connection. Where it is not advertised, this client is told the
             address that it has dialled.
         listener: the name of that listener.
+        slot: its place among the connections of that node.
         security: its TLS and SASL; None for plaintext.
     """
 
@@ -66,11 +68,13 @@ class Connection(asyncio.BufferedProtocol):
         "_connections",
         "_ending",
         "_listener",
+        "_now_ms",
         "_outbox",
         "_parked",
         "_reader",
         "_security",
         "_session",
+        "_slot",
         "_state",
         "_stopped",
         "_transport",
@@ -88,6 +92,7 @@ class Connection(asyncio.BufferedProtocol):
         connections: "ConnectionSet",
         node: Node,
         listener: str,
+        slot: Slot,
         security: "ListenerSecurity | None" = None,
     ) -> None:
         self._state = state
@@ -98,12 +103,17 @@ class Connection(asyncio.BufferedProtocol):
         self._stopped = False  # reading is paused: the client has to wait, or to read
         self._listener = listener
         self._security = security
+        self._slot = slot
+        self._now_ms = state.clock.monotonic_ms
         self.node = node
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client has connected."""
         self._transport = cast("asyncio.Transport", transport)
-        self._outbox = Outbox(self._transport, self._on_drained)
+        self._outbox = Outbox(self._transport, self._touch, self._on_drained)
+        slot = self._slot
+        slot.abort, slot.unsent = self.abort, self._transport.get_write_buffer_size
+        self._touch()
         security = self._security
         is_tls = security is not None and security.context is not None
         self._transport.set_write_buffer_limits(high=_WRITE_HIGH_WATER_OF_TLS if is_tls else _WRITE_HIGH_WATER)
@@ -121,16 +131,15 @@ class Connection(asyncio.BufferedProtocol):
             self._session.client_port = peer[1]
         if security is not None:
             self._secure(security)
-        quotas = self._state.quotas
-        if quotas is not None and peer:
-            self._hold_back(quotas.connected(peer[0]))
 
-    def _hold_back(self, wait_ms: int) -> None:
-        """Serve nothing, and close after a while, if too many connections have come from that address (KIP-612)."""
-        if wait_ms:
-            from minibroker.quotas.manager import Muted  # noqa: PLC0415 - most clients have none
+    @property
+    def is_open(self) -> bool:
+        """Has the client connected, and not gone?"""
+        return self in self._connections
 
-            self._parked = Waiting(Muted(self._state, wait_ms, self.abort), NO_ANSWER)
+    def _touch(self) -> None:
+        """Something has come, or has left."""
+        self._slot.active_ms = self._now_ms()
 
     def _secure(self, security: "ListenerSecurity") -> None:
         """Say who the client is, or have it say so first."""
@@ -158,6 +167,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         """The client has gone, or we have closed."""
         self._connections.discard(self)
+        self._slot.release()
         if self._parked is not None:
             self._parked.parked.cancel()
             self._parked = None
@@ -173,6 +183,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Bytes have arrived."""
+        self._slot.active_ms = self._now_ms()
         self._reader.received(nbytes)
         self._serve()
 
@@ -280,6 +291,7 @@ class Connection(asyncio.BufferedProtocol):
         waiting = self._parked
         if waiting is not None:
             self._parked = None
+            self._touch()
             self._answer([waiting.answer._replace(response=response)])
             if self._session.muted_ms:
                 self._mute()

@@ -11,6 +11,7 @@ from minibroker.clock import Clock, SystemClock
 from minibroker.config import BrokerConfig
 from minibroker.connection import Connection, ConnectionSet
 from minibroker.metadata.cluster import Door, Node
+from minibroker.network.connection_quotas import ConnectionQuotas, Slot
 from minibroker.network.listeners import PLAINTEXT, ServedListener, port_step
 from minibroker.network.node_listener import Kind, NodeListener
 from minibroker.state import BrokerState
@@ -35,7 +36,7 @@ class Server:
             picks a free one for each.
         brokers: how many there are.
 
-    ValueError, OSError for a listener whose TLS or SASL cannot be had as it is configured.
+    ValueError, OSError for a listener whose TLS, SASL or limits cannot be had as they are configured.
     """
 
     def __init__(
@@ -65,6 +66,10 @@ class Server:
         )
         try:
             self._security = {each.name: self._secure(each) for each in given}
+            names = tuple(each.name for each in given)
+            self._quotas = {
+                node_id: ConnectionQuotas(self.state, node_id, names) for node_id in self.state.cluster.nodes
+            }
         except BaseException:
             self.state.close(keep=False)
             raise
@@ -87,7 +92,8 @@ class Server:
         """Listen. OSError when an address cannot be had."""
         for number, node in enumerate(self.state.cluster.nodes.values()):
             behind = number * self._step
-            listener = node.listener = NodeListener(partial(self._connection, node), self.state.advised)
+            make, quotas = partial(self._connection, node), self._quotas[node.id]
+            listener = node.listener = NodeListener(make, quotas, self.state.clock, self.state.advised)
             self._listeners.append(listener)
             for each in self._given:
                 security = self._security[each.name]
@@ -103,8 +109,8 @@ class Server:
 
         return ListenerSecurity(self.state, listener.name, listener.protocol)
 
-    def _connection(self, node: Node, connections: ConnectionSet, listener: str) -> Connection:
-        return Connection(self.state, self._pool, connections, node, listener, self._security[listener])
+    def _connection(self, node: Node, connections: ConnectionSet, listener: str, slot: Slot) -> Connection:
+        return Connection(self.state, self._pool, connections, node, listener, slot, self._security[listener])
 
     async def stop(self, *, keep: bool = True) -> None:
         """Close the listeners and all connections, then the logs; see `BrokerState.close` for `keep`."""

@@ -154,6 +154,9 @@ class BrokerState:
         if kind is ConfigResourceType.BROKER:
             self.topics.reconfigure()
             self.logs.broker_reconfigured()
+            for node in self.cluster.nodes.values():
+                if node.listener is not None:
+                    node.listener.reconfigure()
         elif kind is ConfigResourceType.CLIENT_METRICS and "telemetry" in self.__dict__:  # a cached property
             self.telemetry.resubscribe()
 

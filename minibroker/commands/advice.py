@@ -67,6 +67,34 @@ def about_unauthenticated(listener: str, protocol: str) -> str:
     )
 
 
+def about_full_address(address: str, most: int) -> str:
+    """An address has as many connections as it may have."""
+    return (
+        f"a connection from {address} was refused: it has {most} of them already, which max.connections.per.ip (or its "
+        "overrides) allows. A client that opens one and another does not close them, or the limit is too low"
+    )
+
+
+def about_full_broker(full: str, most: int) -> str:
+    """Connections wait until others close; `full` has no room."""
+    return (
+        f"{full} has no room for more than {most} connections (max.connections): clients that come wait until others go"
+    )
+
+
+def about_pace(of_broker: int, of_listener: int, listener: str) -> str:
+    """Connections come faster than they may."""
+    return (
+        f"connections come faster than {min(of_broker, of_listener)} a second to the listener {listener} "
+        "(max.connection.creation.rate): they have to wait"
+    )
+
+
+def about_pace_of_address(address: str) -> str:
+    """An address connects more often than its quota allows."""
+    return f"connections from {address} are closed: they come faster than its quota connection_creation_rate allows"
+
+
 def about_size(topic: str, size: int, limit: int) -> str:
     """A batch is larger than its topic allows."""
     return (

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from minibroker.config.broker_keys import ACTED_ON, BROKER_KEYS
+from minibroker.config.connection_overrides import read_overrides
 from minibroker.config.keys import MIB, ConfigKey, ConfigType, ConfigValue, refused
 from minibroker.config.topic_keys import TOPIC_KEYS
 from minibroker.config.values import ConfigEntry, ConfigSource, ConfigValues
@@ -86,6 +87,14 @@ _RULES: tuple[Rule, ...] = (
         "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.",
     ),
     (
+        "connections.max.idle.ms",
+        lambda v: not 0 <= v["connections.max.idle.ms"] <= v["connection.failed.authentication.delay.ms"],
+        (
+            "connection.failed.authentication.delay.ms should always be less than connections.max.idle.ms to prevent "
+            "failed authentication responses from timing out"
+        ),
+    ),
+    (
         "group.coordinator.rebalance.protocols",
         lambda v: "classic" in v["group.coordinator.rebalance.protocols"],
         "Disabling the 'classic' protocol is not supported.",
@@ -143,6 +152,7 @@ class BrokerConfig(ConfigValues):
         for name, holds, because in _rules(values):
             if not holds(values):
                 raise refused(name, values[name], because)
+        read_overrides(str(values["max.connections.per.ip.overrides"]))
         super().__init__(BROKER_KEYS, values)
         self.given = given
         self.unknown = unknown

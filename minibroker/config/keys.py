@@ -184,7 +184,7 @@ class Voters(Validator):
         for voter in value:
             number, _, address = voter.partition("@")
             host, _, port = address.rpartition(":")
-            if not (_is_integer(number) and host and port.isdecimal() and int(port) < 1 << 16):
+            if not (_is_integer(number) and host and port.isdecimal() and _integer(port, 16) is not None):
                 raise refused(name, voter, "Each entry should be in the form `{id}@{host}:{port}`.")
 
     def __str__(self) -> str:
@@ -312,6 +312,11 @@ def _parse(name: str, kind: ConfigType, text: str) -> ConfigValue:
 def _is_integer(text: str) -> bool:
     # int() also takes blanks and underscores, which Java's parsers refuse.
     return text.removeprefix("-" if text.startswith("-") else "+").isdecimal()
+
+
+def read_int(text: str) -> int | None:
+    """Read an int as Java's `Integer.parseInt` does; None for what is none."""
+    return _integer(text, _BITS[ConfigType.INT])
 
 
 def _integer(text: str, bits: int) -> int | None:

@@ -1,7 +1,7 @@
 """Which of a broker's keys may be altered while it runs (KIP-226), as `DynamicBrokerConfig` of Kafka 3.9.1 has them."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from minibroker.config.broker import BrokerConfig
@@ -58,7 +58,9 @@ _THREADS: Final = frozenset(
     {"background.threads", "num.io.threads", "num.recovery.threads.per.data.dir", "num.replica.fetchers"}
 )
 
-_MOST_CONNECTIONS: Final = "max.connections"
+_OF_CONNECTIONS: Final = ("max.connections", "max.connection.creation.rate")
+_LISTENERS_OF_ALL: Final = frozenset({*_OF_CONNECTIONS, "num.network.threads"})
+"""These may be altered for a listener of all brokers at once (`ClusterLevelListenerConfigs`)."""
 _FIXED_HERE: Final = ("advertised.listeners", "listener.security.protocol.map", "listeners")
 """Kafka opens new listeners while it runs; minibroker does not."""
 
@@ -70,8 +72,7 @@ _OTHERS: Final = frozenset(
         "log.cleaner.io.buffer.size",
         "log.cleaner.io.max.bytes.per.second",
         "log.cleaner.threads",
-        "max.connection.creation.rate",
-        _MOST_CONNECTIONS,
+        *_OF_CONNECTIONS,
         "max.connections.per.ip",
         "max.connections.per.ip.overrides",
         "message.max.bytes",
@@ -120,20 +121,23 @@ ONLY_AT_RUN_TIME: Final = by_name(
 """Keys that stand in no properties file (`DynamicConfig.Broker`)."""
 # fmt: on
 
-_LISTENER_PREFIX: Final = re.compile(r"listener\.name\.[^.]*\.(.+)\Z", re.DOTALL)
+_LISTENER_PREFIX: Final = re.compile(r"listener\.name\.([^.]*)\.(.+)\Z", re.DOTALL)
 
 
 def key_of(name: str) -> ConfigKey | None:
     """The row of a broker's key; what a listener has for itself (`listener.name.<listener>.`) is as it is for all."""
     listener = _LISTENER_PREFIX.match(name)
-    base = listener[1] if listener else name
+    base = listener[2] if listener else name
     return BROKER_KEYS.get(base) or ONLY_AT_RUN_TIME.get(base)
 
 
-def check(texts: Mapping[str, str], before: BrokerConfig, *, is_of_one_broker: bool) -> None:
+def check(
+    texts: Mapping[str, str], before: BrokerConfig, listeners: Collection[str], *, is_of_one_broker: bool
+) -> None:
     """Raise ConfigError unless a broker, or all of them, may have these settings, in the words of Kafka 3.9.1.
 
-    `before` is the configuration that counts now. What the settings are together with others is not looked at.
+    `before` is the configuration that counts now, `listeners` are the names of those that there are. What the settings
+    are together with others is not looked at.
     """
     _refuse(
         [name for name in texts if name in BROKER_KEYS and name not in ALTERABLE],
@@ -149,16 +153,34 @@ def check(texts: Mapping[str, str], before: BrokerConfig, *, is_of_one_broker: b
             key.parse(text)
     if not is_of_one_broker:
         _refuse(
-            [name for name in texts if name in PER_BROKER or _LISTENER_PREFIX.match(name)],
+            [name for name in texts if name in PER_BROKER or _is_of_one_listener(name)],
             "Cannot update these configs at default cluster level, broker id must be specified: Set",
         )
     for name, text in texts.items():
         if name in _THREADS:
             _check_threads(name, _integer(name, text), before.integer(name))
-        if name == _MOST_CONNECTIONS and _integer(name, text) <= 0:
-            raise ConfigError(f"Invalid {name} {text}")
+        if name in _OF_CONNECTIONS:
+            _check_some(name, text)
         if name in _FIXED_HERE and BROKER_KEYS[name].parse(text) != before.optional_text(name):
             raise ConfigError(f"{name} cannot be altered while minibroker runs")
+    for listener in listeners:
+        for limit in _OF_CONNECTIONS:
+            own = f"listener.name.{listener.lower()}.{limit}"
+            if own in texts:
+                _check_some(limit, texts[own])
+
+
+def _is_of_one_listener(name: str) -> bool:
+    """Is it a listener's, and each broker's own?"""
+    listener = _LISTENER_PREFIX.match(name)
+    return listener is not None and listener[2] not in _LISTENERS_OF_ALL
+
+
+def _check_some(name: str, text: str) -> None:
+    """A broker may start with none at all, but not be altered to that (`ListenerConnectionQuota`)."""
+    number = _integer(name, text)
+    if number <= 0:
+        raise _refused_by_a_part(f"Invalid {name} {number}")
 
 
 def _integer(name: str, text: str) -> int:

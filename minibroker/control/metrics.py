@@ -59,8 +59,13 @@ _BY_BROKER: Final = {
     "kafka_server_replicamanager_leadercount": "Partitions that it leads",
     "kafka_server_replicamanager_underreplicatedpartitions": "Partitions that it leads, with replicas out of sync",
     "kafka_server_replicamanager_underminisrpartitioncount": "Partitions that it leads, with too few replicas in sync",
-    "kafka_server_socket_server_metrics_connection_count": "Open connections",
+    "kafka_server_socket_server_metrics_connection_count": "Open connections, with TLS handshakes that are under way",
+    "kafka_server_socket_server_metrics_broker_connection_accept_rate": "Connections per second, lately",
     "kafka_server_fetchsessioncache_numincrementalfetchsessions": "Fetch sessions",
+}
+_COUNTED_BY_BROKER: Final = {
+    "kafka_server_socket_server_metrics_connection_creation": "Connections since the start",
+    "kafka_server_socket_server_metrics_connection_close": "Those of them that are closed",
 }
 _LOGS: Final = {
     "kafka_log_log_size": "Bytes of a partition's segments",
@@ -105,17 +110,20 @@ def _count_brokers(broker: AsyncBroker, partitions: Iterable[Partition], found: 
             lacking[partition.leader.id] += len(partition.isr) < len(partition.replicas)
             under[partition.leader.id] += partition.is_under_min_isr
     for node in cluster.nodes.values():
-        connections = len(node.listener.connections) if isinstance(node.listener, NodeListener) else 0
+        quotas = node.listener.quotas if isinstance(node.listener, NodeListener) else None
         numbers = (
             node is cluster.controller,
             kept[node.id],
             led[node.id],
             lacking[node.id],
             under[node.id],
-            connections,
+            0 if quotas is None else len(quotas),
+            0 if quotas is None else quotas.rate,
             len(node.fetch_sessions),
+            0 if quotas is None else quotas.taken,
+            0 if quotas is None else quotas.left,
         )
-        for name, number in zip(_BY_BROKER, numbers, strict=True):
+        for name, number in zip((*_BY_BROKER, *_COUNTED_BY_BROKER), numbers, strict=True):
             found.by_broker.setdefault(name, {})[str(node.id),] = number
     up = len(cluster.up)
     found.gauges["kafka_controller_kafkacontroller_activebrokercount"] = up
@@ -165,6 +173,8 @@ class _Numbers(Collector):
             yield GaugeMetricFamily(name, help_text, value=found.gauges[name])
         for name, help_text in _BY_BROKER.items():
             yield _filled(GaugeMetricFamily(name, help_text, labels=["broker"]), found.by_broker.get(name, {}))
+        for name, help_text in _COUNTED_BY_BROKER.items():
+            yield _filled(CounterMetricFamily(name, help_text, labels=["broker"]), found.by_broker.get(name, {}))
         for name, help_text in _LOGS.items():
             yield _filled(GaugeMetricFamily(name, help_text, labels=["topic", "partition"]), found.logs.get(name, {}))
         prefix = "kafka_server_brokertopicmetrics_"

@@ -46,6 +46,10 @@ class Listener(Protocol):
         """What was begun is through."""
         ...
 
+    def reconfigure(self) -> None:
+        """The configuration has changed."""
+        ...
+
 
 class Door:
     """One of a broker's listeners, as clients are told of it.

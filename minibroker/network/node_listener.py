@@ -6,20 +6,17 @@ import logging
 import os
 import socket
 import ssl
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
+from minibroker.clock import Clock
 from minibroker.connection import Connection, ConnectionSet
-
-if TYPE_CHECKING:
-    # Most brokers speak no TLS.
-    from minibroker.network.tls_server import TlsServer
+from minibroker.network.acceptor import Acceptor
+from minibroker.network.connection_quotas import ConnectionQuotas, Slot
 
 _logger = logging.getLogger(__name__)
 _BACKLOG: Final = 1024
-_ACCEPTING_ROUNDS: Final = 3
-"""Of the event loop: one for the task that asyncio makes of an accepted socket, one for its callback, one to spare."""
 
 
 class Kind(NamedTuple):
@@ -31,11 +28,11 @@ class Kind(NamedTuple):
 
 class _Opened(NamedTuple):
     kind: Kind
-    server: "asyncio.Server | TlsServer"
+    acceptor: Acceptor
 
     @property
-    def sockets(self) -> "Sequence[socket.socket]":
-        return cast("Sequence[socket.socket]", self.server.sockets)  # asyncio's look like sockets
+    def sockets(self) -> list[socket.socket]:
+        return self.acceptor.sockets
 
 
 class NodeListener:
@@ -45,15 +42,24 @@ class NodeListener:
     and no other program is given them.
 
     Args:
-        make: a connection in a set, by the listener of that name.
+        make: a connection in a set and a slot, by the listener of that name.
+        quotas: how many there may be.
         told: what was advised before (`BrokerState.advised`).
 
     Attributes:
         connections: the open ones.
     """
 
-    def __init__(self, make: Callable[[ConnectionSet, str], Connection], told: set[str]) -> None:
+    def __init__(
+        self,
+        make: Callable[[ConnectionSet, str, Slot], Connection],
+        quotas: ConnectionQuotas,
+        clock: Clock,
+        told: set[str],
+    ) -> None:
         self.connections = ConnectionSet()
+        self.quotas = quotas
+        self._clock = clock
         self._make = make
         self._told = told
         self._loop = asyncio.get_running_loop()
@@ -89,17 +95,18 @@ class NodeListener:
         return number
 
     async def _serve(self, kind: Kind, host: str = "", port: int = 0, held: socket.socket | None = None) -> _Opened:
-        make = partial(self._make, self.connections, kind.name)
-        serve = partial(self._loop.create_server, make, backlog=_BACKLOG, start_serving=kind.context is None)
+        # asyncio finds the addresses and binds the sockets; what comes there is taken otherwise.
+        serve = partial(self._loop.create_server, asyncio.Protocol, start_serving=False)
         server = await (serve(host, port) if held is None else serve(sock=held))
-        if kind.context is None:
-            return _Opened(kind, server)
-        from minibroker.network.tls_server import TlsServer  # noqa: PLC0415 - most brokers speak no TLS
-
-        # asyncio has found the addresses and bound the sockets; what comes there is taken otherwise.
         bound = [socket.socket(fileno=os.dup(each.fileno())) for each in server.sockets]
         server.close()
-        return _Opened(kind, TlsServer(bound, make, kind.context, self._told, _BACKLOG))
+        make = partial(self._make, self.connections, kind.name)
+        others = bound, kind.name, make, self.quotas, self._clock, _BACKLOG
+        if kind.context is None:
+            return _Opened(kind, Acceptor(*others))
+        from minibroker.network.tls_server import TlsAcceptor  # noqa: PLC0415 - most brokers speak no TLS
+
+        return _Opened(kind, TlsAcceptor(kind.context, self._told, *others))
 
     async def end(self) -> None:
         """Close everything; what has been accepted has come through and gone when this returns."""
@@ -107,6 +114,11 @@ class NodeListener:
         await self._accept_no_more()
         self._release()
         await self.connections.abort()
+        self.quotas.stop()
+
+    def reconfigure(self) -> None:
+        """The configuration has changed."""
+        self.quotas.reconfigure()
 
     # A node that is taken down, and up again
 
@@ -161,24 +173,16 @@ class NodeListener:
             self._servers.append(await self._serve(kind, held=each))
 
     async def _accept_no_more(self) -> None:
-        """Close the sockets once the connections that they have accepted have come through.
-
-        asyncio takes two rounds of the loop for that. If a socket is closed in between it loses the connection
-        (an assertion in `Server._attach`), whose socket stays open until it is collected.
-        """
-        self._stop_accepting()
-        for _ in range(_ACCEPTING_ROUNDS):
-            await asyncio.sleep(0)
+        """Close the sockets; the connections that they have accepted come through."""
         for opened in self._servers:
-            opened.server.close()
-            if opened.kind.context is not None:
-                await opened.server.wait_closed()
+            opened.acceptor.close()
+        for opened in self._servers:
+            await opened.acceptor.wait_closed()
         self._servers.clear()
 
     def _stop_accepting(self) -> None:
         for opened in self._servers:
-            for each in opened.sockets:
-                self._loop.remove_reader(each)
+            opened.acceptor.stop()
 
     def _abort(self) -> None:
         for connection in tuple(self.connections):

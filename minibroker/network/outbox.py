@@ -25,13 +25,15 @@ _MORE: Final = getattr(socket, "MSG_MORE", 0)
 class Outbox:
     """What one connection has yet to send.
 
-    `on_drained` is called when everything has left after `is_blocked` had been true.
+    `on_moved` is called when the client has taken more of what it did not take at once, `on_drained` when everything
+    has left after `is_blocked` had been true.
     """
 
     __slots__ = (
         "_direct",
         "_loop",
         "_on_drained",
+        "_on_moved",
         "_paused",
         "_queue",
         "_resuming",
@@ -40,8 +42,11 @@ class Outbox:
         "sendfile",
     )
 
-    def __init__(self, transport: asyncio.Transport, on_drained: Callable[[], None]) -> None:
+    def __init__(
+        self, transport: asyncio.Transport, on_moved: Callable[[], None], on_drained: Callable[[], None]
+    ) -> None:
         self._transport = transport
+        self._on_moved = on_moved
         self._on_drained = on_drained
         self._queue: deque[memoryview | LogSlice] = deque()
         self._paused = False  # the transport still has bytes of its own
@@ -96,6 +101,7 @@ class Outbox:
         if not self._resuming:
             return
         self._resuming = self._paused = False
+        self._on_moved()
         self._pump()
         if not self.is_blocked:
             self._on_drained()
@@ -202,6 +208,7 @@ class Outbox:
         self._waiting = False
 
     def _on_writable(self) -> None:
+        self._on_moved()
         self._stop_waiting()
         self._pump()
         if not self.is_blocked:

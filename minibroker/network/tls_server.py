@@ -1,12 +1,12 @@
 """A listening socket whose clients have to speak TLS before they are connections.
 
 asyncio's own server says neither why a handshake has failed nor that one is under way, so it is neither advised upon
-nor ended with the broker. Here both is known, and a handshake has a bounded time.
+nor ended with the broker. Here both is known, and a handshake has a bounded time. What asyncio needs for one, some 0.3
+MB, is not spent on clients that have not yet said hello.
 """
 
 import asyncio
 import contextlib
-import errno
 import logging
 import socket
 import ssl
@@ -16,6 +16,7 @@ from typing import Any, Final, cast
 
 from minibroker.commands.advice import about_tls_failure, advise
 from minibroker.connection import Connection
+from minibroker.network.acceptor import Acceptor
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -24,76 +25,78 @@ HANDSHAKE_SECONDS: Final = 30.0
 
 _GOODBYE_SECONDS: Final = 1.0
 """How long the client's side of the end is waited for."""
-_NO_ROOM: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
-_TRY_AGAIN_SECONDS: Final = 1.0
+_LEAST_SECONDS: Final = 0.001
+_HEAD: Final = 5
+"""Bytes of a record's header: what is in it, a version, and a length of two bytes."""
+_HANDSHAKE: Final = b"\x16\x03"
+_LONGEST_RECORD: Final = 1 << 14
 
 
-class TlsServer:
-    """Takes connections at bound sockets, which it owns, as `asyncio.Server` does.
+class TlsAcceptor(Acceptor):
+    """Takes connections whose clients speak TLS.
 
     Args:
-        make: a new connection.
         told: what was advised before.
+        others: the arguments of `Acceptor`.
     """
 
-    def __init__(
-        self,
-        sockets: list[socket.socket],
-        make: Callable[[], Connection],
-        context: ssl.SSLContext,
-        told: set[str],
-        backlog: int,
-    ) -> None:
-        self.sockets = sockets
-        self._make = make
+    def __init__(self, context: ssl.SSLContext, told: set[str], *others: Any) -> None:
         self._context = context
         context.sslobject_class = _WatchedObject
         self._told = told
-        self._backlog = backlog
-        self._loop = asyncio.get_running_loop()
-        self._handshakes: set[asyncio.Task[None]] = set()
-        for each in sockets:
-            each.setblocking(False)
-            each.listen(backlog)
-            self._loop.add_reader(each, self._accept, each)
+        super().__init__(*others)
 
     def close(self) -> None:
         """Take no more, and end the handshakes that are under way."""
-        for each in self.sockets:
-            self._loop.remove_reader(each)
-            each.close()
-        self.sockets = []
-        for task in self._handshakes:
+        super().close()
+        for task in self.entering:
             task.cancel()
 
-    async def wait_closed(self) -> None:
-        """The handshakes that were under way have come to their end."""
-        while self._handshakes:
-            await asyncio.wait(self._handshakes)
-
-    def _accept(self, listening: socket.socket) -> None:
-        for _ in range(self._backlog):
+    async def open(self, accepted: socket.socket, connection: Connection) -> None:
+        """Shake hands."""
+        try:
+            begin = self.loop.time()
             try:
-                accepted, _ = listening.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError as error:
-                if error.errno not in _NO_ROOM:
-                    raise
-                _logger.warning("Connections have to wait: %s", error.strerror)
-                self._loop.remove_reader(listening)
-                self._loop.call_later(_TRY_AGAIN_SECONDS, self._go_on, listening)
-                return
-            accepted.setblocking(False)
-            task = self._loop.create_task(self._shake_hands(accepted))
-            self._handshakes.add(task)
-            task.add_done_callback(self._handshakes.discard)
+                async with asyncio.timeout(HANDSHAKE_SECONDS):
+                    await self._hello(accepted)
+            except BaseException:
+                accepted.close()
+                raise
+            left = max(_LEAST_SECONDS, HANDSHAKE_SECONDS - (self.loop.time() - begin))
+            await self._shake_hands(accepted, connection, left)
+        except OSError as error:  # as those of TLS are
+            reason = (error.reason if isinstance(error, ssl.SSLError) else None) or str(error) or type(error).__name__
+            _logger.info("A client did not get through the TLS handshake: %s", reason)
+            advice = about_tls_failure(reason)
+            if advice is not None:
+                advise(self._told, advice, advice)
 
-    def _go_on(self, listening: socket.socket) -> None:
-        if listening in self.sockets:
-            self._loop.add_reader(listening, self._accept, listening)
+    async def _hello(self, accepted: socket.socket) -> None:
+        """Wait until the client's first message is there, or something that cannot be one. OSError.
 
-    async def _shake_hands(self, accepted: socket.socket) -> None:
+        The kernel keeps it: it says when there is enough.
+        """
+        start = await self._peek(accepted, _HEAD)
+        length = int.from_bytes(start[3:])
+        if len(start) == _HEAD and start.startswith(_HANDSHAKE) and length <= _LONGEST_RECORD:
+            await self._peek(accepted, _HEAD + length)
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
+
+    async def _peek(self, accepted: socket.socket, size: int) -> bytes:
+        """The first bytes that the client has sent, once there are `size` of them, or no more will come."""
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
+        readable = self.loop.create_future()
+        self.loop.add_reader(accepted, _settle, readable)
+        try:
+            await readable
+        finally:
+            self.loop.remove_reader(accepted)
+        start = accepted.recv(_HEAD, socket.MSG_PEEK)
+        if not start:
+            raise ConnectionAbortedError("the client has gone")
+        return start
+
+    async def _shake_hands(self, accepted: socket.socket, connection: Connection, seconds: float) -> None:
         try:
             handshake = _Handshake(self._context, accepted.dup())
         except OSError as error:  # no descriptor is left
@@ -101,21 +104,20 @@ class TlsServer:
             _logger.warning("A connection could not be taken: %s", error.strerror)
             return
         try:
-            await self._loop.connect_accepted_socket(
-                self._make,
+            await self.loop.connect_accepted_socket(
+                lambda: connection,
                 accepted,
                 ssl=cast("ssl.SSLContext", handshake),
-                ssl_handshake_timeout=HANDSHAKE_SECONDS,
+                ssl_handshake_timeout=seconds,
                 ssl_shutdown_timeout=_GOODBYE_SECONDS,
             )
-        except OSError as error:  # as those of TLS are
-            reason = (error.reason if isinstance(error, ssl.SSLError) else None) or str(error) or type(error).__name__
-            _logger.info("A client did not get through the TLS handshake: %s", reason)
-            advice = about_tls_failure(reason)
-            if advice is not None:
-                advise(self._told, advice, advice)
         finally:
             handshake.close()
+
+
+def _settle(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 class _WatchedObject(ssl.SSLObject):

@@ -34,7 +34,7 @@ def configure(state: BrokerState, configs: Mapping[str, Setting]) -> None:
     """Alter keys of all brokers; None takes one back to what it was at the start. `OperationError`, `OSError`."""
     texts = _altered(state.configs.of(ConfigResourceType.BROKER, ALL_BROKERS), configs)
     try:
-        check(texts, state.config, is_of_one_broker=False)
+        check(texts, state.config, state.cluster.first.doors, is_of_one_broker=False)
         state.configs.with_broker(ALL_BROKERS, texts)
     except ConfigError as error:
         raise OperationError(str(error)) from None

@@ -152,13 +152,13 @@ class Quotas:
         bucket.take(partitions, limit, now_ms)
         return 0 if strict else bucket.debt_ms(limit, now_ms)
 
-    def connected(self, address: str) -> int:
-        """Count a connection from an address: how long until it is closed again; 0 if it may stay."""
+    def connected(self, address: str, node_id: int) -> int:
+        """Count a connection from an address to a broker: how long until it is closed; 0 if it may stay (KIP-612)."""
         limit = self._connection_limit(address)
         if limit is None:
             return 0
         now_ms = self._state.clock.monotonic_ms()
-        rate = self._rate(CONNECTION, (address, ""), now_ms)
+        rate = self._rate(CONNECTION, (address, str(node_id)), now_ms)
         rate.record(1, now_ms)
         wait_ms = min(rate.throttle_ms(limit, now_ms), self._step_ms)
         if wait_ms:

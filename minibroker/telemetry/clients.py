@@ -61,8 +61,7 @@ class ClientInstance:
         last_error: of its last request.
     """
 
-    def __init__(self, identity: Mapping[str, str], metrics: list[str], interval_ms: int, subscription_id: int) -> None:
-        self.identity = identity
+    def __init__(self, metrics: list[str], interval_ms: int, subscription_id: int) -> None:
         self.metrics = metrics
         self.interval_ms = interval_ms
         self.subscription_id = subscription_id
@@ -147,7 +146,7 @@ class Telemetry:
         metrics = [ALL_METRICS] if ALL_METRICS in wanted else sorted(wanted)
         interval_ms = min((each.interval_ms for each in matching), default=DEFAULT_INTERVAL_MS)
         interval_ms = min(interval_ms, DEFAULT_INTERVAL_MS)
-        return ClientInstance(identity, metrics, interval_ms, _subscription_id(metrics, interval_ms, instance_id))
+        return ClientInstance(metrics, interval_ms, _subscription_id(metrics, interval_ms, instance_id))
 
 
 def _size(push: TelemetryPush) -> int:

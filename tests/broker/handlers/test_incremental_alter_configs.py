@@ -282,7 +282,15 @@ NOT_FOR_ALL = "Cannot update these configs at default cluster level, broker id m
             "PLAINTEXT://a:1",
             "advertised.listeners cannot be altered while minibroker runs",
         ),
-        (NODE, "max.connections", "0", "Invalid max.connections 0"),
+        (
+            NODE,
+            "max.connections",
+            "0",
+            (
+                "Invalid value org.apache.kafka.common.config.ConfigException: Invalid max.connections 0 for "
+                "configuration Invalid dynamic configuration"
+            ),
+        ),
         ("5", "log.retention.ms", "1", "Unexpected broker id, expected 1, but received 5"),
         ("x", "log.retention.ms", "1", "Node id must be an integer, but it is: x"),
     ],

@@ -241,7 +241,7 @@ class Transport(asyncio.Transport):
 async def test_nothing_is_written_while_asyncio_says_that_there_is_room_again(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"from the file")
     transport, drained = Transport(), asyncio.Event()
-    out = Outbox(transport, drained.set)
+    out = Outbox(transport, lambda: None, drained.set)
     out.sendfile = False
     handle = FilePool(4).handle(str(tmp_path / "log"))
     out.pause()

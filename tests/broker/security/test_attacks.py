@@ -10,7 +10,9 @@ import socket
 import ssl
 import struct
 import warnings
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -313,6 +315,31 @@ def unfinished_requests(target: Target) -> None:
         for client in clients:
             client.socket.close()
     assert target.held() == 0
+
+
+@attack(
+    "a hundred connections for TLS that say nothing, or only begin to say hello",
+    "nothing is made for TLS: a few kilobytes each; closed after 30 seconds",
+)
+def silent_handshakes(target: Target) -> None:
+    made: list[SSLProtocol] = []
+    with ExitStack() as held, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tls_server, "HANDSHAKE_SECONDS", 0.05)
+        patch.setattr(SSLProtocol, "__init__", lambda each, *_, **__: made.append(each))
+        clients = [held.enter_context(SocketClient(target.address("SASL_SSL"))) for _ in range(100)]
+        for client in clients[::2]:
+            client.send_bytes(b"\x16\x03\x01\x02\x00\x01")
+        assert all(client.is_closed() for client in clients)
+    assert made == []
+
+
+@attack("more connections of an address than `max.connections.per.ip`", "closed at once, before a handshake")
+def too_many_connections(target: Target) -> None:
+    with ExitStack() as held:
+        target.broker.configure({"max.connections.per.ip": 3})
+        clients = [held.enter_context(SocketClient(target.address("SASL_SSL"))) for _ in range(50)]
+        assert all(client.is_closed() for client in clients[3:])
+        target.broker.configure({"max.connections.per.ip": None})
 
 
 @attack("TLS handshakes that are begun and not ended", "closed after 30 seconds, or when the broker stops")

@@ -295,6 +295,7 @@ def test_a_client_for_whom_no_descriptor_is_left_is_let_go(
     with monkeypatch.context() as patch:
         patch.setattr(socket.socket, "dup", fail)
         with SocketClient(tls_address(broker)) as client:
+            client.send_bytes(b"hello")
             assert closes(client)
     with connect(broker, context) as client:
         assert client.ask(METADATA, 1).brokers
