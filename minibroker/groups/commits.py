@@ -1,7 +1,7 @@
 """What OffsetCommit and TxnOffsetCommit have in common."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from minibroker.config.keys import LONG_MAX
 from minibroker.groups.kinds import AnyGroup
@@ -9,6 +9,8 @@ from minibroker.groups.offsets import NO_TIMESTAMP, CommittedOffset
 from minibroker.metadata.topics import TopicPartition
 from minibroker.state import BrokerState
 from minibroker_protocol.error_codes import ErrorCode
+
+T = TypeVar("T")
 
 _BYTES_PER_CHARACTER: Final = 2
 """Java counts a string in units of UTF-16."""
@@ -32,6 +34,7 @@ class WantedTopic(Protocol):
     """A topic of either request."""
 
     name: str
+    topic_id: bytes
 
     @property
     def partitions(self) -> Sequence[WantedPartition]:
@@ -106,6 +109,40 @@ def by_topic(codes: Iterable[tuple[TopicPartition, ErrorCode]]) -> Outcomes:
             outcomes.setdefault(topic, []).append((partition, code))
             told.add(key)
     return outcomes
+
+
+def answered(
+    outcomes: Outcomes,
+    topics: Sequence[WantedTopic],
+    unknown: Sequence[WantedTopic],
+    topic_of: Callable[..., T],
+    partition_of: Callable[..., Any],
+) -> list[T]:
+    """Outcomes as the response of either API has them, made by its classes for a topic and for a partition.
+
+    UNKNOWN_TOPIC_ID for what the topics `unknown` name; the others are `topics`.
+    """
+    ids = {each.name: each.topic_id for each in topics}
+    return [
+        *(
+            topic_of(
+                topic_id=each.topic_id,
+                partitions=[
+                    partition_of(partition_index=partition.partition_index, error_code=ErrorCode.UNKNOWN_TOPIC_ID)
+                    for partition in each.partitions
+                ],
+            )
+            for each in unknown
+        ),
+        *(
+            topic_of(
+                name=name,
+                topic_id=ids[name],
+                partitions=[partition_of(partition_index=index, error_code=code) for index, code in partitions],
+            )
+            for name, partitions in outcomes.items()
+        ),
+    ]
 
 
 def _offset(wanted: WantedPartition, now_ms: int, expire_timestamp: int) -> CommittedOffset:

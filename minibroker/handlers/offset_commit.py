@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from minibroker.call import Call
-from minibroker.groups.commits import Commit, RefusedCommitError, commit
+from minibroker.groups.commits import Commit, RefusedCommitError, answered, commit
 from minibroker.groups.kinds import AnyGroup
 from minibroker.groups.offsets import CommittedOffset
 from minibroker.metadata.topic_ids import with_names
@@ -63,31 +63,6 @@ def handle(request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse:
     if call.api_version >= _FIRST_WITH_TOPIC_IDS:
         topics, unknown = with_names(state.topics, topics)
     outcomes = commit(state, topics, Commit(admit, write), retention_ms=request.retention_time_ms)
-    ids = {each.name: each.topic_id for each in topics}
     return OffsetCommitResponse(
-        topics=[
-            *(
-                OffsetCommitResponseTopic(
-                    topic_id=each.topic_id,
-                    partitions=[
-                        OffsetCommitResponsePartition(
-                            partition_index=partition.partition_index, error_code=ErrorCode.UNKNOWN_TOPIC_ID
-                        )
-                        for partition in each.partitions
-                    ],
-                )
-                for each in unknown
-            ),
-            *(
-                OffsetCommitResponseTopic(
-                    name=name,
-                    topic_id=ids[name],
-                    partitions=[
-                        OffsetCommitResponsePartition(partition_index=index, error_code=code)
-                        for index, code in partitions
-                    ],
-                )
-                for name, partitions in outcomes.items()
-            ),
-        ]
+        topics=answered(outcomes, topics, unknown, OffsetCommitResponseTopic, OffsetCommitResponsePartition)
     )

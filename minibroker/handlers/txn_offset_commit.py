@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from minibroker.call import Call
-from minibroker.groups.commits import Commit, RefusedCommitError, commit
+from minibroker.groups.commits import Commit, RefusedCommitError, answered, commit
 from minibroker.groups.kinds import AnyGroup
 from minibroker.groups.offsets import CommittedOffset
 from minibroker.metadata.topic_ids import with_names
@@ -62,36 +62,12 @@ def handle(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetCommitRespon
     unknown: list[TxnOffsetCommitRequestTopic] = []
     if call.api_version >= _FIRST_WITH_TOPIC_IDS:
         topics, unknown = with_names(call.state.topics, topics)
-    outcomes = commit(call.state, topics, Commit(admit, write))
-    ids = {each.name: each.topic_id for each in topics}
+    outcomes = {
+        name: [(index, _told(code, call.api_version)) for index, code in partitions]
+        for name, partitions in commit(call.state, topics, Commit(admit, write)).items()
+    }
     return TxnOffsetCommitResponse(
-        topics=[
-            *(
-                TxnOffsetCommitResponseTopic(
-                    topic_id=each.topic_id,
-                    partitions=[
-                        TxnOffsetCommitResponsePartition(
-                            partition_index=partition.partition_index, error_code=ErrorCode.UNKNOWN_TOPIC_ID
-                        )
-                        for partition in each.partitions
-                    ],
-                )
-                for each in unknown
-            ),
-            *(
-                TxnOffsetCommitResponseTopic(
-                    name=name,
-                    topic_id=ids[name],
-                    partitions=[
-                        TxnOffsetCommitResponsePartition(
-                            partition_index=index, error_code=_told(code, call.api_version)
-                        )
-                        for index, code in partitions
-                    ],
-                )
-                for name, partitions in outcomes.items()
-            ),
-        ]
+        topics=answered(outcomes, topics, unknown, TxnOffsetCommitResponseTopic, TxnOffsetCommitResponsePartition)
     )
 
 
