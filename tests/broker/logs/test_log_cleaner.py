@@ -21,6 +21,7 @@ from minibroker_storage.cleaner import (
 )
 from minibroker_storage.log import Log
 from tests.broker.harness import Harness, values_in
+from tests.broker.logs.world import pass_time
 
 BACKOFF_MS = 15_000
 Make = Callable[[dict[str, str]], Harness]
@@ -61,11 +62,6 @@ def log_of(harness: Harness, name: str = "c") -> Log:
     topic = harness.state.topics.get(name)
     assert topic is not None
     return topic.partitions[0].log
-
-
-def pass_time(harness: Harness, delay_ms: int) -> None:
-    harness.clock.advance(delay_ms)
-    harness.run_soon()
 
 
 def cleaner_checkpoint(harness: Harness) -> dict[tuple[str, int], int]:
