@@ -30,11 +30,6 @@ class Listener(NamedTuple):
     host: str
     port: int
 
-    @property
-    def bind_address(self) -> str:
-        """What the broker listens on, as HOST:PORT."""
-        return f"{self.host or _ALL_INTERFACES}:{self.port}"
-
 
 class ServedListener(NamedTuple):
     """A listener as the first broker has it; the others have the ports behind it.

@@ -39,11 +39,6 @@ class TimeIndex(IndexFile):
         """Whether only the slot that roll and close need is free, staged entries counted."""
         return self.entries_with_staged >= self.max_entries - 1
 
-    @property
-    def last_entry(self) -> TimeIndexEntry:
-        """The newest entry, staged ones counted; (-1, base offset) when there is none."""
-        return TimeIndexEntry(self.last_timestamp, self.last_offset)
-
     def maybe_stage(self, timestamp: int, offset: int) -> None:
         """Remember an entry for `commit()` if its timestamp is larger than the last one."""
         if timestamp > self.last_timestamp and offset >= self.last_offset:

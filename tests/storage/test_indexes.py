@@ -123,7 +123,7 @@ def test_a_time_index_takes_larger_timestamps_only(tmp_path: Path) -> None:
         index.maybe_stage(timestamp, offset)
     index.commit()
     assert [index.entry(slot) for slot in range(index.entries)] == [(10, 1), (11, 4)]
-    assert index.last_entry == (11, 4)
+    assert (index.last_timestamp, index.last_offset) == (11, 4)
 
 
 @pytest.mark.parametrize("make", [offset_index, time_index])

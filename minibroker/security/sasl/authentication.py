@@ -104,11 +104,6 @@ class Authentication:
         self.by_token = False
         self._timer: Timer | None = self._clock.call_later(_LONGEST_MS, self._give_up)
 
-    @property
-    def is_done(self) -> bool:
-        """Is it known who the client is?"""
-        return self._state is _State.DONE
-
     def is_early(self, error: Exception) -> bool:
         """Is a request refused for its having come before the client has said who it is?"""
         return isinstance(error, IllegalSaslStateError) and self._state is _State.START

@@ -51,13 +51,8 @@ def encode_varlong(value: int) -> bytes:
     return _encode_raw((value << 1) ^ (value >> 63))
 
 
-def size_of_varint(value: int) -> int:
-    """Bytes that `encode_varint` takes: 1 for 0 to 63, 2 up to 8,191, 3 up to 1,048,575."""
-    return size_of_varlong(value)
-
-
 def size_of_varlong(value: int) -> int:
-    """Bytes that `encode_varlong` takes."""
+    """Bytes that `encode_varint` and `encode_varlong` take: 1 for 0 to 63, 2 up to 8,191, 3 up to 1,048,575."""
     raw = (value << 1) ^ (value >> 63)
     return (raw.bit_length() + 6) // 7 or 1
 

@@ -73,7 +73,6 @@ class _Cleaner:
         plan = self._plan
         started = time.monotonic()
         self._build_offset_map()
-        mapped = time.monotonic()
         next_dirty_offset = self._map.latest_offset + 1
         segments = [segment for segment in plan.segments if segment.base_offset < next_dirty_offset]
         transactions = CleanedTransactions(self._aborted_transactions(segments[0].base_offset if segments else 0))
@@ -99,7 +98,6 @@ class _Cleaner:
             messages_read=batch_filter.messages_read,
             messages_written=batch_filter.messages_written,
             invalid_messages_read=batch_filter.invalid_messages_read,
-            map_seconds=mapped - started,
             seconds=time.monotonic() - started,
         )
         return CleaningResult(plan.directory, plan.first_dirty_offset, next_dirty_offset, tuple(cleaned), stats)

@@ -107,13 +107,7 @@ class CleanerStats(NamedTuple):
     messages_read: int = 0
     messages_written: int = 0
     invalid_messages_read: int = 0
-    map_seconds: float = 0.0
     seconds: float = 0.0
-
-    @property
-    def buffer_utilization(self) -> float:
-        """How full the map became, 0 to 1."""
-        return self.map_entries / self.max_map_entries if self.max_map_entries else 0.0
 
 
 class CleanedGroup(NamedTuple):
