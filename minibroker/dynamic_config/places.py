@@ -127,6 +127,7 @@ class _OfBroker(Place):
         self._configs = call.state.configs
         self._name = name and str(call.node.id)
         self._listeners = call.node.doors
+        self._before = self._configs.of_node(call.node.id)
         self.texts = self._configs.of(ConfigResourceType.BROKER, self._name)
 
     def key(self, name: str) -> ConfigKey | None:
@@ -139,7 +140,7 @@ class _OfBroker(Place):
 
     def check(self, texts: Texts) -> None:
         try:
-            check(texts, self._configs.broker, self._listeners, is_of_one_broker=bool(self._name))
+            check(texts, self._before, self._listeners, is_of_one_broker=bool(self._name))
             self._configs.with_broker(self._name, texts)
         except ConfigError as error:
             raise ResourceError(_INVALID, str(error)) from None
