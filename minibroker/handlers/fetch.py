@@ -4,7 +4,8 @@ Versions 0-18. A fetch reads from the start of the batch that holds the asked of
 each partition and `max_bytes` (and `fetch.max.bytes`) in all, but always at least one whole batch (KIP-74; before
 version 3 the limits are hard). Where the index knows a batch's start, a range ends there; elsewhere it may end within
 a batch, which clients pass over. Fewer than `min_bytes` wait for appends, at most `max_wait_ms`, and cost nothing
-meanwhile. Clients of versions 0 to 3 get message format v0 or v1, converted if need be (UNSUPPORTED_VERSION with
+meanwhile; what lies behind the range counts, too, since waiting would not bring more (Kafka's `DelayedFetch`). Clients
+of versions 0 to 3 get message format v0 or v1, converted if need be (UNSUPPORTED_VERSION with
 `message.downconversion.enable=false`).
 
 Fetch sessions (KIP-227) from version 7 on. Version 13 names topics by their ids (KIP-516): one that nobody has is
@@ -75,7 +76,7 @@ def handle(request: FetchRequest, call: Call) -> FetchResponse | Parked:
         return FetchResponse(error_code=error.code, session_id=NO_SESSION, responses=[])
     reader = _Reader(request, call, context)
     results = reader.read()
-    if request.max_wait_ms <= 0 or not reader.logs or reader.failed or reader.size >= request.min_bytes:
+    if request.max_wait_ms <= 0 or not reader.logs or reader.has_enough():
         return reader.answer(results)
     return _ParkedFetch(request, call, reader)
 
@@ -84,31 +85,32 @@ class _Reader:
     """One pass over the partitions of a fetch.
 
     Attributes:
-        size: bytes that were found.
-        failed: a partition could not be read, which ends the wait. As in Kafka, one that is not here does not end it,
-            nor does one that the client may not read.
         logs: of the partitions that could be read.
     """
 
-    __slots__ = ("_call", "_context", "_request", "failed", "logs", "size")
+    __slots__ = ("_call", "_context", "_failed", "_found", "_least", "_request", "_size", "logs")
 
     def __init__(self, request: FetchRequest, call: Call, context: FetchContext) -> None:
         self._request = request
         self._call = call
         self._context = context
-        self.failed = False
-        self.size = 0
+        self._failed = False
+        self._size = 0
+        self._least = 0
+        self._found: list[tuple[LogSlice, FetchPartition]] = []
         self.logs: list[Log] = []
 
     def read(self) -> dict[FetchKey, PartitionData]:
         """Read every partition; afterwards the attributes tell what came of it."""
-        self.size = 0
-        self.failed = False
+        self._size = 0
+        self._failed = False
+        self._found.clear()
         self.logs.clear()
         left = min(self._request.max_bytes, self._call.state.fetch_max_bytes)
         quotas = self._call.state.quotas
         if quotas is not None and (allowed := quotas.fetch_bytes(self._call.session, self._call.client_id)) is not None:
             left = min(left, allowed)
+        self._least = min(self._request.min_bytes, left)
         results: dict[FetchKey, PartitionData] = {}
         by_name, by_id = self._call.state.topics.get, self._call.state.topics.with_id
         guarded = self._call.state.authorizer is not None
@@ -122,11 +124,30 @@ class _Reader:
             results[key] = data
             records = data.records
             if isinstance(records, LogSlice):
-                self.size += records.size
+                self._size += records.size
                 left = max(0, left - records.size)
             if data.error_code not in _NO_FAILURE:
-                self.failed = True
+                self._failed = True
         return results
+
+    def has_enough(self) -> bool:
+        """Whether what was read is to be told at once.
+
+        So it is with `min_bytes`, or with all that the limits let through; where some of it lies in an older segment
+        than the log's end, since a range is of one segment; and when a partition could not be read. As in Kafka, one
+        that is not here does not end the wait, nor does one that the client may not read.
+        """
+        if self._failed or self._size >= self._least:
+            return True
+        committed = self._request.isolation_level == _READ_COMMITTED
+        readable = 0
+        for log, (found, wanted) in zip(self.logs, self._found, strict=True):
+            if found.size:
+                size = log.readable_size(found, end_offset=log.last_stable_offset if committed else None)
+                if size is None:
+                    return True
+                readable += min(size, wanted.partition_max_bytes)
+        return readable >= self._least
 
     def _may_read(self, named: str | bytes) -> bool:
         """Whether the client may read a topic; an id that nobody has is no secret."""
@@ -239,7 +260,7 @@ class _Reader:
             found = log.read(
                 wanted.fetch_offset,
                 min(wanted.partition_max_bytes, left),
-                min_one_batch=self.size == 0 and version >= _FIRST_WITH_A_WHOLE_BATCH,
+                min_one_batch=self._size == 0 and version >= _FIRST_WITH_A_WHOLE_BATCH,
                 end_offset=log.last_stable_offset if committed else None,
             )
             aborted = _aborted(log, wanted.fetch_offset, found) if committed else None
@@ -248,6 +269,7 @@ class _Reader:
         if version < _FIRST_WITH_ZSTD and topic.config.text("compression.type") == _ZSTD:
             return _error(wanted.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
         self.logs.append(log)
+        self._found.append((found, wanted))
         return PartitionData(
             partition_index=wanted.partition,
             error_code=0,
@@ -276,14 +298,13 @@ def _error(index: int, code: ErrorCode) -> PartitionData:
 class _ParkedFetch(Parked):
     """A fetch that waits for appends to its partitions, or for its time to be up."""
 
-    __slots__ = ("_call", "_logs", "_min_bytes", "_reader", "_timer", "_woken", "deliver")
+    __slots__ = ("_call", "_logs", "_reader", "_timer", "_woken", "deliver")
 
     deliver: Callable[[FetchResponse], None]
 
     def __init__(self, request: FetchRequest, call: Call, reader: _Reader) -> None:
         self._call = call
         self._reader = reader
-        self._min_bytes = request.min_bytes
         self._woken = False
         self._logs = tuple(reader.logs)
         for log in self._logs:
@@ -310,7 +331,7 @@ class _ParkedFetch(Parked):
             return
         reader = self._reader
         results = self._read()
-        if reader.size >= self._min_bytes or reader.failed or len(reader.logs) != len(self._logs):
+        if reader.has_enough() or len(reader.logs) != len(self._logs):
             self._answer(results)
 
     def _on_timeout(self) -> None:

@@ -136,6 +136,20 @@ class ReadableLog:
         """
         return self._segments.aborted_transactions(fetch_offset, upper_offset)
 
+    def readable_size(self, data: LogSlice, *, end_offset: int | None = None) -> int | None:
+        """How many bytes there are from the start of what `read` gave to the end of what may be read.
+
+        None where this end is in a later segment. The slice is one that is not empty. `OSError`.
+        """
+        limit = self.high_watermark if end_offset is None else min(self.high_watermark, end_offset)
+        segment = self._active
+        if data.handle is not segment.log:
+            number = self._segments.number_holding(data)
+            if number is None or self._segments.bases[number + 1] <= limit:
+                return None
+            segment = self.segments[number]
+        return (segment.size if limit == self.log_end_offset else segment.position_of(limit)) - data.position
+
     def upper_bound_of(self, data: LogSlice) -> int:
         """An offset behind all records in what `read` gave: the next one that an index knows. `OSError`."""
         offset = self._segments.upper_bound_of(data)

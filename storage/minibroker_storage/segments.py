@@ -111,10 +111,15 @@ class LogSegments:
 
     def upper_bound_of(self, data: LogSlice) -> int | None:
         """See `Log.upper_bound_of`; None is the log's end."""
-        for number, segment in enumerate(self.all):
-            if segment.log is data.handle:
-                offset = segment.offset_index.offset_at_or_above(data.position + data.size)
-                if offset is None and segment is not self.active:
-                    offset = self.bases[number + 1]
-                return offset
-        return None
+        number = self.number_holding(data)
+        if number is None:
+            return None
+        segment = self.all[number]
+        offset = segment.offset_index.offset_at_or_above(data.position + data.size)
+        if offset is None and segment is not self.active:
+            offset = self.bases[number + 1]
+        return offset
+
+    def number_holding(self, data: LogSlice) -> int | None:
+        """Which of the segments what `read` gave is a part of; None if there is none any more."""
+        return next((number for number, segment in enumerate(self.all) if segment.log is data.handle), None)

@@ -22,6 +22,8 @@ from tests.broker.harness import (
     produce_request,
     values_in,
 )
+from tests.broker.logs.world import log_of
+from tests.broker.transactions.producer import Producer
 
 VERSIONS = range(4, 19)
 
@@ -188,6 +190,50 @@ def test_when_the_time_is_up_less_than_min_bytes_is_told(harness: Harness) -> No
     pending = waiting(harness, ("t", 0, 0), min_bytes=1_000_000)
     harness.clock.advance(500)
     assert values_in(only_partition(pending.response).records) == [(0, b"a")]
+
+
+def test_what_lies_in_an_older_segment_does_not_wait_for_more_than_a_range_can_hold(harness: Harness) -> None:
+    size = len(batch(b"a"))
+    harness.create("rolled", segment_bytes=str(size + 1))
+    for value in (b"a", b"b"):
+        harness.produce(batch(value), "rolled")
+    found = only_partition(harness.ask(fetch_request(("rolled", 0, 0), min_bytes=100_000), 12))
+    assert values_in(found.records) == [(0, b"a")]
+    pending = waiting(harness, ("rolled", 0, 1), min_bytes=100_000)
+    harness.produce(batch(b"c"), "rolled")
+    assert values_in(only_partition(pending.response).records) == [(1, b"b")]
+
+
+def test_a_range_that_ends_with_a_whole_batch_counts_as_if_it_had_been_cut_at_the_limit(harness: Harness) -> None:
+    size = len(batch(b"a"))
+    harness.create("indexed", index_interval_bytes="0")
+    for value in (b"a", b"b", b"c"):
+        harness.produce(batch(value), "indexed")
+    limit = 2 * size + 1
+    found = only_partition(
+        harness.ask(fetch_request(("indexed", 0, 0), partition_max_bytes=limit, min_bytes=limit), 12)
+    )
+    assert values_in(found.records) == [(0, b"a"), (1, b"b")]
+    waiting(harness, ("indexed", 0, 0), partition_max_bytes=limit, min_bytes=limit + 1)
+    waiting(harness, ("indexed", 0, 1), partition_max_bytes=limit, min_bytes=limit)
+
+
+def test_nobody_waits_for_more_than_the_limit_of_the_request(harness: Harness) -> None:
+    harness.produce(batch(b"a"))
+    found = only_partition(harness.ask(fetch_request(("t", 0, 0), max_bytes=10, min_bytes=100_000), 12))
+    assert values_in(found.records) == [(0, b"a")]
+
+
+def test_a_reader_of_committed_data_waits_where_the_open_transaction_begins(harness: Harness) -> None:
+    size = len(batch(b"a"))
+    harness.create("open", segment_bytes=str(2 * size))
+    harness.produce(batch(b"a"), "open")
+    Producer(harness).write(b"b", topic="open")
+    harness.produce(batch(b"c"), "open")
+    assert len(log_of(harness, "open").segments) == 2
+    waiting(harness, ("open", 0, 0), isolation_level=1, min_bytes=2 * size)
+    found = only_partition(harness.ask(fetch_request(("open", 0, 0), min_bytes=3 * size), 12))
+    assert values_in(found.records) == [(0, b"a"), (1, b"b")]
 
 
 def test_bytes_of_several_partitions_count_together(harness: Harness) -> None:
