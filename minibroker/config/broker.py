@@ -202,9 +202,9 @@ class BrokerConfig(ConfigValues):
             found.append(f"group.consumer.assignors: {', '.join(strangers)} cannot be run here; uniform and range can")
         classes = {name: key for name in self.given if (key := BROKER_KEYS[name]).type is ConfigType.CLASS}
         return found + [
-            f"{name}: {self.given[name]} is a Java class, which cannot be run here"
+            f"{name}: {text} is a Java class, which cannot be run here"
             for name, key in classes.items()
-            if not key.honoured and self.given[name] not in {"", key.default}
+            if not key.honoured and (text := self.given[name]) and text != key.default
         ]
 
     def remarks_on_replicas(self, brokers: int) -> list[str]:

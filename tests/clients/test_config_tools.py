@@ -11,6 +11,7 @@ from tests.clients.contract import eventually
 from tests.clients.operator_tools import Transcript, both
 from tests.kafka.oracle import Oracle
 from tests.kafka.real_kafka import RealKafka
+from tests.kafka.test_configs import OTHERWISE_HERE
 
 CONFIGS: Final = "kafka-configs"
 TOPICS: Final = "kafka-topics"
@@ -136,3 +137,18 @@ def test_client_metrics_are_described_and_altered_as_on_kafka(compare: Compare) 
 
     said = compare(scenario)
     assert f"{said.prefix}-sub" in said.commands[-3].text()
+
+
+def test_every_key_of_a_broker_that_is_not_set_is_printed_as_on_kafka(
+    oracle: Oracle, ours: str, real_kafka: RealKafka
+) -> None:
+    def unset(bootstrap: str) -> dict[str, str]:
+        words = ["--entity-type", "brokers", "--entity-name", "1", "--describe", "--all"]
+        lines = Transcript(oracle, bootstrap, "").ask(CONFIGS, *words).lines
+        return {line.partition("=")[0]: line for line in lines if "sensitive=" in line and "STATIC" not in line}
+
+    here, there = unset(ours), unset(real_kafka.bootstrap)
+    assert len(there) > 280
+    differing = {name for name in here.keys() & there.keys() if here[name] != there[name]}
+    assert differing <= OTHERWISE_HERE.keys()
+    assert here["ssl.key.password"] == "ssl.key.password=null sensitive=true synonyms={}"

@@ -1,3 +1,4 @@
+import hmac
 from collections.abc import Callable
 
 import pytest
@@ -65,3 +66,12 @@ def test_tokens_outlive_the_broker(harness: Harness) -> None:
     found = harness.state.security.tokens.with_hmac(bytes(token.hmac))
     assert found is not None
     assert (found.id, [str(each) for each in found.renewers]) == (token.token_id, ["User:bob"])
+
+
+@pytest.mark.parametrize("newer", [{}, {"delegation.token.secret.key": "newer"}])
+def test_the_secret_may_have_its_older_name_and_the_newer_one_goes_first(
+    configured: Configured, newer: dict[str, str]
+) -> None:
+    token = create(configured({"delegation.token.master.key": "older", **newer}))
+    secret = b"newer" if newer else b"older"
+    assert token.hmac == hmac.digest(secret, token.token_id.encode(), "sha512")
