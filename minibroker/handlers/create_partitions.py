@@ -61,13 +61,14 @@ def _grow(wanted: CreatePartitionsTopic, call: Call, *, validate_only: bool) -> 
     if wanted.assignments is not None and len(wanted.assignments) != added:
         raise TopicError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"{added} partition(s) would be added, but {len(wanted.assignments)} assignment(s) were given.",
+            f"Attempted to add {added} additional partition(s), but only {len(wanted.assignments)} assignment(s) were "
+            "specified.",
         )
     cluster = call.state.cluster
     if wanted.assignments is None:
         replicas = tuple(cluster.place_more(topic, added))
     else:
-        replicas = check_replicas(cluster, [assignment.broker_ids for assignment in wanted.assignments])
+        replicas = check_replicas(cluster, [assignment.broker_ids for assignment in wanted.assignments], current)
         if len(replicas[0]) != len(topic.partitions[0].replicas):
             raise TopicError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,

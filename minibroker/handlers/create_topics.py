@@ -14,6 +14,7 @@ from minibroker.metadata.topic_admin import (
     DEFAULT,
     TopicError,
     TopicPlan,
+    check_new_name,
     check_replicas,
     count_mutation,
     create_topics,
@@ -31,7 +32,7 @@ from minibroker_protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from minibroker_protocol.primitives import ZERO_UUID
+from minibroker_storage.checkpoints import new_uuid
 
 _FIRST_STRICT: Final = 6
 """From here on a client that is over its quota is refused, THROTTLING_QUOTA_EXCEEDED; before it has to wait."""
@@ -76,11 +77,13 @@ def _plan(wanted: CreatableTopic, call: Call) -> TopicPlan:
     partitions, replication_factor = wanted.num_partitions, wanted.replication_factor
     replicas = None
     if wanted.assignments:
-        if partitions != DEFAULT or replication_factor != DEFAULT:
-            raise TopicError(
-                ErrorCode.INVALID_REQUEST,
-                "Replicas are assigned by hand, so numPartitions and replicationFactor must be -1.",
-            )
+        check_new_name(call.state, wanted.name)
+        for number, what in ((replication_factor, "replication factor"), (partitions, "numPartitions")):
+            if number != DEFAULT:
+                raise TopicError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"A manual partition assignment was specified, but {what} was not set to -1.",
+                )
         by_hand = {assignment.partition_index: assignment.broker_ids for assignment in wanted.assignments}
         refuse_empty_replicas(assignment.broker_ids for assignment in wanted.assignments)
         partitions = len(wanted.assignments)
@@ -104,7 +107,7 @@ def _refusal(name: str, error: TopicError) -> CreatableTopicResult:
 
 
 def _success(plan: TopicPlan, topic: Topic | None, call: Call) -> CreatableTopicResult:
-    topic_id = topic.id if topic else ZERO_UUID
+    topic_id = topic.id if topic else new_uuid()  # nobody has it, if the topic was not to be made
     if not call.allows(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, plan.name):
         return CreatableTopicResult(
             name=plan.name,

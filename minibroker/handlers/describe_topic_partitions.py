@@ -3,7 +3,7 @@
 Version 0. Topics come in the order of their names; without any, all are told that the client may see. A page has as
 many partitions as the client wants, but no more than `max.request.partition.size.limit`. A cursor says with which
 partition the page begins, and the answer's says with which the next one will. INVALID_REQUEST for a cursor whose
-topic is not among those asked for, or whose partition is below 0. Nobody keeps account of eligible leader replicas:
+topic is not among those asked for, or whose partition is below 0. A partition without a leader is no error. Nobody keeps account of eligible leader replicas:
 replicas share one log, so whoever is up is in sync, and the lists are empty.
 """
 
@@ -78,7 +78,7 @@ def _describe(topic: Topic, first: int, end: int, call: Call) -> DescribeTopicPa
         is_internal=topic.is_internal,
         partitions=[
             DescribeTopicPartitionsResponsePartition(
-                error_code=ErrorCode.LEADER_NOT_AVAILABLE if each.leader is None else ErrorCode.NONE,
+                error_code=ErrorCode.NONE,
                 partition_index=each.index,
                 leader_id=NO_NODE if each.leader is None else each.leader.id,
                 leader_epoch=each.leader_epoch,

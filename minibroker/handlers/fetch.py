@@ -292,7 +292,13 @@ def _aborted(log: Log, offset: int, found: LogSlice) -> list[AbortedTransaction]
 
 
 def _error(index: int, code: ErrorCode) -> PartitionData:
-    return PartitionData(partition_index=index, error_code=code, high_watermark=_NO_OFFSET, records=_NOTHING)
+    return PartitionData(
+        partition_index=index,
+        error_code=code,
+        high_watermark=_NO_OFFSET,
+        aborted_transactions=[] if code in _NO_FAILURE else None,  # Kafka has not looked at a log then
+        records=_NOTHING,
+    )
 
 
 class _ParkedFetch(Parked):

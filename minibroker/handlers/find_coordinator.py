@@ -34,9 +34,10 @@ def handle(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorRespon
         coordinators = [_find(key, request.key_type, call) for key in request.coordinator_keys]
         return FindCoordinatorResponse(coordinators=coordinators)
     found = _find(request.key, request.key_type, call)
+    code = ErrorCode(found.error_code)
     return FindCoordinatorResponse(
-        error_code=found.error_code,
-        error_message=found.error_message or _SUCCESS,
+        error_code=code,
+        error_message=found.error_message or code.meaning if code else _SUCCESS,
         node_id=found.node_id,
         host=found.host,
         port=found.port,
@@ -58,8 +59,9 @@ def _find(key: str, key_type: int, call: Call) -> Coordinator:
 
 def _coordinator(key: str, key_type: int, call: Call) -> tuple[Node | None, ErrorCode, str]:
     """The coordinator, whose topic is made if need be; what is wrong if there can be none."""
-    if key_type == _SHARE and call.api_version >= _FIRST_WITH_SHARE:
-        return None, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_NOT_AVAILABLE.meaning
+    if key_type == _SHARE:
+        is_known = call.api_version >= _FIRST_WITH_SHARE
+        return None, ErrorCode.COORDINATOR_NOT_AVAILABLE if is_known else ErrorCode.INVALID_REQUEST, ""
     if key_type not in {_GROUP, _TRANSACTION}:
         return None, ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.meaning
     state = call.state
@@ -70,5 +72,5 @@ def _coordinator(key: str, key_type: int, call: Call) -> tuple[Node | None, Erro
         return None, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{log.name}: {error}"
     node = log.coordinator(key)
     if node is None:
-        return None, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_NOT_AVAILABLE.meaning
+        return None, ErrorCode.COORDINATOR_NOT_AVAILABLE, ""
     return node, ErrorCode.NONE, ""

@@ -188,7 +188,7 @@ def _append(
         if refusal is not None:
             raise refusal
         if partition.leader is not call.node or partition.is_under_min_isr:
-            _check_replicas(partition, call.node, request.acks)
+            _check_replicas(partition, answer, call.node, request.acks)
         log = partition.log
         if isinstance(records, memoryview) and records:
             if topic.keeps_batches and (call.api_version >= _FIRST_WITH_ONE_BATCH or _is_v2(records)):
@@ -233,11 +233,12 @@ def _not_leader() -> _RefusedError:
     return _RefusedError(ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_LEADER_OR_FOLLOWER.meaning)
 
 
-def _check_replicas(partition: Partition, node: Node, acks: int) -> None:
+def _check_replicas(partition: Partition, answer: PartitionProduceResponse, node: Node, acks: int) -> None:
     """Refuse what another node leads, and records for all replicas in sync when there are too few of them."""
     if partition.leader is not node:
         raise _not_leader()
     if acks == _ALL and partition.is_under_min_isr:
+        answer.log_start_offset = partition.log.log_start_offset
         wanted = min(partition.topic.min_insync_replicas, len(partition.replicas))
         raise _RefusedError(
             ErrorCode.NOT_ENOUGH_REPLICAS,

@@ -288,7 +288,7 @@ class Cluster:
             self._choose_controller(node)
         for partition in self._partitions():
             if node_id in partition.replicas:
-                self._regain(partition, node)
+                self._regain(partition)
                 partition.topic.changed()
         self._tell()
         if node.listener is not None:
@@ -323,20 +323,24 @@ class Cluster:
             partition.set_isr((chosen.id,))
         return chosen
 
-    def _regain(self, partition: Partition, node: Node) -> None:
+    def _regain(self, partition: Partition) -> None:
         """A replica's node is back."""
         if partition.leader is None:
             self._lead(partition, self._next_leader(partition))
-        if partition.leader is not None:
-            partition.set_isr(
-                tuple(each for each in partition.replicas if each in partition.isr or each == node.id),
-            )
+        else:
+            self._catch_up(partition)
+
+    def _catch_up(self, partition: Partition) -> None:
+        """Where there is a leader, all replicas that are up are in sync: they have its log."""
+        partition.set_isr(tuple(each for each in partition.replicas if self.nodes[each].is_up))
 
     def _lead(self, partition: Partition, leader: Node | None) -> None:
         if leader is partition.leader:
             return
         partition.leader = leader
         partition.leader_epoch += 1
+        if leader is not None:
+            self._catch_up(partition)
         partition.topic.changed()
         self._moved.append(partition)
 

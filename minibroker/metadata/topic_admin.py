@@ -93,16 +93,7 @@ def plan_topic(
 
     Raises TopicError with Kafka's code. A broker that is alone takes any replication factor, and makes it 1.
     """
-    reason = topic_name_error(name)
-    if reason is not None:
-        raise TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
-    if name == METADATA_TOPIC:
-        raise TopicError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
-    if state.topics.get(name) is not None:
-        raise TopicError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-    other = state.topics.colliding(name)
-    if other is not None:
-        raise TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
+    check_new_name(state, name)
     if replication_factor != DEFAULT and replication_factor <= 0:
         raise TopicError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -115,6 +106,20 @@ def plan_topic(
     refuse_too_many(partitions)
     factor = len(replicas[0]) if replicas else _replication_factor(state.cluster, replication_factor, state.config)
     return TopicPlan(name, partitions, _topic_config(state, configs or {}), factor, replicas)
+
+
+def check_new_name(state: BrokerState, name: str) -> None:
+    """Raise TopicError unless a topic can be made under this name; Kafka looks at that first."""
+    reason = topic_name_error(name)
+    if reason is not None:
+        raise TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+    if name == METADATA_TOPIC:
+        raise TopicError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
+    if state.topics.get(name) is not None:
+        raise TopicError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    other = state.topics.colliding(name)
+    if other is not None:
+        raise TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
 
 
 def _replication_factor(cluster: Cluster, wanted: int, config: BrokerConfig) -> int:
@@ -134,7 +139,9 @@ def _replication_factor(cluster: Cluster, wanted: int, config: BrokerConfig) -> 
     return wanted
 
 
-def check_replicas(cluster: Cluster, replicas: Sequence[Sequence[int]]) -> tuple[Replicas, ...]:
+def check_replicas(
+    cluster: Cluster, replicas: Sequence[Sequence[int]], first_partition: int = 0
+) -> tuple[Replicas, ...]:
     """Replicas as a client has placed them by hand (`ReplicationControlManager.validateManualPartitionAssignment`).
 
     INVALID_REPLICA_ASSIGNMENT for a partition with no broker and, where there is more than one broker, for one that is
@@ -144,7 +151,7 @@ def check_replicas(cluster: Cluster, replicas: Sequence[Sequence[int]]) -> tuple
     refuse_empty_replicas(replicas)
     if cluster.is_single:
         return tuple((cluster.first.id,) for _ in replicas)
-    for each in replicas:
+    for index, each in enumerate(replicas, first_partition):
         unknown = next((node_id for node_id in each if node_id not in cluster.nodes), None)
         if unknown is not None:
             raise TopicError(
@@ -166,7 +173,8 @@ def check_replicas(cluster: Cluster, replicas: Sequence[Sequence[int]]) -> tuple
         if not any(cluster.nodes[node_id].is_up for node_id in each):
             raise TopicError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                "All brokers specified in the manual partition assignment are fenced or in controlled shutdown.",
+                f"All brokers specified in the manual partition assignment for partition {index} are fenced or in "
+                "controlled shutdown.",
             )
     return tuple(map(tuple, replicas))
 

@@ -272,7 +272,7 @@ def test_only_the_last_replica_in_sync_may_lead_again(cluster: Harness) -> None:
     cluster.state.cluster.start_node(1)
     assert (leader(cluster), partition(cluster).isr) == (-1, (3,))
     cluster.state.cluster.start_node(3)
-    assert (leader(cluster), partition(cluster).isr) == (3, (3,))
+    assert (leader(cluster), partition(cluster).isr) == (3, (1, 3))  # node 1 was only waiting for a leader
 
 
 def test_with_unclean_elections_any_replica_may_lead(make_cluster: MakeCluster) -> None:
@@ -282,6 +282,16 @@ def test_with_unclean_elections_any_replica_may_lead(make_cluster: MakeCluster) 
         cluster.state.cluster.stop_node(node_id)
     cluster.state.cluster.start_node(1)
     assert (leader(cluster), partition(cluster).isr) == (1, (1,))
+
+
+def test_after_an_unclean_election_all_replicas_that_are_up_are_in_sync(cluster: Harness) -> None:
+    for node_id in (1, 2, 3):
+        cluster.state.cluster.stop_node(node_id)
+    cluster.state.cluster.start_node(1)
+    cluster.state.cluster.start_node(2)
+    assert leader(cluster) == -1
+    cluster.state.cluster.elect_leader(partition(cluster), unclean=True)
+    assert (leader(cluster), partition(cluster).isr) == (1, (1, 2))
 
 
 def test_a_node_that_is_down_stays_down_and_one_that_is_up_stays_up(cluster: Harness) -> None:
