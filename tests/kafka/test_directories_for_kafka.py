@@ -19,6 +19,7 @@ from tests.kafka.dumps import check_directory
 from tests.kafka.oracle import Oracle
 from tests.kafka.real_kafka import RealKafka
 from tests.kafka.writers import MOVED_TO, SMALL_SEGMENTS, TOPICS, create, write, write_all
+from tests.sparse_copies import copy_directory
 
 _SEGMENTS: Final = {**SMALL_SEGMENTS, "segment.bytes": "1500"}
 OLD_FORMATS: Final[dict[str, Mapping[str, str]]] = {
@@ -63,13 +64,13 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Left]:
             write(broker.bootstrap, topic, 80, batch=7, headers=False)
         stopped = all_answers(broker.bootstrap, NAMES)
         broker.terminate()
-        shutil.copytree(broker.data_dir, copies / "stopped")
+        copy_directory(broker.data_dir, copies / "stopped")
         broker.start()
         for topic in ("plain", "segments", "zstd", "v0-lz4", "v1-uncompressed"):
             write(broker.bootstrap, topic, 20, batch=4, start=500, headers=topic not in OLD_FORMATS)
         killed = all_answers(broker.bootstrap, NAMES)
         broker.kill()
-        shutil.copytree(broker.data_dir, copies / "killed")
+        copy_directory(broker.data_dir, copies / "killed")
         broker.start()
         assert all_answers(broker.bootstrap, NAMES) == killed
         broker.terminate()
@@ -175,7 +176,7 @@ def test_kafkas_dump_tool_finds_a_byte_that_is_wrong(
     oracle: Oracle, left: dict[str, Left], tmp_path: Path, name: str, byte: int
 ) -> None:
     copy = tmp_path / "segments-0"
-    shutil.copytree(left["stopped"].path / "segments-0", copy)
+    copy_directory(left["stopped"].path / "segments-0", copy)
     check_directory(oracle, copy)
     damaged = bytearray((copy / name).read_bytes())
     damaged[byte] ^= 0xFF

@@ -24,6 +24,7 @@ from tests.kafka.writers import (
     write_all,
     write_transactions,
 )
+from tests.sparse_copies import copy_directory
 
 NAMES: Final = [*TOPICS, *TRANSACTIONAL]
 ENDS: Final = ["stopped", "killed"]
@@ -55,13 +56,13 @@ def left(kafka: RealKafka, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     write_transactions(kafka.bootstrap)
     kafka.kill()
     copies = tmp_path_factory.mktemp("left")
-    shutil.copytree(kafka.data_dir, copies / "killed")
+    copy_directory(kafka.data_dir, copies / "killed")
     kafka.start()
     after_the_kill = all_answers(kafka.bootstrap, NAMES)
     delete_before(kafka.bootstrap, "moved", MOVED_TO)  # the checkpoint did not know of it yet
     after_the_stop = all_answers(kafka.bootstrap, NAMES)
     kafka.stop()
-    shutil.copytree(kafka.data_dir, copies / "stopped")
+    copy_directory(kafka.data_dir, copies / "stopped")
     return {
         "killed": Left(copies / "killed", after_the_kill),
         "stopped": Left(copies / "stopped", after_the_stop),
@@ -76,7 +77,7 @@ def served(left: dict[str, Left], tmp_path_factory: pytest.TempPathFactory) -> I
         @functools.cache
         def serve(end: str) -> Broker:
             directory = tmp_path_factory.mktemp("served") / end
-            shutil.copytree(left[end].path, directory)
+            copy_directory(left[end].path, directory)
             return ends.enter_context(Broker(data_dir=str(directory), config={"log.retention.ms": "-1"}))
 
         yield serve
@@ -112,7 +113,7 @@ def test_what_we_append_goes_back_to_kafka(
     left: dict[str, Left], kafka: RealKafka, oracle: Oracle, tmp_path: Path
 ) -> None:
     directory = tmp_path / "data"
-    shutil.copytree(left["stopped"].path, directory)
+    copy_directory(left["stopped"].path, directory)
     with Broker(data_dir=str(directory), config={"log.retention.ms": "-1"}) as broker:
         for topic in NAMES:
             write(broker.bootstrap_servers, topic, 10, batch=3, start=1_000, idempotent=topic in {"segments", "recent"})
@@ -121,7 +122,7 @@ def test_what_we_append_goes_back_to_kafka(
         assert answer.end == left["stopped"].answers[topic].end + 10
         check_directory(oracle, directory / f"{topic}-0", compacted=topic == "compacted")
     shutil.rmtree(kafka.data_dir)
-    shutil.copytree(directory, kafka.data_dir)
+    copy_directory(directory, kafka.data_dir)
     kafka.start()
     assert {topic: answers(kafka.bootstrap, topic, [0]) for topic in NAMES} == ours
     kafka.stop()

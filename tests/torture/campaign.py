@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.broker.socket_client import SocketClient
+from tests.sparse_copies import copy_directory
 from tests.torture.broker import Broker
 from tests.torture.disk import check_partition
 from tests.torture.ledger import BatchLedger, Ledger, TortureError, new_ledger
@@ -189,7 +190,7 @@ class Campaign:
                 crashed = self.directory / "crashed"
                 shutil.rmtree(crashed, ignore_errors=True)
                 with contextlib.suppress(shutil.Error):  # a cleaning that ends with its broker takes its files with it
-                    shutil.copytree(self._broker.data_dir, crashed)
+                    copy_directory(self._broker.data_dir, crashed)
             if self._starts % DISK_EVERY == 0 or not self._was_killed:
                 self._look_at_files()
         self._broker.spawn()

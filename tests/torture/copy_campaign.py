@@ -22,6 +22,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from tests.broker.socket_client import SocketClient
+from tests.sparse_copies import copy_directory
 from tests.torture.broker import Broker
 from tests.torture.copier import DISPLACED, FENCED
 from tests.torture.copier_process import CopierProcess, CopierProgram, Errand
@@ -245,7 +246,7 @@ class CopyCampaign:
             crashed = self.directory / "crashed"
             shutil.rmtree(crashed, ignore_errors=True)
             with contextlib.suppress(shutil.Error):  # a cleaning that ends with its broker takes its files with it
-                shutil.copytree(self._broker.data_dir, crashed)
+                copy_directory(self._broker.data_dir, crashed)
 
     def _stop(self) -> None:
         assert self._broker is not None

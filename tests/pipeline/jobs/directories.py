@@ -8,6 +8,7 @@ from typing import Final
 
 from minibroker_storage.offset_index import OffsetIndex
 from minibroker_storage.time_index import TimeIndex
+from tests.sparse_copies import copy_directory
 
 SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 
@@ -36,7 +37,7 @@ def copied(source: Path, target: Path, topic: str) -> Path:
     for path in source.iterdir():
         if path.is_file():
             shutil.copy(path, target)
-    return Path(shutil.copytree(source / f"{topic}-0", target / f"{topic}-0"))
+    return copy_directory(source / f"{topic}-0", target / f"{topic}-0")
 
 
 def some_file(partition: Path, chance: random.Random) -> Path:

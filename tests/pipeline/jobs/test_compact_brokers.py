@@ -24,6 +24,7 @@ from tests.kafka.oracle import Oracle
 from tests.kafka.real_kafka import RealKafka
 from tests.kafka.writers import create, with_batches
 from tests.pipeline.jobs.lives import CLEANER_OFFSETS
+from tests.sparse_copies import copy_directory
 
 TOPICS: Final = ("users", "transfers")
 CONFIG: Final = {
@@ -106,7 +107,7 @@ def test_kafkas_dump_tool_and_verify_find_nothing_wrong(compacted: Compacted, or
 
 def test_minibroker_serves_what_is_left_and_goes_on(compacted: Compacted, tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path)
-    shutil.copytree(compacted.data, broker.data_dir)
+    copy_directory(compacted.data, broker.data_dir)
     broker.start()
     try:
         for topic in TOPICS:
@@ -123,7 +124,7 @@ def test_kafka_serves_what_is_left_and_its_cleaner_goes_on_from_there(compacted:
     ours = read_offset_checkpoint(str(compacted.data / CLEANER_OFFSETS))
     for topic in TOPICS:
         shutil.rmtree(kafka.data_dir / f"{topic}-0")
-        shutil.copytree(compacted.data / f"{topic}-0", kafka.data_dir / f"{topic}-0")
+        copy_directory(compacted.data / f"{topic}-0", kafka.data_dir / f"{topic}-0")
     for name in (CLEANER_OFFSETS, "recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
         shutil.copy(compacted.data / name, kafka.data_dir)
     kafka.start()

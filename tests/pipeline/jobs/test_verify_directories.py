@@ -4,7 +4,6 @@ Apache Kafka's DumpLogSegments is the oracle: what it complains of, `verify` nam
 """
 
 import random
-import shutil
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +29,7 @@ from tests.kafka.writers import (
     write_transactions,
 )
 from tests.pipeline.jobs.directories import copied, cut, flip_a_bit, some_file
+from tests.sparse_copies import copy_directory
 
 OLD: Final = {
     f"v{magic}-{codec}": {"message.format.version": version, "compression.type": codec, **SMALL_SEGMENTS}
@@ -68,8 +68,8 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write_transactions(broker.bootstrap_servers)
         for topic in OLD:
             write(broker.bootstrap_servers, topic, 80, batch=7, headers=False)
-        shutil.copytree(data, copies / "running")
-    shutil.copytree(data, copies / "stopped")
+        copy_directory(data, copies / "running")
+    copy_directory(data, copies / "stopped")
     return copies
 
 
@@ -84,12 +84,12 @@ def theirs(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         write_all(kafka.bootstrap, kafka.data_dir / "cleaner-offset-checkpoint")
         write_transactions(kafka.bootstrap)
         kafka.kill()
-        shutil.copytree(kafka.data_dir, copies / "killed")
+        copy_directory(kafka.data_dir, copies / "killed")
         kafka.start()
         kafka.stop()
     finally:
         kafka.close()
-    shutil.copytree(kafka.data_dir, copies / "stopped")
+    copy_directory(kafka.data_dir, copies / "stopped")
     return copies
 
 
