@@ -12,7 +12,7 @@ from minibroker.config import BrokerConfig
 from minibroker.config.keys import refused
 from minibroker.metadata.topic_admin import TopicError, TopicPlan, create_topics, plan_topic
 from minibroker.metadata.topic_spec import TopicSpec
-from minibroker.network.listeners import PLAINTEXT, ServedListener, check_room, served_listeners
+from minibroker.network.listeners import PLAINTEXT, ListenerError, ServedListener, check_room, served_listeners
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.server import Server
 from minibroker.state import BrokerState
@@ -80,6 +80,7 @@ class AsyncBroker(AsyncOperations):
             host, port = _with_room(parse_address(listen, "listen"), brokers, "listen")
             self._listeners = [ServedListener(protocol, protocol, host, port, told)]
         self._listeners += [_further(text, number) for number, text in enumerate(also_listen, 2)]
+        self._unserved = _unserved(properties) if listeners is None and security is None else []
         self._topics = [TopicSpec.parse(text) for text in topics]
         for name, count in Counter(spec.name for spec in self._topics).items():
             if count > 1:
@@ -98,7 +99,7 @@ class AsyncBroker(AsyncOperations):
 
     def remarks(self) -> list[str]:
         """What is worth a warning in the configuration."""
-        return self._config.remarks() + self._config.remarks_on_replicas(self._brokers)
+        return self._config.remarks() + self._config.remarks_on_replicas(self._brokers) + self._unserved
 
     @property
     def bootstrap_servers(self) -> str:
@@ -285,6 +286,24 @@ def parse_address(text: str, source: str) -> tuple[str, int]:
     if not colon or not port.isascii() or not port.isdigit() or int(port) > _LAST_PORT:
         raise ValueError(f"{source}: {text!r} is not HOST:PORT, with a port of 0 to 65535")
     return host.removeprefix("[").removesuffix("]") or "0.0.0.0", int(port)  # noqa: S104 - ":9092" means all interfaces
+
+
+def _unserved(properties: Mapping[str, str]) -> list[str]:
+    """What to say of `listeners` that ask clients for more than the address that was given in their place."""
+    listed = properties.get("listeners")
+    if not listed:
+        return []
+    try:
+        asked = served_listeners(properties, listed, "listeners")
+    except ListenerError:
+        return []
+    if all(each.protocol == PLAINTEXT for each in asked):
+        return []
+    said = (
+        f"listeners={listed} is passed over, since another address was given: clients are served there in plain text "
+        "and need not log in. `minibroker serve` without --listen has the list served, and so has Broker(listeners=...)"
+    )
+    return [said]
 
 
 def _further(text: str, number: int) -> ServedListener:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from minibroker.async_broker import AsyncBroker, Setting
 from minibroker.clock import Clock
+from minibroker.metadata.cluster import ClusterError
 from minibroker.operations.blocking import BlockingOperations
 from minibroker.operations.errors import OperationError, WaitTimeoutError, is_the_callers
 
@@ -164,7 +165,7 @@ class Broker(BlockingOperations):
                         raise RuntimeError("the broker was stopped") from None
         except CancelledError:
             raise RuntimeError("the broker was stopped") from None
-        except (OperationError, WaitTimeoutError) as error:
+        except (OperationError, WaitTimeoutError, ClusterError) as error:
             # Where it comes from helps nobody, and would hide the caller's line.
             raise error.with_traceback(None) from error.__cause__
         except BaseException:  # such as KeyboardInterrupt: nobody waits any longer

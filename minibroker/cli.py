@@ -15,6 +15,7 @@ from minibroker import __version__
 from minibroker.commands.certificates import add_parser as add_certificates_parser
 from minibroker.commands.dump import add_parser as add_dump_parser
 from minibroker.config import parse_properties
+from minibroker.suggestions import suggestion
 
 if TYPE_CHECKING:
     from minibroker.broker import Broker
@@ -29,7 +30,11 @@ _logger: Final = logging.getLogger("minibroker")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
-    options = _parser().parse_args(arguments)
+    options, unknown = _parser().parse_known_args(arguments)
+    if unknown:
+        known = [f"--{name.replace('_', '-')}" for name in vars(options)]
+        hint = suggestion(unknown[0].partition("=")[0], known)
+        options.parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     run: Callable[[argparse.Namespace], int] = options.run
     try:
         return run(options)
@@ -94,7 +99,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     option("--log-format", choices=("text", "json"), default="text", help="of what is written to stderr (default text)")
     option("-v", "--verbose", action="store_true", help="a line on stderr for each request")
-    serve.set_defaults(run=_run_serve)
+    serve.set_defaults(run=_run_serve, parser=serve)
     add_dump_parser(commands)
     add_certificates_parser(commands)
     return parser

@@ -10,6 +10,7 @@ Three small files, all with Kafka's names:
 - `.kafka_cleanshutdown` says that every log was closed well. It is there between two runs only.
 """
 
+import errno
 import fcntl
 import logging
 import os
@@ -58,7 +59,10 @@ class DataDir:
     """
 
     def __init__(self, path: str, node_id: int = -1, cluster_id: str | None = None) -> None:
-        os.makedirs(path, exist_ok=True)
+        try:
+            os.makedirs(path, exist_ok=True)
+        except FileExistsError:
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path) from None
         self.path = path
         self._fd = _lock(path)
         try:

@@ -44,7 +44,9 @@ def _yaml(text: str, path: str) -> object:
     try:
         yaml: Any = import_module("yaml")
     except ImportError:
-        raise ValueError(f"{path}: YAML needs the package PyYAML; JSON needs none") from None
+        raise ValueError(
+            f"{path}: YAML needs the package PyYAML, which pip install 'minibroker[control]' brings; JSON needs none"
+        ) from None
     load: Callable[[str], object] = yaml.safe_load
     try:
         return load(text)

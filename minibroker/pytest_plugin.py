@@ -76,7 +76,13 @@ def kafka_session(request: pytest.FixtureRequest) -> Iterator[Broker]:
     """A `minibroker.Broker` that runs until the last test is over. It is never reset by itself."""
     from minibroker.broker import Broker  # noqa: PLC0415 - only for those who use it
 
-    with Broker(**_arguments(request.config)) as broker:
+    try:
+        broker = Broker(**_arguments(request.config))
+        broker.start()
+    except (pytest.UsageError, ValueError) as error:
+        pytest.fail(f"the options of the fixture `kafka` cannot be: {error}", pytrace=False)
+    with ExitStack() as ends:
+        ends.callback(broker.stop)
         request.config.stash[_BROKER] = broker
         yield broker
         del request.config.stash[_BROKER]

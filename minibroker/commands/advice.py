@@ -95,6 +95,14 @@ def about_pace_of_address(address: str) -> str:
     return f"connections from {address} are closed: they come faster than its quota connection_creation_rate allows"
 
 
+def about_needless_login(listener: str, protocol: str) -> str:
+    """A client wants to log in where nobody is asked who he is."""
+    return (
+        f"a client wants to log in, but the listener {listener} asks nobody who he is: give it "
+        f"security.protocol={protocol}, or have the broker's `listeners` speak SASL"
+    )
+
+
 def about_size(topic: str, size: int, limit: int) -> str:
     """A batch is larger than its topic allows."""
     return (

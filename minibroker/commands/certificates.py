@@ -25,7 +25,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--client", default="client", metavar="NAME", help="the client's common name (default client)")
     parser.add_argument("--password", metavar="TEXT", help="of the PKCS12 files (default minibroker)")
-    parser.set_defaults(run=_run)
+    parser.set_defaults(run=_run, parser=parser)
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -46,7 +46,7 @@ def add_parser(subparsers: Any) -> None:
     how.add_argument(
         "--explain", action="store_true", help="each field with its position, its bytes, its value and its meaning"
     )
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, parser=parser)
 
 
 def size(text: str) -> int:

@@ -14,6 +14,8 @@ from minibroker.dispatch import ROUTES
 from minibroker.inspection.journal import Entry, error_code
 from minibroker.inspection.patterns import api_matcher, matcher
 from minibroker.inspection.targets import Target, named_by
+from minibroker.operations.errors import OperationError, is_the_callers
+from minibroker.suggestions import suggestion
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.schema import VersionRange
 
@@ -44,8 +46,10 @@ _INTEGERS: Final[dict[str, int | None]] = {
 """The least that each may be."""
 _NEVER_BIG: Final = 2**31 - 1
 
+__tracebackhide__ = is_the_callers
 
-class FaultError(ValueError):
+
+class FaultError(OperationError):
     """A fault that cannot be; the message begins with the name of the field."""
 
 
@@ -130,7 +134,9 @@ class Fault:
     def _check_api(self) -> None:
         apis = [route for route in ROUTES if self._is_api is None or self._is_api(route.message)]
         if not apis:
-            raise FaultError(f"api: {self.api!r} is none of {', '.join(route.message for route in ROUTES)}")
+            known = [route.message for route in ROUTES]
+            hint = suggestion(self.api or "", known) or f"; there are {', '.join(known)}"
+            raise FaultError(f"api: {self.api!r} is no API of Kafka's{hint}")
         for name in _TARGETS:
             value = getattr(self, name)
             if value is not None and not any(name in named_by(route.message) for route in apis):
@@ -241,7 +247,8 @@ class Fault:
         known = {each.name for each in fields(cls)}
         for name in data:
             if name not in known:
-                raise FaultError(f"{name}: there is no such field; there are {', '.join(sorted(known))}")
+                hint = suggestion(name, known) or f"; there are {', '.join(sorted(known))}"
+                raise FaultError(f"{name}: there is no such field{hint}")
         return cls(**data)
 
 

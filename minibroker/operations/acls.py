@@ -99,7 +99,7 @@ def _named(resource: Resource) -> tuple[ResourceType, str]:
 
 def _operation(text: str) -> Operation:
     """By its name, in any case, with or without underscores ("describe_configs", "DescribeConfigs")."""
-    wanted = text.replace("_", "").upper()
+    wanted = str(text).replace("_", "").upper()
     for each in Operation:
         if each > Operation.ANY and each.name.replace("_", "") == wanted:
             return each

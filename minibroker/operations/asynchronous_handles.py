@@ -128,9 +128,9 @@ class AsyncBrokers:
         return iter(tuple(self._broker.state.cluster.nodes))
 
     def __getitem__(self, node_id: int) -> "AsyncBrokerNode":
-        """The broker with this node id. KeyError."""
+        """The broker with this node id. KeyError that names those that there are."""
         if node_id not in self._broker.state.cluster.nodes:
-            raise KeyError(node_id)
+            raise KeyError(f"there is no broker {node_id}; brokers: {', '.join(map(str, self))}")
         return AsyncBrokerNode(self._broker, node_id)
 
 

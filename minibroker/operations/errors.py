@@ -36,4 +36,6 @@ def is_the_callers(caught: _Caught) -> bool:
     Modules between a test and such an error have this as their `__tracebackhide__`: pytest leaves out their lines and
     shows the test's. With any other error it shows them.
     """
-    return caught.errisinstance((OperationError, WaitTimeoutError))
+    from minibroker.metadata.cluster import ClusterError  # noqa: PLC0415 - most tests do not fail
+
+    return caught.errisinstance((OperationError, WaitTimeoutError, ClusterError))

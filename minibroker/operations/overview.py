@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from minibroker.commands.request_lines import line_of
 from minibroker.state import BrokerState
 
 if TYPE_CHECKING:
@@ -24,17 +25,16 @@ def _lines(state: BrokerState, requests: int) -> list[str]:
         ends = {each.index: (each.log.log_start_offset, each.log.high_watermark) for each in topic.partitions}
         filled = ", ".join(f"{index}: {start}..{end}" for index, (start, end) in ends.items() if end)
         if not topic.is_internal:
-            lines.append(f"  {topic.name} ({len(topic.partitions)} partitions), offsets {filled or 'none'}")
+            size = f"{len(ends)} partition{'' if len(ends) == 1 else 's'}"
+            lines.append(f"  {topic.name} ({size}), {f'offsets {filled}' if filled else 'no records'}")
+    if len(lines) == 1:
+        lines = ["topics: none"]
     groups = sorted(state.groups.store.groups(), key=lambda each: each.group_id)
     lines += ["groups:" if groups else "groups: none"]
     lines += [f"  {each.group_id}: {each.state.value}, {len(each.members)} members" for each in groups]
     if state.journal is not None:
         entries = list(state.journal)
-        lines.append(f"requests: {state.journal.count}" + (f", the last {requests}:" if entries else ""))
-        for entry in entries[-requests:]:
-            errors = ", ".join(sorted(code.name for code in entry.error_codes))
-            answer = errors or ("answered" if entry.is_answered else "no answer")
-            about = " ".join(sorted(entry.topics | entry.groups))
-            fault = f" (fault: {entry.fault!r})" if entry.fault is not None else ""
-            lines.append(f"  {entry.client_id}: {entry.api} v{entry.version} {about}: {answer}{fault}")
+        left_out = f", the last {requests} of {len(entries)}" if len(entries) > requests else ""
+        lines.append(f"requests{left_out}:" if entries else "requests: none")
+        lines += [f"  {line_of(entry)}" for entry in entries[-requests:]]
     return lines

@@ -45,6 +45,8 @@ def read_seeds(path: str) -> Seeds:
 
 
 def _read_lists(seeds: Seeds, data: object) -> None:
+    if data is None:
+        raise SeedError(f"{seeds.source}: it is empty; there may be topics and records")
     document = _fields(data, _DOCUMENT, seeds.source)
     for number, each in enumerate(_list(document, "topics", seeds.source), 1):
         _add_topic(seeds, each, f"{seeds.source}: topic {number}")

@@ -188,6 +188,9 @@ def test_a_file_says_what_is_to_go_wrong(serve: Serve, tmp_path: Path, name: str
 def test_names_that_are_not_known_are_warned_of(serve: Serve) -> None:
     served = serve("--set", "no.such.name=1")
     assert served.end() == (0, "minibroker: no.such.name is not known and has no effect\n")
+    served = serve("--set", "message.max.byte=1")
+    _, told = served.end()
+    assert told == "minibroker: message.max.byte is not known and has no effect; did you mean message.max.bytes?\n"
 
 
 # What is wrong is said in one line.
@@ -316,7 +319,7 @@ def test_a_file_that_cannot_be_read_is_named(refused: Callable[..., str], tmp_pa
 
 def test_a_data_directory_that_cannot_be_is_named(refused: Callable[..., str], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert refused("--data-dir", "file").startswith("file: ")
+    assert refused("--data-dir", "file") == "file: Not a directory"
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "minibroker-topics.json").write_text("{")
     assert refused("--data-dir", "data").startswith("data/minibroker-topics.json is not JSON")
@@ -351,6 +354,14 @@ def test_arguments_that_are_not_understood_end_with_status_2(
         main(arguments)
     assert ended.value.code == 2
     assert "error: " in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_the_option_that_was_probably_meant_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["serve", "--topics", "orders:4"])
+    told = capsys.readouterr().err
+    assert told.startswith("usage: minibroker serve ")
+    assert "unrecognized arguments: --topics orders:4; did you mean --topic?" in told
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["serve", "--help"]])

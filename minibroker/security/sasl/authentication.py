@@ -13,6 +13,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from minibroker.call import Parked, UnservedRequestError
+from minibroker.commands.advice import advise
 from minibroker.dispatch import Answer, Waiting
 from minibroker.security.log_text import one_line
 from minibroker.security.principals import USER, Principal
@@ -105,8 +106,9 @@ class Authentication:
         self._timer: Timer | None = self._clock.call_later(_LONGEST_MS, self._give_up)
 
     def is_early(self, error: Exception) -> bool:
-        """Is a request refused for its having come before the client has said who it is?"""
-        return isinstance(error, IllegalSaslStateError) and self._state is _State.START
+        """Is a request refused for its having come before the client has begun to say who it is?"""
+        began = self._mechanism or self._state not in {_State.START, _State.HANDSHAKE}
+        return isinstance(error, IllegalSaslStateError) and not began
 
     def close(self) -> None:
         """The connection has gone."""
@@ -160,7 +162,7 @@ class Authentication:
             return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[])
         if request.mechanism not in mechanisms:
             return self._fail(
-                f"the mechanism {request.mechanism!r} is not enabled",
+                f"the mechanism {request.mechanism!r} is not enabled, but {', '.join(mechanisms)}",
                 SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=mechanisms),
             )
         if self._mechanism and request.mechanism != self._mechanism:
@@ -237,7 +239,8 @@ class Authentication:
 
     def _fail(self, reason: str, response: Any) -> Parked:
         """Answer late, and close."""
-        _logger.info("%s failed to authenticate: %s", self._session.client_host, one_line(reason))
+        said = f"{self._session.client_host} failed to authenticate: {one_line(reason)}"
+        advise(self._session.state.advised, said, said)
         self._state = _State.FAILED
         self._exchange = None
         self.close()

@@ -23,7 +23,7 @@ def fault(**fields: Any) -> Fault:
     ("fields", "message"),
     [
         ({}, "nothing happens: give one of error, drop, disconnect"),
-        ({"api": "Prodcue", "drop": "after"}, "api: 'Prodcue' is none of Produce, Fetch"),
+        ({"api": "Prodcue", "drop": "after"}, "api: 'Prodcue' is no API of Kafka's; did you mean Produce?"),
         ({"api": 3, "drop": "after"}, "api: 3 is not a text"),
         ({"error": "NOT_LEADER"}, "error: 'NOT_LEADER' is neither the name nor the number"),
         ({"error": 9999}, "error: 9999 is neither"),
@@ -162,7 +162,8 @@ def test_faults_are_read_from_yaml(tmp_path: Path) -> None:
         ("f.json", "{}", "faults: None is not a list"),
         ("f.json", '[{"drop": "after"}, 3]', "fault 2: 3 is not a list of fields with values"),
         ("f.json", '[{"drop": "after"}, {"drop": "now"}]', "fault 2: drop: 'now' is none of before, after"),
-        ("f.json", '[{"tpoic": "t"}]', "fault 1: tpoic: there is no such field; there are after, api,"),
+        ("f.json", '[{"tpoic": "t"}]', "fault 1: tpoic: there is no such field; did you mean topic?"),
+        ("f.json", '[{"x": 1}]', "fault 1: x: there is no such field; there are after, api,"),
         ("f.json", "[" * 100_000, "not faults: nested too deeply"),
         ("f.yaml", "faults: [", "not YAML: while parsing"),
     ],

@@ -1,10 +1,19 @@
+import logging
+
+import pytest
+
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.broker.harness import Harness
 
 
-def test_where_nobody_has_to_log_in_a_handshake_is_out_of_turn(harness: Harness) -> None:
+def test_where_nobody_has_to_log_in_a_handshake_is_out_of_turn(
+    harness: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
     """With SASL it is tested in tests/broker/security/sasl/test_authentication.py."""
+    caplog.set_level(logging.INFO, "minibroker.commands.advice")
     for version in (0, 1):
         response = harness.ask(SaslHandshakeRequest(mechanism="PLAIN"), version)
         assert (response.error_code, response.mechanisms) == (ErrorCode.ILLEGAL_SASL_STATE, [])
+    (said,) = caplog.messages
+    assert "the listener PLAINTEXT asks nobody who he is: give it security.protocol=PLAINTEXT" in said

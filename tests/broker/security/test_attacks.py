@@ -430,10 +430,36 @@ def test_the_page_has_no_other_attacks() -> None:
     ]
 
 
+def test_why_a_login_has_failed_is_said_once_in_the_log(target: Target, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "minibroker.commands.advice")
+    target.broker.twin.state.advised.clear()
+    for _ in range(2):
+        with target.client() as client:
+            log_in(client, "alice", "wrong")
+    with target.client() as client:
+        handshake(client, "GSSAPI")
+    target.held()
+    wrong, unknown = caplog.messages
+    assert wrong == "/127.0.0.1 failed to authenticate: Authentication failed: Invalid username or password"
+    assert unknown.endswith(
+        "the mechanism 'GSSAPI' is not enabled, but PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER"
+    )
+
+
 def test_a_client_that_does_not_log_in_is_told_how_in_the_log(target: Target, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "minibroker.commands.advice")
     target.broker.twin.state.advised.clear()
     target.closes(request(ApiKey.METADATA, 9))
+    target.held()
+    assert "give it security.protocol=SASL_PLAINTEXT" in caplog.text
+    target.broker.twin.state.advised.clear()
+    caplog.clear()
+    with target.client() as client:  # as clients of today begin
+        client.send_bytes(request(ApiKey.API_VERSIONS))
+        (size,) = struct.unpack(">i", client.receive_bytes(4))
+        client.receive_bytes(size)
+        client.send(METADATA, 9)
+        assert client.is_closed()
     target.held()
     assert "give it security.protocol=SASL_PLAINTEXT" in caplog.text
     with socket.create_connection(target.address("PLAINTEXT")):

@@ -116,6 +116,7 @@ def test_topics_are_made_also_where_clients_may_not_make_them(tmp_path: Path) ->
         ("s.json", "{", "not JSON: Expecting"),
         ("s.json", "[" * 100_000, "not topics and records: nested too deeply"),
         ("s.json", "[]", "[] has no fields; there are topics, records"),
+        ("s.yaml", "# nothing", "it is empty; there may be topics and records"),
         ("s.json", '{"topic": []}', "topic: there is no such field; there are topics, records"),
         ("s.json", '{"topics": {}}', "topics: {} is not a list"),
         ("s.json", '{"topics": [3]}', "topic 1: 3 has no fields; there are name,"),
