@@ -1,4 +1,4 @@
-"""A transaction coordinator's answers, right and wrong ones, are those of Kafka 3.9.1."""
+"""A transaction coordinator's answers, right and wrong ones, are those of Kafka 3.9.1, or of 4.3.1 if epochs go up."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,9 @@ from minibroker_protocol.messages.list_offsets import ListOffsetsPartition, List
 from tests.broker.harness import Harness
 from tests.broker.socket_client import SocketClient, address_of
 from tests.broker.transactions.producer import Asks
+from tests.kafka import jars, raised_epoch_scenarios
 from tests.kafka.coordinators import until, wait_for_coordinators
+from tests.kafka.fixtures import or_skip
 from tests.kafka.real_kafka import RealKafka
 from tests.kafka.transaction_scenarios import SCENARIOS, Scenario
 from tests.kafka.transaction_stage import Stage
@@ -37,8 +39,29 @@ def kafka(real_kafka: RealKafka) -> Iterator[SocketClient]:
 
 @pytest.fixture
 def ours(tmp_path: Path) -> Iterator[Asks]:
-    # The second version of transactions came with Kafka 4: `tests/clients/test_java.py` has what that answers.
+    # The second version of transactions came with Kafka 4.
     harness = Harness(str(tmp_path / "data"), {"minibroker.emulate": "3.9"})
+    broker = _Ours(harness)
+    wait_for_coordinators(broker)
+    yield broker
+    harness.close()
+
+
+@pytest.fixture(scope="module")
+def kafka_4(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SocketClient]:
+    running = RealKafka(tmp_path_factory.mktemp("kafka"), or_skip(lambda: jars.find(version=jars.NEWEST)))
+    try:
+        running.start()
+        with SocketClient(address_of(running.bootstrap)) as client:
+            wait_for_coordinators(client)
+            yield client
+    finally:
+        running.close()
+
+
+@pytest.fixture
+def ours_of_4(tmp_path: Path) -> Iterator[Asks]:
+    harness = Harness(str(tmp_path / "data"), {"offsets.topic.num.partitions": "1"})
     broker = _Ours(harness)
     wait_for_coordinators(broker)
     yield broker
@@ -59,8 +82,7 @@ def _create(broker: Asks, name: str) -> None:
     until(is_there)  # Kafka says that the topic is there before its partitions are
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
-def test_a_producer_is_answered_as_by_kafka(scenario: Scenario, kafka: SocketClient, ours: Asks) -> None:
+def _compare(scenario: Scenario, kafka: Asks, ours: Asks) -> None:
     name = scenario.__name__.replace("_", "-")
     answers: list[Any] = []
     for broker in (kafka, ours):
@@ -70,3 +92,15 @@ def test_a_producer_is_answered_as_by_kafka(scenario: Scenario, kafka: SocketCli
     assert len(mine) > 1
     differences = [(by_kafka, by_us) for by_kafka, by_us in zip(theirs, mine, strict=True) if by_kafka != by_us]
     assert differences == []
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_a_producer_is_answered_as_by_kafka(scenario: Scenario, kafka: SocketClient, ours: Asks) -> None:
+    _compare(scenario, kafka, ours)
+
+
+@pytest.mark.parametrize("scenario", raised_epoch_scenarios.SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_a_producer_of_kafka_4_is_answered_as_by_kafka_4(
+    scenario: Scenario, kafka_4: SocketClient, ours_of_4: Asks
+) -> None:
+    _compare(scenario, kafka_4, ours_of_4)

@@ -52,7 +52,7 @@ def init_errors(stage: Stage) -> Answers:
     return answers
 
 
-def _mistaken(stage: Stage, known: Producer) -> Iterator[tuple[str, Producer]]:
+def mistaken(stage: Stage, known: Producer) -> Iterator[tuple[str, Producer]]:
     """Producers that pretend to be another one, or are none."""
     for what, transactional_id, id_step, epoch_step in (
         ("unknown transactional id", stage.named(), 0, 0),
@@ -71,7 +71,7 @@ def mistaken_producers(stage: Stage) -> Answers:
     known = stage.second_epoch()
     assert known.add(stage.place()) == [0]
     answers: Answers = []
-    for what, producer in _mistaken(stage, known):
+    for what, producer in mistaken(stage, known):
         answers += [
             *((what, "add", version, producer.add(stage.place(1), version=version)) for version in ADD_VERSIONS),
             *((what, "offsets", version, producer.add_offsets("g", version=version)) for version in END_VERSIONS),
@@ -127,13 +127,13 @@ def batches_of_brokers(stage: Stage) -> Answers:
         idle, ended, opened = stage.producer(), stage.producer(), stage.second_epoch()
         assert ended.add(stage.place()) == [0]
         assert ended.commit() == 0
-        _settled(stage, ended)
+        settled(stage, ended)
         assert opened.add(stage.place()) == [0]
         for what, producer in (
             ("idle", idle),
             ("ended", ended),
             ("opened", opened),
-            *_mistaken(stage, opened),
+            *mistaken(stage, opened),
         ):
             for verify_only in (True, False):
                 for places in (
@@ -170,7 +170,7 @@ def _in_state(stage: Stage, state: str) -> Producer:
         assert producer.add(stage.place()) == [0]
     if state in {"committed", "aborted"}:
         assert producer.end(commit=state == "committed") == 0
-        _settled(stage, producer)
+        settled(stage, producer)
     return producer
 
 
@@ -183,14 +183,14 @@ def ends(stage: Stage) -> Answers:
     for version, state, commit in itertools.product(END_VERSIONS, STATES, (True, False)):
         producer = _in_state(stage, state)
         first = producer.end(commit=commit, version=version)
-        _settled(stage, producer)
+        settled(stage, producer)
         again = producer.end(commit=commit, version=version)
         other = producer.end(commit=not commit, version=version)
         answers.append((version, state, commit, first, again, other, stage.state_of(producer)))
     return answers
 
 
-def _settled(stage: Stage, producer: Producer) -> None:
+def settled(stage: Stage, producer: Producer) -> None:
     """Kafka writes the markers after its answer."""
     while stage.state_of(producer)[0].startswith("Prepare"):
         pass
@@ -205,7 +205,7 @@ def fencing(stage: Stage) -> Answers:
         first = new.init(version=version)
         answers.append((version, state, first, stage.state_of(new)[3:5]))
         if first:
-            _settled(stage, old)
+            settled(stage, old)
             answers.append((stage.state_of(new), new.init(version=version), stage.state_of(new)))
         answers.append((stage.id(old.id) == stage.id(new.id), old.epoch, new.epoch))
         answers += [(each, old.add(stage.place(), version=each)) for each in ADD_VERSIONS]
@@ -232,7 +232,7 @@ def continuing(stage: Stage) -> Answers:
             )
             answers.append((version, state, id_step, epoch, answer.error_code, answer.producer_epoch))
             if answer.error_code == 51:
-                _settled(stage, producer)
+                settled(stage, producer)
             answers.append(stage.state_of(producer))
     return answers
 
@@ -270,13 +270,13 @@ def _writes(stage: Stage, version: int) -> Iterator[tuple[Any, ...]]:
     yield batch("not transactional, elsewhere", mine, 1, is_transactional=False)
     producer.sequences[stage.place()] = 3
     producer.commit()
-    _settled(stage, producer)
+    settled(stage, producer)
     yield sent("committed")
     producer.add(stage.place())
     yield sent("next transaction")
     yield batch("repeated from before", mine, base_sequence=0)
     producer.abort()
-    _settled(stage, producer)
+    settled(stage, producer)
     yield batch("repeated after the end", mine, base_sequence=0)
     producer.add(stage.place())
     yield sent("behind one that was refused")
@@ -292,7 +292,7 @@ def lists(stage: Stage) -> Answers:
     ]
     producers = {state: _in_state(stage, state) for state in STATES}
     for producer in producers.values():
-        _settled(stage, producer)
+        settled(stage, producer)
     ours = {producer.transactional_id for producer in producers.values()}
     for version, states, ids, duration in itertools.product(
         (0, 1),
@@ -356,10 +356,10 @@ def producers(stage: Stage) -> Answers:
     other.send(b"a", topic=stage.topic)
     answers += _producers(stage, stage.place())
     producer.commit()
-    _settled(stage, producer)
+    settled(stage, producer)
     answers += _producers(stage, stage.place())
     other.init()
-    _settled(stage, other)
+    settled(stage, other)
     answers += _producers(stage, stage.place())
     return answers
 
@@ -427,17 +427,17 @@ def _offsets(stage: Stage, version: int) -> Iterator[tuple[Any, ...]]:
 
     yield committed("nothing is open")
     yield version, producer.add_offsets(group, version=version)
-    for what, other in _mistaken(stage, producer):
+    for what, other in mistaken(stage, producer):
         yield committed(f"added: {what}", other)
     yield committed("open")
     yield committed("again")
-    for what, other in _mistaken(stage, producer):
+    for what, other in mistaken(stage, producer):
         if what != "a newer epoch":  # Kafka takes it, and then cannot end the transaction
             yield committed(f"open: {what}", other)
     yield version, producer.commit(version=version)
-    _settled(stage, producer)
+    settled(stage, producer)
     yield committed("ended")
-    for what, other in _mistaken(stage, producer):
+    for what, other in mistaken(stage, producer):
         yield committed(f"ended: {what}", other)
 
 
