@@ -6,7 +6,7 @@ from typing import Final
 from minibroker.config.keys import ConfigError, read_int
 
 _KEY: Final = "max.connections.per.ip.overrides"
-_HOST: Final = re.compile(r"[-%._:0-9a-zA-Z]*\Z")
+_HOST: Final = r"[-%._:0-9a-zA-Z]*"
 """What Kafka takes for a host (`Utils.validHostPattern`), which need not exist."""
 
 
@@ -23,7 +23,7 @@ def read_overrides(text: str) -> dict[str, int]:
             because = f"begin 0, end -1, length {len(entry)}"
             raise ConfigError(f"Error parsing configuration property '{_KEY}': {because}")
         found[host.strip()] = _number(number.strip())
-    strangers = [host for host in found if not _HOST.match(host)]
+    strangers = [host for host in found if not re.fullmatch(_HOST, host)]
     if strangers:
         raise ConfigError(f"{_KEY} contains invalid addresses : {','.join(strangers)}")
     return found
