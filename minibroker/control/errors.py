@@ -87,6 +87,8 @@ def _complaint(complaint: dict[str, Any]) -> str:
     given = complaint.get("input")
     if isinstance(given, bytes):
         return "the body: JSON is needed, with the header Content-Type: application/json"
+    if complaint["type"] == "extra_forbidden":
+        return f"{place}: there is no such field"
     shown = "" if isinstance(given, dict | list) or complaint["type"] == "missing" else f", not {given!r}"
     return f"{place or 'body'}: {what}{shown}"
 

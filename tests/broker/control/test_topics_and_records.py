@@ -161,7 +161,7 @@ def test_null_is_expected_as_null_and_what_is_not_said_is_anything(control: Cont
     ("body", "complaint"),
     [
         ({}, "records: Field required"),
-        ({"records": [{"valu": 1}]}, "records.0.valu: Extra inputs are not permitted, not 1"),
+        ({"records": [{"valu": 1}]}, "records.0.valu: there is no such field"),
         (
             {"records": [], "codec": "brotli"},
             "codec: Input should be 'none', 'gzip', 'snappy', 'lz4' or 'zstd', not 'brotli'",
