@@ -39,7 +39,8 @@ from minibroker_storage.cleaner.offset_map import OffsetMap
 from minibroker_storage.cleaner.plan import ActiveProducer
 from minibroker_storage.cleaner.transactions import CleanedTransactions
 
-_KEPT_ATTRIBUTES: Final = CODEC_MASK | TIMESTAMP_TYPE_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG
+KEPT_ATTRIBUTES: Final = CODEC_MASK | TIMESTAMP_TYPE_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG
+"""What a batch keeps of its attributes, whatever goes; the delete horizon is decided anew."""
 _UINT32: Final = Struct(">I")
 
 
@@ -207,7 +208,7 @@ def rebuild_message_set(header: BatchHeader, retained: Sequence[Record]) -> Kept
 
 def empty_batch(header: BatchHeader) -> bytearray:
     """A batch without records that has the producer's sequence numbers (Kafka's `writeEmptyHeader`)."""
-    attributes = header.attributes & _KEPT_ATTRIBUTES & ~CODEC_MASK
+    attributes = header.attributes & KEPT_ATTRIBUTES & ~CODEC_MASK
     return _batch(header, b"", attributes, NO_TIMESTAMP, header.max_timestamp, 0)
 
 
@@ -246,7 +247,7 @@ def rebuild_batch(
             encoded = encode_varlong(new_delta)
             parts += (encode_varint(end - rest + len(encoded) + 1), data[body:delta_at], encoded, data[rest:end])
     records = b"".join(parts)
-    attributes = header.attributes & _KEPT_ATTRIBUTES
+    attributes = header.attributes & KEPT_ATTRIBUTES
     if attributes & CODEC_MASK:
         records = compress(CompressionCodec(attributes & CODEC_MASK), records)
     if delete_horizon_ms is not None:
@@ -261,6 +262,19 @@ def _batch(
     """A batch with the place, the producer and the leader epoch of another one."""
     batch = bytearray(RECORD_BATCH_OVERHEAD)
     batch += records
+    write_header(batch, header, attributes, base_timestamp, max_timestamp, count)
+    return batch
+
+
+def write_header(
+    batch: bytearray | memoryview,
+    header: BatchHeader,
+    attributes: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    count: int,
+) -> None:
+    """Write the header of a v2 batch whose records are there; place, producer and leader epoch are as in `header`."""
     HEADER.pack_into(
         batch,
         0,
@@ -280,4 +294,3 @@ def _batch(
     )
     with memoryview(batch) as view:
         _UINT32.pack_into(batch, CRC_AT, compute_crc(view))
-    return batch

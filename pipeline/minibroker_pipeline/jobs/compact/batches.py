@@ -1,7 +1,6 @@
 """Batches with some of their records, made of those that there were."""
 
 from collections.abc import Sequence
-from struct import Struct
 from types import ModuleType
 from typing import Final
 
@@ -11,29 +10,20 @@ from numpy.typing import NDArray
 from minibroker_pipeline.decode.blocks import END, ENTRY, ROWS, START
 from minibroker_pipeline.jobs.walking import Entries, Walked
 from minibroker_protocol.records import (
-    HEADER,
-    LOG_OVERHEAD,
     RECORD_BATCH_OVERHEAD,
     CompressionCodec,
     compress,
-    compute_crc,
     read_entry_header,
 )
 from minibroker_protocol.records.header import (
     CODEC_MASK,
-    CONTROL_FLAG,
-    CRC_AT,
     DELETE_HORIZON_FLAG,
-    MAGIC_V2,
     TIMESTAMP_TYPE_FLAG,
-    TRANSACTIONAL_FLAG,
 )
 from minibroker_protocol.records.legacy import LegacyRecordBatch
-from minibroker_storage.cleaner.batch_filter import rebuild_batch, rebuild_message_set
+from minibroker_storage.cleaner.batch_filter import KEPT_ATTRIBUTES, rebuild_batch, rebuild_message_set, write_header
 from minibroker_storage.cleaner.entry_keys import v2_data, v2_keys
 
-_KEPT_ATTRIBUTES: Final = CODEC_MASK | TIMESTAMP_TYPE_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG
-_CRC: Final = Struct(">I")
 _GROWTH: Final = 14
 """Bytes that a record may gain: a timestamp delta of ten bytes, and a length that says so."""
 
@@ -99,31 +89,15 @@ def _completed(piece: Entries, line: int, out: NDArray[np.uint8], fields: Sequen
     """
     has_horizon, _, start, end, base_timestamp, max_timestamp, count = fields
     header = read_entry_header(piece.data, int(piece.headers["position"][line]))
-    attributes = header.attributes & _KEPT_ATTRIBUTES
+    attributes = header.attributes & KEPT_ATTRIBUTES
     batch: bytearray | memoryview
     if attributes & CODEC_MASK:
         records = compress(CompressionCodec(attributes & CODEC_MASK), out[start:end].data)
         batch = bytearray(RECORD_BATCH_OVERHEAD) + records
     else:
         batch = out[start - RECORD_BATCH_OVERHEAD : end].data
-    HEADER.pack_into(
-        batch,
-        0,
-        header.base_offset,
-        len(batch) - LOG_OVERHEAD,
-        header.partition_leader_epoch,
-        MAGIC_V2,
-        0,
-        attributes | (DELETE_HORIZON_FLAG if has_horizon else 0),
-        header.last_offset_delta,
-        base_timestamp,
-        max_timestamp,
-        header.producer_id,
-        header.producer_epoch,
-        header.base_sequence,
-        count,
-    )
-    _CRC.pack_into(batch, CRC_AT, compute_crc(memoryview(batch)))
+    attributes |= DELETE_HORIZON_FLAG if has_horizon else 0
+    write_header(batch, header, attributes, base_timestamp, max_timestamp, count)
     return batch
 
 
