@@ -192,4 +192,6 @@ class Acceptor:
             accepted.close()
             slot.release()
         elif not task.cancelled() and (error := task.exception()) is not None:
-            _logger.error("A connection could not be taken", exc_info=error)
+            if not isinstance(error, OSError):  # which tells of a client that went while it came
+                _logger.error("A connection could not be taken", exc_info=error)
+            accepted.close()
