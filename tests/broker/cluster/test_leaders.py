@@ -7,6 +7,7 @@ import pytest
 from minibroker.dispatch import Waiting
 from minibroker.metadata.cluster import ClusterError, Door
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages import describe_topic_partitions
 from minibroker_protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -257,6 +258,10 @@ def test_a_partition_whose_only_replica_is_down_is_offline(make_cluster: MakeClu
         [1],
         [1],
     )
+    asked = describe_topic_partitions.TopicRequest(name="t")
+    page = cluster.ask(describe_topic_partitions.DescribeTopicPartitionsRequest(topics=[asked]), 0)
+    told = page.topics[0].partitions[0]  # which makes no error of it
+    assert (told.error_code, told.leader_id, told.offline_replicas) == (0, -1, [1])
     response = cluster.ask(produce_request(batch(b"a")), 10)
     assert response.responses[0].partition_responses[0].current_leader.leader_id == -1
     assert response.node_endpoints == []
@@ -343,6 +348,7 @@ def test_with_acks_of_all_enough_replicas_have_to_be_in_sync(make_cluster: MakeC
     cluster.state.cluster.stop_node(3)
     refused = cluster.produce(batch(b"b"))
     assert (refused.error_code, refused.base_offset) == (ErrorCode.NOT_ENOUGH_REPLICAS, -1)
+    assert refused.log_start_offset == 0
     assert cluster.produce(batch(b"c"), acks=1).error_code == 0
     cluster.state.cluster.start_node(2)
     assert cluster.produce(batch(b"d")).base_offset == 2

@@ -94,6 +94,7 @@ def test_ids_differ(harness: Harness) -> None:
 def test_validation_alone_creates_nothing(harness: Harness, version: int) -> None:
     (result,) = created(harness, topic("new", 3), version=version, validate_only=True)
     assert (result.error_code, result.num_partitions) == (0, 3 if version >= 5 else -1)
+    assert (result.topic_id == ZERO_UUID) == (version < 7)  # it would have one
     assert harness.state.topics.get("new") is None
     assert not os.path.exists(f"{harness.data_dir}/new-0")
     (result,) = created(harness, topic("t"), version=version, validate_only=True)
@@ -114,6 +115,9 @@ def test_any_replication_factor_is_accepted_and_reported_as_1(harness: Harness, 
 
 def test_a_topic_that_exists_is_refused(harness: Harness) -> None:
     assert refused(harness, topic("t")) == (ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 't' already exists.")
+    assert (
+        refused(harness, topic("t", -1, -1, assignments={7: []}))[0] is ErrorCode.TOPIC_ALREADY_EXISTS
+    )  # whatever else is wrong
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "ä", "x" * 250, "a/b", "a\n"])
