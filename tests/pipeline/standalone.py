@@ -79,7 +79,7 @@ class Cluster:
             env={**self._environment, **environment},
             capture_output=True,
             text=True,
-            timeout=2 * _TIMEOUT,
+            timeout=10 * _TIMEOUT,
             check=False,
         )
 

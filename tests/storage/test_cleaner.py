@@ -5,6 +5,7 @@ import os
 from itertools import pairwise
 from pathlib import Path
 from struct import iter_unpack
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -469,8 +470,9 @@ def test_reading_and_writing_keep_to_their_rate(home: Path, monkeypatch: pytest.
         slept.append(seconds)
         clock[0] += seconds
 
-    monkeypatch.setattr("minibroker_storage.cleaner.clean.time.sleep", sleep)
-    monkeypatch.setattr("minibroker_storage.cleaner.clean.time.monotonic", lambda: clock[0])
+    # Not in the module `time` itself, which other threads of this process use as well.
+    time = SimpleNamespace(sleep=sleep, monotonic=lambda: clock[0])
+    monkeypatch.setattr("minibroker_storage.cleaner.clean.time", time)
     result = clean(plan_for(home, 4, io_bytes_per_second=1_000_000.0, segment_bytes=1 << 30))
     moved = result.stats.map_bytes_read + result.stats.bytes_read + result.stats.bytes_written
     assert sum(slept) == pytest.approx(moved / 1_000_000, abs=0.06)

@@ -23,7 +23,7 @@ from tests.torture.workload import SETTINGS, TOPICS, Mint, Topic
 
 TORN: Final = 0.2
 """How many of the logs that have unanswered batches get a torn one at their end after a kill."""
-CLEANING_S: Final = 10.0
+CLEANING_S: Final = 60.0
 DISK_EVERY: Final = 3
 """The files are looked at before every so manieth start."""
 

@@ -175,7 +175,7 @@ def test_an_id_counts_more_than_a_name(harness: Harness) -> None:
     assert one(told(harness, ("other", id_of(harness, "t")))).name == "t"
 
 
-@pytest.mark.parametrize("topic_id", [new_uuid(), ZERO_UUID])
+@pytest.mark.parametrize("topic_id", [new_uuid(), ZERO_UUID], ids=["of nothing", "zero"])
 def test_an_unknown_id_is_told_with_the_id_and_without_a_name(harness: Harness, topic_id: bytes) -> None:
     topic = one(told(harness, (None, topic_id), create=True))
     assert (topic.name, topic.error_code, topic.topic_id) == (None, ErrorCode.UNKNOWN_TOPIC_ID, topic_id)
