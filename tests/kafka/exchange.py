@@ -1,13 +1,24 @@
 """One directory that Kafka and this broker have in turn."""
 
 import shutil
+from collections.abc import Collection
+from pathlib import Path
+from typing import Final
 
 import pytest
 
+from minibroker_storage.checkpoints import read_offset_checkpoint, write_offset_checkpoint
 from tests.clients.broker_process import BrokerProcess
 from tests.kafka.real_kafka import RealKafka
+from tests.sparse_copies import copy_directory
 
-_SLOW = "controller event queue overloaded"
+CHECKPOINTS: Final = (
+    "recovery-point-offset-checkpoint",
+    "log-start-offset-checkpoint",
+    "replication-offset-checkpoint",
+)
+_TOPIC_ID: Final = "partition.metadata"
+_SLOW: Final = "controller event queue overloaded"
 
 however_it_ends = pytest.mark.parametrize("end", ["stopped", "killed"])
 
@@ -21,10 +32,28 @@ def hand_over(giver: RealKafka | BrokerProcess, taker: RealKafka | BrokerProcess
     else:
         giver.terminate()
     shutil.rmtree(taker.data_dir, ignore_errors=True)
-    shutil.copytree(giver.data_dir, taker.data_dir)
+    copy_directory(giver.data_dir, taker.data_dir)
     taker.start()
 
 
 def errors_of(kafka: RealKafka) -> list[str]:
     """What Kafka has logged as errors, but for those that say no more than that the machine is slow."""
     return [line for line in kafka.output().splitlines() if " ERROR " in line and _SLOW not in line]
+
+
+def give(kafka: RealKafka, directory: Path, topics: Collection[str]) -> None:
+    """Put our partitions of some topics, with their checkpoints, in the place of those of a stopped Kafka."""
+    for topic in topics:
+        home = kafka.data_dir / f"{topic}-0"
+        for path in home.iterdir():
+            if path.name != _TOPIC_ID:
+                path.unlink()
+        for path in (directory / f"{topic}-0").iterdir():
+            if path.name != _TOPIC_ID:
+                shutil.copy(path, home)
+    for name in CHECKPOINTS:
+        theirs = read_offset_checkpoint(str(kafka.data_dir / name))
+        kept = {place: offset for place, offset in theirs.items() if place[0] not in topics}
+        ours = read_offset_checkpoint(str(directory / name))
+        given = {place: offset for place, offset in ours.items() if place[0] in topics}
+        write_offset_checkpoint(str(kafka.data_dir / name), {**kept, **given})

@@ -12,10 +12,10 @@ from minibroker_pipeline.jobs.convert import ConvertSettings, convert
 from minibroker_pipeline.jobs.convert.settings import Droppable
 from minibroker_pipeline.jobs.verify import verify
 from minibroker_protocol.records import CompressionCodec
-from minibroker_storage.checkpoints import read_offset_checkpoint, write_offset_checkpoint
 from tests.clients.broker_process import BrokerProcess
 from tests.kafka.answers import Answers, all_answers, answers
 from tests.kafka.dumps import check_directory
+from tests.kafka.exchange import give
 from tests.kafka.generated import FORMATS, descriptions, name_of
 from tests.kafka.oracle import BatchLine, Conversion, Description, Oracle
 from tests.kafka.our_side import accepted, lines, written
@@ -129,11 +129,6 @@ class Converted(NamedTuple):
 
 NEWER: Final = ("gzip", "segments", "moved", "compacted", "transactions", "ongoing")
 OLDER: Final = ("snappy", "append-time")
-CHECKPOINTS: Final = (
-    "recovery-point-offset-checkpoint",
-    "log-start-offset-checkpoint",
-    "replication-offset-checkpoint",
-)
 
 
 @pytest.fixture(scope="module")
@@ -183,23 +178,6 @@ def expected(topic: str, told: Answers) -> Answers:
         return told
     records, committed = ([line._replace(headers=()) for line in some] for some in (told.records, told.committed))
     return told._replace(records=records, committed=committed)
-
-
-def give(kafka: RealKafka, directory: Path, topics: Sequence[str]) -> None:
-    """Put our partitions in the place of Kafka's."""
-    for topic in topics:
-        home = kafka.data_dir / f"{topic}-0"
-        for path in home.iterdir():
-            if path.name != "partition.metadata":
-                path.unlink()
-        for path in (directory / f"{topic}-0").iterdir():
-            if path.name != "partition.metadata":
-                shutil.copy2(path, home)
-    for name in CHECKPOINTS:
-        theirs = read_offset_checkpoint(str(kafka.data_dir / name))
-        told = read_offset_checkpoint(str(directory / name))
-        kept = {place: offset for place, offset in theirs.items() if place[0] not in topics}
-        write_offset_checkpoint(str(kafka.data_dir / name), {**kept, **told})
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ A Kafka in KRaft mode sets a directory aside whose topic it does not know. So it
 and gets our files in the place of its own; of its own it keeps `partition.metadata`, which names the topic's id.
 """
 
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,10 +11,10 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from minibroker_storage.checkpoints import read_offset_checkpoint, write_offset_checkpoint
 from tests.clients.broker_process import BrokerProcess
 from tests.kafka.answers import Answers, all_answers, answers
 from tests.kafka.dumps import check_directory
+from tests.kafka.exchange import give
 from tests.kafka.oracle import Oracle
 from tests.kafka.real_kafka import RealKafka
 from tests.kafka.writers import MOVED_TO, SMALL_SEGMENTS, TOPICS, create, write, write_all
@@ -34,11 +33,6 @@ OPTIONS: Final = [
     for setting in ("log.retention.ms=-1", "log.cleaner.backoff.ms=100", "log.initial.task.delay.ms=100")
     for option in ("--set", setting)
 ]
-CHECKPOINTS: Final = (
-    "recovery-point-offset-checkpoint",
-    "log-start-offset-checkpoint",
-    "replication-offset-checkpoint",
-)
 
 every_topic = pytest.mark.parametrize("topic", NAMES)
 
@@ -97,26 +91,6 @@ def kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         kafka.close()
 
 
-def give(kafka: RealKafka, directory: Path, *, clean: bool) -> None:
-    """Put our partitions in the place of Kafka's."""
-    for topic in NAMES:
-        home = kafka.data_dir / f"{topic}-0"
-        for path in home.iterdir():
-            if path.name != "partition.metadata":
-                path.unlink()
-        for path in (directory / f"{topic}-0").iterdir():
-            if path.name != "partition.metadata":
-                shutil.copy(path, home)
-    for name in CHECKPOINTS:
-        theirs = read_offset_checkpoint(str(kafka.data_dir / name))
-        kept = {place: offset for place, offset in theirs.items() if place[0] not in NAMES}
-        ours = read_offset_checkpoint(str(directory / name))
-        given = {place: offset for place, offset in ours.items() if place[0] in NAMES}
-        write_offset_checkpoint(str(kafka.data_dir / name), {**kept, **given})
-    if not clean:
-        (kafka.data_dir / ".kafka_cleanshutdown").unlink()
-
-
 @pytest.fixture(scope="module")
 def loaded(kafka: RealKafka, left: dict[str, Left]) -> Callable[[str], RealKafka]:
     """A function that lets Kafka run on our directory."""
@@ -127,7 +101,9 @@ def loaded(kafka: RealKafka, left: dict[str, Left]) -> Callable[[str], RealKafka
         if end != current:
             if current:
                 kafka.stop()
-            give(kafka, left[end].path, clean=end == "stopped")
+            give(kafka, left[end].path, NAMES)
+            if end != "stopped":
+                (kafka.data_dir / ".kafka_cleanshutdown").unlink()
             kafka.start()
             current = end
         return kafka
