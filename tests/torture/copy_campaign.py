@@ -23,11 +23,12 @@ from confluent_kafka.cimpl import NewTopic
 
 from tests.broker.socket_client import SocketClient
 from tests.sparse_copies import copy_directory
+from tests.torture.background import await_that
 from tests.torture.broker import Broker
 from tests.torture.copier import DISPLACED, FENCED
 from tests.torture.copier_process import CopierProcess, CopierProgram, Errand
 from tests.torture.copies import CopyLedger, walk
-from tests.torture.copy_clients import QUICK, CommittedReader, Feeder, abandon, await_that
+from tests.torture.copy_clients import QUICK, CommittedReader, Feeder, abandon
 from tests.torture.disk import check_partition
 from tests.torture.ledger import TortureError
 from tests.torture.transaction_reading import ends_of, read_entries

@@ -1,16 +1,13 @@
 """The two ends of a copy, which live through all kills: who feeds the input, and who reads the committed output."""
 
 import random
-import threading
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from tests.torture.broker import TIMEOUT
+from tests.torture.background import BackgroundProducer, await_that
 from tests.torture.copies import DOOMED, CopyLedger, Read, copy_of
-from tests.torture.ledger import TortureError
 
 AHEAD: Final = 60
 """How many records of a partition may wait to be copied."""
@@ -23,56 +20,35 @@ QUICK: Final[dict[str, Any]] = {
 }
 
 
-class Feeder:
-    """An idempotent producer that tries again until it succeeds, on a thread of its own."""
+class Feeder(BackgroundProducer):
+    """An idempotent producer that tries again until it succeeds."""
 
     def __init__(self, bootstrap: str, topic: str, ledgers: Sequence[CopyLedger], rng: random.Random) -> None:
+        super().__init__()
         self._topic = topic
         self._ledgers = ledgers
         self._rng = rng
         options = {"enable.idempotence": True, "message.timeout.ms": 0, "linger.ms": 1}
         self._producer = Producer({"bootstrap.servers": bootstrap, **QUICK, **options})
-        self._wanted = threading.Event()
-        self._ended = False
-        self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+        self.start()
 
-    def go_on(self) -> None:
-        """Feed."""
-        self._wanted.set()
+    def is_idle(self) -> bool:
+        """Whether the broker has acknowledged all."""
+        return all(ledger.delivered == ledger.fed for ledger in self._ledgers)
 
-    def rest(self) -> None:
-        """Feed no more, and wait until the broker has acknowledged all. `TortureError`."""
-        self._wanted.clear()
-        await_that(
-            lambda: self._failure is not None or all(ledger.delivered == ledger.fed for ledger in self._ledgers),
-            lambda: "the broker does not acknowledge " + str([(each.fed, each.delivered) for each in self._ledgers]),
-        )
-        self.check()
+    def standing(self) -> str:
+        """Of each partition, how many records were fed and how many are acknowledged."""
+        return str([(each.fed, each.delivered) for each in self._ledgers])
 
-    def check(self) -> None:
-        """Raise what went wrong. `TortureError`."""
-        if self._failure is not None:
-            raise TortureError(f"the producer of the input failed: {self._failure}") from self._failure
-
-    def close(self) -> None:
-        """End the thread."""
-        self._ended = True
-        self._thread.join(TIMEOUT)
-
-    def _run(self) -> None:
-        try:
-            while not self._ended:
-                ledger = self._rng.choice(self._ledgers)
-                if self._wanted.is_set() and ledger.fed - ledger.promised < AHEAD:
-                    for _ in range(self._rng.randint(1, 8)):
-                        self._producer.produce(
-                            self._topic, ledger.feed(), partition=ledger.partition, on_delivery=self._delivered
-                        )
-                self._producer.poll(self._rng.uniform(0, 0.02))
-        except (KafkaException, TortureError) as failure:
-            self._failure = failure
+    def step(self) -> None:
+        """Feed a partition that has not too many records that wait to be copied."""
+        ledger = self._rng.choice(self._ledgers)
+        if self.wanted.is_set() and ledger.fed - ledger.promised < AHEAD:
+            for _ in range(self._rng.randint(1, 8)):
+                self._producer.produce(
+                    self._topic, ledger.feed(), partition=ledger.partition, on_delivery=self._delivered
+                )
+        self._producer.poll(self._rng.uniform(0, 0.02))
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
@@ -135,12 +111,3 @@ def abandon(bootstrap: str, topics: tuple[str, str], partitions: int, transactio
         return producer.flush(timeout_ms / 1000) == 0
     except KafkaException:
         return False
-
-
-def await_that(condition: Callable[[], bool], what: Callable[[], str]) -> None:
-    """Wait until it is so. `TortureError` if it takes too long."""
-    deadline = time.monotonic() + TIMEOUT
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TortureError(f"after {TIMEOUT:.0f} s: {what()}")
-        time.sleep(0.005)

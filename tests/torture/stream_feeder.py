@@ -1,17 +1,15 @@
 """Who writes what a stream reads: transactions, some of them aborted, and plain records between them."""
 
 import random
-import threading
 import time
 from collections.abc import Sequence
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from tests.torture.broker import TIMEOUT
+from tests.torture.background import BackgroundProducer
 from tests.torture.copies import DOOMED
-from tests.torture.copy_clients import QUICK, await_that
-from tests.torture.ledger import TortureError
+from tests.torture.copy_clients import QUICK
 from tests.torture.stream_ledger import StreamLedger
 
 _RECORDS: Final = 20
@@ -22,14 +20,14 @@ _PAUSE_S: Final = 0.1
 """At most between two of them."""
 
 
-class StreamFeeder:
-    """Writes on a thread of its own, on through all kills, and tells the ledger what was acknowledged."""
+class StreamFeeder(BackgroundProducer):
+    """Writes, and tells the ledger what was acknowledged."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int, ledger: StreamLedger, rng: random.Random) -> None:
+        super().__init__()
         self.written = 0
         self.aborted = 0
         self._topic = topic
-        self._ended = False
         self._partitions = partitions
         self._ledger = ledger
         self._rng = rng
@@ -41,44 +39,26 @@ class StreamFeeder:
         }
         self._plain = Producer({**self._common, "enable.idempotence": True})
         self._transactional = self._take_over()
-        self._wanted = threading.Event()
         self._is_idle = True
-        self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+        self.start()
 
-    def go_on(self) -> None:
-        """Write."""
-        self._wanted.set()
+    def is_idle(self) -> bool:
+        """Whether all is acknowledged or aborted."""
+        return self._is_idle
 
-    def rest(self) -> None:
-        """Write no more, and wait until all is acknowledged or aborted. `TortureError`."""
-        self._wanted.clear()
-        await_that(lambda: self._failure is not None or self._is_idle, lambda: "the broker does not acknowledge")
-        self.check()
+    def standing(self) -> str:
+        """How many records were written, and how many transactions were aborted."""
+        return f"{self.written} written, {self.aborted} aborted"
 
-    def check(self) -> None:
-        """Raise what went wrong. `TortureError`."""
-        if self._failure is not None:
-            raise TortureError(f"the producer failed: {self._failure}") from self._failure
-
-    def close(self) -> None:
-        """End the thread."""
-        self._ended = True
-        self._thread.join(TIMEOUT)
-
-    def _run(self) -> None:
-        try:
-            while not self._ended:
-                # In this order: who sees it idle after the wish was withdrawn can rely on it.
-                self._is_idle = False
-                if self._wanted.is_set():
-                    self._write()
-                else:
-                    self._is_idle = True
-                time.sleep(self._rng.random() * _PAUSE_S)
-        except (KafkaException, TortureError) as failure:
-            self._failure = failure
+    def step(self) -> None:
+        """Write some records, and rest a moment."""
+        # In this order: who sees it idle after the wish was withdrawn can rely on it.
+        self._is_idle = False
+        if self.wanted.is_set():
+            self._write()
+        else:
+            self._is_idle = True
+        time.sleep(self._rng.random() * _PAUSE_S)
 
     def _write(self) -> None:
         count = self._rng.randint(1, _RECORDS)
@@ -86,7 +66,7 @@ class StreamFeeder:
         self.written += count
         if self._rng.random() < _PLAIN:
             self._send(self._plain, values)
-            while self._plain.flush(0.1) and not self._ended:
+            while self._plain.flush(0.1) and not self.is_closed:
                 pass
         elif self._rng.random() < _DOOMED:
             self._transact([value + DOOMED for value in values], commit=False)
@@ -103,7 +83,7 @@ class StreamFeeder:
             if commit:
                 self._until_done(producer.commit_transaction)
                 return True
-            while producer.flush(0.1) and not self._ended:  # an abort would take back what has not left yet
+            while producer.flush(0.1) and not self.is_closed:  # an abort would take back what has not left yet
                 pass
             self._until_done(producer.abort_transaction)
         except KafkaException as failure:
@@ -114,7 +94,7 @@ class StreamFeeder:
         return False
 
     def _until_done(self, step: Any) -> None:
-        while not self._ended:
+        while not self.is_closed:
             try:
                 step(1.0)
             except KafkaException as failure:
