@@ -9,6 +9,9 @@ PYTHONS := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11)
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet install
 LOCKED := $(PIP) --require-hashes
 
+# How many processes share the tests, of which each may have a Kafka or a Spark. ARGS=-n0 leaves one, as --pdb needs it.
+PROCESSES := 2
+
 # In this order: each file is resolved under the pins of those before it, so that all fit into one environment.
 LOCKS := core build test lint bench spark s3 control security docs lock old-client kafka-python-2 kafka-python-2-0 kafka-python-2-2
 # But each of these has a folder of its own, since it holds an older kafka-python.
@@ -34,9 +37,9 @@ setup: $(VENV)/.dev ## Install into .venv what serve, test, torture, suites, lin
 serve: $(VENV)/.core ## Run the broker on 127.0.0.1:9092 (ARGS: options of `minibroker serve`)
 	@exec $(VENV)/bin/minibroker serve $(ARGS)
 
-test: $(VENV)/.dev ## Run lint, then every test (ARGS: options of pytest)
+test: $(VENV)/.dev ## Run lint, then every test, in two processes (ARGS: options of pytest)
 	@lint=0; $(MAKE) --no-print-directory lint || lint=$$?; \
-	echo "== pytest"; $(VENV)/bin/pytest $(ARGS) || exit; \
+	echo "== pytest"; $(VENV)/bin/pytest --numprocesses $(PROCESSES) $(ARGS) || exit; \
 	[ $$lint = 0 ] || { echo "The tests passed, but lint failed: see above." >&2; exit 1; }
 
 torture: $(VENV)/.dev ## Kill brokers, clients and streams 750 times and look what is left (ARGS=--help lists what can be chosen)
@@ -45,14 +48,18 @@ torture: $(VENV)/.dev ## Kill brokers, clients and streams 750 times and look wh
 suites: $(VENV)/.dev ## Run the Kafka tests of other Python projects, unchanged (ARGS=--help lists what can be chosen)
 	@$(VENV)/bin/python -m tests.suites $(ARGS)
 
+# Pyright takes as long as all the others, so it runs beside them; it speaks when they are done.
 lint: $(VENV)/.dev ## Run ruff, mypy, pyright and import-linter; report all that fail
-	@failed=; \
-	check() { title=$$1; shift; echo "== $$title"; $(VENV)/bin/"$$@" || failed="$$failed, $$title"; }; \
-	check "ruff rules" ruff check --quiet --output-format concise; \
-	check "ruff format" ruff format --check --quiet --output-format concise; \
-	check mypy mypy; \
-	check pyright pyright --pythonpath $(VENV)/bin/python; \
-	check import-linter lint-imports; \
+	@failed=; said=$$(mktemp) || exit; pyright=; \
+	trap 'kill $$pyright 2>/dev/null; rm -f "$$said"' EXIT; trap 'exit 130' INT TERM; \
+	$(VENV)/bin/pyright --pythonpath $(VENV)/bin/python >"$$said" 2>&1 & pyright=$$!; \
+	check() { title=$$1; shift; echo "== $$title"; "$$@" || failed="$$failed, $$title"; }; \
+	check "ruff rules" $(VENV)/bin/ruff check --quiet --output-format concise; \
+	check "ruff format" $(VENV)/bin/ruff format --check --quiet --output-format concise; \
+	check mypy $(VENV)/bin/mypy; \
+	check import-linter $(VENV)/bin/lint-imports; \
+	told() { wait $$pyright; status=$$?; cat "$$said"; return $$status; }; \
+	check pyright told; \
 	[ -z "$$failed" ] || { echo "lint failed: $${failed#, }" >&2; exit 1; }
 
 format: $(VENV)/.dev ## Format the code and mend what ruff can mend
