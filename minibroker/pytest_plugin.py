@@ -26,6 +26,8 @@ _JOURNAL: Final = 1000
 """Requests that are kept: they are told when a test fails."""
 _TOLD_REQUESTS: Final = 20
 _BROKER: Final = pytest.StashKey["Broker"]()
+_STARTED: Final = pytest.StashKey["list[Broker]"]()
+"""Those of a test that `kafka_factory` has started."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -108,7 +110,7 @@ def kafka_bootstrap_servers(kafka: Broker) -> str:
 
 
 @pytest.fixture
-def kafka_factory() -> Iterator[Callable[..., Broker]]:
+def kafka_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., Broker]]:
     """Starts brokers of a test's own: a function that takes what `minibroker.Broker` takes. They end with the test."""
     from minibroker.broker import Broker  # noqa: PLC0415 - only for those who use it
 
@@ -116,25 +118,39 @@ def kafka_factory() -> Iterator[Callable[..., Broker]]:
 
         def start(**arguments: Any) -> Broker:
             arguments.setdefault("journal", _JOURNAL)
-            return brokers.enter_context(Broker(**arguments))
+            broker = brokers.enter_context(Broker(**arguments))
+            request.node.stash.setdefault(_STARTED, []).append(broker)
+            return broker
 
         yield start
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add to the report of a failed test what its broker has seen."""
+    """Add to the report of a failed test what its brokers have seen."""
     report = yield
-    broker = item.config.stash.get(_BROKER, None)
-    if broker is not None and report.failed and "kafka" in getattr(item, "fixturenames", ()):
-        from minibroker.operations.overview import overview  # noqa: PLC0415 - most tests do not fail
-
-        try:
-            told = overview(broker, _TOLD_REQUESTS)
-        except Exception as error:  # noqa: BLE001 - pytest would end all tests over it
-            told = f"cannot be told: {error}"  # such as "the broker is not running"
-        report.sections.append(("kafka", told))
+    if report.failed:
+        report.sections += [(title, _told(broker)) for title, broker in _brokers_of(item)]
     return report
+
+
+def _brokers_of(item: pytest.Item) -> Iterator[tuple[str, Broker]]:
+    broker = item.config.stash.get(_BROKER, None)
+    if broker is not None and "kafka" in getattr(item, "fixturenames", ()):
+        yield "kafka", broker
+    started = item.stash.setdefault(_STARTED, [])
+    for number, each in enumerate(started, 1):
+        if each.is_running:
+            yield "kafka_factory" if len(started) == 1 else f"kafka_factory, broker {number}", each
+
+
+def _told(broker: Broker) -> str:
+    from minibroker.operations.overview import overview  # noqa: PLC0415 - most tests do not fail
+
+    try:
+        return overview(broker, _TOLD_REQUESTS)
+    except Exception as error:  # noqa: BLE001 - pytest would end all tests over it
+        return f"cannot be told: {error}"  # such as "the broker is not running"
 
 
 def _arguments(config: pytest.Config) -> dict[str, Any]:

@@ -45,6 +45,7 @@ def make_app(remote: Remote | None) -> FastAPI:
         description=_DESCRIPTION,
         docs_url=None,  # these pages load their scripts from a foreign host
         redoc_url=None,
+        redirect_slashes=False,  # curl does not follow, and nothing would have been done
         responses=_PROBLEMS,
         # Tells of the token; `Guard` asks for it.
         dependencies=[Depends(HTTPBearer(auto_error=False, description="Where the broker was given a token."))],

@@ -138,6 +138,24 @@ def test_without(kafka_session):
     assert result.stdout.count("- kafka -") == 1
 
 
+def test_a_failed_test_tells_what_brokers_of_its_own_have_seen(run: Run) -> None:
+    tests = """
+def test_one(kafka_factory):
+    kafka_factory(topics=["orders"])
+    assert False
+
+def test_two(kafka_factory):
+    kafka_factory(topics=["users"])
+    kafka_factory().stop()
+    assert False
+"""
+    result = run(tests)
+    assert result.returncode == 1
+    assert re.search(r"- kafka_factory -+\ntopics:\n  orders \(1 partition\), no records", result.stdout)
+    assert re.search(r"- kafka_factory, broker 1 -+\ntopics:\n  users ", result.stdout)
+    assert "broker 2" not in result.stdout
+
+
 def test_a_broker_that_a_test_has_stopped_is_there_for_the_next_one(run: Run) -> None:
     tests = """
 def test_it(kafka):

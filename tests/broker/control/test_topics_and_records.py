@@ -147,6 +147,11 @@ def test_a_record_that_does_not_come_is_a_conflict_that_compares(control: Contro
     assert "expected 2 records in 'orders' within 0 s; found 1" in waited[2]
 
 
+def test_a_path_with_a_slash_too_many_is_refused_and_leads_nowhere(control: Control) -> None:
+    answer = control.ask("POST", "/topics/", {"name": "orders"})
+    assert answer.problem[:2] == (404, "not_found")
+
+
 def test_null_is_expected_as_null_and_what_is_not_said_is_anything(control: Control, broker: Broker) -> None:
     broker.produce("orders", "a", key="k")
     broker.produce("orders", None, key="k")
