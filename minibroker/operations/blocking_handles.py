@@ -108,7 +108,7 @@ class Brokers:
         return self.twin.__iter__()
 
     def __getitem__(self, node_id: int) -> "BrokerNode":
-        """The broker with this node id. KeyError."""
+        """The broker with this node id. KeyError that names those that there are."""
         return BrokerNode(self.twin.__getitem__(node_id), self.wait)
 
 

@@ -1,10 +1,11 @@
 """The broker's methods for its own loop, and the same for other threads."""
 
+import inspect
 from pathlib import Path
 
 import pytest
 
-from minibroker import Broker
+from minibroker import AsyncBroker, Broker
 from minibroker.operations.twin import FACE, HANDLES, blocking_source, path_of
 
 
@@ -12,6 +13,10 @@ from minibroker.operations.twin import FACE, HANDLES, blocking_source, path_of
 def test_the_blocking_methods_are_those_of_the_asynchronous_ones(module: str) -> None:
     written = Path(path_of(module)).read_text(encoding="utf-8")
     assert written == blocking_source(module), "python -m minibroker.operations.twin writes it anew"
+
+
+def test_both_are_given_the_same_arguments() -> None:
+    assert inspect.signature(Broker) == inspect.signature(AsyncBroker)
 
 
 async def test_on_the_callers_loop_they_are_awaited() -> None:
