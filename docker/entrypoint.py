@@ -295,7 +295,7 @@ def _check_answer(connection: socket.socket, address: tuple[str, int]) -> None:
         raise OSError(f"{address[0]}:{address[1]} did not answer ApiVersions: {received!r}")
 
 
-def become(command: Sequence[str]) -> NoReturn:
+def become(command: list[str]) -> NoReturn:
     """Run a command in place of this process. OSError that names it."""
     try:
         os.execvp(command[0], command)  # noqa: S606 - becoming the broker, so that signals reach it, is the purpose
