@@ -13,7 +13,7 @@ import pytest
 from kafka import KafkaAdminClient  # type: ignore[import-untyped]  # it has no types
 
 from minibroker import Broker
-from tests.clients.contract import Message
+from tests.clients.contract import Message, eventually
 from tests.clients.group_members import Member, MemberOptions, MemberProgram, Partition, Strategy, wait_until
 from tests.clients.librdkafka_client import Librdkafka
 from tests.clients.member_programs import MEMBER_PROGRAMS
@@ -21,6 +21,7 @@ from tests.clients.member_programs import MEMBER_PROGRAMS
 PARTITIONS: Final = 6
 SHORT_SESSION: Final = 1_500
 """In ms, for those whose session ends."""
+LONG_SESSION: Final = 30_000
 STRATEGIES: Final[tuple[Strategy, ...]] = ("eager", "cooperative")
 
 every_program = pytest.mark.parametrize("program", MEMBER_PROGRAMS.values(), ids=MEMBER_PROGRAMS)
@@ -141,9 +142,9 @@ def test_members_share_the_partitions_whoever_joins_leaves_dies_or_sleeps(
     group.until_delivered("one", steady)
 
     joined: list[Member] = [steady]
-    for number in range(2):
+    for number, session_ms in enumerate((SHORT_SESSION, LONG_SESSION)):  # the first one will be made to sleep
         marks = [len(member.events) for member in joined]
-        newcomer = group.start(program, strategy=strategy, session_timeout_ms=SHORT_SESSION)
+        newcomer = group.start(program, strategy=strategy, session_timeout_ms=session_ms)
         group.until_shared_by(*joined, newcomer)
         if strategy == "cooperative":
             moved = newcomer.holding
@@ -207,8 +208,7 @@ def test_committed_offsets_are_where_the_next_member_starts(group: Group, progra
     group.until_delivered("after", last)
     assert {(record.offset, record.value) for record in last.records} == {(5, "after")}
     # Nobody tells a member that an automatic commit has been done: one that asks the broker sees it come.
-    while {offset for offset, _ in last.committed(group.partitions).values()} != {6}:
-        pass
+    eventually(lambda: {offset for offset, _ in last.committed(group.partitions).values()} == {6})
     last.kill()
 
 

@@ -163,7 +163,7 @@ def test_copies_happen_exactly_once_through_aborts_and_kills(
 
     assert sorted(copier.ask("copy", **copy)["values"]) == values
     copier.kill()
-    copier = start(program, session_timeout_ms=SHORT_SESSION)
+    copier = start(program)
     assert sorted(copier.ask("copy", **copy)["values"]) == values
     assert committed(plain.bootstrap, group) == {}
     assert copier.ask("end_copy", commit=True)["committed"]
