@@ -255,7 +255,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _advise(self, error: Exception) -> None:
         """Something came that is no request, or may not come yet: say what it is, if that is known."""
-        from minibroker.commands.advice import about_first_bytes, about_unauthenticated, advise  # noqa: PLC0415 - rarely needed
+        from minibroker.advice import about_first_bytes, about_unauthenticated, advise  # noqa: PLC0415 - rarely needed
 
         session = self._session
         advice = about_first_bytes(self._reader.peek(4), session.listener)

@@ -117,7 +117,7 @@ class BrokerState:
         self.served: Mapping[int, tuple[int, int]] | None = None if release is None else release.served
         #: Groups of the consumer protocol that were forgotten on purpose; their members have to join anew.
         self.forgotten_groups: set[str] = set()
-        #: What was said to help (`minibroker.commands.advice`).
+        #: What was said to help (`minibroker.advice`).
         self.advised: set[str] = set()
         self._closed = False
         call_soon(self.resume_coordinators)

@@ -13,8 +13,8 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from minibroker.commands.advice import LOGGER as ADVICE
-from minibroker.commands.advice import about_advertised
+from minibroker.advice import LOGGER as ADVICE
+from minibroker.advice import about_advertised
 
 if TYPE_CHECKING:
     # Most starts tell of no requests.

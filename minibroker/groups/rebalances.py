@@ -9,8 +9,8 @@ import logging
 from functools import partial
 from typing import Final
 
+from minibroker.advice import about_lost_members, advise
 from minibroker.clock import Timer
-from minibroker.commands.advice import about_lost_members, advise
 from minibroker.groups.answers import join_error, joined, sync_error, synced
 from minibroker.groups.deadlines import Deadline
 from minibroker.groups.group import Group, GroupState

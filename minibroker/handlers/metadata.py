@@ -85,7 +85,7 @@ def _create(name: str, request: MetadataRequest, call: Call) -> Topic | ErrorCod
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     if not creates:
         if request.allow_auto_topic_creation:
-            from minibroker.commands.advice import about_missing, advise  # noqa: PLC0415 - most topics are there
+            from minibroker.advice import about_missing, advise  # noqa: PLC0415 - most topics are there
 
             advise(call.state.advised, f"missing {name}", about_missing(name))
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -204,7 +204,7 @@ def _append(
     except _RefusedError as error:
         _refuse(answer, error.code, error)
         if error.code is ErrorCode.MESSAGE_TOO_LARGE:
-            from minibroker.commands.advice import about_size, advise  # noqa: PLC0415 - most batches fit
+            from minibroker.advice import about_size, advise  # noqa: PLC0415 - most batches fit
 
             size = len(records) if isinstance(records, memoryview) else 0
             about = about_size(topic.name, size, topic.max_message_bytes)

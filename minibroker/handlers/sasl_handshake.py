@@ -14,7 +14,7 @@ def handle(request: SaslHandshakeRequest, call: Call) -> SaslHandshakeResponse |
     """Begin an exchange."""
     authentication = call.session.authentication
     if authentication is None:
-        from minibroker.commands.advice import about_needless_login, advise  # noqa: PLC0415 - rarely needed
+        from minibroker.advice import about_needless_login, advise  # noqa: PLC0415 - rarely needed
 
         advice = about_needless_login(call.session.listener, call.session.protocol)
         advise(call.state.advised, advice, advice)

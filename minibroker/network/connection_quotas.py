@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from minibroker.commands.advice import about_full_address, about_full_broker, about_pace, about_pace_of_address, advise
+from minibroker.advice import about_full_address, about_full_broker, about_pace, about_pace_of_address, advise
 from minibroker.config import BrokerConfig, ConfigError
 from minibroker.config.resources import ConfigResourceType
 from minibroker.network.connection_limits import UNLIMITED, ConnectionLimits

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, cast
 
-from minibroker.commands.advice import about_tls_failure, advise
+from minibroker.advice import about_tls_failure, advise
 from minibroker.connection import Connection
 from minibroker.network.acceptor import Acceptor
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple
 
-from minibroker.commands.advice import about_lost_members, advise
+from minibroker.advice import about_lost_members, advise
 from minibroker.config.group import group_config
 from minibroker.groups.consumer import changes as records
 from minibroker.groups.consumer.assignors import named

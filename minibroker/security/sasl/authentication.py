@@ -12,8 +12,8 @@ import logging
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from minibroker.advice import advise
 from minibroker.call import Parked, UnservedRequestError
-from minibroker.commands.advice import advise
 from minibroker.dispatch import Answer, Waiting
 from minibroker.security.log_text import one_line
 from minibroker.security.principals import USER, Principal

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from minibroker.advice import about_advertised, about_first_bytes, advise
 from minibroker.call import UnservedRequestError
-from minibroker.commands.advice import about_advertised, about_first_bytes, advise
 from minibroker.commands.console import Console, tell_request
 from minibroker.commands.request_lines import line_of
 from minibroker.faults.fault import Fault
@@ -131,7 +131,7 @@ def test_the_banner_is_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def advice(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
-    caplog.set_level(logging.INFO, "minibroker.commands.advice")
+    caplog.set_level(logging.INFO, "minibroker.advice")
     return caplog
 
 

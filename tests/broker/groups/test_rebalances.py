@@ -167,11 +167,11 @@ def test_a_member_is_removed_when_its_session_ends(members: Members) -> None:
 
 
 def test_a_group_that_has_lost_its_last_member_is_told_of(members: Members, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "minibroker.commands.advice")
+    caplog.set_level("INFO", "minibroker.advice")
     members.pair()
     members.harness.clock.advance(SESSION_MS)
     assert members.ids == set()
-    (told,) = [each.getMessage() for each in caplog.records if each.name == "minibroker.commands.advice"]
+    (told,) = [each.getMessage() for each in caplog.records if each.name == "minibroker.advice"]
     assert "has no members left, so nobody reads its topics" in told
     assert f"session timeout of {SESSION_MS} ms" in told
 

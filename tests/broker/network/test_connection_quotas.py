@@ -17,7 +17,7 @@ from tests.broker.quotas.asking import alter_request
 from tests.broker.security.sasl.login import TlsClient
 from tests.broker.socket_client import SocketClient
 
-ADVICE = "minibroker.commands.advice"
+ADVICE = "minibroker.advice"
 TWO = {
     "listeners": "PLAINTEXT://127.0.0.1:0,EXTERNAL://127.0.0.1:0",
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,EXTERNAL:PLAINTEXT",

@@ -431,7 +431,7 @@ def test_the_page_has_no_other_attacks() -> None:
 
 
 def test_why_a_login_has_failed_is_said_once_in_the_log(target: Target, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "minibroker.commands.advice")
+    caplog.set_level("INFO", "minibroker.advice")
     target.broker.twin.state.advised.clear()
     for _ in range(2):
         with target.client() as client:
@@ -447,7 +447,7 @@ def test_why_a_login_has_failed_is_said_once_in_the_log(target: Target, caplog: 
 
 
 def test_a_client_that_does_not_log_in_is_told_how_in_the_log(target: Target, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "minibroker.commands.advice")
+    caplog.set_level("INFO", "minibroker.advice")
     target.broker.twin.state.advised.clear()
     target.closes(request(ApiKey.METADATA, 9))
     target.held()

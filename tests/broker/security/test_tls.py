@@ -28,7 +28,7 @@ from tests.broker.security.sasl.login import TlsClient, connections_of
 from tests.broker.socket_client import SocketClient
 
 METADATA = MetadataRequest(topics=None)
-ADVICE = "minibroker.commands.advice"
+ADVICE = "minibroker.advice"
 
 Start = Callable[..., Broker]
 

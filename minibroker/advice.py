@@ -1,14 +1,14 @@
 """What helps people whose clients fail for a reason that is often met: each thing is told once.
 
 `minibroker serve` shows it on stderr. Python programs find it at the logger
-`minibroker.commands.advice`, at level INFO.
+`minibroker.advice`, at level INFO.
 """
 
 import logging
 import socket
 from typing import Final
 
-LOGGER: Final = "minibroker.commands.advice"
+LOGGER: Final = "minibroker.advice"
 _logger: Final = logging.getLogger(LOGGER)
 _MOST: Final = 1000
 """Things that are told in the life of a broker: clients choose the names of topics."""
