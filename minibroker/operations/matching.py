@@ -138,7 +138,8 @@ def _compare_json(what: str, expected: Any, found: Any) -> list[str]:
     is_same_kind = isinstance(expected, bool) is isinstance(found, bool)  # to Python, True is 1
     if is_same_kind and expected == found:
         return []
-    return [f"{what}: expected {_cut(repr(expected))}, found {_cut(repr(found))}"]
+    said, is_there = f"{expected!r}", f"{found!r}"
+    return [f"{what}: expected {_cut(said)}, found {_cut(is_there)}"]
 
 
 def _items(value: Any) -> list[Any]:
