@@ -161,6 +161,8 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
             where = f"bootstrap={broker.bootstrap_servers} data-dir={broker.data_dir} pid={os.getpid()}"
             if options.control:
                 where += f" control={broker.control_url}"
+            if len(broker.twin.listener_names) > 1:
+                where += f" listeners={_listeners(broker)}"
             print(f"minibroker ready: {where}", flush=True)  # noqa: T201 - the one line that others wait for
             console.greet(_told(broker, control=options.control))
             for host in {host for host, _ in broker.twin.advertised}:
@@ -204,6 +206,8 @@ def _told(broker: "Broker", *, control: str | None) -> dict[str, str]:
         "data": broker.data_dir,
         "topics": ", ".join(topics[:_TOLD_TOPICS]) + (", ..." if len(topics) > _TOLD_TOPICS else "") or "none yet",
     }
+    if len(broker.twin.listener_names) > 1:
+        rows["listeners"] = _listeners(broker).replace(",", ", ")
     if control:
         rows["control plane"] = broker.control_url
     rows["to stop it"] = "Ctrl-C"
@@ -212,6 +216,13 @@ def _told(broker: "Broker", *, control: str | None) -> dict[str, str]:
 
 def _advertised(broker: "Broker") -> str:
     return ", ".join(f"{host}:{port}" for host, port in broker.twin.advertised) or "where each client has found it"
+
+
+def _listeners(broker: "Broker") -> str:
+    """All of them as Kafka writes a list; of several brokers each listener as often."""
+    twin = broker.twin
+    found = ((name, address) for name in twin.listener_names for address in twin.bootstrap_servers_of(name).split(","))
+    return ",".join(f"{name}://{address}" for name, address in found)
 
 
 def _remove(path: str) -> None:

@@ -61,6 +61,11 @@ class Security:
                 raise ValueError(f"mechanisms: {name!r} is none of {', '.join(_MODULES)}")
         if self.has_sasl and not self.mechanisms:
             raise ValueError(f"mechanisms: {protocol} needs one of {', '.join(_MODULES)}")
+        if self.users and not self.has_sasl:
+            raise ValueError(f"users: with {protocol} nobody logs in; SASL_SSL and SASL_PLAINTEXT have users")
+        for option, given in (("client_auth", client_auth != "none"), ("certificates", certificates is not None)):
+            if given and not self.has_tls:
+                raise ValueError(f"{option}: {protocol} has no TLS; SSL and SASL_SSL have it")
         self.client_auth = client_auth
         self.certificates: Certificates | None = None
         if self.has_tls:

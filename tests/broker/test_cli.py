@@ -109,6 +109,20 @@ def test_several_brokers_say_in_one_line_where_they_are(serve: Serve) -> None:
     assert served.end() == (0, "")
 
 
+def test_where_each_of_several_listeners_is_stands_in_the_line_too(serve: Serve) -> None:
+    served = serve(
+        "--set", "listeners=PLAINTEXT://127.0.0.1:0,OTHER://127.0.0.1:0",
+        "--set", "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,OTHER:PLAINTEXT",
+        listen=None,
+    )  # fmt: skip
+    first, second = served.words["listeners"].split(",")
+    assert first == f"PLAINTEXT://{served.words['bootstrap']}"
+    host, _, port = second.removeprefix("OTHER://").rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=30):
+        pass
+    assert served.end() == (0, "")
+
+
 def test_no_broker_at_all_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--brokers", "0"]) == 1
     assert "brokers: 0 is not at least 1" in capsys.readouterr().err

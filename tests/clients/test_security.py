@@ -57,7 +57,8 @@ def start(certificates: Certificates) -> Iterator[Callable[..., Broker]]:
 
         def run(protocol: str = "SASL_SSL", config: Mapping[str, Any] | None = None, **fields: Any) -> Broker:
             directory = str(Path(certificates.ca).parent) if protocol.endswith("SSL") else None
-            security = Security(protocol, users=USERS, certificates=directory, **fields)
+            users = USERS if protocol.startswith("SASL") else None
+            security = Security(protocol, users=users, certificates=directory, **fields)
             quick = {"connection.failed.authentication.delay.ms": 0}
             return held.enter_context(Broker(security=security, topics=["t"], config={**quick, **(config or {})}))
 

@@ -96,7 +96,8 @@ def target(certificates: Certificates) -> Iterator[Target]:
     settings: dict[str, str] = {}
     for protocol in ("SSL", "SASL_PLAINTEXT", "SASL_SSL"):
         given = None if protocol == "SASL_PLAINTEXT" else directory
-        settings |= Security(protocol, users=users, certificates=given).settings()
+        known = None if protocol == "SSL" else users
+        settings |= Security(protocol, users=known, certificates=given).settings()
     settings |= {
         "listener.name.sasl_plaintext.oauthbearer.sasl.jaas.config": "x.OAuthBearerLoginModule required;",
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
