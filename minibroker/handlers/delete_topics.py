@@ -96,6 +96,7 @@ def _remove(topic: Topic, wanted: DeleteTopicState, call: Call) -> DeletableTopi
         return DeletableTopicResult(
             name=topic.name, topic_id=topic.id, error_code=refusal.code, error_message=str(refusal)
         )
+    call.state.topics.remember_deleted(topic.name)
     return DeletableTopicResult(name=topic.name, topic_id=topic.id, error_code=ErrorCode.NONE)
 
 

@@ -89,10 +89,13 @@ def _create(name: str, request: MetadataRequest, call: Call) -> Topic | ErrorCod
 
             advise(call.state.advised, f"missing {name}", about_missing(name))
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    # Who looks whether a topic is gone makes it again by looking, but must not find it. Kafka never tells what it makes.
+    is_gone = call.state.topics.was_deleted(name)
     try:
-        return create_topic(call.state, name)
+        created = create_topic(call.state, name)
     except TopicError as error:
         return error.code
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_gone else created
 
 
 def _may_describe(name: str, call: Call) -> bool:

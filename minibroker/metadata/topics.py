@@ -49,6 +49,7 @@ from minibroker_storage.layout import (
 
 TOPICS_FILE: Final = "minibroker-topics.json"
 _FILE_VERSION: Final = 1
+_MOST_REMEMBERED: Final = 10_000
 _FIRST_PRODUCER_ID_BESIDE_OTHERS: Final = 1 << 32
 """In a directory of a Kafka, which has given out small ids: its logs may know their sequence numbers still."""
 _CONFIGS_OF_ADOPTED: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
@@ -206,6 +207,7 @@ class Topics:
         self._cluster = cluster or Cluster()
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
+        self._deleted: set[str] = set()
         self.next_producer_id = 0
         self._load()
 
@@ -280,6 +282,16 @@ class Topics:
         self.save()
         return renamed
 
+    def remember_deleted(self, name: str) -> None:
+        """A client has deleted the topic; see `was_deleted`."""
+        if len(self._deleted) >= _MOST_REMEMBERED:
+            self._deleted.clear()
+        self._deleted.add(name)
+
+    def was_deleted(self, name: str) -> bool:
+        """Whether clients have deleted a topic of that name, which nobody has made again."""
+        return name in self._deleted
+
     def configure(self, topic: Topic, config: TopicConfig) -> None:
         """Give a topic another configuration, which counts at once; OSError, and the topic is as it was."""
         before = topic.config
@@ -300,6 +312,7 @@ class Topics:
         renamed = [partition.delete() for topic in self for partition in topic.partitions]
         self._by_name.clear()
         self._by_id.clear()
+        self._deleted.clear()
         self.save()
         return renamed
 
@@ -336,6 +349,7 @@ class Topics:
     def _add(self, topic: Topic) -> None:
         self._by_name[topic.name] = topic
         self._by_id[topic.id] = topic
+        self._deleted.discard(topic.name)
 
     def _forget(self, topic: Topic) -> None:
         del self._by_name[topic.name]

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
 from minibroker_protocol.messages.metadata import (
     NO_AUTHORIZED_OPERATIONS,
     MetadataRequest,
@@ -130,6 +131,26 @@ def test_a_topic_is_created_on_demand_and_told_at_once(harness: Harness, version
     assert (topic.error_code, [p.partition_index for p in topic.partitions]) == (0, [0])
     harness.restart()
     assert harness.state.topics.get("new") is not None
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_who_looks_whether_a_deleted_topic_is_gone_does_not_find_it_at_first(harness: Harness, version: int) -> None:
+    assert harness.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=0), 3).responses[0].error_code == 0
+    topic = one(told(harness, "t", version=version, create=True))
+    assert (topic.error_code, topic.partitions) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])
+    assert one(told(harness, "t", version=version, create=True)).error_code == 0
+    assert harness.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=0), 3).responses[0].error_code == 0
+    harness.create("t")
+    harness.state.topics.delete_all()
+    assert one(told(harness, "t", version=version, create=True)).error_code == 0
+
+
+def test_a_client_that_deletes_topics_without_end_costs_no_memory_without_end(harness: Harness) -> None:
+    topics = harness.state.topics
+    for number in range(20_001):
+        topics.remember_deleted(f"t{number}")
+    assert sum(topics.was_deleted(f"t{number}") for number in range(20_001)) <= 10_000
+    assert topics.was_deleted("t20000")
 
 
 @pytest.mark.parametrize("version", VERSIONS)
