@@ -89,7 +89,7 @@ def _create(name: str, request: MetadataRequest, call: Call) -> Topic | ErrorCod
 
             advise(call.state.advised, f"missing {name}", about_missing(name))
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    # Who looks whether a topic is gone makes it again by looking, but must not find it. Kafka never tells what it makes.
+    # Who looks whether a topic is gone makes it again by looking, but must not find it (in Kafka nobody finds it then).
     is_gone = call.state.topics.was_deleted(name)
     try:
         created = create_topic(call.state, name)
