@@ -12,7 +12,14 @@ from minibroker.config import BrokerConfig
 from minibroker.config.keys import refused
 from minibroker.metadata.topic_admin import TopicError, TopicPlan, create_topics, plan_topic
 from minibroker.metadata.topic_spec import TopicSpec
-from minibroker.network.listeners import PLAINTEXT, ListenerError, ServedListener, check_room, served_listeners
+from minibroker.network.listeners import (
+    PLAINTEXT,
+    ListenerError,
+    ServedListener,
+    advertised_addresses,
+    check_room,
+    served_listeners,
+)
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.server import Server
 from minibroker.state import BrokerState
@@ -80,6 +87,8 @@ class AsyncBroker(AsyncOperations):
         else:
             protocol = PLAINTEXT if security is None else security.protocol
             host, port = _with_room(parse_address(listen, "listen"), brokers, "listen")
+            if told is None and (by_list := advertised_addresses(properties).get(protocol)) is not None:
+                told = _with_room(by_list, brokers, "advertised.listeners")
             self._listeners = [ServedListener(protocol, protocol, host, port, told)]
         self._listeners += [_further(text, number) for number, text in enumerate(also_listen, 2)]
         self._unserved = _unserved(properties) if listeners is None and security is None else []

@@ -80,8 +80,7 @@ def served_listeners(configs: Mapping[str, str], text: str, source: str) -> list
     between = configs.get("inter.broker.listener.name", "").upper()
     if between and between not in names:
         raise ListenerError(f"inter.broker.listener.name: there is no listener {between} in {source}")
-    told = parse_listeners("advertised.listeners", configs.get("advertised.listeners", ""))
-    advertised = {entry.name: (entry.host.strip("[]"), entry.port) for entry in told if entry.host not in WILDCARDS}
+    advertised = advertised_addresses(configs)
     offered.sort(key=lambda entry: entry.name != PLAINTEXT)
     return [
         ServedListener(
@@ -93,6 +92,12 @@ def served_listeners(configs: Mapping[str, str], text: str, source: str) -> list
         )
         for entry in offered
     ]
+
+
+def advertised_addresses(configs: Mapping[str, str]) -> dict[str, tuple[str, int]]:
+    """What `advertised.listeners` says, by the listener's name; wildcards are no address. ListenerError."""
+    told = parse_listeners("advertised.listeners", configs.get("advertised.listeners", ""))
+    return {entry.name: (entry.host.strip("[]"), entry.port) for entry in told if entry.host not in WILDCARDS}
 
 
 def _protocol(name: str, protocols: Mapping[str, str], source: str) -> str:

@@ -163,6 +163,12 @@ def test_clients_are_told_the_advertised_address(serve: Serve) -> None:
     assert (broker.host, broker.port) == ("broker.test", 1234)
 
 
+def test_advertised_listeners_count_wherever_the_broker_listens(serve: Serve) -> None:
+    served = serve("--set", "advertised.listeners=OTHER://elsewhere.test:1, PLAINTEXT://broker.test:1234")
+    broker = served.metadata().brokers[0]
+    assert (broker.host, broker.port) == ("broker.test", 1234)
+
+
 def test_a_server_properties_says_where_to_listen_what_to_advertise_and_where_the_data_is(
     serve: Serve, tmp_path: Path
 ) -> None:
