@@ -8,7 +8,6 @@ from minibroker.config.connection_overrides import read_overrides
 from minibroker.config.keys import MIB, ConfigKey, ConfigType, ConfigValue, refused
 from minibroker.config.topic_keys import TOPIC_KEYS
 from minibroker.config.values import ConfigEntry, ConfigSource, ConfigValues
-from minibroker.suggestions import suggestion
 
 # Broker keys that set the same thing in different units, the one that counts first in front (`brokerConfigSynonyms`).
 _SAME_THING = {
@@ -277,6 +276,8 @@ def _hint(name: str) -> str:
     """For who gives a topic's key to the broker, or misspells one of its own."""
     key = TOPIC_KEYS.get(name)
     if key is None:
+        from minibroker.suggestions import suggestion  # noqa: PLC0415 - only mistakes need it
+
         return suggestion(name, BROKER_KEYS)
     return f"; it is a topic's key, the broker's is {key.synonyms[0][0]}" if key.synonyms else ""
 

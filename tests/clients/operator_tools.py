@@ -44,6 +44,8 @@ _VARIABLE_COLUMNS: Final = {
 }
 _NOISE: Final = re.compile(r"log4j:|\| (at |\.\.\. \d+ more)")
 """Of logging, and the lines of stack traces."""
+_FAILURE: Final = "IllegalStateException: "
+"""What the oracle puts before what a tool printed that has failed: then nothing is left out."""
 _HEADERS: Final = ("GROUP", "TransactionalId", "Topic")
 _VARIABLE_TEXTS: Final = (
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "UUID"),
@@ -96,7 +98,7 @@ class Transcript:
         text = self._oracle.attempt(TOOLS[tool], *addressed)
         words = (tool, *("N" if before == "--max-messages" else word for before, word in pairwise(("", *arguments))))
         lines = _without_what_varies(text.replace(self.bootstrap, "BROKER"))
-        if _ABOUT_EVERYTHING & set(words):
+        if _ABOUT_EVERYTHING & set(words) and not text.startswith(_FAILURE):
             lines = list(dict.fromkeys(line for line in lines if self.prefix in line or line.startswith(_HEADERS)))
         return Command(words, tuple(sorted(lines)))
 
