@@ -44,8 +44,8 @@ _VARIABLE_COLUMNS: Final = {
 }
 _NOISE: Final = re.compile(r"log4j:|\| (at |\.\.\. \d+ more)")
 """Of logging, and the lines of stack traces."""
-_FAILURE: Final = "IllegalStateException: "
-"""What the oracle puts before what a tool printed that has failed: then nothing is left out."""
+_BEFORE_EXIT: Final = "IllegalStateException: "
+"""The oracle puts it before all that a tool has printed which ends with an exit."""
 _HEADERS: Final = ("GROUP", "TransactionalId", "Topic")
 _VARIABLE_TEXTS: Final = (
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "UUID"),
@@ -95,10 +95,10 @@ class Transcript:
         addressed = [argument.replace("{broker}", self.bootstrap) for argument in arguments]
         if tuple(addressed) == arguments:
             addressed = ["--bootstrap-server", self.bootstrap, *arguments]
-        text = self._oracle.attempt(TOOLS[tool], *addressed)
+        text = self._oracle.attempt(TOOLS[tool], *addressed).removeprefix(_BEFORE_EXIT)
         words = (tool, *("N" if before == "--max-messages" else word for before, word in pairwise(("", *arguments))))
         lines = _without_what_varies(text.replace(self.bootstrap, "BROKER"))
-        if _ABOUT_EVERYTHING & set(words) and not text.startswith(_FAILURE):
+        if _ABOUT_EVERYTHING & set(words):
             lines = list(dict.fromkeys(line for line in lines if self.prefix in line or line.startswith(_HEADERS)))
         return Command(words, tuple(sorted(lines)))
 
