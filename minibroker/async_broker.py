@@ -73,7 +73,7 @@ class AsyncBroker(AsyncOperations):
         self._config = BrokerConfig.from_properties(properties)
         if isinstance(topics, str):
             raise TypeError(f"topics: {topics!r} is one string where a list of topics belongs, such as [{topics!r}]")
-        if not isinstance(brokers, int):
+        if not isinstance(brokers, int):  # pyright: ignore[reportUnnecessaryIsInstance] - not all callers have types
             raise TypeError(f"brokers: {brokers!r} is no number of brokers")
         if brokers < 1:
             raise ValueError(f"brokers: {brokers} is not at least 1")
