@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from minibroker.network.listeners import PROTOCOLS
+from minibroker.security.sasl.jaas import quoted, user_options
 from minibroker.security.sasl.mechanism import OAUTHBEARER, PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
 from minibroker.security.tls.certificates import Certificates, paths_of, write_certificates
 
@@ -93,7 +94,7 @@ class Security:
                 found[f"{prefix}ssl.client.auth"] = self.client_auth
         if self.has_sasl:
             found["sasl.enabled.mechanisms"] = ",".join(self.mechanisms)
-            users = "".join(f" {_quoted(f'user_{name}')}={_quoted(each)}" for name, each in self.users.items())
+            users = user_options(self.users)
             for mechanism in self.mechanisms:
                 login = "" if mechanism == OAUTHBEARER else users
                 found[f"{prefix}{mechanism.lower()}.sasl.jaas.config"] = f"{_MODULES[mechanism]} required{login};"
@@ -142,7 +143,7 @@ class Security:
                 found |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": files.client_keystore}
         if user is not None and self.has_sasl:
             found["sasl.mechanism"] = self._mechanism
-            login = f"username={_quoted(user)} password={_quoted(self._password(user))}"
+            login = f"username={quoted(user)} password={quoted(self._password(user))}"
             found["sasl.jaas.config"] = f"{_MODULES[self._mechanism]} required {login};"
         return found
 
@@ -177,9 +178,3 @@ def _certificates(owner: Security, hosts: Iterable[str]) -> Certificates:
     directory = tempfile.mkdtemp(prefix="minibroker-certificates-")
     weakref.finalize(owner, shutil.rmtree, directory, ignore_errors=True)
     return write_certificates(os.path.join(directory, "certificates"), hosts)
-
-
-def _quoted(text: str) -> str:
-    """As JAAS has texts."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'

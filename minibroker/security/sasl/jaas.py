@@ -78,7 +78,7 @@ def server_logins(text: str) -> dict[str, str]:
 
 def user_logins(passwords: Mapping[str, str]) -> dict[str, str]:
     """Settings that let users in by PLAIN and SCRAM, where these are enabled: `plain.sasl.jaas.config` and its kin."""
-    users = "".join(f' "user_{_escaped(name)}"="{_escaped(password)}"' for name, password in passwords.items())
+    users = user_options(passwords)
     return {
         f"{mechanism}.sasl.jaas.config": f"org.apache.kafka.common.security.{package}.{module} required{users};"
         for package, module in (("plain", "PlainLoginModule"), ("scram", "ScramLoginModule"))
@@ -86,8 +86,15 @@ def user_logins(passwords: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')
+def user_options(passwords: Mapping[str, str]) -> str:
+    """The options that name users with their passwords, each behind a blank."""
+    return "".join(f" {quoted(f'user_{name}')}={quoted(password)}" for name, password in passwords.items())
+
+
+def quoted(text: str) -> str:
+    """A text as the syntax has it."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def _tokens(text: str) -> list[tuple[str, bool]]:
