@@ -62,7 +62,6 @@ class Parked:
 
     def cancel(self) -> None:
         """Forget the request."""
-        raise NotImplementedError
 
 
 class UnservedRequestError(Exception):

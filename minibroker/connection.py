@@ -9,11 +9,22 @@ connection can make the broker hold is bounded.
 import asyncio
 import logging
 import socket
+from collections.abc import Callable
 from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from minibroker.call import UnservedRequestError
-from minibroker.dispatch import NO_ANSWER, Answer, Waiting, accept, encode_answers, may_delete_files
+from minibroker.call import Parked, UnservedRequestError
+from minibroker.dispatch import (
+    NO_ANSWER,
+    Answer,
+    Outcome,
+    SlicedRequest,
+    Waiting,
+    accept,
+    encode_answers,
+    may_delete_files,
+)
 from minibroker.metadata.cluster import Node
 from minibroker.network.connection_quotas import Slot
 from minibroker.network.outbox import Outbox
@@ -37,6 +48,12 @@ What comes next may be a file, which needs the socket free.
 """
 _WRITE_HIGH_WATER_OF_TLS: Final = 1
 """The same for asyncio's TLS, which would pause at 0 bytes without an end. No file needs its socket."""
+
+
+_TURN_S: Final = 0.005
+"""For so many seconds requests of one connection are served, one after the other, before others have their turn."""
+_LATER: Final = Waiting(Parked(), NO_ANSWER)
+"""In the place of a parked request: the connection waits for its next turn."""
 
 
 class ConnectionSet(set["Connection"]):
@@ -127,6 +144,7 @@ class Connection(asyncio.BufferedProtocol):
             memo=ProduceMemo(),
             listener=self._listener,
         )
+        self._session.keep = self._reader.keep
         if peer:
             self._session.client_port = peer[1]
         if security is not None:
@@ -172,6 +190,7 @@ class Connection(asyncio.BufferedProtocol):
             self._parked.parked.cancel()
             self._parked = None
         self._session.memo = None  # which knows the session
+        del self._session.keep  # which knows the reader
         if self._session.authentication is not None:
             self._session.authentication.close()
         self._outbox.close()
@@ -226,6 +245,7 @@ class Connection(asyncio.BufferedProtocol):
             take = partial(state.quotas.meter, take=take)
         if session.authentication is not None:
             take = partial(session.authentication.accept, take=take)
+        until = perf_counter() + _TURN_S
         try:
             while self._parked is None and (frame := reader.next_frame()) is not None:
                 if answers and may_delete_files(frame):  # of which an answer may tell
@@ -233,25 +253,61 @@ class Connection(asyncio.BufferedProtocol):
                     answers = []
                 outcome = take(frame, session)
                 if isinstance(outcome, Waiting):
-                    self._parked = outcome
-                    outcome.parked.deliver = self._deliver
+                    self._park(outcome)
                 elif outcome is not None:
                     answers.append(outcome)
-                if session.muted_ms and self._parked is None:
-                    self._mute()
-        except (DecodeError, UnservedRequestError) as error:
-            self._advise(error)
-            fault = error
-        except Exception as error:  # a fault of ours costs this connection, not the broker
-            _logger.exception("A request could not be served")
+                if self._parked is None:
+                    if session.muted_ms:
+                        self._mute()
+                    elif perf_counter() > until:
+                        self._parked = _LATER
+                        self._state.call_soon(self._go_on)
+        except Exception as error:  # noqa: BLE001 - a fault of ours costs this connection, not the broker
             fault = error
         self._send(answers)
         if fault is not None:
-            _logger.info("Closing the connection from %s: %s", self._transport.get_extra_info("peername"), fault)
-            self.end()
+            self._fail(fault)
             return
         reader.settle()
         self._regulate()
+
+    def _go_on(self) -> None:
+        """Serve what has come, after others have had their turn."""
+        if self._parked is _LATER and self.is_open:
+            self.release()
+
+    def _park(self, waiting: Waiting) -> None:
+        self._parked = waiting
+        parked = waiting.parked
+        if isinstance(parked, SlicedRequest):
+            parked.finish = self._finish
+        else:
+            parked.deliver = self._deliver
+
+    def _finish(self, outcome_of: Callable[[], Outcome]) -> None:
+        """A request that was served in slices has come to its end."""
+        self._parked = None
+        try:
+            outcome = outcome_of()
+        except Exception as error:  # noqa: BLE001 - as above
+            self._fail(error)
+            return
+        if isinstance(outcome, Waiting):
+            self._park(outcome)
+            return
+        self._touch()
+        if outcome is not None:
+            self._answer([outcome])
+        self._go_behind()
+
+    def _fail(self, error: Exception) -> None:
+        """Close the connection: what has come is no request, or could not be served."""
+        if isinstance(error, DecodeError | UnservedRequestError):
+            self._advise(error)
+        else:
+            _logger.error("A request could not be served", exc_info=error)
+        _logger.info("Closing the connection from %s: %s", self._transport.get_extra_info("peername"), error)
+        self.end()
 
     def _advise(self, error: Exception) -> None:
         """Something came that is no request, or may not come yet: say what it is, if that is known."""
@@ -293,11 +349,15 @@ class Connection(asyncio.BufferedProtocol):
             self._parked = None
             self._touch()
             self._answer([waiting.answer._replace(response=response)])
-            if self._session.muted_ms:
-                self._mute()
-                self._regulate()
-            else:
-                self.release()
+            self._go_behind()
+
+    def _go_behind(self) -> None:
+        """Serve what has waited behind a request, unless the client has to wait itself."""
+        if self._session.muted_ms:
+            self._mute()
+            self._regulate()
+        else:
+            self.release()
 
     def _mute(self) -> None:
         """Serve nothing more for a while: the client is over a quota."""

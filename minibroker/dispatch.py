@@ -6,14 +6,18 @@ which versions; ApiVersions answers from it. The modules of an API (`minibroker_
 """
 
 import importlib
+from collections.abc import Callable
+from types import GeneratorType
 from typing import Any, Final, NamedTuple, Protocol
 
 from minibroker.call import Call, Parked, UnservedRequestError
-from minibroker.produce_memo import ProduceMemo
+from minibroker.produce_memo import ProduceMemo, has_many_batches
 from minibroker.session import Session
+from minibroker.slices import Steps, Work, result_of
 from minibroker.state import BrokerState
 from minibroker_protocol.api_keys import ApiKey
-from minibroker_protocol.codec import Splices, decode, encode
+from minibroker_protocol.codec import Splices, decode, decode_in_slices, encode, encode_in_slices
+from minibroker_protocol.errors import TooManyElementsError
 from minibroker_protocol.frame import (
     RequestHeader,
     begin_response,
@@ -115,7 +119,8 @@ ROUTES: Final = (
 class Answer(NamedTuple):
     """A response that is ready to be encoded; encoding waits until the wake-up's appends are written.
 
-    `entry` is what the journal has of the request (`minibroker.inspection.journal.Entry`), if there is one.
+    `entry` is what the journal has of the request (`minibroker.inspection.journal.Entry`), if there is one, and
+    `encoded` the whole frame of a large response, which was encoded in slices.
     """
 
     response: Any
@@ -123,6 +128,7 @@ class Answer(NamedTuple):
     correlation_id: int
     flexible_header: bool
     entry: Any = None
+    encoded: tuple[bytearray, Splices] | None = None
 
 
 NO_ANSWER: Final = Answer(None, 0, 0, flexible_header=False)
@@ -136,8 +142,72 @@ class Waiting(NamedTuple):
     answer: Answer
 
 
+Outcome = Answer | Waiting | None
+"""What a connection does for a request: send an answer, wait for one, or nothing at all."""
+
+
+class SlicedRequest(Parked):
+    """A request whose work goes on in slices.
+
+    Attributes:
+        finish: called once, with a function that returns the outcome or raises the error that has ended the request.
+        amend: changes the outcome before it is encoded; its arguments are the outcome, and for how many seconds the
+            work has run.
+    """
+
+    finish: Callable[[Callable[[], Outcome]], None]
+
+    def __init__(self, work: Work[Outcome], state: BrokerState) -> None:
+        self._work = work
+        self._state = state
+        self._is_gone = False
+        self.amend: Callable[[Outcome, float], Outcome] | None = None
+        work.then(self._done, self._failed)
+
+    def cancel(self) -> None:
+        """Let the work go on to its end, since half of a change would be worse, but tell nobody."""
+        self._is_gone = True
+
+    def _done(self, outcome: Outcome) -> None:
+        if self._is_gone:
+            if isinstance(outcome, Waiting):
+                outcome.parked.cancel()
+            return
+        if self.amend is not None:
+            outcome = self.amend(outcome, self._work.spent_s)
+        if not isinstance(outcome, Answer):
+            self._tell(outcome)
+            return
+        self._state.writes.commit()
+        try:
+            encoding = self._state.slices.begin(_encoded(outcome))
+        except Exception as error:  # noqa: BLE001 - the connection decides what it means
+            self._failed(error)
+            return
+        if isinstance(encoding, Work):
+            encoding.then(self._tell, self._failed)
+        else:
+            self._tell(encoding)
+
+    def _tell(self, outcome: Outcome) -> None:
+        if not self._is_gone:
+            self.finish(lambda: outcome)
+
+    def _failed(self, error: Exception) -> None:
+        def fail() -> Outcome:
+            raise error
+
+        if not self._is_gone:
+            self.finish(fail)
+
+
 class Handler(Protocol):
-    """What `minibroker.handlers.<module>.handle` looks like; None means that there is no response at all."""
+    """What `minibroker.handlers.<module>.handle` looks like.
+
+    It returns a response, None for no response at all, a `Parked`, or `Steps` of which one of these is the result.
+    The steps are those of a request whose work grows with what the client has sent, or with what the broker has; they
+    copy what they keep of the request's BYTES fields past a `yield`.
+    """
 
     def __call__(self, request: Any, call: Call) -> Any:
         """Serve one request."""
@@ -160,6 +230,26 @@ class Endpoint(NamedTuple):
 # An enum's members are looked up each time that they are named.
 _PRODUCE: Final = ApiKey.PRODUCE
 _API_VERSIONS: Final = ApiKey.API_VERSIONS
+_IN_ORDER: Final = frozenset(
+    int(key)
+    for key in (
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
+        ApiKey.UPDATE_FEATURES,
+    )
+)
+"""Changes of the cluster's metadata, which a Kafka's controller makes one request after the other."""
+_FEW_ELEMENTS: Final = 1000
+"""A request with more elements in its arrays is decoded in slices."""
 _DELETING: Final = frozenset(int(key).to_bytes(2, "big") for key in (ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS))
 _UNSERVED: Final = (1, 0)
 _ROUTE_BY_KEY: Final = {int(route.key): route for route in ROUTES}
@@ -190,25 +280,103 @@ def accept(frame: memoryview, session: Session) -> Answer | Waiting | None:
     memo, state = session.memo, session.state
     if memo is not None and memo.recall(frame):
         return _accept_repeated(frame, memo)
-    served, header, version, request = read_request(frame, state)
+    try:
+        served, header, version, request = read_request(frame, state)
+    except TooManyElementsError:
+        return _accept_large(frame, session)
+    if state.slices.has_work_in_order and header.api_key in _IN_ORDER:
+        return _accept_large(frame, session)
     call = Call(state, version, header.client_id, session)
     if served.route.key is not _PRODUCE:
         state.writes.commit()
+    elif has_many_batches(request):  # which lie in memory that is used again
+        return _accept_large(frame, session)
     elif memo is not None:
         memo.note(frame, request, call)
-    authorizer = state.authorizer
-    response = served.handle(request, call) if authorizer is None else authorizer.serve(served, request, call)
+    response = serve(served, request, call)
     if memo is not None:
         memo.forget_records()
+    if isinstance(response, GeneratorType):
+        steps = _outcome_in_slices(response, served, header, version)
+        return in_slices(steps, state, header.api_key)
     flexible_header = served.has_flexible_response_header(version)
     return outcome_of(response, version, header.correlation_id, flexible_header=flexible_header)
+
+
+def serve(endpoint: Endpoint, request: Any, call: Call) -> Any:
+    """What the handler returns, as far as the client may ask for it."""
+    authorizer = call.state.authorizer
+    return endpoint.handle(request, call) if authorizer is None else authorizer.serve(endpoint, request, call)
+
+
+def in_slices(steps: Steps[Outcome], state: BrokerState, api_key: int) -> Outcome:
+    """The outcome of `steps`, or a `Waiting` for it when there is more to do than fits into a slice."""
+    outcome = state.slices.begin(steps, in_order=api_key in _IN_ORDER)
+    if isinstance(outcome, Work):
+        return Waiting(SlicedRequest(outcome, state), NO_ANSWER)
+    return outcome
+
+
+def _accept_large(frame: memoryview, session: Session) -> Outcome:
+    """Serve a request from its first byte in slices."""
+    api_key = int.from_bytes(frame[:2], "big", signed=True)
+    return in_slices(_serve_large(session.keep(frame), session), session.state, api_key)
+
+
+def _serve_large(frame: memoryview, session: Session) -> Steps[Outcome]:
+    state = session.state
+    served, header, version, request = yield from read_large_request(frame, state)
+    if served.route.key is not _PRODUCE:
+        state.writes.commit()
+    response = serve(served, request, Call(state, version, header.client_id, session))
+    response = yield from result_of(response)
+    flexible_header = served.has_flexible_response_header(version)
+    return outcome_of(response, version, header.correlation_id, flexible_header=flexible_header)
+
+
+def _outcome_in_slices(response: Steps[Any], served: Endpoint, header: RequestHeader, version: int) -> Steps[Outcome]:
+    flexible_header = served.has_flexible_response_header(version)
+    result = yield from response
+    return outcome_of(result, version, header.correlation_id, flexible_header=flexible_header)
+
+
+def _encoded(answer: Answer) -> Steps[Answer]:
+    """The answer with its bytes."""
+    out = bytearray()
+    splices: Splices = []
+    start = begin_response(out, answer.correlation_id, flexible_header=answer.flexible_header)
+    yield from encode_in_slices(answer.response, answer.version, out, splices)
+    end_response(out, start, sum(splice.size for _, splice in splices))
+    return answer._replace(encoded=(out, splices))
 
 
 def read_request(frame: memoryview, state: BrokerState) -> tuple[Endpoint, RequestHeader, int, Any]:
     """(endpoint, header, version of the answer, request) of a frame; errors as those of `accept`.
 
-    The request is None, and the version 0, for ApiVersions in a version that is not served.
+    The request is None, and the version 0, for ApiVersions in a version that is not served. TooManyElementsError for
+    one that should be read by `read_large_request`.
     """
+    served, header, version, body = _read_header(frame, state)
+    if body is None:
+        return served, header, version, None
+    request, _ = decode(
+        served.request, frame, version, body, _FEW_ELEMENTS
+    )  # Kafka passes over bytes after the end, too
+    return served, header, version, request
+
+
+def read_large_request(frame: memoryview, state: BrokerState) -> Steps[tuple[Endpoint, RequestHeader, int, Any]]:
+    """`read_request` for one with many elements, in slices; TooManyElementsError for one that has too many of them."""
+    served, header, version, body = _read_header(frame, state)
+    if body is None:
+        return served, header, version, None
+    most = state.config.integer("minibroker.request.elements.max")
+    request, _ = yield from decode_in_slices(served.request, frame, version, body, most)
+    return served, header, version, request
+
+
+def _read_header(frame: memoryview, state: BrokerState) -> tuple[Endpoint, RequestHeader, int, int | None]:
+    """(endpoint, header, version of the answer, where the request begins, or None if it is not to be read)."""
     header = read_request_header(frame)
     version = header.api_version
     served = endpoint(header.api_key)
@@ -222,17 +390,11 @@ def read_request(frame: memoryview, state: BrokerState) -> tuple[Endpoint, Reque
     body = header.body
     if version in served.flexible:
         body = skip_tagged_fields(frame, body)
-    request, _ = decode(served.request, frame, version, body)  # Kafka passes over bytes after the end, too
-    return served, header, version, request
+    return served, header, version, body
 
 
 def _accept_repeated(frame: memoryview, memo: ProduceMemo) -> Answer | Waiting | None:
-    served, authorizer = _ENDPOINTS[ApiKey.PRODUCE], memo.call.state.authorizer
-    response = (
-        served.handle(memo.request, memo.call)
-        if authorizer is None
-        else authorizer.serve(served, memo.request, memo.call)
-    )
+    response = serve(_ENDPOINTS[ApiKey.PRODUCE], memo.request, memo.call)
     memo.forget_records()
     return outcome_of(response, memo.call.api_version, correlation_id_of(frame), flexible_header=memo.is_flexible)
 
@@ -258,6 +420,11 @@ def encode_answers(answers: list[Answer]) -> tuple[bytearray, Splices]:
     out = bytearray()
     splices: Splices = []
     for answer in answers:
+        if answer.encoded is not None:
+            data, holes = answer.encoded
+            splices += [(len(out) + position, splice) for position, splice in holes] if out else holes
+            out += data
+            continue
         start = begin_response(out, answer.correlation_id, flexible_header=answer.flexible_header)
         before = len(splices)
         encode(answer.response, answer.version, out, splices)

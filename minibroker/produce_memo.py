@@ -24,6 +24,7 @@ _PREFIX: Final = 8
 
 _INT32: Final = struct.Struct(">i")
 _FIRST_FLEXIBLE: Final = 9
+_FEW_BATCHES: Final = 16
 _NO_TAGGED_FIELDS: Final = b"\0\0\0"
 """The empty sections of tagged fields that end a flexible request: of the partition, the topic and the request."""
 
@@ -103,3 +104,11 @@ class ProduceMemo:
         """Let go of the buffer that the records are in."""
         if self._prefix_end:
             self._data.records = None
+
+
+def has_many_batches(request: ProduceRequest) -> bool:
+    """Whether a request takes so long that it should be served in slices: each batch may be walked record by record."""
+    topics = request.topic_data
+    if len(topics) == 1:
+        return len(topics[0].partition_data) > _FEW_BATCHES
+    return sum(len(topic.partition_data) for topic in topics) > _FEW_BATCHES

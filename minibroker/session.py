@@ -8,6 +8,8 @@ from minibroker.network.listeners import PLAINTEXT
 from minibroker.security.principals import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from minibroker.metadata.cluster import Node
     from minibroker.produce_memo import ProduceMemo
     from minibroker.security.sasl.authentication import Authentication
@@ -28,6 +30,7 @@ class Session:
         authentication: its way through SASL; None where the listener asks for none.
         muted_ms: for how long nothing is to be read from the client, since it is over a quota.
         software: the client's name and version, as ApiVersions (v3) has said them.
+        keep: returns a view of a frame's bytes that outlives the wake-up in which it came.
     """
 
     __slots__ = (
@@ -35,6 +38,7 @@ class Session:
         "authentication",
         "client_host",
         "client_port",
+        "keep",
         "listener",
         "memo",
         "muted_ms",
@@ -69,3 +73,8 @@ class Session:
         self.authentication: Authentication | None = None
         self.muted_ms = 0
         self.software: tuple[str, str] = ("unknown", "unknown")
+        self.keep: Callable[[memoryview], memoryview] = _copied
+
+
+def _copied(frame: memoryview) -> memoryview:
+    return memoryview(bytearray(frame))

@@ -18,6 +18,7 @@ from minibroker.metadata.features import FEATURES, Features
 from minibroker.metadata.partition import Partition
 from minibroker.metadata.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, Topics
 from minibroker.producer_ids import ProducerIds
+from minibroker.slices import Slices
 from minibroker_storage.files import FilePool
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class BrokerState:
         logs: what happens to the logs beside requests.
         cluster_id, node_id: as the data directory says; `node_id` is that of the first node.
         cluster: the nodes, and who leads what.
+        slices: does the work of large requests, so that others are served in between.
         metadata: what was altered at run time, and outlives the run.
         features: the feature levels in force.
         started_ms: when that was, on the clock's monotonic time.
@@ -104,6 +106,7 @@ class BrokerState:
         self.cluster.on_leader_moved = self._on_leader_moved
         self.producer_ids = ProducerIds(self.topics)
         self.writes = WriteGroup()
+        self.slices = Slices(call_soon, self.writes.commit)
         #: What looks into requests: the journal and the faults (`minibroker.taps`); None without them.
         self.taps: Taps | None = None
         # What the hot paths ask for is looked up once.
@@ -234,6 +237,7 @@ class BrokerState:
     def close(self, *, keep: bool = True) -> None:
         """Close all logs; `keep` says whether the data directory will be used again. See `LogManager.close`."""
         self._closed = True
+        self.slices.stop()
         if "loggers" in self.__dict__:
             self.loggers.restore()
         for coordinator in ("groups", "transactions"):

@@ -11,7 +11,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.call import Call, Parked, UnservedRequestError
-from minibroker.dispatch import Answer, Endpoint, Waiting, encode_answers, outcome_of, read_request
+from minibroker.dispatch import (
+    Answer,
+    Endpoint,
+    Outcome,
+    Waiting,
+    encode_answers,
+    in_slices,
+    outcome_of,
+    read_large_request,
+    read_request,
+    serve,
+)
 from minibroker.faults.fault import Asked, Fault
 from minibroker.faults.held import HeldRequest, Line
 from minibroker.faults.refusals import refuse
@@ -20,8 +31,10 @@ from minibroker.faults.stale_metadata import MetadataHistory
 from minibroker.inspection.journal import DEFAULT_CAPACITY, Entry, Journal
 from minibroker.inspection.message_json import detached
 from minibroker.inspection.targets import targets_of
+from minibroker.produce_memo import has_many_batches
+from minibroker.slices import Steps, result_of
 from minibroker_protocol.api_keys import ApiKey
-from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.errors import DecodeError, TooManyElementsError
 from minibroker_protocol.frame import RequestHeader, read_request_header
 
 if TYPE_CHECKING:
@@ -95,12 +108,9 @@ class _Request:
         """Have the request, or what a fault leaves of it, handled."""
         if self.endpoint.route.key is not ApiKey.PRODUCE:
             self.call.state.writes.commit()
-        authorizer = self.call.state.authorizer
-        if authorizer is None:
-            return self.endpoint.handle(request, self.call)
-        return authorizer.serve(self.endpoint, request, self.call)
+        return serve(self.endpoint, request, self.call)
 
-    def outcome_of(self, response: Any) -> Answer | Waiting | None:
+    def outcome_of(self, response: Any) -> Outcome:
         """What the connection is to do with what a handler has returned."""
         version = self.call.api_version
         flexible = self.endpoint.has_flexible_response_header(version)
@@ -133,7 +143,7 @@ class Taps:
         idle = self.journal is None and self.faults is None and self.watcher is None
         self._state.taps = None if idle else self
 
-    def at(self, line: Line) -> Callable[..., Answer | Waiting | None]:
+    def at(self, line: Line) -> Callable[..., Outcome]:
         """What stands for `dispatch.accept` on one connection."""
         return partial(self._accept, line)
 
@@ -142,25 +152,43 @@ class Taps:
         line: Line,
         frame: memoryview,
         session: Session,
-    ) -> Answer | Waiting | None:
+    ) -> Outcome:
+        state, key = self._state, int.from_bytes(frame[:2], "big", signed=True)
         try:
-            endpoint, header, version, decoded = read_request(frame, self._state)
+            endpoint, header, version, decoded = read_request(frame, state)
+        except TooManyElementsError:
+            return in_slices(self._serve_large(line, session.keep(frame), session), state, key)
         except (DecodeError, UnservedRequestError) as error:
             self._note_refused(frame, line, session, error)
             raise
+        if endpoint.route.key is ApiKey.PRODUCE and has_many_batches(decoded):  # which lie in memory that is used again
+            return in_slices(self._serve_large(line, session.keep(frame), session), state, key)
+        call = Call(session.state, version, header.client_id, session)
+        return in_slices(self._serve(line, _Request(endpoint, header, decoded, call), len(frame)), state, key)
+
+    def _serve_large(self, line: Line, frame: memoryview, session: Session) -> Steps[Outcome]:
+        """Serve a request with many elements in slices."""
+        try:
+            endpoint, header, version, decoded = yield from read_large_request(frame, self._state)
+        except (DecodeError, UnservedRequestError) as error:
+            self._note_refused(frame, line, session, error)
+            raise
+        call = Call(session.state, version, header.client_id, session)
+        return (yield from self._serve(line, _Request(endpoint, header, decoded, call), len(frame)))
+
+    def _serve(self, line: Line, request: _Request, size: int) -> Steps[Outcome]:
+        session, header = request.call.session, request.header
         if self.history is not None:
             self.history.note()
-        call = Call(session.state, version, header.client_id, session)
-        request = _Request(endpoint, header, decoded, call)
         asked = Asked(request.api, header.api_version, header.client_id, session.node.id, request.targets)
         strike = None if self.faults is None else self.faults.strike(asked)
         if self.journal is not None or self.watcher is not None or strike is not None:
-            request.entry = self._begin(request, line, len(frame))
+            request.entry = self._begin(request, line, size)
         try:
             if strike is None:
-                outcome = request.outcome_of(request.serve(decoded))
+                outcome = request.outcome_of((yield from result_of(request.serve(request.request))))
             else:
-                outcome = self._struck(strike, request, line)
+                outcome = yield from self._struck(strike, request, line)
         except Exception as error:
             if request.entry is not None:
                 request.entry.failure = str(error) or type(error).__name__
@@ -229,7 +257,7 @@ class Taps:
 
     # The faults
 
-    def _struck(self, strike: Strike, request: _Request, line: Line) -> Answer | Waiting | None:
+    def _struck(self, strike: Strike, request: _Request, line: Line) -> Steps[Outcome]:
         entry = request.entry
         assert entry is not None
         entry.fault = strike.fault or strike.all[0]
@@ -238,7 +266,7 @@ class Taps:
         fault = strike.fault
         action = None if fault is None else fault.action
         lost = fault is not None and (action == "black_hole" or "before" in {fault.drop, fault.disconnect})
-        response = None if lost else self._respond(strike.fault, request, entry)
+        response = None if lost else (yield from self._respond(strike.fault, request, entry))
         if action in {None, "error", "stale_metadata"} and not strike.delay_ms and not strike.throttle_ms:
             return request.outcome_of(response)
         has_answer = request.waits_for_answer()
@@ -253,14 +281,15 @@ class Taps:
             self._state.call_soon(partial(held.go_on, response))  # once what it appends is written
         return Waiting(held, answer)
 
-    def _respond(self, fault: Fault | None, request: _Request, entry: Entry) -> Any:
-        """What a handler returns, or a fault in its place."""
+    def _respond(self, fault: Fault | None, request: _Request, entry: Entry) -> Steps[Any]:
+        """The response of the handler, or that of a fault in its place."""
         if fault is None or fault.action not in {"error", "stale_metadata"}:
-            return request.serve(request.request)
+            return (yield from result_of(request.serve(request.request)))
         if fault.action == "stale_metadata":
             assert self.history is not None
             return self.history.answer(request.request, fault.stale_metadata or 1, request.call)
-        response, has_error = refuse(fault, request.api, request.request, request.targets, request.call, request.serve)
+        refused = refuse(fault, request.api, request.request, request.targets, request.call, request.serve)
+        response, has_error = yield from refused
         if not has_error:
             fault.take_back(entry)
         return response

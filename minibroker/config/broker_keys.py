@@ -248,6 +248,9 @@ ACTED_ON = by_name((
               "A release of Kafka, such as 2.0 or 3.9: exactly what it serves is served, and told to clients. "
               "Without one "
               "every version of every API is served. Kafka has no such key."),
+    ConfigKey("minibroker.request.elements.max", INT, 250_000, Range(1000), LOW, HONOURED,
+              "How many elements the arrays of one request may hold in all, such as topics, partitions and offsets. "
+              "A larger request closes its connection. Kafka has no such key: it bounds a request's bytes alone."),
     ConfigKey("minibroker.validate.records.max", INT, 100, Range(-1), LOW, HONOURED,
               "Batches with at most this many records are opened and each record is checked as Kafka does; larger ones "
               "are trusted if header and checksum are right. -1 opens every batch, 0 none. Kafka has no such key."),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from minibroker.call import Parked, UnservedRequestError
 from minibroker.faults.error_answers import error_answer, fetch_error, merged, part_answer
 from minibroker.inspection.targets import Target, only
+from minibroker.slices import Steps, result_of
 from minibroker_protocol.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 _FIRST_FETCH_WITH_IDS: Final = 13
 Serve = Callable[[Any], Any]
-"""Hands a request to its handler; returns what the handler returns."""
+"""Hands a request to its handler; returns what the handler returns, which may be steps."""
 
 
 class MergedAnswer(Parked):
@@ -38,16 +39,16 @@ class MergedAnswer(Parked):
 
 def refuse(
     fault: Fault, api: str, request: Any, targets: tuple[Target, ...], call: Call, serve: Serve
-) -> tuple[Any, bool]:
+) -> Steps[tuple[Any, bool]]:
     """(what a handler would return, whether an error is in it) for a request that a fault with `error` hits.
 
     UnservedRequestError for a produce request without acks: an error closes its connection, as in Kafka.
     """
     code = cast("ErrorCode", fault.error)
     if api == "Metadata":
-        return _refuse_metadata(fault, code, request, call, serve)
+        return (yield from _refuse_metadata(fault, code, request, call, serve))
     if api == "Fetch" and fault.is_partial:
-        return _refuse_fetched(fault, code, request, targets, call, serve)
+        return (yield from _refuse_fetched(fault, code, request, targets, call, serve))
     hit = [each for each in targets if fault.is_about(each)]
     if len(hit) == len(targets):
         _check_acks(api, request, code)
@@ -56,7 +57,7 @@ def refuse(
     refused = only(api, request, fault.is_about, call.state)
     make = part_answer if fault.is_partial else error_answer
     errors = make(api, refused, call.api_version, code)
-    served = serve(only(api, request, lambda target: not fault.is_about(target), call.state))
+    served = yield from result_of(serve(only(api, request, lambda target: not fault.is_about(target), call.state)))
     if isinstance(served, Parked):
         return MergedAnswer(served, lambda response: merged(response, errors)), True
     _check_acks(api, request, code)
@@ -68,10 +69,10 @@ def _check_acks(api: str, request: Any, code: ErrorCode) -> None:
         raise UnservedRequestError(f"produce with acks=0 failed: a fault answers {code.name}")
 
 
-def _refuse_metadata(fault: Fault, code: ErrorCode, request: Any, call: Call, serve: Serve) -> tuple[Any, bool]:
+def _refuse_metadata(fault: Fault, code: ErrorCode, request: Any, call: Call, serve: Serve) -> Steps[tuple[Any, bool]]:
     """The brokers are told all the same, or the client would not know whom to ask again."""
     if fault.partition is not None:
-        response = serve(request)
+        response = yield from result_of(serve(request))
         found = False
         for topic in response.topics:
             if fault.is_about(Target(topic.name)):
@@ -83,7 +84,7 @@ def _refuse_metadata(fault: Fault, code: ErrorCode, request: Any, call: Call, se
                 ]
         return response, found
     kept = only("Metadata", request, lambda target: not fault.is_about(target), call.state)
-    response = serve(kept)
+    response = yield from result_of(serve(kept))
     refused = only("Metadata", request, fault.is_about, call.state) if request.topics else request
     errors = error_answer("Metadata", refused, call.api_version, code).topics
     asked_for = {each.name for each in errors}
@@ -99,9 +100,9 @@ def _refuse_metadata(fault: Fault, code: ErrorCode, request: Any, call: Call, se
 
 def _refuse_fetched(
     fault: Fault, code: ErrorCode, request: Any, targets: tuple[Target, ...], call: Call, serve: Serve
-) -> tuple[Any, bool]:
+) -> Steps[tuple[Any, bool]]:
     """As Kafka, which answers at once when there is an error to tell."""
-    response = serve(replace(request, max_wait_ms=0))
+    response = yield from result_of(serve(replace(request, max_wait_ms=0)))
     if response.error_code:
         return response, False
     hit = [each for each in targets if fault.is_about(each) and None not in {each.topic, each.partition}]

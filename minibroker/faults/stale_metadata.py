@@ -12,6 +12,7 @@ from minibroker.inspection.message_json import detached
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.security.principals import BROKER
 from minibroker.session import Session
+from minibroker.slices import drain
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
@@ -64,7 +65,8 @@ class MetadataHistory:
 def _ask(topics: list[Any] | None, call: Call) -> Any:
     request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
     # Version 0 would take no topics for all of them.
-    return endpoint(ApiKey.METADATA).handle(request, call._replace(api_version=_VERSION))
+    response: MetadataResponse = drain(endpoint(ApiKey.METADATA).handle(request, call._replace(api_version=_VERSION)))
+    return response
 
 
 def _may_describe(name: str | None, call: Call) -> bool:

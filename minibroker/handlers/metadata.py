@@ -16,6 +16,7 @@ from minibroker.metadata.topic_admin import TopicError, create_topic
 from minibroker.metadata.topics import Topic, topic_name_error
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker.security.authorization.authorized_operations import authorized_cluster_operations, authorized_operations
+from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.metadata import (
     NO_AUTHORIZED_OPERATIONS,
@@ -31,7 +32,7 @@ from minibroker_protocol.primitives import ZERO_UUID
 _FIRST_WITH_IDS: Final = 12
 
 
-def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
+def handle(request: MetadataRequest, call: Call) -> Steps[MetadataResponse]:
     """Describe the cluster as this client should see it."""
     state = call.state
     controller = state.cluster.controller
@@ -41,10 +42,17 @@ def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
         return MetadataResponse(brokers=[], topics=refused)
     wants_all = request.topics is None or (call.api_version == 0 and not request.topics)
     if wants_all:
-        topics = [_describe(topic, request, call) for topic in state.topics if _may_describe(topic.name, call)]
+        topics: list[MetadataResponseTopic] = []
+        for topic in tuple(state.topics):
+            if _may_describe(topic.name, call):
+                topics.append(_describe(topic, request, call))
+            yield
     else:
-        asked = {(wanted.topic_id, wanted.name): wanted for wanted in named}
-        topics = [_answer(wanted, request, call) for wanted in asked.values()]
+        asked = {(each.topic_id, each.name): each for each in named}
+        topics = []
+        for each in asked.values():
+            topics.append(_answer(each, request, call))
+            yield
     return MetadataResponse(
         brokers=_brokers(call),
         cluster_id=state.cluster_id,

@@ -27,13 +27,15 @@ disk; NOT_LEADER_OR_FOLLOWER if another broker leads the partition by then. The 
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from minibroker.call import Call, Parked, UnservedRequestError
 from minibroker.error_mapping import MAPPED, error_code_of
 from minibroker.metadata.cluster import NO_NODE, Node
 from minibroker.metadata.partition import Partition
 from minibroker.metadata.topics import Topic
+from minibroker.produce_memo import has_many_batches
+from minibroker.slices import Steps
 from minibroker.state import BrokerState
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import (
@@ -50,6 +52,7 @@ from minibroker_protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
     TopicProduceResponse,
 )
 from minibroker_protocol.records import BatchHeader, CompressionCodec, TimestampType, check_produced_batch
@@ -87,29 +90,63 @@ class _RefusedError(Exception):
         self.code = code
 
 
-def handle(request: ProduceRequest, call: Call) -> ProduceResponse | Parked | None:
+def handle(request: ProduceRequest, call: Call) -> ProduceResponse | Parked | Steps[Any] | None:
     """Append what the request carries; the write group writes it before the answer leaves."""
     acks_error = None
     if request.acks not in {-1, 0, 1}:
         acks_error = _RefusedError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks: {request.acks} is not -1, 0 or 1")
+    if has_many_batches(request):
+        return _append_many(request, call, acks_error)
     responses: list[TopicProduceResponse] = []
     flushed: list[tuple[Topic, PartitionProduceResponse]] = []
-    state = call.state
-    by_id = call.api_version >= _FIRST_WITH_IDS
-    for wanted in request.topic_data:
-        topic = state.topics.with_id(wanted.topic_id) if by_id else state.topics.get(wanted.name)
-        name = wanted.name if topic is None else topic.name
-        outcomes = [_append(topic, data, call, acks_error, request) for data in wanted.partition_data]
-        responses.append(TopicProduceResponse(name=name, topic_id=wanted.topic_id, partition_responses=outcomes))
+    for asked in request.topic_data:
+        topic = _topic_of(asked, call)
+        name = asked.name if topic is None else topic.name
+        outcomes = [_append(topic, data, call, acks_error, request) for data in asked.partition_data]
+        responses.append(TopicProduceResponse(name=name, topic_id=asked.topic_id, partition_responses=outcomes))
         if topic is not None and topic.flushes_on_append:
             flushed += [(topic, outcome) for outcome in outcomes]
-    response = ProduceResponse(responses=responses)
+    return _outcome_of(request, ProduceResponse(responses=responses), flushed, call)
+
+
+def _append_many(request: ProduceRequest, call: Call, refusal: _RefusedError | None) -> Steps[Any]:
+    """`handle` in slices; topics may come and go in between."""
+    responses: list[TopicProduceResponse] = []
+    flushed: list[tuple[Topic, PartitionProduceResponse]] = []
+    for asked in request.topic_data:
+        response = TopicProduceResponse(name=asked.name, topic_id=asked.topic_id, partition_responses=[])
+        responses.append(response)
+        for data in asked.partition_data:
+            topic = _topic_of(asked, call)
+            outcome = _append(topic, data, call, refusal, request)
+            response.partition_responses.append(outcome)
+            if topic is not None:
+                response.name = topic.name
+                if topic.flushes_on_append:
+                    flushed.append((topic, outcome))
+            yield
+    return _outcome_of(request, ProduceResponse(responses=responses), flushed, call)
+
+
+def _topic_of(asked: TopicProduceData, call: Call) -> Topic | None:
+    topics = call.state.topics
+    return topics.with_id(asked.topic_id) if call.api_version >= _FIRST_WITH_IDS else topics.get(asked.name)
+
+
+def _outcome_of(
+    request: ProduceRequest,
+    response: ProduceResponse,
+    flushed: list[tuple[Topic, PartitionProduceResponse]],
+    call: Call,
+) -> ProduceResponse | Parked | None:
+    """The response, once all is appended: perhaps after a flush, and none for acks=0."""
+    state = call.state
     if not state.cluster.is_single:
         _hint(response, call)
     waiting = _flush(flushed, response, call) if flushed else None
     if request.acks == 0:
         state.writes.commit()
-        failed = next((o for r in responses for o in r.partition_responses if o.error_code), None)
+        failed = next((o for r in response.responses for o in r.partition_responses if o.error_code), None)
         if failed is not None:
             raise UnservedRequestError(f"produce with acks=0 failed: {failed.error_message}")
         return None

@@ -13,7 +13,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.call import Parked
-from minibroker.dispatch import Answer, Waiting
+from minibroker.dispatch import Outcome, SlicedRequest, Waiting
 from minibroker.quotas.entities import (
     CONNECTION,
     FETCH,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from minibroker_protocol.messages.fetch import FetchRequest, FetchResponse
 
 _SECOND_MS: Final = 1000
-_PERCENT_PER_NS: Final = 100 / 1e9
+_PERCENT: Final = 100
 _MEMORY_MS: Final = 3_600_000
 """Who was not heard of for so long is forgotten (`InactiveSensorExpirationTimeSeconds`)."""
 _REMEMBERED: Final = 1000
@@ -58,7 +58,7 @@ _NEVER_THROTTLED: Final = frozenset(
     }
 )
 
-Take = Callable[..., Answer | Waiting | None]
+Take = Callable[..., Outcome]
 Client = tuple[str, str]
 """Who shares a quota: a user's name and a client id, of which "" stands for all."""
 
@@ -82,18 +82,25 @@ class Quotas:
 
     # The way of a request
 
-    def meter(self, frame: memoryview, session: Session, take: Take) -> Answer | Waiting | None:
+    def meter(self, frame: memoryview, session: Session, take: Take) -> Outcome:
         """Have a request served by `take`, and count what it has cost."""
         header = read_request_header(frame)
         begin = perf_counter_ns()
         outcome = take(frame, session)
         if header.api_key in _NEVER_THROTTLED:
             return outcome
-        client_id = header.client_id or ""
-        wait_ms = self._used(REQUEST, session, client_id, (perf_counter_ns() - begin) * _PERCENT_PER_NS)
+        produced = len(frame) if header.api_key == ApiKey.PRODUCE else 0
+        if isinstance(outcome, Waiting) and isinstance(outcome.parked, SlicedRequest):
+            outcome.parked.amend = partial(self._charge, session, header.client_id or "", produced)
+            return outcome
+        return self._charge(session, header.client_id or "", produced, outcome, (perf_counter_ns() - begin) / 1e9)
+
+    def _charge(self, session: Session, client_id: str, produced: int, outcome: Outcome, spent_s: float) -> Outcome:
+        """Count what a request has cost, and hold its client back if that was too much."""
+        wait_ms = self._used(REQUEST, session, client_id, spent_s * _PERCENT)
         wait_ms = min(wait_ms, self._step_ms)
-        if header.api_key == ApiKey.PRODUCE:
-            wait_ms = max(wait_ms, self._used(PRODUCE, session, client_id, len(frame)))
+        if produced:
+            wait_ms = max(wait_ms, self._used(PRODUCE, session, client_id, produced))
         if not wait_ms:
             return outcome
         if isinstance(outcome, Waiting):

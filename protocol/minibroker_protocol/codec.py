@@ -6,22 +6,25 @@ structures become nested loops in the same function. `source()` shows what was g
 
 Rules of the generated code:
 
-- A decoder is called as `decode(buffer, position, end)` and returns (value, position after it). It copies nothing but
-  text:
-  bytes and records are slices of the memoryview it was given, so they live no longer than the caller's buffer.
+- A decoder is called as `decode(buffer, position, end, most_elements)` and returns (value, position after it). It
+  copies nothing but text: bytes and records are slices of the memoryview it was given, so they live no longer than
+  the caller's buffer.
 - Every length is held against the bytes that are left before anything is allocated for it.
 - Tagged fields that the class does not declare are skipped (KIP-482).
+- A decoder counts the elements of all arrays against a limit: an element may take a byte of a frame, and takes a
+  hundred of memory.
+- Each function also has a sliced form for large messages: a generator that does the same and yields every few hundred
+  elements (`decode_in_slices`, `encode_in_slices`), so that an event loop can serve others in between.
 - An encoder is called as `encode(value, out, splices)`. It appends to `out`; records that are not in memory
-  (`schema.Splice`)
-  get their length written and an entry (position in `out`, splice) in `splices`.
+  (`schema.Splice`) get their length written and an entry (position in `out`, splice) in `splices`.
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, Final, NamedTuple, TypeVar
 
 from minibroker_protocol import primitives as p
-from minibroker_protocol.errors import DecodeError, EncodeError, ProtocolError
+from minibroker_protocol.errors import DecodeError, EncodeError, ProtocolError, TooManyElementsError
 from minibroker_protocol.records.varint import decode_varint, decode_varlong, encode_varint, encode_varlong
 from minibroker_protocol.schema import Field, Splice, fields_of, schema_of
 
@@ -37,15 +40,28 @@ class Codec(NamedTuple):
     `decode` and `encode` below are their safe doors.
     """
 
-    decode: Callable[[memoryview, int, int], tuple[Any, int]]
+    decode: Callable[[memoryview, int, int, int], tuple[Any, int]]
     encode: Callable[[Any, bytearray, Splices], None]
 
 
+class SlicedCodec(NamedTuple):
+    """The same two functions as generators."""
+
+    decode: Callable[[memoryview, int, int, int], Generator[None, None, tuple[Any, int]]]
+    encode: Callable[[Any, bytearray, Splices], Generator[None, None, None]]
+
+
+NO_LIMIT: Final = 1 << 62
+"""More elements than any buffer holds."""
 _LONGEST_STRING: Final = 0x7FFF
 _NULL_STRUCTURE: Final = 255
 _NULL_LENGTH: Final = {"h": b"\xff\xff", "i": b"\xff\xff\xff\xff"}
 
+_ELEMENTS_OF_A_STEP: Final = 256
+"""A sliced function yields after so many elements, which take well under a millisecond."""
+
 _CODECS: dict[tuple[type[Any], int], Codec] = {}
+_SLICED_CODECS: dict[tuple[type[Any], int], SlicedCodec] = {}
 
 
 def codec_for(cls: type[Any], version: int) -> Codec:
@@ -56,19 +72,42 @@ def codec_for(cls: type[Any], version: int) -> Codec:
     return codec
 
 
-def decode(cls: type[T], buffer: memoryview, version: int, position: int = 0) -> tuple[T, int]:
+def decode(
+    cls: type[T], buffer: memoryview, version: int, position: int = 0, most_elements: int = NO_LIMIT
+) -> tuple[T, int]:
     """Decode one message.
 
-    Returns (message, position after it). DecodeError names the message, the version and the fault.
+    Returns (message, position after it). DecodeError names the message, the version and the fault;
+    TooManyElementsError when the arrays of the message hold more than `most_elements` elements in all.
     """
     try:
-        return codec_for(cls, version).decode(buffer, position, len(buffer))
-    except DecodeError as error:
-        raise DecodeError(f"{cls.__name__} v{version}: {error}") from None
-    except (struct.error, IndexError):
-        raise DecodeError(f"{cls.__name__} v{version}: cut short at {len(buffer) - position} bytes") from None
-    except UnicodeDecodeError as error:
-        raise DecodeError(f"{cls.__name__} v{version}: text that is not UTF-8: {error.reason}") from None
+        return codec_for(cls, version).decode(buffer, position, len(buffer), most_elements)
+    except _UNDECODABLE as error:
+        raise _decode_error(cls, version, error, len(buffer) - position) from None
+
+
+def decode_in_slices(
+    cls: type[T], buffer: memoryview, version: int, position: int, most_elements: int
+) -> Generator[None, None, tuple[T, int]]:
+    """Decode one message as `decode` does, yielding now and then; `buffer` must outlive the last step."""
+    sliced = _sliced_codec_for(cls, version)
+    try:
+        return (yield from sliced.decode(buffer, position, len(buffer), most_elements))
+    except _UNDECODABLE as error:
+        raise _decode_error(cls, version, error, len(buffer) - position) from None
+
+
+_UNDECODABLE: Final = (DecodeError, struct.error, IndexError, UnicodeDecodeError)
+
+
+def _decode_error(cls: type[Any], version: int, error: Exception, size: int) -> DecodeError:
+    if isinstance(error, UnicodeDecodeError):
+        return DecodeError(f"{cls.__name__} v{version}: text that is not UTF-8: {error.reason}")
+    if isinstance(error, TooManyElementsError):
+        return TooManyElementsError(f"{cls.__name__} v{version}: {error}")
+    if isinstance(error, DecodeError):
+        return DecodeError(f"{cls.__name__} v{version}: {error}")
+    return DecodeError(f"{cls.__name__} v{version}: cut short at {size} bytes")
 
 
 def encode(value: object, version: int, out: bytearray, splices: Splices) -> None:
@@ -76,15 +115,26 @@ def encode(value: object, version: int, out: bytearray, splices: Splices) -> Non
     cls = type(value)
     try:
         codec_for(cls, version).encode(value, out, splices)
-    except ProtocolError as error:
-        raise EncodeError(f"{cls.__name__} v{version}: {error}") from error
-    except (struct.error, TypeError, AttributeError, UnicodeEncodeError) as error:
+    except _UNENCODABLE as error:
         raise EncodeError(f"{cls.__name__} v{version}: {error}") from error
 
 
-def source(cls: type[Any], version: int) -> str:
-    """The generated Python source of both functions, for readers and tests."""
-    return _Decoder(cls, version).text + "\n\n" + _Encoder(cls, version).text
+def encode_in_slices(value: object, version: int, out: bytearray, splices: Splices) -> Generator[None, None, None]:
+    """Append one message to `out` as `encode` does, yielding now and then."""
+    cls = type(value)
+    sliced = _sliced_codec_for(cls, version)
+    try:
+        yield from sliced.encode(value, out, splices)
+    except _UNENCODABLE as error:
+        raise EncodeError(f"{cls.__name__} v{version}: {error}") from error
+
+
+_UNENCODABLE: Final = (ProtocolError, struct.error, TypeError, AttributeError, UnicodeEncodeError)
+
+
+def source(cls: type[Any], version: int, *, sliced: bool = False) -> str:
+    """The generated Python source of both functions, or of their sliced twins, for readers and tests."""
+    return _Decoder(cls, version, sliced=sliced).text + "\n\n" + _Encoder(cls, version, sliced=sliced).text
 
 
 def _compile(cls: type[Any], version: int) -> Codec:
@@ -94,6 +144,17 @@ def _compile(cls: type[Any], version: int) -> Codec:
     return Codec(decoder.function("decode"), encoder.function("encode"))
 
 
+def _sliced_codec_for(cls: type[Any], version: int) -> SlicedCodec:
+    codec = _SLICED_CODECS.get((cls, version))
+    if codec is None:
+        if version not in schema_of(cls).versions:
+            raise ValueError(f"{cls.__name__} has no version {version}")
+        decoder, encoder = _Decoder(cls, version, sliced=True), _Encoder(cls, version, sliced=True)
+        codec = SlicedCodec(decoder.function("decode"), encoder.function("encode"))
+        _SLICED_CODECS[cls, version] = codec
+    return codec
+
+
 def _utf8(buffer: memoryview, start: int, stop: int) -> str:
     return str(buffer[start:stop], "utf-8")
 
@@ -101,9 +162,10 @@ def _utf8(buffer: memoryview, start: int, stop: int) -> str:
 class _Generator:
     """What both directions share: lines with indentation, fresh names, and runs of fixed-size values."""
 
-    def __init__(self, cls: type[Any], version: int) -> None:
+    def __init__(self, cls: type[Any], version: int, *, sliced: bool) -> None:
         self.cls = cls
         self.version = version
+        self.sliced = sliced
         self.flexible = version in schema_of(cls).flexible
         self.lines: list[str] = []
         self.depth = 1
@@ -147,6 +209,22 @@ class _Generator:
         self.names.setdefault(name, getattr(struct.Struct(">" + formats), method))
         return name
 
+    def step(self) -> None:
+        """Emit, at the head of a loop over elements, what has a sliced function yield now and then."""
+        if self.sliced:
+            self.line("steps -= 1")
+            self.line(f"if steps <= 0: yield; steps = {_ELEMENTS_OF_A_STEP}")
+
+    def begin_steps(self) -> None:
+        """Emit the first line of a sliced function."""
+        if self.sliced:
+            self.line(f"steps = {_ELEMENTS_OF_A_STEP}")
+
+    def end_steps(self) -> None:
+        """Make a generator also of a function that has no loop."""
+        if self.sliced:
+            self.line("if steps < 0: yield")
+
     def here(self, field: Field) -> bool:
         """Is it an ordinary field of this version?"""
         return self.version in field.present and not self.is_tagged(field)
@@ -156,19 +234,23 @@ class _Generator:
 
 
 class _Decoder(_Generator):
-    def __init__(self, cls: type[Any], version: int) -> None:
-        super().__init__(cls, version)
+    def __init__(self, cls: type[Any], version: int, *, sliced: bool = False) -> None:
+        super().__init__(cls, version, sliced=sliced)
         self.names.update(
             DecodeError=DecodeError,
+            TooManyElementsError=TooManyElementsError,
             read_uvarint=p.read_uvarint,
             skip_tagged_fields=p.skip_tagged_fields,
+            too_many_tagged_fields=p.too_many_tagged_fields,
             decode_varint=decode_varint,
             decode_varlong=decode_varlong,
             utf8=_utf8,
         )
-        self.lines.append("def decode(buf, p, end):")
+        self.lines.append("def decode(buf, p, end, left):")
+        self.begin_steps()
         result = self.structure(cls)
         self.flush()
+        self.end_steps()
         self.line(f"return {result}, p")
 
     def flush(self) -> None:
@@ -275,6 +357,8 @@ class _Decoder(_Generator):
         if null:
             self.line(f"elif {count} == -1: {target} = None; {count} = 0")
         self.line(f"else: raise DecodeError(f'{field.name}: count {{{count}}} with {{end - p}} bytes left')")
+        self.line(f"left -= {count}")
+        self.line(f"if left < 0: raise TooManyElementsError(f'{field.name}: {{{count}}} elements are too many')")
         kind = field.kind
         if isinstance(kind, p.WireType) and kind.fmt and kind.fmt != "16s":
             width = struct.calcsize(">" + kind.fmt)
@@ -289,6 +373,7 @@ class _Decoder(_Generator):
             return target
         self.line(f"for {element} in range({count}):")
         self.depth += 1
+        self.step()
         value = self.field(field._replace(is_array=False, nullable=field.nullable._replace(first=1, last=0)))
         self.flush()
         self.line(f"{target}.append({value})")
@@ -297,6 +382,8 @@ class _Decoder(_Generator):
 
     def tagged_section(self, cls: type[Any], values: dict[str, str]) -> None:
         known = [field for field in fields_of(cls) if self.is_tagged(field)]
+        if self.sliced:
+            self.line("steps -= buf[p]")
         if not known:
             self.line("p = skip_tagged_fields(buf, p) if buf[p] else p + 1")
             return
@@ -305,7 +392,7 @@ class _Decoder(_Generator):
         self.line("p += 1")
         self.line(f"if {count}:")
         self.depth += 1
-        self.line(f"{count}, p = read_uvarint(buf, p - 1)")
+        self.line(f"if {count} > {p.MOST_TAGGED_FIELDS}: raise DecodeError(too_many_tagged_fields(buf, p - 1))")
         self.line(f"for {self.fresh('e')} in range({count}):")
         self.depth += 1
         self.line(f"{tag}, p = read_uvarint(buf, p)")
@@ -325,8 +412,8 @@ class _Decoder(_Generator):
 
 
 class _Encoder(_Generator):
-    def __init__(self, cls: type[Any], version: int) -> None:
-        super().__init__(cls, version)
+    def __init__(self, cls: type[Any], version: int, *, sliced: bool = False) -> None:
+        super().__init__(cls, version, sliced=sliced)
         self.names.update(
             EncodeError=EncodeError,
             write_uvarint=p.write_uvarint,
@@ -334,8 +421,10 @@ class _Encoder(_Generator):
             encode_varlong=encode_varlong,
         )
         self.lines.append("def encode(m, out, splices):")
+        self.begin_steps()
         self.structure(cls, "m")
         self.flush()
+        self.end_steps()
         self.line("return")
 
     def flush(self) -> None:
@@ -449,6 +538,7 @@ class _Encoder(_Generator):
         self.flush()
         self.line(f"for {element} in {values}:")
         self.depth += 1
+        self.step()
         self.field(field._replace(is_array=False, nullable=field.nullable._replace(first=1, last=0)), element)
         self.flush()
         self.depth -= 1

@@ -20,6 +20,10 @@ class DecodeError(ProtocolError):
     """The bytes are not what the schema says: truncated, a negative length, a bad varint. The peer's fault."""
 
 
+class TooManyElementsError(DecodeError):
+    """The arrays of a message hold more elements than the reader takes."""
+
+
 class CorruptRecordError(DecodeError):
     """A record batch whose size or checksum is wrong (Kafka's `CorruptRecordException`)."""
 

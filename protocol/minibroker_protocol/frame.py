@@ -177,6 +177,15 @@ class FrameReader:
         self._own = self._view = roomier
         self._start, self._end = 0, left
 
+    def keep(self, frame: memoryview) -> memoryview:
+        """The bytes of the frame that was taken last, in writable memory that outlives the round."""
+        if self._own is None or len(frame) < SCRATCH_SIZE or self.pending:
+            return memoryview(bytearray(frame))
+        self._own = None
+        self._view = self._pool.scratch
+        self._start = self._end = 0
+        return frame
+
     def close(self) -> None:
         """Give all memory back; what was not taken is lost."""
         self._start = self._end

@@ -9,8 +9,8 @@ field, so the table names each type once:
 type       plain form                     flexible form               Python value
 ========== ============================== =========================== =================================
 BOOLEAN    1 byte, zero is false          the same                    bool
-INT8..64   big-endian, two's complement   the same                    int UINT16, 32 big-endian
-the same                    int
+INT8..64   big-endian, two's complement   the same                    int
+UINT16, 32 big-endian                     the same                    int
 FLOAT64    IEEE 754, big-endian           the same                    float
 UUID       16 bytes                       the same                    bytes of length 16, zeros for none
 VARINT     zig-zag varint, at most 5 B    the same                    int
@@ -28,6 +28,12 @@ from minibroker_protocol.errors import DecodeError, EncodeError
 
 ZERO_UUID: Final = bytes(16)
 """The topic id that means "no topic id"."""
+
+MOST_TAGGED_FIELDS: Final = 127
+"""A section with more tagged fields is refused: each costs a walk in Python, and no message declares a tenth of it.
+
+The largest count that takes one byte.
+"""
 
 _UVARINT_MAX_BYTES: Final = 5
 _UVARINT_MAX: Final = 0xFFFFFFFF
@@ -91,8 +97,14 @@ def write_uvarint(out: bytearray, value: int) -> None:
 
 
 def skip_tagged_fields(buffer: memoryview, position: int) -> int:
-    """Pass over a section of tagged fields (KIP-482) of which none is known; returns the position after it."""
+    """Pass over a section of tagged fields (KIP-482) of which none is known; returns the position after it.
+
+    DecodeError for a section that is cut or has more than `MOST_TAGGED_FIELDS`.
+    """
+    start = position
     count, position = read_uvarint(buffer, position)
+    if count > MOST_TAGGED_FIELDS:
+        raise DecodeError(too_many_tagged_fields(buffer, start))
     for _ in range(count):
         _, position = read_uvarint(buffer, position)
         size, position = read_uvarint(buffer, position)
@@ -100,3 +112,9 @@ def skip_tagged_fields(buffer: memoryview, position: int) -> int:
         if position > len(buffer):
             raise DecodeError(f"tagged field: size {size} passes the end")
     return position
+
+
+def too_many_tagged_fields(buffer: memoryview, position: int) -> str:
+    """The message for a section of tagged fields, at `position`, that has more than `MOST_TAGGED_FIELDS`."""
+    count, _ = read_uvarint(buffer, position)
+    return f"{count} tagged fields in one section, more than {MOST_TAGGED_FIELDS}"

@@ -1,13 +1,14 @@
 """A broker without sockets: requests go in as bytes and answers come out as bytes, on a clock that a test moves."""
 
 import importlib
+import math
 import struct
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from minibroker.clock import ManualClock
 from minibroker.config import BrokerConfig
-from minibroker.dispatch import ROUTES, Answer, Waiting, accept, encode_answers
+from minibroker.dispatch import ROUTES, Answer, Outcome, SlicedRequest, Waiting, accept, encode_answers
 from minibroker.security.principals import USER, Principal
 from minibroker.session import Session
 from minibroker.state import BrokerState
@@ -82,7 +83,7 @@ class Pending:
         self._version = version
         self._answer = waiting.answer
         self._parked = waiting.parked
-        self._parked.deliver = self._deliver
+        self._park()
 
     @property
     def is_answered(self) -> bool:
@@ -93,9 +94,26 @@ class Pending:
         """The client goes away."""
         self._parked.cancel()
 
+    def _park(self) -> None:
+        if isinstance(self._parked, SlicedRequest):
+            self._parked.finish = self._finish
+        else:
+            self._parked.deliver = self._deliver
+
+    def _finish(self, outcome_of: Callable[[], Outcome]) -> None:
+        outcome = outcome_of()
+        if isinstance(outcome, Waiting):
+            self._answer, self._parked = outcome.answer, outcome.parked
+            self._park()
+        elif outcome is not None:
+            self._read(outcome)
+
     def _deliver(self, response: Any) -> None:
+        self._read(self._answer._replace(response=response))
+
+    def _read(self, answer: Answer) -> None:
         assert self.response is None, "answered twice"
-        data = bytes_of(self._answer._replace(response=response))
+        data = bytes_of(answer)
         self.response = with_names(response_of(self._request, self._version, data), self._names)
 
 
@@ -135,9 +153,16 @@ class Harness:
         self.fetch_version = 12
         #: The names of all ids that a request has named.
         self._names: dict[bytes, str] = {}
+        #: The length of a slice in seconds: a request ends within its first one, unless a test asks for less.
+        self.slice_s = math.inf
         self.state = self._open()
 
     def _open(self) -> BrokerState:
+        state = self._new_state()
+        state.slices.slice_s = self.slice_s
+        return state
+
+    def _new_state(self) -> BrokerState:
         return BrokerState(
             self._config,
             self.data_dir,

@@ -6,6 +6,7 @@ it has dropped stand here, written by hand from the protocol's definition.
 
 import random
 import struct
+from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -14,8 +15,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from minibroker_protocol.codec import Splices, decode, encode
-from minibroker_protocol.errors import DecodeError, EncodeError
+from minibroker_protocol.codec import Splices, decode, decode_in_slices, encode, encode_in_slices
+from minibroker_protocol.errors import DecodeError, EncodeError, TooManyElementsError
 from minibroker_protocol.messages.api_versions import ApiVersionsResponse
 from minibroker_protocol.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -75,6 +76,7 @@ from minibroker_protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from minibroker_protocol.primitives import write_uvarint
 from tests.protocol.message_strategies import all_messages, messages
 from tests.protocol.sample_messages import Arrays, Leaf, Point, Texts, Tree
 
@@ -423,3 +425,72 @@ def test_a_value_that_does_not_fit_is_our_fault_and_named(value: Any) -> None:
         value = DeleteTopicsResponse(responses=[value])
     with pytest.raises(EncodeError, match=f"{type(value).__name__} v5: "):
         encoded(value, 5)
+
+
+# Large messages
+
+
+def drained(steps: Generator[None, None, Any]) -> tuple[Any, int]:
+    """(result, number of yields) of something that is done in slices."""
+    count = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value, count
+        count += 1
+
+
+@pytest.mark.parametrize("pair", all_messages(), ids=lambda pair: f"{pair[0].__name__} v{pair[1]}")
+@settings(max_examples=3)
+@given(data=st.data())
+def test_the_sliced_codec_agrees_with_the_other_one(pair: tuple[type[Any], int], data: st.DataObject) -> None:
+    cls, version = pair
+    message = data.draw(messages(cls, version))
+    out, sliced_out = bytearray(), bytearray()
+    splices: Splices = []
+    encode(message, version, out, splices)
+    drained(encode_in_slices(message, version, sliced_out, []))
+    assert sliced_out == out
+    view = memoryview(bytes(out))
+    (decoded, end), _ = drained(decode_in_slices(cls, view, version, 0, 1 << 30))
+    assert (decoded, end) == decode(cls, view, version)
+
+
+def test_a_large_message_yields_every_few_hundred_elements() -> None:
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=str(number)) for number in range(5000)])
+    for version in (1, 12):
+        out = bytearray()
+        _, yields = drained(encode_in_slices(request, version, out, []))
+        assert 5000 / 512 < yields < 5000 / 128
+        (decoded, _), yields = drained(decode_in_slices(MetadataRequest, memoryview(out), version, 0, 5000))
+        assert decoded == request
+        assert 5000 / 512 < yields < 5000 / 128
+
+
+def test_a_limit_of_elements_counts_all_arrays_of_a_message() -> None:
+    topics = [OffsetFetchRequestTopic(name="t", partition_indexes=list(range(10))) for _ in range(5)]
+    out = bytearray()
+    encode(OffsetFetchRequest(group_id="g", topics=topics), 1, out, [])
+    view = memoryview(bytes(out))
+    assert decode(OffsetFetchRequest, view, 1, 0, 55)[0].topics == topics
+    for steps in (
+        lambda: decode(OffsetFetchRequest, view, 1, 0, 54),
+        lambda: drained(decode_in_slices(OffsetFetchRequest, view, 1, 0, 54)),
+    ):
+        with pytest.raises(
+            TooManyElementsError, match="OffsetFetchRequest v1: partition_indexes: 10 elements are too many"
+        ):
+            steps()
+
+
+@pytest.mark.parametrize("count", [128, 1_000_000])
+def test_a_section_of_too_many_tagged_fields_is_refused(count: int) -> None:
+    out = bytearray()
+    encode(MetadataRequest(topics=[]), 9, out, [])
+    assert out[-1] == 0
+    del out[-1]
+    write_uvarint(out, count)
+    out += b"\x7f\x00" * count
+    with pytest.raises(DecodeError, match=f"{count} tagged fields in one section"):
+        decode(MetadataRequest, memoryview(bytes(out)), 9)

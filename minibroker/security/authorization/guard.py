@@ -7,6 +7,7 @@ alone; the rest is served as if nothing else had been named, and the errors stan
 from __future__ import annotations
 
 from operator import attrgetter
+from types import GeneratorType
 from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.call import Parked, UnservedRequestError
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from minibroker.call import Call
     from minibroker.dispatch import Endpoint
+    from minibroker.slices import Steps
     from minibroker_protocol.error_codes import ErrorCode
 
 
@@ -67,6 +69,17 @@ def _serve_rest(endpoint: Endpoint, request: Any, call: Call, resource_type: Res
     errors = part_answer(api, hit, call.api_version, code)
     served = endpoint.handle(only(api, request, lambda each: name_of(each) not in refused, call.state), call)
     _check_acks(api, request, code)
+    if isinstance(served, GeneratorType):
+        return _with_errors_in_slices(served, errors)
+    return _with_errors(served, errors)
+
+
+def _with_errors_in_slices(steps: Steps[Any], errors: Any) -> Steps[Any]:
+    served = yield from steps
+    return _with_errors(served, errors)
+
+
+def _with_errors(served: Any, errors: Any) -> Any:
     if isinstance(served, Parked):
         return MergedAnswer(served, lambda response: merged(response, errors))
     # An error of the whole stands alone.

@@ -1,0 +1,180 @@
+"""Work in slices: no request holds the event loop for longer than a few milliseconds.
+
+Work in proportion to what a client has sent, or to all that a broker has, is a generator. It yields after each element
+or so, wherever others may be served: between two steps anything may have changed. `Slices` runs the steps for a few
+milliseconds in each turn of the event loop, one work after the other. Whoever may not change things at the same time,
+as the administrators of a Kafka may not, whose controller handles one request after the other, works *in order*.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Generator
+from types import GeneratorType
+from typing import Any, Final, Generic, TypeVar
+
+T = TypeVar("T")
+
+Steps = Generator[None, None, T]
+"""Work that yields now and then, and returns its result."""
+
+_SLICE_S: Final = 0.003
+
+
+def drain(steps: Steps[T]) -> T:
+    """Take all steps at once, where there is nobody else to serve."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
+def result_of(result: Any) -> Steps[Any]:
+    """The result of a function that may return steps, as some handlers do."""
+    if isinstance(result, GeneratorType):
+        result = yield from result
+    return result
+
+
+async def finish(steps: Steps[T], slice_s: float = _SLICE_S) -> T:
+    """Take all steps from a coroutine, with turns of the event loop in between."""
+    until = time.perf_counter() + slice_s
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        if time.perf_counter() > until:
+            await asyncio.sleep(0)
+            until = time.perf_counter() + slice_s
+
+
+class Work(Generic[T]):
+    """Steps that did not end within a slice, or have to wait for their turn.
+
+    Attributes:
+        spent_s: for how long the steps have run.
+    """
+
+    __slots__ = ("_done", "_failed", "in_order", "spent_s", "steps")
+
+    def __init__(self, steps: Steps[T], *, in_order: bool) -> None:
+        self.steps = steps
+        self.in_order = in_order
+        self.spent_s = 0.0
+        self._done: Callable[[T], None] | None = None
+        self._failed: Callable[[Exception], None] | None = None
+
+    def then(self, done: Callable[[T], None], failed: Callable[[Exception], None]) -> None:
+        """Have `done` called with the result, or `failed` with the error that has ended the steps."""
+        self._done, self._failed = done, failed
+
+    def run(self, slice_s: float) -> bool:
+        """Take steps for the length of a slice. Returns whether more are left."""
+        begin = now = time.perf_counter()
+        until = begin + slice_s
+        try:
+            while now <= until:
+                next(self.steps)
+                now = time.perf_counter()
+        except StopIteration as end:
+            if self._done is not None:
+                self._done(end.value)
+            return False
+        except Exception as error:  # noqa: BLE001 - the owner of the work decides what it means
+            if self._failed is not None:
+                self._failed(error)
+            return False
+        self.spent_s += now - begin
+        return True
+
+
+class Slices:
+    """The works of one broker.
+
+    Args:
+        call_soon: runs a callback in the event loop's next turn.
+        commit: writes what a slice has appended, since nothing that is staged may be seen.
+
+    Attributes:
+        slice_s: the length of a slice in seconds.
+    """
+
+    __slots__ = ("_call_soon", "_commit", "_in_order", "_ready", "_stopped", "slice_s")
+
+    def __init__(self, call_soon: Callable[[Callable[[], None]], object], commit: Callable[[], None]) -> None:
+        self._call_soon = call_soon
+        self._commit = commit
+        self._ready: deque[Work[object]] = deque()
+        self._in_order: deque[Work[object]] = deque()  # the first one is under way
+        self._stopped = False
+        self.slice_s = _SLICE_S
+
+    @property
+    def has_work_in_order(self) -> bool:
+        """Whether work that is done in order has begun and not ended: more of it has to wait."""
+        return bool(self._in_order)
+
+    def begin(self, steps: Steps[T], *, in_order: bool = False) -> "T | Work[T]":
+        """Run the first slice at once: the result if that was all, otherwise the work, which goes on by itself.
+
+        With `in_order` the work begins when all other such works have ended. What the steps raise is raised here, or
+        handed to the work's owner.
+        """
+        if not (in_order and self._in_order):
+            now = time.perf_counter()
+            until = now + self.slice_s
+            while now <= until:
+                try:
+                    next(steps)
+                except StopIteration as end:
+                    result: T = end.value
+                    return result
+                now = time.perf_counter()
+        work = Work(steps, in_order=in_order)
+        work.spent_s = self.slice_s
+        self._add(work)  # type: ignore[arg-type]  # the queues do not look at results
+        return work
+
+    def _add(self, work: Work[object]) -> None:
+        if work.in_order:
+            self._in_order.append(work)
+            if len(self._in_order) > 1:
+                return
+        self._make_ready(work)
+
+    def _make_ready(self, work: Work[object]) -> None:
+        self._ready.append(work)
+        if len(self._ready) == 1:
+            self._call_soon(self._turn)
+
+    def _turn(self) -> None:
+        """Run a slice of the work that has waited longest."""
+        if self._stopped:
+            return
+        work = self._ready[0]
+        goes_on = False
+        try:
+            goes_on = work.run(self.slice_s)
+            self._commit()
+        finally:
+            self._ready.popleft()
+            if goes_on:
+                self._ready.append(work)
+            elif work.in_order:
+                self._in_order.popleft()
+                if self._in_order:
+                    self._ready.append(self._in_order[0])
+            if self._ready:
+                self._call_soon(self._turn)
+
+    def stop(self) -> None:
+        """Give up all work, also what has begun: its steps end where they have yielded."""
+        self._stopped = True
+        for work in {*self._ready, *self._in_order}:
+            work.steps.close()
+        self._ready.clear()
+        self._in_order.clear()
