@@ -17,8 +17,9 @@ from minibroker.faults.consumer_group_error_answers import CONSUMER_GROUP_ANSWER
 from minibroker.faults.declarations import Answering, alone, messages_of
 from minibroker.faults.security_error_answers import SECURITY_ANSWERS
 from minibroker.faults.transaction_error_answers import TRANSACTION_ANSWERS, TRANSACTION_PARTS
+from minibroker.inspection.pieces import identity, is_large, join, pieces_of
+from minibroker.slices import Steps, drain
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.primitives import ZERO_UUID
 
 _NO_OFFSET: Final = -1
 _FIRST_FETCH_WITH_IDS: Final = 13
@@ -27,7 +28,6 @@ _FIRST_OFFSET_FETCH_WITH_TOP_LEVEL: Final = 2
 _FIRST_OFFSET_FETCH_WITH_GROUPS: Final = 8
 _FIRST_JOIN_WITH_NULL_PROTOCOL: Final = 7
 _FIRST_COORDINATORS: Final = 4
-_IDENTITIES: Final = ("topic_id", "name", "topic", "topic_name", "transactional_id", "group_id", "producer_id")
 
 
 def _named(topic: Any) -> dict[str, Any]:
@@ -361,25 +361,52 @@ def part_answer(api: str, request: Any, version: int, code: ErrorCode) -> Any:
     return _PARTS.get(api, _ANSWERS[api])(request, version, code)
 
 
+def refusal(api: str, request: Any, version: int, code: ErrorCode) -> Any:
+    """`error_answer`, or the steps that lead to it if the request is large."""
+    return (
+        _refusal_in_slices(api, request, version, code)
+        if is_large(request)
+        else error_answer(api, request, version, code)
+    )
+
+
+def _refusal_in_slices(api: str, request: Any, version: int, code: ErrorCode) -> Steps[Any]:
+    whole: Any = None
+    for piece in pieces_of(request):
+        part = error_answer(api, piece, version, code)
+        if whole is None:
+            whole = part
+        else:
+            join(whole, part)
+        yield
+    return whole
+
+
 def merged(served: Any, refused: Any) -> Any:
     """`served` with the topics, partitions and so on of `refused` in its lists; both answer the same API."""
+    return drain(merged_in_slices(served, refused))
+
+
+def merged_in_slices(served: Any, refused: Any) -> Steps[Any]:
+    """`merged`, with steps."""
     for field in dataclasses.fields(served):
         here, there = getattr(served, field.name), getattr(refused, field.name)
         if isinstance(there, list) and there:
-            setattr(served, field.name, _merged_lists(here or [], cast("Sequence[Any]", there)))
+            lists = yield from _merged_lists(here or [], cast("Sequence[Any]", there))
+            setattr(served, field.name, lists)
     return served
 
 
-def _merged_lists(here: list[Any], there: Sequence[Any]) -> list[Any]:
-    known = {_identity(each): each for each in here}
+def _merged_lists(here: list[Any], there: Sequence[Any]) -> Steps[list[Any]]:
+    known: dict[Any, Any] = {}
+    for each in here:
+        known[identity(each)] = each
+        yield
     for each in there:
-        same = known.get(_identity(each))
-        if same is None or _identity(each) is None:
+        same = known.get(identity(each))
+        if same is None or identity(each) is None:
             here.append(each)
         else:
-            merged(same, each)
+            yield from merged_in_slices(same, each)
+        yield
     return here
-
-
-def _identity(item: Any) -> Any:
-    return next((named for name in _IDENTITIES if (named := getattr(item, name, ZERO_UUID)) != ZERO_UUID), None)

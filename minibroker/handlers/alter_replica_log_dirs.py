@@ -7,6 +7,7 @@ LOG_DIR_NOT_FOUND. UNKNOWN_TOPIC_OR_PARTITION, and REPLICA_NOT_AVAILABLE for a p
 import os
 
 from minibroker.call import Call
+from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -16,17 +17,16 @@ from minibroker_protocol.messages.alter_replica_log_dirs import (
 )
 
 
-def handle(request: AlterReplicaLogDirsRequest, call: Call) -> AlterReplicaLogDirsResponse:
+def handle(request: AlterReplicaLogDirsRequest, call: Call) -> Steps[AlterReplicaLogDirsResponse]:
     """Look whether each replica is where it shall be."""
     ours = os.path.abspath(call.state.topics.data_dir)
     results: dict[str, dict[int, ErrorCode]] = {}
-    for wanted in request.dirs:
-        for topic in wanted.topics:
+    for asked in request.dirs:
+        for topic in asked.topics:
             outcomes = results.setdefault(topic.name, {})
             for index in topic.partitions:
-                outcomes[index] = (
-                    _check(topic.name, index, call) if wanted.path == ours else ErrorCode.LOG_DIR_NOT_FOUND
-                )
+                outcomes[index] = _check(topic.name, index, call) if asked.path == ours else ErrorCode.LOG_DIR_NOT_FOUND
+                yield
     return AlterReplicaLogDirsResponse(
         results=[
             AlterReplicaLogDirTopicResult(

@@ -11,6 +11,7 @@ from typing import Final
 from minibroker.call import Call
 from minibroker.error_mapping import MAPPED, error_code_of
 from minibroker.metadata.partition import Partition
+from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
@@ -22,13 +23,14 @@ from minibroker_protocol.messages.delete_records import (
 _HIGH_WATERMARK: Final = -1
 
 
-def handle(request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse:
+def handle(request: DeleteRecordsRequest, call: Call) -> Steps[DeleteRecordsResponse]:
     """Move each partition's log start offset; of a partition that is named twice, the last offset counts."""
     topics: dict[str, dict[int, DeleteRecordsPartitionResult]] = {}
     moved: list[Partition] = []
-    wanted = {(topic.name, each.partition_index): each.offset for topic in request.topics for each in topic.partitions}
-    for (name, index), offset in wanted.items():
+    offsets = {(topic.name, each.partition_index): each.offset for topic in request.topics for each in topic.partitions}
+    for (name, index), offset in offsets.items():
         topics.setdefault(name, {})[index] = _delete(name, index, offset, call, moved)
+        yield
     call.state.logs.starts_moved(moved)
     return DeleteRecordsResponse(
         topics=[

@@ -10,7 +10,7 @@ import os
 
 from minibroker.call import Call
 from minibroker.metadata.partition import Partition
-from minibroker.metadata.topics import Topic
+from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -21,10 +21,11 @@ from minibroker_protocol.messages.describe_log_dirs import (
 )
 
 
-def handle(request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirsResponse:
+def handle(request: DescribeLogDirsRequest, call: Call) -> Steps[DescribeLogDirsResponse]:
     """Measure the replicas of the broker that was asked."""
     directory = os.path.abspath(call.state.topics.data_dir)
-    result = DescribeLogDirsResult(error_code=ErrorCode.NONE, log_dir=directory, topics=_topics(request, call))
+    topics = yield from _topics(request, call)
+    result = DescribeLogDirsResult(error_code=ErrorCode.NONE, log_dir=directory, topics=topics)
     try:
         volume = os.statvfs(directory)
     except OSError:
@@ -35,29 +36,30 @@ def handle(request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirsRespon
     return DescribeLogDirsResponse(error_code=ErrorCode.NONE, results=[result])
 
 
-def _topics(request: DescribeLogDirsRequest, call: Call) -> list[DescribeLogDirsTopic]:
-    wanted: dict[str, set[int]] | None = None
+def _topics(request: DescribeLogDirsRequest, call: Call) -> Steps[list[DescribeLogDirsTopic]]:
+    named: dict[str, set[int]] | None = None
     if request.topics is not None:
-        wanted = {}
-        for each in request.topics:
-            wanted.setdefault(each.topic, set()).update(each.partitions)
-    described = (
-        _describe(topic, None if wanted is None else wanted.get(topic.name, set()), call) for topic in call.state.topics
-    )
-    return [topic for topic in described if topic.partitions]
-
-
-def _describe(topic: Topic, indexes: set[int] | None, call: Call) -> DescribeLogDirsTopic:
-    return DescribeLogDirsTopic(
-        name=topic.name,
-        partitions=[
-            DescribeLogDirsPartition(
-                partition_index=each.index, partition_size=_size(each), offset_lag=0, is_future_key=False
-            )
-            for each in topic.partitions
-            if call.node.id in each.replicas and (indexes is None or each.index in indexes)
-        ],
-    )
+        named = {}
+        for asked in request.topics:
+            named.setdefault(asked.topic, set()).update(asked.partitions)
+            yield
+    described: list[DescribeLogDirsTopic] = []
+    for topic in tuple(call.state.topics):
+        indexes = None if named is None else named.get(topic.name, set())
+        partitions: list[DescribeLogDirsPartition] = []
+        for each in tuple(topic.partitions) if indexes is None or indexes else ():
+            if call.node.id in each.replicas and (indexes is None or each.index in indexes):
+                size = _size(each)
+                partitions.append(
+                    DescribeLogDirsPartition(
+                        partition_index=each.index, partition_size=size, offset_lag=0, is_future_key=False
+                    )
+                )
+                yield
+        if partitions:
+            described.append(DescribeLogDirsTopic(name=topic.name, partitions=partitions))
+        yield
+    return described
 
 
 def _size(partition: Partition) -> int:

@@ -7,6 +7,7 @@ NOT_LEADER_OR_FOLLOWER from a broker that has no replica.
 from minibroker.call import Call
 from minibroker.error_mapping import MAPPED, error_code_of
 from minibroker.metadata.topics import topic_name_error
+from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -18,16 +19,16 @@ from minibroker_protocol.messages.describe_producers import (
 from minibroker_storage.log import Log
 
 
-def handle(request: DescribeProducersRequest, call: Call) -> DescribeProducersResponse:
+def handle(request: DescribeProducersRequest, call: Call) -> Steps[DescribeProducersResponse]:
     """Look every partition up by itself."""
-    return DescribeProducersResponse(
-        topics=[
-            TopicResponse(
-                name=topic.name, partitions=[_describe(topic.name, index, call) for index in topic.partition_indexes]
-            )
-            for topic in request.topics
-        ]
-    )
+    response = DescribeProducersResponse(topics=[])
+    for topic in request.topics:
+        described = TopicResponse(name=topic.name, partitions=[])
+        response.topics.append(described)
+        for index in topic.partition_indexes:
+            described.partitions.append(_describe(topic.name, index, call))
+            yield
+    return response
 
 
 def _describe(name: str, index: int, call: Call) -> PartitionResponse:

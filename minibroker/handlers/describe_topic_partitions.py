@@ -13,6 +13,7 @@ from minibroker.metadata.cluster import NO_NODE
 from minibroker.metadata.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, Topic, topic_name_error
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.security.authorization.authorized_operations import authorized_operations
+from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_topic_partitions import (
     Cursor,
@@ -24,10 +25,11 @@ from minibroker_protocol.messages.describe_topic_partitions import (
 from minibroker_protocol.primitives import ZERO_UUID
 
 
-def handle(request: DescribeTopicPartitionsRequest, call: Call) -> DescribeTopicPartitionsResponse:
+def handle(request: DescribeTopicPartitionsRequest, call: Call) -> Steps[DescribeTopicPartitionsResponse]:
     """Describe topics until the page is full."""
     cursor = request.cursor
     names = _names(request, call)
+    yield
     if cursor is not None and (cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names)):
         refused: DescribeTopicPartitionsResponse = error_answer(
             "DescribeTopicPartitions", request, call.api_version, ErrorCode.INVALID_REQUEST
@@ -36,7 +38,10 @@ def handle(request: DescribeTopicPartitionsRequest, call: Call) -> DescribeTopic
     limit = min(call.state.config.integer("max.request.partition.size.limit"), request.response_partition_limit)
     left = max(limit, 1)
     response = DescribeTopicPartitionsResponse(topics=[])
-    for name in (each for each in names if _may_describe(each, call)):
+    for name in names:
+        yield
+        if not _may_describe(name, call):
+            continue
         if left <= 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
@@ -51,7 +56,10 @@ def handle(request: DescribeTopicPartitionsRequest, call: Call) -> DescribeTopic
             response.next_cursor = Cursor(topic_name=name, partition_index=end)
             break
         left -= max(end - first, 0)
-    response.topics += [_refused(name) for name in names if not _may_describe(name, call)]
+    for name in names:
+        if not _may_describe(name, call):
+            response.topics.append(_refused(name))
+        yield
     return response
 
 

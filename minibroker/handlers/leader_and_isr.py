@@ -5,15 +5,14 @@ STALE_CONTROLLER_EPOCH, as Kafka up to 3.9 answers one whose epoch is over. Kafk
 connection.
 """
 
+from typing import Any
+
 from minibroker.call import Call
-from minibroker.faults.error_answers import error_answer
+from minibroker.faults.error_answers import refusal
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from minibroker_protocol.messages.leader_and_isr import LeaderAndIsrRequest
 
 
-def handle(request: LeaderAndIsrRequest, call: Call) -> LeaderAndIsrResponse:
+def handle(request: LeaderAndIsrRequest, call: Call) -> Any:
     """Refuse it."""
-    refused: LeaderAndIsrResponse = error_answer(
-        "LeaderAndIsr", request, call.api_version, ErrorCode.STALE_CONTROLLER_EPOCH
-    )
-    return refused
+    return refusal("LeaderAndIsr", request, call.api_version, ErrorCode.STALE_CONTROLLER_EPOCH)

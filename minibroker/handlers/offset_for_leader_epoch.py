@@ -9,6 +9,7 @@ the current one the log's end, and -1 for both where the log knows none. Only th
 from minibroker.call import Call
 from minibroker.error_mapping import MAPPED, error_code_of
 from minibroker.metadata.partition import Partition
+from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -19,16 +20,16 @@ from minibroker_protocol.messages.offset_for_leader_epoch import (
 )
 
 
-def handle(request: OffsetForLeaderEpochRequest, call: Call) -> OffsetForLeaderEpochResponse:
+def handle(request: OffsetForLeaderEpochRequest, call: Call) -> Steps[OffsetForLeaderEpochResponse]:
     """Look every partition up by itself (`ReplicaManager.lastOffsetForLeaderEpoch`)."""
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderTopicResult(
-                topic=topic.topic, partitions=[_answer(topic.topic, wanted, call) for wanted in topic.partitions]
-            )
-            for topic in request.topics
-        ]
-    )
+    response = OffsetForLeaderEpochResponse(topics=[])
+    for topic in request.topics:
+        result = OffsetForLeaderTopicResult(topic=topic.topic, partitions=[])
+        response.topics.append(result)
+        for asked in topic.partitions:
+            result.partitions.append(_answer(topic.topic, asked, call))
+            yield
+    return response
 
 
 def _answer(name: str, wanted: OffsetForLeaderPartition, call: Call) -> EpochEndOffset:

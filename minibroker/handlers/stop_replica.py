@@ -5,15 +5,14 @@ STALE_CONTROLLER_EPOCH, as Kafka up to 3.9 answers one whose epoch is over. Kafk
 connection.
 """
 
+from typing import Any
+
 from minibroker.call import Call
-from minibroker.faults.error_answers import error_answer
+from minibroker.faults.error_answers import refusal
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from minibroker_protocol.messages.stop_replica import StopReplicaRequest
 
 
-def handle(request: StopReplicaRequest, call: Call) -> StopReplicaResponse:
+def handle(request: StopReplicaRequest, call: Call) -> Any:
     """Refuse it."""
-    refused: StopReplicaResponse = error_answer(
-        "StopReplica", request, call.api_version, ErrorCode.STALE_CONTROLLER_EPOCH
-    )
-    return refused
+    return refusal("StopReplica", request, call.api_version, ErrorCode.STALE_CONTROLLER_EPOCH)

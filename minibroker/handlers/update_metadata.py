@@ -5,15 +5,14 @@ STALE_CONTROLLER_EPOCH, as Kafka up to 3.9 answers one whose epoch is over. Kafk
 connection.
 """
 
+from typing import Any
+
 from minibroker.call import Call
-from minibroker.faults.error_answers import error_answer
+from minibroker.faults.error_answers import refusal
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from minibroker_protocol.messages.update_metadata import UpdateMetadataRequest
 
 
-def handle(request: UpdateMetadataRequest, call: Call) -> UpdateMetadataResponse:
+def handle(request: UpdateMetadataRequest, call: Call) -> Any:
     """Refuse it."""
-    refused: UpdateMetadataResponse = error_answer(
-        "UpdateMetadata", request, call.api_version, ErrorCode.STALE_CONTROLLER_EPOCH
-    )
-    return refused
+    return refusal("UpdateMetadata", request, call.api_version, ErrorCode.STALE_CONTROLLER_EPOCH)

@@ -7,22 +7,23 @@ alone; the rest is served as if nothing else had been named, and the errors stan
 from __future__ import annotations
 
 from operator import attrgetter
-from types import GeneratorType
 from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.call import Parked, UnservedRequestError
-from minibroker.faults.error_answers import error_answer, merged, part_answer
+from minibroker.faults.error_answers import error_answer, merged, merged_in_slices, part_answer, refusal
 from minibroker.faults.refusals import MergedAnswer
+from minibroker.inspection.pieces import is_large, join, pieces_of
 from minibroker.inspection.targets import Target, names_of, only
+from minibroker.produce_memo import has_many_batches
 from minibroker.security.authorization.acls import CLUSTER_NAME, ResourceType
 from minibroker.security.authorization.requirements import AUTHORIZATION_FAILED, REQUIREMENTS, Each
+from minibroker.slices import Steps, drain, result_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from minibroker.call import Call
     from minibroker.dispatch import Endpoint
-    from minibroker.slices import Steps
     from minibroker_protocol.error_codes import ErrorCode
 
 
@@ -43,47 +44,60 @@ def serve(endpoint: Endpoint, request: Any, call: Call) -> Any:
         code = rule.check(request, call)
         if code:
             _check_acks(api, request, code)
-            return error_answer(api, request, call.api_version, code)
+            return refusal(api, request, call.api_version, code)
     each = requirement.each_of(request)
-    if each is not None:
-        names = names_of(api, request, call.state)
-        refused = _refused(names, each, call)
-        if refused:
-            return _serve_rest(endpoint, request, call, each.resource_type, refused)
-    return endpoint.handle(request, call)
+    if each is None:
+        return endpoint.handle(request, call)
+    if is_large(request):
+        return _serve_allowed(endpoint, request, call, each, tuple(pieces_of(request)))
+    if not drain(_refused(api, (request,), each, call)):
+        return endpoint.handle(request, call)
+    steps = _serve_allowed(endpoint, request, call, each, (request,))
+    if api == "Produce" and not has_many_batches(request):  # its records lie in memory that is used again
+        return drain(steps)
+    return steps
 
 
-def _refused(names: Iterable[str | None], each: Each, call: Call) -> set[str]:
-    """The names that the client may not use so; None stands for ids that nobody has."""
-    refused = {name for name in names if name is not None and not call.allows(each.operation, each.resource_type, name)}
+def _refused(api: str, pieces: Iterable[Any], each: Each, call: Call) -> Steps[set[str]]:
+    """The names in `pieces` of a request that the client may not use so; ids that nobody has are none."""
+    refused: set[str] = set()
+    for piece in pieces:
+        for name in names_of(api, piece, call.state):
+            if name is not None and not call.allows(each.operation, each.resource_type, name):
+                refused.add(name)
+        yield
     if refused and each.exempt is not None and call.allows(each.exempt, ResourceType.CLUSTER, CLUSTER_NAME):
         return set()
     return refused
 
 
-def _serve_rest(endpoint: Endpoint, request: Any, call: Call, resource_type: ResourceType, refused: set[str]) -> Any:
-    api, code, name_of = endpoint.route.message, AUTHORIZATION_FAILED[resource_type], _NAME_OF[resource_type]
+def _serve_allowed(endpoint: Endpoint, request: Any, call: Call, each: Each, pieces: tuple[Any, ...]) -> Steps[Any]:
+    """Have the handler serve those names that the client may use, and put errors for the others beside it."""
+    api, code, name_of = endpoint.route.message, AUTHORIZATION_FAILED[each.resource_type], _NAME_OF[each.resource_type]
+    refused = yield from _refused(api, pieces, each, call)
+    if not refused:
+        return (yield from result_of(endpoint.handle(request, call)))
     if not _has_list(api, call.api_version):
         return error_answer(api, request, call.api_version, code)
-    hit = only(api, request, lambda each: name_of(each) in refused, call.state)
-    errors = part_answer(api, hit, call.api_version, code)
-    served = endpoint.handle(only(api, request, lambda each: name_of(each) not in refused, call.state), call)
+    allowed = errors = None
+    for piece in pieces:
+        hit = only(api, piece, lambda target: name_of(target) in refused, call.state)
+        error = part_answer(api, hit, call.api_version, code)
+        rest = only(api, piece, lambda target: name_of(target) not in refused, call.state)
+        if allowed is None:
+            allowed, errors = rest, error
+        else:
+            join(allowed, rest)
+            join(errors, error)
+        yield
+    served = yield from result_of(endpoint.handle(allowed, call))
     _check_acks(api, request, code)
-    if isinstance(served, GeneratorType):
-        return _with_errors_in_slices(served, errors)
-    return _with_errors(served, errors)
-
-
-def _with_errors_in_slices(steps: Steps[Any], errors: Any) -> Steps[Any]:
-    served = yield from steps
-    return _with_errors(served, errors)
-
-
-def _with_errors(served: Any, errors: Any) -> Any:
     if isinstance(served, Parked):
         return MergedAnswer(served, lambda response: merged(response, errors))
     # An error of the whole stands alone.
-    return served if getattr(served, "error_code", 0) else merged(served, errors)
+    if not getattr(served, "error_code", 0):
+        yield from merged_in_slices(served, errors)
+    return served
 
 
 def _has_list(api: str, version: int) -> bool:
