@@ -38,6 +38,8 @@ _logger: Final = logging.getLogger(__name__)
 _LONGEST_MS: Final = 60_000
 """From the connection to the last token. Kafka bounds it only by `connections.max.idle.ms`, which is ten minutes."""
 _BETWEEN_REAUTHENTICATIONS_MS: Final = 1000
+_MOST_REFUSED: Final = 2
+"""A client asks for ApiVersions once more, in a version that the broker serves. Kafka answers without an end."""
 
 
 class _State(Enum):
@@ -100,6 +102,7 @@ class Authentication:
         self._state = _State.START
         self._exchange: SaslServer | None = None
         self._mechanism = ""  # of the session, once there is one
+        self._refused = 0  # requests of ApiVersions
         self._expires_ms: float | None = None  # on the even clock
         self._began_again_ms: float | None = None
         self.by_token = False
@@ -133,13 +136,16 @@ class Authentication:
         elif not self._may_begin(key):
             raise IllegalSaslStateError(f"{_name(key)} came before SASL authentication")
         outcome = take(frame, session)
-        if key == ApiKey.API_VERSIONS and self._state is _State.START and _was_told(outcome):
-            self._state = _State.HANDSHAKE
+        if key == ApiKey.API_VERSIONS and self._state is _State.START:
+            if _was_told(outcome):
+                self._state = _State.HANDSHAKE
+            else:
+                self._refused += 1
         return outcome
 
     def _may_begin(self, key: int) -> bool:
         if self._state is _State.START:
-            return key in {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE}
+            return key == ApiKey.SASL_HANDSHAKE or (key == ApiKey.API_VERSIONS and self._refused < _MOST_REFUSED)
         return self._state is _State.HANDSHAKE and key == ApiKey.SASL_HANDSHAKE
 
     def _watch(self, key: int, expires_ms: float) -> None:

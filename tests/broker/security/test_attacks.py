@@ -12,7 +12,7 @@ import struct
 import warnings
 from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -26,6 +26,7 @@ from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from minibroker_protocol.messages.metadata import MetadataRequest
+from minibroker_protocol.primitives import write_uvarint
 from tests.broker.security.sasl.login import TlsClient, authenticate, connections_of, handshake, log_in
 from tests.broker.security.sasl.scram_client import ScramClient
 from tests.broker.socket_client import SocketClient
@@ -146,6 +147,30 @@ def between(target: Target) -> None:
         (size,) = struct.unpack(">i", client.receive_bytes(4))
         client.receive_bytes(size)
         assert client.is_closed()
+
+
+@attack("ApiVersions that is refused, again and again", "answered twice; the third one closes the connection")
+def refused_versions(target: Target) -> None:
+    invalid = b"\x02?\x02?\x00"  # no software has such a name
+    for asked in (request(ApiKey.API_VERSIONS, 99), request(ApiKey.API_VERSIONS, 3, b"\x00" + invalid)):
+        with target.client() as client:
+            client.send_bytes(asked * 50)
+            answers = 0
+            with suppress(ConnectionError):
+                while True:
+                    (size,) = struct.unpack(">i", client.receive_bytes(4))
+                    client.receive_bytes(size)
+                    answers += 1
+            assert answers == 2
+
+
+@attack("half a megabyte of tagged fields before logging in", "not read beyond the 127th; the connection closes")
+def tagged_fields(target: Target) -> None:
+    count = bytearray()
+    write_uvarint(count, 250_000)
+    tags = bytes(count) + b"\x7f\x00" * 250_000
+    target.closes(request(ApiKey.API_VERSIONS, 3, tags))
+    target.closes(request(ApiKey.API_VERSIONS, 3, b"\x00\x02a\x02b" + tags))
 
 
 @attack("SaslAuthenticate without SaslHandshake, or a bare GSSAPI token", "the connection closes")
