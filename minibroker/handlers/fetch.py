@@ -42,7 +42,7 @@ from minibroker_protocol.messages.fetch import (
     PartitionData,
 )
 from minibroker_storage.log import Log
-from minibroker_storage.segment import LogSlice
+from minibroker_storage.log_slice import LogSlice
 
 FIRST_WITH_V2: Final = 4
 """The first version whose clients read message format v2, and so all formats."""

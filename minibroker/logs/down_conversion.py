@@ -11,7 +11,7 @@ from minibroker_protocol.records import read_entry_header
 from minibroker_protocol.records.conversion import down_convert, overflow_message
 from minibroker_protocol.records.header import MAGIC_AT, MAGIC_V0, MAGIC_V1, entry_bounds
 from minibroker_storage.log import Log
-from minibroker_storage.segment import LogSlice
+from minibroker_storage.log_slice import LogSlice
 
 _FIRST_WITH_V1: Final = 2
 _FIRST_WITH_A_WHOLE_BATCH: Final = 3

@@ -14,7 +14,7 @@ from typing import Final, cast
 
 from minibroker_protocol.codec import Splices
 from minibroker_storage.errors import StorageError
-from minibroker_storage.segment import LogSlice
+from minibroker_storage.log_slice import LogSlice
 
 HAS_SENDFILE: Final = hasattr(os, "sendfile")
 _CHUNK: Final = 1 << 18

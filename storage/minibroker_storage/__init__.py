@@ -20,9 +20,10 @@ from minibroker_storage.files import FileHandle, FilePool
 from minibroker_storage.flush import LogFlush
 from minibroker_storage.layout import create_partition_directory, purge, unlink_files
 from minibroker_storage.log import Log
+from minibroker_storage.log_slice import LogSlice
 from minibroker_storage.lookup import TimestampOffset
 from minibroker_storage.recovery import LastStop
-from minibroker_storage.segment import LogSegment, LogSlice
+from minibroker_storage.segment import LogSegment
 from minibroker_storage.transaction_index import AbortedTxn
 
 __all__ = [

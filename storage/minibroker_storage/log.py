@@ -12,10 +12,11 @@ from minibroker_storage.errors import LogClosedError, LogWriteError, OffsetOutOf
 from minibroker_storage.files import FilePool
 from minibroker_storage.flush import Durability, LogFlush
 from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, delete_directory_name, rename_if_there
+from minibroker_storage.log_slice import LogSlice
 from minibroker_storage.readable_log import ReadableLog
 from minibroker_storage.recovery import LastStop, LoadedLog, load_log, replay_producers
 from minibroker_storage.retention import count_below, count_beyond_size, count_expired
-from minibroker_storage.segment import LogSegment, LogSlice
+from minibroker_storage.segment import LogSegment
 
 SNAPSHOT_INTERVAL_BYTES: Final = 32 * 1024 * 1024
 """Whenever a segment has grown by so much, the producers are written down: a start replays what lies behind that."""

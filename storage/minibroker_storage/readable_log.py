@@ -5,10 +5,11 @@ from typing import Any
 
 from minibroker_storage.checkpoints import LeaderEpochCheckpoint
 from minibroker_storage.errors import OffsetOutOfRangeError
+from minibroker_storage.log_slice import LogSlice
 from minibroker_storage.lookup import TimestampOffset, find_by_timestamp, find_max_timestamp
 from minibroker_storage.producer_state import ProducerStateManager
 from minibroker_storage.recovery import LoadedLog
-from minibroker_storage.segment import LogSegment, LogSlice
+from minibroker_storage.segment import LogSegment
 from minibroker_storage.segments import LogSegments
 from minibroker_storage.transaction_index import AbortedTxn
 

@@ -3,7 +3,7 @@
 import contextlib
 import os
 from collections.abc import Iterator
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
 
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.records import NO_TIMESTAMP, RECORD_BATCH_OVERHEAD, BatchHeader, read_entry_header
@@ -29,21 +29,6 @@ RECENT_BATCHES: Final = 64
 """The positions of so many of the newest batches, up to twice as many, are known without a look at the index."""
 
 _NEW_FILE: Final = os.O_RDWR | os.O_CREAT | os.O_TRUNC
-
-
-class LogSlice(NamedTuple):
-    """Bytes of one log file that a fetch returns: whole batches, but for the last one, which the limit may have cut.
-
-    `handle` has to be pinned while the bytes are read outside of the event loop's turn. `size` 0 is an empty slice.
-    """
-
-    handle: FileHandle
-    position: int
-    size: int
-
-    def read(self) -> bytes:
-        """The bytes themselves. `OSError`."""
-        return os.pread(self.handle.fd(), self.size, self.position) if self.size else b""
 
 
 class LogSegment:

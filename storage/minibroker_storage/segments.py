@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from minibroker_storage.config import LogConfig
 from minibroker_storage.errors import StorageError
 from minibroker_storage.files import FilePool
+from minibroker_storage.log_slice import LogSlice
 from minibroker_storage.recovery import load_segment
 from minibroker_storage.replacement import remove_cleaned, swap_in
-from minibroker_storage.segment import LogSegment, LogSlice
+from minibroker_storage.segment import LogSegment
 from minibroker_storage.transaction_index import AbortedTxn
 
 
