@@ -1,12 +1,13 @@
 """Fetch: ranges of the log, sent from file to socket without being looked at.
 
 Versions 0-18. A fetch reads from the start of the batch that holds the asked offset, at most `partition_max_bytes` of
-each partition and `max_bytes` (and `fetch.max.bytes`) in all, but always at least one whole batch (KIP-74; before
-version 3 the limits are hard). Where the index knows a batch's start, a range ends there; elsewhere it may end within
-a batch, which clients pass over. Fewer than `min_bytes` wait for appends, at most `max_wait_ms`, and cost nothing
-meanwhile; what lies behind the range counts, too, since waiting would not bring more (Kafka's `DelayedFetch`). Clients
-of versions 0 to 3 get message format v0 or v1, converted if need be (UNSUPPORTED_VERSION with
-`message.downconversion.enable=false`).
+each partition and `max_bytes` (and `fetch.max.bytes`) in all, but always at least one whole batch (KIP-74). A later
+partition whose first batch does not fit gets no records: clients fail over a set without a whole batch
+(`ReplicaManager.readFromLog`). Before version 3 the limits are hard and cut the first batch, too. Where the index knows
+a batch's start, a range ends there; elsewhere it may end within a batch, which clients pass over. Fewer than
+`min_bytes` wait for appends, at most `max_wait_ms`, and cost nothing meanwhile; what lies behind the range counts, too,
+since waiting would not bring more (Kafka's `DelayedFetch`). Clients of versions 0 to 3 get message format v0 or v1,
+converted if need be (UNSUPPORTED_VERSION with `message.downconversion.enable=false`).
 
 Fetch sessions (KIP-227) from version 7 on. Version 13 names topics by their ids (KIP-516): one that nobody has is
 UNKNOWN_TOPIC_ID, one that a session has known and whose name another topic has now INCONSISTENT_TOPIC_ID, and a
@@ -257,13 +258,18 @@ class _Reader:
             log = partition.log
             version = self._call.api_version
             committed = self._request.isolation_level == _READ_COMMITTED
+            limit = min(wanted.partition_max_bytes, left)
+            whole = version >= _FIRST_WITH_A_WHOLE_BATCH
             found = log.read(
                 wanted.fetch_offset,
-                min(wanted.partition_max_bytes, left),
-                min_one_batch=self._size == 0 and version >= _FIRST_WITH_A_WHOLE_BATCH,
+                limit,
+                min_one_batch=whole and self._size == 0,
                 end_offset=log.last_stable_offset if committed else None,
             )
+            records: LogSlice | bytes = found if found.size else _NOTHING
             aborted = _aborted(log, wanted.fetch_offset, found) if committed else None
+            if whole and self._size and 0 < found.size == limit and not found.begins_with_a_whole_batch():
+                records, aborted = _NOTHING, None
         except MAPPED as error:
             return _error(wanted.partition, error_code_of(error))
         if version < _FIRST_WITH_ZSTD and topic.config.text("compression.type") == _ZSTD:
@@ -277,7 +283,7 @@ class _Reader:
             last_stable_offset=log.last_stable_offset,
             log_start_offset=log.log_start_offset,
             aborted_transactions=aborted,
-            records=found if found.size else _NOTHING,
+            records=records,
         )
 
 

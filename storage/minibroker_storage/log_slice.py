@@ -3,6 +3,7 @@
 import os
 from typing import NamedTuple
 
+from minibroker_protocol.records.header import LENGTH_AT, LOG_OVERHEAD
 from minibroker_storage.files import FileHandle
 
 
@@ -19,3 +20,8 @@ class LogSlice(NamedTuple):
     def read(self) -> bytes:
         """The bytes themselves. `OSError`."""
         return os.pread(self.handle.fd(), self.size, self.position) if self.size else b""
+
+    def begins_with_a_whole_batch(self) -> bool:
+        """Whether the first batch ends within the slice, which must not be empty. Reads its size only. `OSError`."""
+        head = os.pread(self.handle.fd(), LOG_OVERHEAD, self.position)
+        return int.from_bytes(head[LENGTH_AT:LOG_OVERHEAD], "big", signed=True) + LOG_OVERHEAD <= self.size

@@ -413,3 +413,19 @@ def test_a_session_is_told_of_a_topic_that_is_gone(harness: Harness) -> None:
     recreated(harness, again=False)
     (told,) = session.fetch().responses
     assert [each.error_code for each in told.partitions] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+def test_a_partition_whose_batch_did_not_fit_comes_first_the_next_time(many: Harness) -> None:
+    for partition in range(2):
+        many.produce(batch(b"a"), "many", partition)
+    session = Session(many, *ALL)
+    size = len(batch(b"a"))
+    positions = [("many", 0, 0), ("many", 1, 0)]
+    first = session.fetch(*positions, max_bytes=size + 10)
+    assert [(data.partition_index, values_in(data.records)) for data in first.responses[0].partitions] == [
+        (0, [(0, b"a")])
+    ]
+    second = session.fetch(("many", 0, 1), max_bytes=size + 10)
+    assert [(data.partition_index, values_in(data.records)) for data in second.responses[0].partitions] == [
+        (1, [(0, b"a")])
+    ]

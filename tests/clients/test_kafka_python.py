@@ -109,3 +109,25 @@ def test_batches_of_any_size_keep_the_order_of_a_key(bootstrap: str, topic: str,
     futures = [producer.send(topic, key=b"key", value=b"%d" % number) for number in range(2_000)]
     producer.close()
     assert [future.get(TIMEOUT).offset for future in futures] == list(range(2_000))
+
+
+def test_partitions_are_read_to_their_ends_with_room_for_less_than_two_batches(bootstrap: str, topic: str) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    admin.create_topics({topic: {"num_partitions": 2, "replication_factor": 1}})
+    admin.close()
+    producer = KafkaProducer(bootstrap_servers=bootstrap)
+    for number in range(20):
+        for partition in range(2):
+            producer.send(topic, b"%d" % number * 50, partition=partition).get(TIMEOUT)
+    producer.close()
+    partitions = [TopicPartition(topic, partition) for partition in range(2)]
+    consumer = KafkaConsumer(
+        bootstrap_servers=bootstrap,
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=TIMEOUT_MS,
+        fetch_max_bytes=300,
+    )
+    consumer.assign(partitions)
+    received = [(record.partition, record.offset) for _, record in zip(range(40), consumer, strict=False)]
+    consumer.close()
+    assert sorted(received) == [(partition, offset) for partition in range(2) for offset in range(20)]

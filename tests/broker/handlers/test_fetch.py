@@ -10,7 +10,7 @@ import pytest
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
 from minibroker_protocol.messages.fetch import FetchResponse
-from minibroker_protocol.records import CompressionCodec
+from minibroker_protocol.records import CompressionCodec, NewRecord, build_message_set
 from tests.broker.harness import (
     Harness,
     Pending,
@@ -120,8 +120,58 @@ def test_all_partitions_together_get_at_most_max_bytes(harness: Harness) -> None
         harness.produce(batch(b"a"), "many", partition)
     response = harness.fetch(*(("many", partition, 0) for partition in range(3)), max_bytes=size + 5)
     sizes = [len(bytes_in(data)) for data in response.responses[0].partitions]
-    assert sizes == [size, 5, 0]
+    assert sizes == [size, 0, 0]
     assert [data.high_watermark for data in response.responses[0].partitions] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("version", [4, 11, 18])
+@pytest.mark.parametrize("isolation", [0, 1])
+def test_a_later_partition_gets_whole_batches_or_nothing(harness: Harness, version: int, isolation: int) -> None:
+    harness.create("many", 4)
+    size = len(batch(b"a"))
+    for partition, count in enumerate((1, 1, 3, 1)):
+        for _ in range(count):
+            harness.produce(batch(b"a"), "many", partition)
+    asked = [("many", partition, 0) for partition in range(4)]
+
+    def sizes(**limits: int) -> list[int]:
+        response = harness.fetch(*asked, version=version, isolation_level=isolation, **limits)
+        return [len(bytes_in(data)) for data in response.responses[0].partitions]
+
+    assert sizes(partition_max_bytes=size - 1) == [size, 0, 0, 0]
+    assert sizes(partition_max_bytes=size) == [size, size, size, size]
+    assert sizes(partition_max_bytes=size + 7) == [size, size, size + 7, size]  # the cut batch is not the first
+    assert sizes(max_bytes=2 * size + 9) == [size, size, 0, 0]
+    assert sizes(max_bytes=4 * size - 1) == [size, size, 2 * size - 1, 0]
+
+
+def test_a_first_batch_that_does_not_fit_counts_as_readable_and_is_no_reason_to_wait(harness: Harness) -> None:
+    harness.create("many", 2)
+    size = len(batch(b"a"))
+    for partition in range(2):
+        harness.produce(batch(b"a"), "many", partition)
+    asked = (("many", 0, 0), ("many", 1, 0))
+    response = harness.fetch(*asked, partition_max_bytes=size - 1, min_bytes=2 * size - 2, max_wait_ms=500)
+    assert [len(bytes_in(data)) for data in response.responses[0].partitions] == [size, 0]
+
+
+def test_aborted_transactions_are_null_where_the_first_batch_does_not_fit(harness: Harness) -> None:
+    harness.create("many", 2)
+    for partition in range(2):
+        harness.produce(batch(b"a"), "many", partition)
+    response = harness.fetch(("many", 0, 0), ("many", 1, 0), partition_max_bytes=10, isolation_level=1)
+    assert [data.aborted_transactions for data in response.responses[0].partitions] == [[], None]
+
+
+@pytest.mark.parametrize(("version", "expected"), [(1, [50, 50]), (2, [50, 50]), (3, [0, 0])])
+def test_old_fetches_get_a_cut_message_up_to_version_2(harness: Harness, version: int, expected: list[int]) -> None:
+    magic = 1 if version > 1 else 0
+    harness.create("old", 3, message_format_version="0.10.0" if magic else "0.9.0")
+    for partition in range(3):
+        harness.produce(build_message_set([NewRecord(None, bytes(200), 1)], magic=magic), "old", partition, version=2)
+    asked = [("old", partition, 0) for partition in range(3)]
+    response = harness.fetch(*asked, version=version, partition_max_bytes=50)
+    assert [len(bytes_in(data)) for data in response.responses[0].partitions][1:] == expected
 
 
 def test_the_broker_has_a_limit_of_its_own(configured: Callable[[dict[str, str]], Harness]) -> None:
