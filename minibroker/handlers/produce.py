@@ -316,7 +316,8 @@ def _append_batch(
     """Append one batch as it is. The path of nearly all the bytes that a broker ever sees."""
     state = call.state
     topic = partition.topic
-    header = check_produced_batch(batch, opened_records=state.validated_records)
+    now_ms = state.clock.now_ms()
+    header = check_produced_batch(batch, opened_records=state.validated_records, now_ms=now_ms)
     if len(batch) > topic.max_message_bytes or header.attributes & _UNUSUAL:
         _check_circumstances(header, topic, call)
         if header.is_transactional:
@@ -326,7 +327,7 @@ def _append_batch(
             return
     if header.producer_id >= 0 and _is_duplicate(log, header, answer, state):
         return
-    answer.base_offset = log.append(batch, header, partition.leader_epoch, state.clock.now_ms())
+    answer.base_offset = log.append(batch, header, partition.leader_epoch, now_ms)
     state.writes.stage(log, answer)
 
 

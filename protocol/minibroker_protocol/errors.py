@@ -50,6 +50,10 @@ class InvalidRecordError(RecordValidationError):
     """Such as a count that is not that of the records, or no key on a compacted topic (`InvalidRecordException`)."""
 
 
+class DecompressedSizeError(InvalidRecordError):
+    """Compressed records that would grow beyond the reader's limit. They may be sound."""
+
+
 class InvalidTimestampError(RecordValidationError):
     """Timestamps that the topic does not take (`InvalidTimestampException`)."""
 

@@ -264,11 +264,20 @@ class ProducerStateManager:
         self.first_unstable_offset = next(iter(self._ongoing.values()), None)
 
     def remove_expired(self, now_ms: int) -> int:
-        """Forget producers that have written nothing for `producer.id.expiration.ms`; says how many."""
+        """Forget producers that have written nothing for `producer.id.expiration.ms`; says how many.
+
+        The time of one whose records have no timestamps begins with the first call. Kafka forgets it at once.
+        """
+        self._date(now_ms)
         expired = [producer_id for producer_id, entry in self._producers.items() if self._is_expired(entry, now_ms)]
         for producer_id in expired:
             del self._producers[producer_id]
         return len(expired)
+
+    def _date(self, now_ms: int) -> None:
+        """Let `now_ms` be the last sign of life of producers whose batches do not tell any."""
+        for producer_id in [key for key, entry in self._producers.items() if entry.last_timestamp < 0]:
+            self._producers[producer_id] = self._producers[producer_id]._replace(last_timestamp=now_ms)
 
     def _is_expired(self, entry: ProducerStateEntry, now_ms: int) -> bool:
         return entry.current_txn_first_offset < 0 and now_ms - entry.last_timestamp >= self._expiration_ms
@@ -342,7 +351,8 @@ class ProducerStateManager:
             except (CorruptSnapshotError, FileNotFoundError):
                 self.delete_snapshot(offset)
                 continue
-            self._producers.update((key, entry) for key, entry in loaded.items() if not self._is_expired(entry, now_ms))
+            self._producers.update(loaded)
+            self.remove_expired(now_ms)
             self.map_end_offset = self._last_snapshot_offset = offset
             break
         self._find_ongoing()

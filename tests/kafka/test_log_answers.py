@@ -3,6 +3,7 @@
 The batches are made byte by byte, so that they can say what no client of today would.
 """
 
+import struct
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -13,14 +14,23 @@ import pytest
 from minibroker import Broker
 from minibroker_protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from minibroker_protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from minibroker_protocol.records import NewRecord, build_batch, build_message_set
+from minibroker_protocol.records import (
+    CompressionCodec,
+    NewRecord,
+    build_batch,
+    build_message_set,
+    compress,
+    compute_crc,
+)
 from tests.broker.socket_client import SocketClient, address_of
 from tests.clients.contract import eventually
 from tests.kafka.real_kafka import RealKafka
 
 NOW: Final = 1_700_000_000_000
 PARTITIONS: Final = 4
+MAX_TIMESTAMP: Final = -3
 
 
 class Side(NamedTuple):
@@ -77,6 +87,20 @@ class Side(NamedTuple):
             )
             for each in found
         ]
+
+    def looked_up(self, name: str, time: int, version: int = 7) -> tuple[int, int, int, int]:
+        """Error, offset, timestamp and leader epoch."""
+        wanted = ListOffsetsPartition(partition_index=0, timestamp=time)
+        request = ListOffsetsRequest(topics=[ListOffsetsTopic(name=name, partitions=[wanted])])
+        (found,) = self.client.ask(request, version).topics[0].partitions
+        return found.error_code, found.offset, found.timestamp, found.leader_epoch
+
+    def records(self, name: str) -> bytes:
+        """The first bytes of partition 0."""
+        wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+        request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic=name, partitions=[wanted])])
+        (topic,) = self.client.ask(request, 4).responses
+        return bytes(topic.partitions[0].records)
 
 
 class Both(NamedTuple):
@@ -148,3 +172,53 @@ def test_the_same_partitions_get_bytes_of_old_messages(both: Both, version: int)
                 for side in both
             )
             assert answered == expected, (part, whole)
+
+
+# Headers that are not what their records are.
+
+
+def claiming(batch: bytearray, *, max_timestamp: int | None = None, count: int | None = None) -> bytearray:
+    """The batch with another header, and the checksum for it."""
+    if max_timestamp is not None:
+        struct.pack_into(">q", batch, 35, max_timestamp)
+    if count is not None:
+        struct.pack_into(">i", batch, 23, count - 1)
+        struct.pack_into(">i", batch, 57, count)
+    struct.pack_into(">i", batch, 8, len(batch) - 12)
+    struct.pack_into(">I", batch, 17, compute_crc(memoryview(batch)))
+    return batch
+
+
+@pytest.mark.parametrize("codec", CompressionCodec)
+@pytest.mark.parametrize("records", [3, 150])  # 150 are too many to be checked one by one here
+@pytest.mark.parametrize("claimed", [-1, NOW - 1, 2**62])
+def test_a_wrong_max_timestamp_is_put_right(both: Both, codec: CompressionCodec, records: int, claimed: int) -> None:
+    name = f"times-{codec.name.lower()}-{records}-{claimed}"
+    both.create(name)
+    sent = [NewRecord(None, b"v", NOW + (number * 7) % records) for number in range(records)]
+    assert both.produce(name, claiming(build_batch(sent, codec=codec), max_timestamp=claimed)) == (0, 0)
+    for time in (NOW, NOW + 1, NOW + records - 1, NOW + records, MAX_TIMESTAMP):
+        answered, expected = (side.looked_up(name, time) for side in both)
+        assert answered == expected, time
+    stored = [side.records(name) for side in both]
+    assert bytes(stored[0]) == bytes(stored[1])
+
+
+def test_a_batch_without_a_time_of_an_idempotent_producer_is_recognised(both: Both) -> None:
+    both.create("again")
+    batch = build_batch([NewRecord(None, b"v", NOW)], producer_id=4711, producer_epoch=0, base_sequence=0)
+    for _ in range(2):
+        assert both.produce("again", claiming(batch, max_timestamp=-1)) == (0, 0)
+
+
+@pytest.mark.parametrize("codec", [codec for codec in CompressionCodec if codec is not CompressionCodec.NONE])
+@pytest.mark.parametrize("count", [101, 1_000_000, 2**31 - 1])
+def test_a_batch_of_next_to_nothing_cannot_declare_many_records(
+    both: Both, codec: CompressionCodec, count: int
+) -> None:
+    name = f"counts-{codec.name.lower()}-{count}"
+    both.create(name)
+    for content in (b"", bytes(50)):
+        batch = build_batch([NewRecord(None, b"v", NOW)], codec=codec)[:61] + compress(codec, content)
+        if count * 7 > 256 * (len(batch) - 61):
+            assert both.produce(name, claiming(batch, count=count)) == (87, -1)

@@ -290,6 +290,25 @@ def test_a_corrupt_snapshot_gives_way_to_the_one_before(tmp_path: Path) -> None:
     assert manager.active[7].last_sequence == 2
 
 
+def test_a_producer_whose_batches_tell_no_time_lives_from_the_first_look_on(tmp_path: Path) -> None:
+    manager = producers(tmp_path, sequenced(0, 3, timestamps=[-1, -1, -1]))
+    assert manager.active[7].last_timestamp == -1
+    assert manager.remove_expired(NOW) == 0
+    assert manager.check(header(0, 3)) is not None
+    assert manager.remove_expired(NOW + DAY - 1) == 0
+    assert manager.remove_expired(NOW + DAY) == 1
+
+
+def test_a_producer_whose_batches_tell_no_time_is_loaded(tmp_path: Path) -> None:
+    manager = producers(tmp_path, sequenced(0, 3, timestamps=[-1, -1, -1]))
+    manager.map_end_offset = 3
+    manager.take_snapshot()
+    again = ProducerStateManager(str(tmp_path), DAY, [3])
+    again.truncate_and_reload(0, 3, NOW)
+    assert again.check(header(0, 3)) is not None
+    assert again.active[7].last_timestamp == NOW
+
+
 def test_expired_producers_are_not_loaded(tmp_path: Path) -> None:
     manager = producers(tmp_path, sequenced(0, 3))
     snapshot_at(manager, 3)

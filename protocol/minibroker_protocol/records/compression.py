@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Final, Protocol, cast
 
-from minibroker_protocol.errors import EncodeError, InvalidRecordError
+from minibroker_protocol.errors import DecompressedSizeError, EncodeError
 from minibroker_protocol.records.header import MAGIC_V0, MAGIC_V2, CompressionCodec
 
 MAX_DECOMPRESSED_SIZE: Final = 128 * 1024 * 1024
@@ -66,12 +66,21 @@ def compress(
 def decompress(
     codec: CompressionCodec, data: bytes | bytearray | memoryview, *, max_size: int, magic: int = MAGIC_V2
 ) -> bytes:
-    """The records' bytes. `InvalidRecordError` when `data` is malformed, cut short, or grows beyond `max_size` bytes.
+    """The records' bytes. `magic` is their format.
 
-    `magic` is the records' format. Memory stays within a small multiple of `max_size`, whatever `data` promises.
+    `InvalidRecordError` when `data` is malformed or cut short, `DecompressedSizeError` when it grows beyond `max_size`
+    bytes. Memory stays within a small multiple of `max_size`, whatever `data` promises.
     """
     if codec is CompressionCodec.NONE:
         if len(data) > max_size:
-            raise InvalidRecordError(f"records: {len(data)} bytes, above the limit of {max_size}")
+            raise DecompressedSizeError(f"records: {len(data)} bytes, above the limit of {max_size}")
         return bytes(data)
     return _codec(codec, magic).decompress(data, max_size)
+
+
+def decompress_within(codec: CompressionCodec, data: bytes | bytearray | memoryview, budget: int) -> bytes | None:
+    """The records' bytes (v2), None when they are more than `budget`. `InvalidRecordError` for malformed data."""
+    try:
+        return decompress(codec, data, max_size=budget)
+    except DecompressedSizeError:
+        return None

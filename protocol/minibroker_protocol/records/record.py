@@ -165,14 +165,17 @@ def read_records(data: bytes, header: BatchHeader) -> Iterator[Record]:  # noqa:
     check_nothing_left(header.record_count, size - position)
 
 
-def walk_records(data: bytes | memoryview, position: int, count: int) -> None:  # noqa: C901, PLR0912, PLR0915 - as above
+def walk_records(data: bytes | memoryview, position: int, count: int) -> int:  # noqa: C901, PLR0912, PLR0915 - as above
     """Check that `data` from `position` on is `count` records and nothing else. Builds nothing.
+
+    Returns the largest timestamp delta (ms), or -1 when all of them are negative.
 
     `InvalidRecordError` where it is not, or where offset deltas are not 0, 1, 2 ... in order.
     """
     size = len(data)
     continues = CONTINUES
     index = 0
+    largest = -1
     try:
         for index in range(count):
             raw = data[position]
@@ -197,6 +200,8 @@ def walk_records(data: bytes | memoryview, position: int, count: int) -> None:  
                     position += 1
                 else:
                     raw, position = finish_varlong(data, position, raw)
+            if raw > largest and not raw & 1:
+                largest = raw
 
             raw = data[position]
             position += 1
@@ -245,6 +250,7 @@ def walk_records(data: bytes | memoryview, position: int, count: int) -> None:  
     except DecodeError as error:
         raise InvalidRecordError(f"record {index}: {error}") from None
     check_nothing_left(count, size - position)
+    return largest >> 1
 
 
 def check_nothing_left(count: int, left: int) -> None:

@@ -4,13 +4,17 @@ They are Kafka's: `ProduceRequest.validateRecords` (since Produce v3 exactly one
 `UnifiedLog.analyzeAndValidateRecords` (base offset 0, a right CRC) and `LogValidator.validateBatch` (what a client may
 say in a header). Kafka then reads every record. Here the caller says up to which record count that is done: a
 checksum that is right means that the producer wrote the records as they are, and readers check them again.
+
+Kafka also writes the records' largest timestamp into the header, whatever the producer wrote there (`setMaxTimestamp`).
+Here this is done where the records are read anyway. Of a larger batch the records' times are read only where the header
+is implausible: Sarama before 1.45.1 leaves -1 there, with which a batch is found by no time.
 """
 
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from minibroker_protocol.errors import CorruptRecordError, InvalidRecordError, UnsupportedMagicError
 from minibroker_protocol.records.checksum import crc32c
-from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE, decompress
+from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE, decompress, decompress_within
 from minibroker_protocol.records.header import (
     CODEC_MASK,
     CONTROL_FLAG,
@@ -21,28 +25,50 @@ from minibroker_protocol.records.header import (
     MAGIC_AT,
     MAGIC_V2,
     MIN_MESSAGE_LENGTH,
+    NO_TIMESTAMP,
     RECORD_BATCH_OVERHEAD,
+    TIMESTAMP_TYPE_FLAG,
     BatchHeader,
+    CompressionCodec,
+    TimestampType,
     make_header,
 )
 from minibroker_protocol.records.record import MIN_RECORD_SIZE, walk_records
 
+AHEAD_MS: Final = 60 * 60 * 1000
+"""A time further ahead of the broker's is doubted. Kafka 4 refuses it (`message.timestamp.after.max.ms`)."""
+TIMED_SIZE: Final = 8 * 1024 * 1024
+"""Compressed records that would take more bytes than that keep the time in their header, however implausible."""
+PLAUSIBLE_GROWTH: Final = 256
+"""A batch whose smallest possible records are that many times its size must show that it holds so many.
 
-def check_produced_batch(
-    batch: memoryview, *, opened_records: int, max_decompressed_size: int = MAX_DECOMPRESSED_SIZE
+Records of 100 bytes get there when they shrink to a four-thousandth.
+"""
+
+
+def check_produced_batch(  # noqa: C901, PLR0912 - every batch comes this way, and calls would double its cost
+    batch: memoryview,
+    *,
+    opened_records: int,
+    now_ms: int | None = None,
+    max_decompressed_size: int = MAX_DECOMPRESSED_SIZE,
 ) -> BatchHeader:
     """The header of the one v2 batch that `batch` holds, when a client may append it.
 
     The records themselves are checked too when there are at most `opened_records` of them, or any number when that is
-    negative. `CorruptRecordError` for an impossible size, stray bytes behind the batch or a wrong CRC,
-    `UnsupportedMagicError` for message formats v0 and v1, `UnsupportedCodecError` for a codec that does not exist,
-    `InvalidRecordError` for anything else, also for a batch that is cut short (to Kafka it is no batch at all).
+    negative. With `now_ms`, the broker's time, `batch` must be writable: a max timestamp that is not that of the
+    records is put right there, and the checksum with it.
+
+    `CorruptRecordError` for an impossible size, stray bytes behind the batch or a wrong CRC, `UnsupportedMagicError`
+    for message formats v0 and v1, `UnsupportedCodecError` for a codec that does not exist, `InvalidRecordError` for
+    anything else, also for a batch that is cut short (to Kafka it is no batch at all).
     """
     size = len(batch)
     if size < RECORD_BATCH_OVERHEAD:
         _refuse_frame(batch)
     fields = HEADER.unpack_from(batch)
-    base_offset, length, _, magic, crc, attributes, last_offset_delta, _, _, producer_id, _, sequence, count = fields
+    base_offset, length, _, magic, crc, attributes, last_offset_delta, base_timestamp, max_timestamp = fields[:9]
+    producer_id, _, sequence, count = fields[9:]
     if magic != MAGIC_V2 or length != size - LOG_OVERHEAD:
         _refuse_frame(batch)
     if base_offset:
@@ -57,16 +83,53 @@ def check_produced_batch(
     if producer_id >= 0 > sequence:
         raise InvalidRecordError(f"base sequence: {sequence}, with producer id {producer_id}")
     header = make_header(fields)
-    if not attributes & CODEC_MASK:
-        if count * MIN_RECORD_SIZE > size - RECORD_BATCH_OVERHEAD:
-            raise InvalidRecordError(f"record count: {count} in {size - RECORD_BATCH_OVERHEAD} bytes")
-        if count <= opened_records or opened_records < 0:
-            walk_records(batch, RECORD_BATCH_OVERHEAD, count)
+    room = size - RECORD_BATCH_OVERHEAD
+    if attributes & CODEC_MASK:
+        delta = _check_compressed(batch, header, opened_records, max_decompressed_size)
+    elif count * MIN_RECORD_SIZE > room:
+        raise InvalidRecordError(f"record count: {count} in {room} bytes")
     else:
-        codec = header.codec
-        if count <= opened_records or opened_records < 0:
-            walk_records(decompress(codec, batch[RECORD_BATCH_OVERHEAD:], max_size=max_decompressed_size), 0, count)
-    return header
+        opened = count <= opened_records or opened_records < 0
+        delta = walk_records(batch, RECORD_BATCH_OVERHEAD, count) if opened else None
+    if now_ms is None or attributes & TIMESTAMP_TYPE_FLAG:
+        return header
+    if delta is None:
+        if base_timestamp <= max_timestamp <= now_ms + AHEAD_MS and max_timestamp >= 0:
+            return header
+    elif max_timestamp == base_timestamp + delta and delta >= 0 and max_timestamp >= NO_TIMESTAMP:
+        return header
+    return _with_true_time(batch, header)
+
+
+def _check_compressed(
+    batch: memoryview, header: BatchHeader, opened_records: int, max_decompressed_size: int
+) -> int | None:
+    """Check the records, or at least their count; see `walk_records` for what is returned, None if they are not opened.
+
+    All that is unpacked for a check is unpacked here.
+    """
+    codec, count = header.codec, header.record_count
+    data = batch[RECORD_BATCH_OVERHEAD:]
+    if count <= opened_records or opened_records < 0:
+        return walk_records(decompress(codec, data, max_size=max_decompressed_size), 0, count)
+    if count * MIN_RECORD_SIZE > len(data) * PLAUSIBLE_GROWTH:
+        from minibroker_protocol.records.record_count import check_record_count  # noqa: PLC0415 - rarely needed
+
+        check_record_count(codec, data, count)
+    return None
+
+
+def _with_true_time(batch: memoryview, header: BatchHeader) -> BatchHeader:
+    """The header with the largest timestamp of the records, which `batch` then holds, too."""
+    from minibroker_protocol.records.record_times import largest_timestamp  # noqa: PLC0415 - rarely needed
+    from minibroker_protocol.records.restamp import restamp  # noqa: PLC0415 - rarely needed
+
+    data: memoryview | bytes | None = batch[RECORD_BATCH_OVERHEAD:]
+    if header.codec is not CompressionCodec.NONE:
+        data = decompress_within(header.codec, batch[RECORD_BATCH_OVERHEAD:], TIMED_SIZE)
+    if data is None:
+        return header
+    return restamp(batch, header, TimestampType.CREATE_TIME, largest_timestamp(data, header))
 
 
 def _refuse_frame(batch: memoryview) -> NoReturn:

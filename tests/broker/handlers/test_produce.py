@@ -20,6 +20,7 @@ from minibroker_protocol.messages.produce import (
 )
 from minibroker_protocol.records import CompressionCodec, compute_crc
 from tests.broker.harness import Harness, Pending, batch, produce_request, values_in
+from tests.broker.logs.world import log_of
 
 Configured = Callable[[dict[str, str]], Harness]
 VERSIONS = range(14)
@@ -387,3 +388,42 @@ def test_a_client_that_has_gone_is_not_answered_when_the_disk_is_done(harness: H
     harness.run_soon()
     assert not waiting.is_answered
     assert stored(harness, "f") == [(0, b"a")]
+
+
+@pytest.mark.parametrize("opened", ["100", "0"])
+def test_a_batch_without_a_time_in_its_header_gets_that_of_its_records(configured: Configured, opened: str) -> None:
+    """As Sarama before 1.45.1 sends it."""
+    harness = configured({"minibroker.validate.records.max": opened})
+    now_ms = harness.clock.now_ms()
+    sent = batch(b"a", b"b", timestamp=now_ms, producer_id=7, producer_epoch=0, base_sequence=0)
+    struct.pack_into(">q", sent, 35, -1)
+    struct.pack_into(">I", sent, 17, compute_crc(memoryview(sent)))
+    assert harness.produce(bytes(sent)).error_code == 0
+    log = log_of(harness, "t")
+    assert log.find_by_timestamp(now_ms + 1) == (now_ms + 1, 1, 0)
+    assert log.find_max_timestamp() == (now_ms + 1, 1, 0)
+    harness.clock.advance(20 * 60_000)  # producers are looked through meanwhile
+    assert harness.produce(bytes(sent)).base_offset == 0
+    assert log.log_end_offset == 2
+    assert values_in(harness.fetch_one().records) == [(0, b"a"), (1, b"b")]
+
+
+def test_a_batch_that_promises_a_far_time_does_not_keep_its_segment(configured: Configured) -> None:
+    harness = configured({"log.retention.ms": "1000", "log.retention.check.interval.ms": "1000"})
+    sent = batch(b"a", timestamp=harness.clock.now_ms())
+    struct.pack_into(">q", sent, 35, 2**62)
+    struct.pack_into(">I", sent, 17, compute_crc(memoryview(sent)))
+    assert harness.produce(sent).error_code == 0
+    log = log_of(harness, "t")
+    log.delete_old_segments(harness.clock.now_ms() + 2_000)
+    assert (log.log_start_offset, log.log_end_offset) == (1, 1)
+
+
+def test_a_batch_of_no_bytes_cannot_declare_two_billion_records(harness: Harness) -> None:
+    sent = batch(b"", codec=CompressionCodec.GZIP)[:61] + zlib.compress(b"", wbits=31)
+    struct.pack_into(">i", sent, 8, len(sent) - 12)
+    struct.pack_into(">i", sent, 23, 2**31 - 2)
+    struct.pack_into(">i", sent, 57, 2**31 - 1)
+    struct.pack_into(">I", sent, 17, compute_crc(memoryview(sent)))
+    assert harness.produce(sent).error_code == ErrorCode.INVALID_RECORD
+    assert log_of(harness, "t").log_end_offset == 0

@@ -7,12 +7,12 @@ Each has `compress(data, level) -> bytes` and `decompress(data, max_size) -> byt
 The libraries are imported by name and typed `Any`: two of the three ship no type information.
 """
 
-from minibroker_protocol.errors import InvalidRecordError
+from minibroker_protocol.errors import DecompressedSizeError, InvalidRecordError
 
 
-def too_large(codec: str, max_size: int) -> InvalidRecordError:
+def too_large(codec: str, max_size: int) -> DecompressedSizeError:
     """The error for data that would grow beyond the limit."""
-    return InvalidRecordError(f"{codec}: more than {max_size} bytes when decompressed")
+    return DecompressedSizeError(f"{codec}: more than {max_size} bytes when decompressed")
 
 
 def cut_short(codec: str, size: int) -> InvalidRecordError:

@@ -1,0 +1,104 @@
+"""The timestamps of a v2 batch's records, without the rest of them.
+
+A record's first fields say how long it is and when it was written; what follows is passed over. That takes less than
+half the time of `read_records`, and no memory for records.
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from minibroker_protocol.errors import DecodeError, InvalidRecordError
+from minibroker_protocol.records.header import NO_TIMESTAMP, BatchHeader, TimestampType
+from minibroker_protocol.records.record import Record, read_records
+from minibroker_protocol.records.varint import (
+    CONTINUES,
+    INT64_MAX,
+    INT64_MIN,
+    finish_varint,
+    finish_varlong,
+    wrap_int64,
+)
+
+RECORDS_AT_ONCE: Final = 4_096
+"""Records whose times are read in a millisecond or two."""
+
+
+class RecordTimes(NamedTuple):
+    """The timestamps (ms) of records that follow each other, and where their bytes begin and end."""
+
+    times: list[int]
+    start: int
+    end: int
+
+
+def read_times(data: bytes | memoryview, header: BatchHeader, position: int = 0) -> Iterator[RecordTimes]:
+    """The timestamps of all records, `RECORDS_AT_ONCE` at a time.
+
+    `data` holds the decompressed records from `position` on. `InvalidRecordError` where they are cut short; the fields
+    behind the timestamps are not checked.
+    """
+    left = header.record_count
+    by_append = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+    base = header.base_timestamp
+    while left > 0:
+        count = min(left, RECORDS_AT_ONCE)
+        left -= count
+        deltas, end = _read_deltas(data, position, count)
+        if by_append:
+            times = [header.max_timestamp] * count
+        else:
+            times = [base + ((raw >> 1) ^ -(raw & 1)) for raw in deltas]
+            if max(times) > INT64_MAX or min(times) < INT64_MIN:
+                times = [wrap_int64(time) for time in times]
+        yield RecordTimes(times, position, end)
+        position = end
+
+
+def largest_timestamp(data: bytes | memoryview, header: BatchHeader, position: int = 0) -> int:
+    """The largest timestamp of the records, at least `NO_TIMESTAMP`. As `read_times` otherwise."""
+    return max([NO_TIMESTAMP, *[max(found.times) for found in read_times(data, header, position)]])
+
+
+def records_in(data: bytes | memoryview, header: BatchHeader, found: RecordTimes) -> Iterator[Record]:
+    """The records whose times are `found`. Raises what `read_records` raises."""
+    return read_records(bytes(data[found.start : found.end]), header._replace(record_count=len(found.times)))
+
+
+def _read_deltas(data: bytes | memoryview, position: int, count: int) -> tuple[list[int], int]:
+    """The raw timestamp deltas of `count` records, and where the next record begins.
+
+    The usual integers are read in line, as in `record`.
+    """
+    continues = CONTINUES
+    deltas: list[int] = []
+    note = deltas.append
+    try:
+        for _ in range(count):
+            raw = data[position]
+            position += 1
+            if raw >= continues:
+                byte = data[position]
+                if byte < continues:
+                    raw += (byte << 7) - continues
+                    position += 1
+                else:
+                    raw, position = finish_varint(data, position, raw)
+            end = position + (raw >> 1)
+            if raw & 1:
+                raise InvalidRecordError(f"record {len(deltas)}: length {(raw >> 1) ^ -1}")
+            raw = data[position + 1]
+            if raw >= continues:
+                byte = data[position + 2]
+                if byte < continues:
+                    raw += (byte << 7) - continues
+                else:
+                    raw, _ = finish_varlong(data, position + 2, raw)
+            note(raw)
+            position = end
+    except IndexError:
+        raise InvalidRecordError(f"record {len(deltas)}: a field goes beyond the end of the batch") from None
+    except DecodeError as error:
+        raise InvalidRecordError(f"record {len(deltas)}: {error}") from None
+    if position > len(data):
+        raise InvalidRecordError(f"record {len(deltas) - 1}: a field goes beyond the end of the batch")
+    return deltas, position

@@ -1,0 +1,70 @@
+"""The record count that the header of a compressed batch declares, where nobody reads the records."""
+
+import struct
+
+import pytest
+
+from minibroker_protocol.errors import InvalidRecordError
+from minibroker_protocol.records import (
+    CompressionCodec,
+    NewRecord,
+    build_batch,
+    check_produced_batch,
+    compress,
+    compute_crc,
+)
+from minibroker_protocol.records.record_count import MEASURED_SIZE
+
+CODECS = [codec for codec in CompressionCodec if codec is not CompressionCodec.NONE]
+INT32_MAX = 2**31 - 1
+
+
+def declaring(count: int, payload: bytes, codec: CompressionCodec) -> bytearray:
+    batch = build_batch([NewRecord(None, b"", 5)], codec=codec)[:61] + payload
+    struct.pack_into(">i", batch, 8, len(batch) - 12)
+    struct.pack_into(">i", batch, 23, count - 1)
+    struct.pack_into(">i", batch, 57, count)
+    struct.pack_into(">I", batch, 17, compute_crc(memoryview(batch)))
+    return batch
+
+
+def check(batch: bytearray) -> None:
+    check_produced_batch(memoryview(batch), opened_records=100)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("size", [0, 1, 100, 100_000, MEASURED_SIZE // 2])
+def test_more_records_than_the_unpacked_bytes_can_hold_are_refused(codec: CompressionCodec, size: int) -> None:
+    payload = compress(codec, bytes(size))
+    for count in (INT32_MAX, 10_000_000):
+        with pytest.raises(
+            InvalidRecordError, match=f"record count: {count} in {len(payload)} bytes under {codec.name.lower()}"
+        ):
+            check(declaring(count, payload, codec))
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_an_empty_payload_holds_no_records(codec: CompressionCodec) -> None:
+    with pytest.raises(InvalidRecordError):
+        check(declaring(INT32_MAX, b"", codec))
+
+
+@pytest.mark.parametrize("codec", [CompressionCodec.GZIP, CompressionCodec.ZSTD])
+def test_a_payload_is_measured_where_its_size_says_too_little(codec: CompressionCodec) -> None:
+    payload = compress(codec, bytes(MEASURED_SIZE - 1))
+    fits = (MEASURED_SIZE - 1) // 7
+    check(declaring(fits, payload, codec))
+    with pytest.raises(InvalidRecordError):
+        check(declaring(fits + 1, payload, codec))
+
+
+def test_no_batch_has_more_records_than_a_reader_would_unpack() -> None:
+    payload = compress(CompressionCodec.ZSTD, bytes(200_000_000))
+    check(declaring(128 * 1024 * 1024 // 7, payload, CompressionCodec.ZSTD))
+    with pytest.raises(InvalidRecordError):
+        check(declaring(128 * 1024 * 1024 // 7 + 1, payload, CompressionCodec.ZSTD))
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_the_smallest_records_under_the_best_compression_pass(codec: CompressionCodec) -> None:
+    check(build_batch([NewRecord(None, None, 0)] * 200_000, codec=codec))
