@@ -5,7 +5,8 @@ first record with the largest timestamp (version 7, KIP-734), any other the firs
 record the answer is offset -1 and timestamp -1. Version 0 answers with the start offsets of segments, newest first, as
 Kafka's `legacyFetchOffsetsBefore`: for a moment, those last written before it. There is no tiered storage: the start
 of what is local, -4 (version 8), is the start, and there is neither a last offset that was tiered, -5 (version 9), nor
-a first one that is still to be, -6 (version 11). A partition that is asked for twice is INVALID_REQUEST each time.
+a first one that is still to be, -6 (version 11). The leader epoch (version 4) is that of the batch that was found, or
+of the first one; for the end, the leader's. A partition that is asked for twice is INVALID_REQUEST each time.
 Only its leader answers (NOT_LEADER_OR_FOLLOWER), who is held against the epoch that the client believes in
 (FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH).
 """
@@ -67,14 +68,17 @@ def _answer(
     answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index, error_code=ErrorCode.NONE)
     topic = call.state.topics.get(topic_name)
     partition = topic.partition(wanted.partition_index) if topic is not None else None
-    if partition is None:
+    first_version = _FIRST_WITH.get(wanted.timestamp, call.api_version + 1)
+    if call.api_version > 0 > wanted.timestamp and call.api_version < first_version:
+        answer.error_code = ErrorCode.UNSUPPORTED_VERSION  # Kafka does not look for the partition then
+    elif partition is None:
         answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     elif mistaken := partition.access_error(call.node, wanted.current_leader_epoch):
         answer.error_code = mistaken
     else:
         try:
             if call.api_version > 0:
-                _look_up(partition, wanted.timestamp, answer, call, committed=committed)
+                _look_up(partition, wanted.timestamp, answer, committed=committed)
             elif wanted.timestamp < _EARLIEST:
                 answer.error_code = ErrorCode.UNSUPPORTED_VERSION
             else:
@@ -84,29 +88,29 @@ def _answer(
     return answer
 
 
-def _look_up(
-    partition: Partition, timestamp: int, answer: ListOffsetsPartitionResponse, call: Call, *, committed: bool
-) -> None:
+def _look_up(partition: Partition, timestamp: int, answer: ListOffsetsPartitionResponse, *, committed: bool) -> None:
     log = partition.log
-    answer.leader_epoch = partition.leader_epoch
     if timestamp == _LATEST:
         answer.offset = log.last_stable_offset if committed else log.high_watermark
-        return
-    if timestamp < 0 and call.api_version < _FIRST_WITH.get(timestamp, call.api_version + 1):
-        answer.error_code = ErrorCode.UNSUPPORTED_VERSION
-        answer.leader_epoch = _NONE
+        answer.leader_epoch = partition.leader_epoch
         return
     if timestamp in {_EARLIEST, _EARLIEST_LOCAL}:
         answer.offset = log.log_start_offset
+        answer.leader_epoch = _epoch_of_start(partition)
         return
     if timestamp < _EARLIEST_LOCAL:
-        answer.leader_epoch = _NONE
         return
     found = log.find_max_timestamp() if timestamp == _MAX_TIMESTAMP else log.find_by_timestamp(timestamp)
-    if found is None or (committed and found.offset >= log.last_stable_offset):
-        answer.leader_epoch = _NONE
-    else:
-        answer.offset, answer.timestamp = found.offset, found.timestamp
+    if found is not None and not (committed and found.offset >= log.last_stable_offset):
+        answer.timestamp, answer.offset, answer.leader_epoch = found
+
+
+def _epoch_of_start(partition: Partition) -> int:
+    """The leader epoch of the first record. Of an empty log, the leader's own, which notes it when it takes over."""
+    log = partition.log
+    if log.log_start_offset >= log.high_watermark:
+        return partition.leader_epoch
+    return log.epochs.epoch_for(log.log_start_offset)
 
 
 def _segment_offsets(log: Log, wanted: ListOffsetsPartition, now_ms: int) -> list[int]:

@@ -30,6 +30,7 @@ from minibroker_protocol.messages.list_partition_reassignments import (
 )
 from tests.kafka.cluster_requests import (
     EARLIEST,
+    LATEST,
     PREFERRED,
     TIMEOUT_MS,
     UNCLEAN,
@@ -248,3 +249,28 @@ def elections_that_nobody_needs(world: ClusterWorld) -> None:
     world.do(3, election(PREFERRED, topic, 0), 2)
     world.ask_all(metadata(topic), 9)
     world.ask_all(offsets(topic, 0), 5)
+
+
+@script
+def offsets_and_their_epochs(world: ClusterWorld) -> None:
+    """Partition 0 has a record of the first leader, 1 one of each, 2 none, 3 lost its record."""
+    topic = world.topic("a")
+    world.do(1, creation(placed(topic, (1, 2), (1, 2), (1, 2), (1, 2))), 7)
+    world.ask_all(metadata(topic), 9)
+    world.ask_all(offsets(topic, 0, 1, 2, 3), 5)
+    world.do(1, produce(topic, 0, 1, 3), 9)
+
+    def look() -> None:
+        world.ask_all(metadata(topic), 9)
+        for time in (LATEST, EARLIEST, -3, -4, 500, 1_000, 1_001):
+            world.ask_all(offsets(topic, 0, 1, 2, 3, time=time), 4, 8)
+
+    look()
+    world.do(1, reassignment(topic, *[[2, 1]] * 4), 0)
+    world.ask_all(metadata(topic), 9)
+    world.do(1, election(PREFERRED, topic, 0, 1, 2, 3), 2)
+    look()
+    world.do(2, produce(topic, 1), 9)
+    behind = [DeleteRecordsPartition(partition_index=3, offset=1), DeleteRecordsPartition(partition_index=1, offset=1)]
+    world.do(2, DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=topic, partitions=behind)], timeout_ms=10_000), 2)
+    look()

@@ -370,3 +370,36 @@ def test_leaders_that_move_take_nothing_away(cluster: Harness) -> None:
     assert partition(cluster).log.log_end_offset == 6
     cluster.restart()
     assert at(cluster, leader(cluster)).fetch_one().high_watermark == 6
+
+
+def test_an_offset_comes_with_the_epoch_of_its_batch(cluster: Harness) -> None:
+    def found(time: int) -> tuple[int, int]:
+        wanted = ListOffsetsPartition(partition_index=0, timestamp=time)
+        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[wanted])])
+        (outcome,) = at(cluster, 3).ask(request, 8).topics[0].partitions
+        assert outcome.error_code == 0
+        return outcome.offset, outcome.leader_epoch
+
+    cluster.produce(batch(b"a", timestamp=1_000))
+    cluster.state.cluster.move_leader("t", 0, 3)
+    earliest, earliest_local, latest, largest = -2, -4, -1, -3
+    assert [found(time) for time in (earliest, earliest_local, 5, largest)] == [(0, 0)] * 4
+    assert found(latest) == (1, 1)
+    at(cluster, 3).produce(batch(b"b", timestamp=2_000))
+    assert [found(time) for time in (earliest, 1_000, 1_001, largest, latest)] == [
+        (0, 0),
+        (0, 0),
+        (1, 1),
+        (1, 1),
+        (2, 1),
+    ]
+    partition(cluster).log.advance_log_start_offset(1)
+    assert found(earliest) == (1, 1)
+
+
+def test_the_start_of_an_empty_log_has_the_epoch_of_its_leader(cluster: Harness) -> None:
+    cluster.state.cluster.move_leader("t", 0, 3)
+    wanted = ListOffsetsPartition(partition_index=0, timestamp=-2)
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[wanted])])
+    (outcome,) = at(cluster, 3).ask(request, 8).topics[0].partitions
+    assert (outcome.offset, outcome.leader_epoch) == (0, 1)
