@@ -117,7 +117,7 @@ class LogManager:
         """
         topic = partition.topic
         if not os.path.isdir(partition.directory):
-            create_partition_directory(partition.directory, topic.id, config=topic.log_config)
+            create_partition_directory(partition.directory, topic.id)
         key = partition.key
         recovery_point = self._recovery_points.offsets.get(key, 0)
         log = Log.open(

@@ -430,7 +430,7 @@ def _make_directories(partitions: Iterable[Partition]) -> None:
     for partition in partitions:
         topic = partition.topic
         try:
-            create_partition_directory(partition.directory, topic.id, config=topic.log_config)
+            create_partition_directory(partition.directory, topic.id)
         except OSError as error:
             ours = [] if isinstance(error, FileExistsError) else [partition.directory]
             for directory in [*made, *ours]:

@@ -27,6 +27,8 @@ OLD_FORMATS: Final[dict[str, Mapping[str, str]]] = {
     for codec in ("uncompressed", "gzip", "snappy", "lz4")
 }
 """Formats that Kafka 3.9 does not write any more, and still reads."""
+UNTOUCHED: Final = "untouched"
+"""A topic that no client has ever asked for."""
 NAMES: Final = [*TOPICS, *OLD_FORMATS]
 OPTIONS: Final = [
     option
@@ -52,7 +54,7 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Left]:
         broker = BrokerProcess(tmp_path_factory.mktemp("ours"), OPTIONS)
         ends.callback(broker.close)
         broker.start()
-        create(broker.bootstrap, {**TOPICS, **OLD_FORMATS})
+        create(broker.bootstrap, {**TOPICS, **OLD_FORMATS, UNTOUCHED: {}})
         write_all(broker.bootstrap, broker.data_dir / "cleaner-offset-checkpoint")
         for topic in OLD_FORMATS:
             write(broker.bootstrap, topic, 80, batch=7, headers=False)
@@ -81,7 +83,7 @@ def kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     kafka = RealKafka(tmp_path_factory.mktemp("kafka"), kafka_libs)
     try:
         kafka.start()
-        known = {name: dict(config) for name, config in {**TOPICS, **OLD_FORMATS}.items()}
+        known = {name: dict(config) for name, config in {**TOPICS, **OLD_FORMATS, UNTOUCHED: {}}.items()}
         for config in known.values():
             config.pop("message.format.version", None)
         create(kafka.bootstrap, known)
@@ -101,7 +103,7 @@ def loaded(kafka: RealKafka, left: dict[str, Left]) -> Callable[[str], RealKafka
         if end != current:
             if current:
                 kafka.stop()
-            give(kafka, left[end].path, NAMES)
+            give(kafka, left[end].path, [*NAMES, UNTOUCHED])
             if end != "stopped":
                 (kafka.data_dir / ".kafka_cleanshutdown").unlink()
             kafka.start()
@@ -124,6 +126,16 @@ def test_kafka_serves_our_records_as_we_serve_them_and_goes_on(
     assert after.records[:-3] == ours.records
     assert [line.offset for line in after.records[-3:]] == list(range(ours.end, ours.end + 3))
     assert [line for line in kafka.output().splitlines() if f"{topic}-0" in line] == []
+
+
+@pytest.mark.parametrize("end", ["stopped", "killed"])
+def test_kafka_appends_to_a_partition_that_was_never_used_without_a_warning(
+    loaded: Callable[[str], RealKafka], end: str
+) -> None:
+    kafka = loaded(end)
+    write(kafka.bootstrap, UNTOUCHED, 3, batch=2)
+    assert len(answers(kafka.bootstrap, UNTOUCHED).records) == 3
+    assert [line for line in kafka.output().splitlines() if f"{UNTOUCHED}-0" in line] == []
 
 
 @every_topic

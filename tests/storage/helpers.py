@@ -62,7 +62,7 @@ class Home:
         self.path = path
         self.config = config
         self.files = files or FilePool(100)
-        create_partition_directory(str(path), TOPIC_ID, config=config)
+        create_partition_directory(str(path), TOPIC_ID)
         self.log = self.open(last_stop=LastStop.CLEAN)
 
     def open(

@@ -94,7 +94,7 @@ class Life:
             delete_retention_ms=rnd.choice([MINUTE_MS, HOUR_MS]),
         )
         self.map_bytes = rnd.choice([24 * 6, 24 * 20, 1 << 20])
-        create_partition_directory(str(directory), TOPIC_ID, config=self.config)
+        create_partition_directory(str(directory), TOPIC_ID)
         self.history = History(rnd)
         self.model = Model()
         self.first_dirty: int | None = None

@@ -18,7 +18,7 @@ CONFIG = LogConfig(segment_bytes=1 << 20, compact=True, delete=False, min_cleana
 
 def a_log(tmp_path: Path, config: LogConfig = CONFIG) -> Log:
     directory = str(tmp_path / "orders-0")
-    create_partition_directory(directory, TOPIC_ID, config=config)
+    create_partition_directory(directory, TOPIC_ID)
     return Log.open(
         directory,
         config=config,

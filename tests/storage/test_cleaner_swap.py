@@ -43,7 +43,7 @@ def open_log(directory: Path, config: LogConfig = CONFIG, last_stop: LastStop = 
 def log(tmp_path: Path) -> Log:
     """Return a log of six closed segments and an active one; every segment overwrites half of the one before."""
     directory = tmp_path / "orders-0"
-    create_partition_directory(str(directory), TOPIC_ID, config=CONFIG)
+    create_partition_directory(str(directory), TOPIC_ID)
     log = open_log(directory, last_stop=LastStop.CLEAN)
     for number in range(7):
         if number:

@@ -28,22 +28,27 @@ def test_a_new_partition_has_all_files_of_its_empty_first_segment(tmp_path: Path
     sizes = {path.name: path.stat().st_size for path in (tmp_path / "orders-0").iterdir()}
     assert sizes == {
         "00000000000000000000.log": 0,
-        "00000000000000000000.index": 10485760,
-        "00000000000000000000.timeindex": 10485756,
+        "00000000000000000000.index": 0,
+        "00000000000000000000.timeindex": 0,
         "leader-epoch-checkpoint": 0,
         "partition.metadata": 43,
     }
 
 
 def test_preallocated_files_take_no_room(tmp_path: Path) -> None:
-    create_partition_directory(str(tmp_path / "orders-0"), TOPIC_ID)
+    directory = str(tmp_path / "orders-0")
+    create_partition_directory(directory, TOPIC_ID)
+    log = Log.open(directory, config=LogConfig(), files=FilePool(9), last_stop=LastStop.CLEAN, now_ms=NOW)
+    sizes = {path.name: path.stat().st_size for path in (tmp_path / "orders-0").iterdir()}
+    assert (sizes["00000000000000000000.index"], sizes["00000000000000000000.timeindex"]) == (10485760, 10485756)
+    log.close()
     assert sum(path.stat().st_blocks for path in (tmp_path / "orders-0").iterdir()) * 512 < 64 * 1024
 
 
 @pytest.mark.parametrize("last_stop", LastStop)
 def test_a_new_partition_opens_as_an_empty_log(tmp_path: Path, last_stop: LastStop) -> None:
     directory = str(tmp_path / "orders-0")
-    create_partition_directory(directory, TOPIC_ID, config=LogConfig(segment_index_bytes=500), start_offset=7)
+    create_partition_directory(directory, TOPIC_ID, start_offset=7)
     log = Log.open(directory, config=LogConfig(), files=FilePool(9), last_stop=last_stop, now_ms=NOW)
     assert (log.log_start_offset, log.high_watermark, log.log_end_offset, log.size) == (7, 7, 7, 0)
     batch = a_batch()
