@@ -20,6 +20,7 @@ from minibroker.dispatch import (
     Answer,
     Outcome,
     SlicedRequest,
+    UnencodableAnswerError,
     Waiting,
     accept,
     encode_answers,
@@ -32,7 +33,7 @@ from minibroker.produce_memo import ProduceMemo
 from minibroker.session import Session
 from minibroker.state import BrokerState
 from minibroker_protocol.codec import Splices
-from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.errors import DecodeError, EncodeError
 from minibroker_protocol.frame import FIRST_GRANT, BufferPool, FrameReader
 
 if TYPE_CHECKING:
@@ -249,7 +250,8 @@ class Connection(asyncio.BufferedProtocol):
         try:
             while self._parked is None and (frame := reader.next_frame()) is not None:
                 if answers and may_delete_files(frame):  # of which an answer may tell
-                    self._send(answers)
+                    if not self._send(answers):
+                        return
                     answers = []
                 outcome = take(frame, session)
                 if isinstance(outcome, Waiting):
@@ -264,11 +266,16 @@ class Connection(asyncio.BufferedProtocol):
                         self._state.call_soon(self._go_on)
         except Exception as error:  # noqa: BLE001 - a fault of ours costs this connection, not the broker
             fault = error
-        self._send(answers)
+        self._end_turn(answers, fault)
+
+    def _end_turn(self, answers: list[Answer], fault: Exception | None) -> None:
+        """Send the answers of a wake-up, then read on, or close after a fault."""
+        if not self._send(answers):
+            return
         if fault is not None:
             self._fail(fault)
             return
-        reader.settle()
+        self._reader.settle()
         self._regulate()
 
     def _go_on(self) -> None:
@@ -296,14 +303,15 @@ class Connection(asyncio.BufferedProtocol):
             self._park(outcome)
             return
         self._touch()
-        if outcome is not None:
-            self._answer([outcome])
-        self._go_behind()
+        if outcome is None or self._answer([outcome]):
+            self._go_behind()
 
     def _fail(self, error: Exception) -> None:
         """Close the connection: what has come is no request, or could not be served."""
         if isinstance(error, DecodeError | UnservedRequestError):
             self._advise(error)
+        elif isinstance(error, EncodeError | UnencodableAnswerError):
+            _logger.error("An answer cannot be encoded, so its connection closes: %s", error)
         else:
             _logger.error("A request could not be served", exc_info=error)
         _logger.info("Closing the connection from %s: %s", self._transport.get_extra_info("peername"), error)
@@ -329,14 +337,23 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self.close()
 
-    def _send(self, answers: list[Answer]) -> None:
+    def _send(self, answers: list[Answer]) -> bool:
+        """Write what was appended, then send the answers. False when one of them has ended the connection."""
         self._state.writes.commit()
-        if answers:
-            self._answer(answers)
+        return not answers or self._answer(answers)
 
-    def _answer(self, answers: list[Answer]) -> None:
+    def _answer(self, answers: list[Answer]) -> bool:
+        """Send answers. False when one of them cannot be encoded: those before it leave, then the connection closes."""
         taps = self._state.taps
-        self._outbox.send(*(encode_answers(answers) if taps is None else taps.encode(answers)))
+        try:
+            data, splices = encode_answers(answers) if taps is None else taps.encode(answers)
+        except UnencodableAnswerError as error:
+            if error.data:
+                self._outbox.send(error.data, error.splices)
+            self._fail(error)
+            return False
+        self._outbox.send(data, splices)
+        return True
 
     def send(self, data: bytearray, splices: Splices) -> None:
         """Send encoded answers, or what a fault has made of them, whatever is parked."""
@@ -348,8 +365,8 @@ class Connection(asyncio.BufferedProtocol):
         if waiting is not None:
             self._parked = None
             self._touch()
-            self._answer([waiting.answer._replace(response=response)])
-            self._go_behind()
+            if self._answer([waiting.answer._replace(response=response)]):
+                self._go_behind()
 
     def _go_behind(self) -> None:
         """Serve what has waited behind a request, unless the client has to wait itself."""

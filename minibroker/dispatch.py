@@ -17,7 +17,7 @@ from minibroker.slices import Steps, Work, result_of
 from minibroker.state import BrokerState
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import Splices, decode, decode_in_slices, encode, encode_in_slices
-from minibroker_protocol.errors import TooManyElementsError
+from minibroker_protocol.errors import EncodeError, TooManyElementsError
 from minibroker_protocol.frame import (
     RequestHeader,
     begin_response,
@@ -415,8 +415,21 @@ def may_delete_files(frame: memoryview) -> bool:
     return bytes(frame[:2]) in _DELETING
 
 
+class UnencodableAnswerError(Exception):
+    """An answer has no form in the protocol, such as text that is too long; the message names its type and version.
+
+    Attributes:
+        data, splices: the frames of the answers before it, which can leave.
+    """
+
+    def __init__(self, message: str, data: bytearray, splices: Splices) -> None:
+        super().__init__(message)
+        self.data = data
+        self.splices = splices
+
+
 def encode_answers(answers: list[Answer]) -> tuple[bytearray, Splices]:
-    """The frames of `answers`, in order, with the holes that record data on disk will fill."""
+    """The frames of `answers`, in order, with the holes that record data on disk will fill. UnencodableAnswerError."""
     out = bytearray()
     splices: Splices = []
     for answer in answers:
@@ -427,6 +440,10 @@ def encode_answers(answers: list[Answer]) -> tuple[bytearray, Splices]:
             continue
         start = begin_response(out, answer.correlation_id, flexible_header=answer.flexible_header)
         before = len(splices)
-        encode(answer.response, answer.version, out, splices)
+        try:
+            encode(answer.response, answer.version, out, splices)
+        except EncodeError as error:
+            del out[start:], splices[before:]
+            raise UnencodableAnswerError(str(error), out, splices) from error
         end_response(out, start, sum(splice.size for _, splice in splices[before:]) if len(splices) > before else 0)
     return out, splices

@@ -15,6 +15,7 @@ from minibroker.dispatch import (
     Answer,
     Endpoint,
     Outcome,
+    UnencodableAnswerError,
     Waiting,
     encode_answers,
     in_slices,
@@ -203,7 +204,10 @@ class Taps:
         out = bytearray()
         splices: Splices = []
         for answer in answers:
-            data, holes = encode_answers([answer])
+            try:
+                data, holes = encode_answers([answer])
+            except UnencodableAnswerError as error:
+                raise UnencodableAnswerError(str(error), out, splices) from error
             if answer.entry is not None:
                 size = len(data) + sum(splice.size for _, splice in holes)
                 answer.entry.finish(answer.response, size, self._state.clock.monotonic_ms())

@@ -53,7 +53,8 @@ class SlicedCodec(NamedTuple):
 
 NO_LIMIT: Final = 1 << 62
 """More elements than any buffer holds."""
-_LONGEST_STRING: Final = 0x7FFF
+_CUT_TO_FIT: Final = frozenset(("error_message", "batch_index_error_message"))
+"""Fields whose text is for people, and may repeat what a client sent: too long, it is cut instead of refused."""
 _NULL_STRUCTURE: Final = 255
 _NULL_LENGTH: Final = {"h": b"\xff\xff", "i": b"\xff\xff\xff\xff"}
 
@@ -341,7 +342,7 @@ class _Decoder(_Generator):
         self.line(f"q = p + {length}")
         # The compact form has room for more, but Kafka keeps to what the older form can hold.
         fits = (
-            f"p <= q <= end and {length} <= {_LONGEST_STRING}"
+            f"p <= q <= end and {length} <= {p.LONGEST_STRING}"
             if kind is p.STRING and self.flexible
             else "p <= q <= end"
         )
@@ -508,6 +509,9 @@ class _Encoder(_Generator):
             self.guard_null(name, value, kind.prefix, null=null)
         if kind is p.STRING:
             self.line(f"{value} = {value}.encode()")
+            if name in _CUT_TO_FIT:
+                shortened = self.bind("shortened", p.shortened)
+                self.line(f"if len({value}) > {p.LONGEST_STRING}: {value} = {shortened}({value})")
         if kind is p.RECORDS:
             self.records(value, kind)
         else:

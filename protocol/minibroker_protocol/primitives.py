@@ -29,6 +29,10 @@ from minibroker_protocol.errors import DecodeError, EncodeError
 ZERO_UUID: Final = bytes(16)
 """The topic id that means "no topic id"."""
 
+LONGEST_STRING: Final = 0x7FFF
+"""Bytes of the longest text that clients read, in both of its forms."""
+_ELLIPSIS: Final = b"..."
+
 MOST_TAGGED_FIELDS: Final = 127
 """A section with more tagged fields is refused: each costs a walk in Python, and no message declares a tenth of it.
 
@@ -118,3 +122,9 @@ def too_many_tagged_fields(buffer: memoryview, position: int) -> str:
     """The message for a section of tagged fields, at `position`, that has more than `MOST_TAGGED_FIELDS`."""
     count, _ = read_uvarint(buffer, position)
     return f"{count} tagged fields in one section, more than {MOST_TAGGED_FIELDS}"
+
+
+def shortened(text: bytes) -> bytes:
+    """The start of UTF-8 text that is longer than `LONGEST_STRING`, with an ellipsis; never half a character."""
+    start = text[: LONGEST_STRING - len(_ELLIPSIS)]
+    return start.decode(errors="ignore").encode() + _ELLIPSIS
