@@ -275,7 +275,7 @@ class Connection(asyncio.BufferedProtocol):
         if fault is not None:
             self._fail(fault)
             return
-        self._reader.settle()
+        self._reader.settle(parked=self._parked is not None)
         self._regulate()
 
     def _go_on(self) -> None:

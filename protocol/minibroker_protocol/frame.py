@@ -8,6 +8,10 @@ copies them.
 Most frames are whole when they arrive, so all connections receive into one shared scratch buffer, and a connection
 owns memory only while a frame of its is incomplete. That makes idle connections free, and memory proportional to what
 peers really sent: a length prefix of 100 MB alone allocates nothing of that size.
+
+A connection is offered a small part of the scratch buffer at first, and a larger one after each read that fills it.
+Once one of its requests is parked it starts small again: bytes behind a parked request have to be kept, so few of them
+may come in one read.
 """
 
 import struct
@@ -17,6 +21,10 @@ from minibroker_protocol.errors import DecodeError
 
 SCRATCH_SIZE: Final = 1 << 20
 """Large enough for a produce request with a batch of librdkafka's default size (1,000,000 bytes)."""
+
+SMALLEST_READ: Final = 1 << 14
+"""Bytes that a new connection, or one with a parked request, is read from at once."""
+_READ_GROWTH: Final = 4
 
 _LENGTH: Final = struct.Struct(">i")
 _REQUEST_START: Final = struct.Struct(">hhih")
@@ -85,6 +93,8 @@ class BufferPool:
 
     def __init__(self) -> None:
         self.scratch = memoryview(bytearray(SCRATCH_SIZE))
+        #: The start of the scratch buffer, for connections that may not have all of it.
+        self.small = self.scratch[:SMALLEST_READ]
         self._free: dict[int, list[memoryview]] = {}
         self._free_bytes = 0
 
@@ -98,8 +108,10 @@ class BufferPool:
         return memoryview(bytearray(capacity))
 
     def release(self, buffer: memoryview) -> None:
-        """Give a buffer back; kept for the next one who asks unless enough are kept already."""
+        """Give a buffer back; kept for the next one who asks unless enough are kept already, or its size is odd."""
         capacity = len(buffer)
+        if capacity & (capacity - 1):
+            return
         if self._free_bytes + capacity <= _POOLED_BYTES:
             self._free_bytes += capacity
             self._free.setdefault(capacity, []).append(buffer)
@@ -112,13 +124,14 @@ class FrameReader:
     frame of which next to nothing has come.
     """
 
-    __slots__ = ("_end", "_own", "_pool", "_start", "_view", "grant", "max_size")
+    __slots__ = ("_end", "_offer", "_own", "_pool", "_start", "_view", "grant", "max_size")
 
     def __init__(self, pool: BufferPool, max_size: int) -> None:
         self._pool = pool
         self.max_size = max_size
         self.grant = FIRST_GRANT
         self._own: memoryview | None = None  # a buffer of this connection alone, while a frame is incomplete
+        self._offer = pool.small  # the part of the scratch buffer that the next read may fill
         self._view = pool.scratch  # what is being parsed: `_own` or the scratch buffer
         self._start = 0
         self._end = 0
@@ -132,7 +145,7 @@ class FrameReader:
         """Where the next bytes go; never empty. Within an incomplete frame it ends with that frame."""
         own = self._own
         if own is None:
-            return self._pool.scratch
+            return self._offer
         frame_end = self._start + self._wanted()
         if self._end - self._start >= _LENGTH.size and self._end < frame_end <= len(own):
             return own[self._end : frame_end]
@@ -142,6 +155,8 @@ class FrameReader:
         """`count` bytes were put into the last `buffer()`."""
         if self._own is None:
             self._view, self._start, self._end = self._pool.scratch, 0, count
+            if count == len(self._offer) < SCRATCH_SIZE:
+                self._offer = self._pool.scratch[: count * _READ_GROWTH]
         else:
             self._end += count
 
@@ -156,8 +171,14 @@ class FrameReader:
         self._start = stop
         return self._view[start:stop]
 
-    def settle(self) -> None:
-        """End of a round: what is left moves out of the shared buffer, and memory that is not needed goes back."""
+    def settle(self, *, parked: bool = False) -> None:
+        """End of a round: what is left moves out of the shared buffer, and memory that is not needed goes back.
+
+        With `parked` the owner takes no frames for a while, and reads nothing as long as bytes are `pending`: those are
+        kept in a buffer of just their size.
+        """
+        if parked:
+            self._offer = self._pool.small
         left = self._end - self._start
         own = self._own
         if left == 0:
@@ -166,15 +187,18 @@ class FrameReader:
                 self._own = None
             self._start = self._end = 0
             return
-        if own is not None and self._start == 0 and self._end < len(own):
+        if own is not None and self._start == 0 and (self._end < len(own) or parked):
             return
-        # A peer is granted twice what it has sent, so that a length alone costs no memory.
-        capacity = max(left + 1, min(self._wanted(), max(self.grant, 2 * left)))
-        roomier = self._pool.acquire(capacity)
-        roomier[:left] = self._view[self._start : self._end]
+        if parked:
+            kept = memoryview(bytearray(self._view[self._start : self._end]))
+        else:
+            # A peer is granted twice what it has sent, so that a length alone costs no memory.
+            capacity = max(left + 1, min(self._wanted(), max(self.grant, 2 * left)))
+            kept = self._pool.acquire(capacity)
+            kept[:left] = self._view[self._start : self._end]
         if own is not None:
             self._pool.release(own)
-        self._own = self._view = roomier
+        self._own = self._view = kept
         self._start, self._end = 0, left
 
     def keep(self, frame: memoryview) -> memoryview:

@@ -133,6 +133,28 @@ def test_a_fetch_behind_a_waiting_fetch_waits_as_well(client: SocketClient, seco
         assert (answered, values_in(only_partition(response).records)) == (number, [(index, b"%d" % index)])
 
 
+def test_bytes_behind_a_waiting_fetch_stay_in_the_kernel_but_for_a_few(served: Broker, second: SocketClient) -> None:
+    count, limit = 50, 16 << 10
+    parked = frame_of(fetch_request(("t", 0, 0), max_wait_ms=600_000, min_bytes=1), 12)
+    start = struct.pack(">i", len(parked)) + parked + struct.pack(">i", 90_000_000)
+    second.ask(fetch_request(("t", 0, 0), max_wait_ms=0), 12)
+    clients = [SocketClient(served.address) for _ in range(count)]
+    second.ask(PING, 12)
+    tracemalloc.start()
+    try:
+        for client in clients:
+            client.socket.setblocking(False)
+            client.socket.send(start + bytes(1 << 20))
+        for _ in range(10):
+            second.ask(PING, 12)
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+        for client in clients:
+            client.socket.close()
+    assert count * (limit - 1024) < held < count * (limit + 16_384)
+
+
 def test_more_requests_than_a_buffer_holds_may_wait_behind_a_fetch(client: SocketClient, second: SocketClient) -> None:
     waiting = client.send(fetch_request(("t", 0, 0), max_wait_ms=600_000), 12)
     behind = [client.send(produce_request(batch(bytes(900_000)), "other"), 9) for _ in range(2)]

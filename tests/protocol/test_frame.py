@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.frame import (
     SCRATCH_SIZE,
+    SMALLEST_READ,
     BufferPool,
     FrameReader,
     begin_response,
@@ -209,7 +210,36 @@ def test_an_idle_connection_holds_no_memory() -> None:
     for peer in peers:
         peer.send(framed(b"hello"))
         assert peer.reader._own is None
-        assert peer.reader.buffer() is pool.scratch
+        assert peer.reader.buffer() is pool.small
+
+
+def test_a_connection_is_read_from_in_larger_pieces_once_it_fills_the_small_ones() -> None:
+    peer = Peer()
+    sizes = []
+    for _ in range(5):
+        sizes.append(len(peer.reader.buffer()))
+        peer.send(framed(bytes(sizes[-1] - 4)))
+    assert sizes == [SMALLEST_READ, 4 * SMALLEST_READ, 16 * SMALLEST_READ, SCRATCH_SIZE, SCRATCH_SIZE]
+    peer.reader.settle(parked=True)
+    assert len(peer.reader.buffer()) == SMALLEST_READ
+
+
+def test_bytes_behind_a_parked_request_take_a_buffer_of_their_size() -> None:
+    pool = BufferPool()
+    reader = FrameReader(pool, MAX_SIZE)
+    data = framed(b"parked", b"next") + framed(bytes(20_000))[:5000]
+    reader.buffer()[: len(data)] = data
+    reader.received(len(data))
+    assert bytes(reader.next_frame() or b"") == b"parked"
+    for _ in range(2):
+        reader.settle(parked=True)
+        assert reader._own is not None
+        assert len(reader._own) == reader.pending == 5008
+    assert bytes(reader.next_frame() or b"") == b"next"
+    assert reader.next_frame() is None
+    reader.settle()
+    assert len(reader.buffer()) == 15_004  # the rest of the frame
+    assert reader.pending == 5000
 
 
 def test_closing_gives_an_incomplete_frame_back() -> None:
