@@ -35,6 +35,7 @@ from minibroker.state import BrokerState
 from minibroker_protocol.codec import Splices
 from minibroker_protocol.errors import DecodeError, EncodeError
 from minibroker_protocol.frame import FIRST_GRANT, BufferPool, FrameReader
+from minibroker_storage.descriptors import is_shortage
 
 if TYPE_CHECKING:
     # Most brokers let everybody in.
@@ -149,7 +150,10 @@ class Connection(asyncio.BufferedProtocol):
         if peer:
             self._session.client_port = peer[1]
         if security is not None:
-            self._secure(security)
+            try:
+                self._secure(security)
+            except OSError as error:
+                self._fail(error)
 
     @property
     def is_open(self) -> bool:
@@ -275,7 +279,7 @@ class Connection(asyncio.BufferedProtocol):
         if fault is not None:
             self._fail(fault)
             return
-        self._reader.settle(parked=self._parked is not None)
+        self._reader.settle(parked=self._parked is not None and self._parked is not _LATER)
         self._regulate()
 
     def _go_on(self) -> None:
@@ -312,6 +316,8 @@ class Connection(asyncio.BufferedProtocol):
             self._advise(error)
         elif isinstance(error, EncodeError | UnencodableAnswerError):
             _logger.error("An answer cannot be encoded, so its connection closes: %s", error)
+        elif is_shortage(error):  # the modules of an API load with its first request, which takes descriptors
+            _logger.error("A request could not be served, so its connection closes: %s", error)
         else:
             _logger.error("A request could not be served", exc_info=error)
         _logger.info("Closing the connection from %s: %s", self._transport.get_extra_info("peername"), error)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 _WANTED_FILES: Final = 65_536
-_LEAST_LOG_FILES: Final = 64
+_LEAST_LOG_FILES: Final = 16
 
 
 class Server:

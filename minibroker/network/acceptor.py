@@ -2,12 +2,13 @@
 
 asyncio's own server takes whatever comes, and as many at once as its backlog is long. Here a connection is taken when
 the broker's quotas allow it; while they do not, one waits, and those behind it stay in the kernel's backlog, as with
-Kafka's acceptors.
+Kafka's acceptors. While descriptors are short, all of them stay there.
 """
 
 import asyncio
 import errno
 import logging
+import os
 import socket
 from collections.abc import Callable
 from functools import partial
@@ -20,7 +21,8 @@ from minibroker.network.connection_quotas import ConnectionQuotas, Refused, Slot
 _logger: Final = logging.getLogger(__name__)
 
 _NO_ROOM: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
-_TRY_AGAIN_SECONDS: Final = 1.0
+_TRY_AGAIN_SECONDS: Final = 0.1
+_WARN_SECONDS: Final = 60.0
 
 Make = Callable[[Slot], Connection]
 
@@ -60,6 +62,7 @@ class Acceptor:
         self._held: socket.socket | None = None
         """The one that waits for its turn, and all others behind it."""
         self._held_until_ms = 0.0
+        self._warn_at = 0.0
         for each in sockets:
             each.setblocking(False)
             each.listen(backlog)
@@ -97,6 +100,9 @@ class Acceptor:
         for _ in range(self._backlog):
             if self._held is not None:
                 return
+            if not self._quotas.has_descriptors(listening.fileno()):
+                self._rest(listening, os.strerror(errno.EMFILE))
+                return
             try:
                 accepted, _ = listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -104,9 +110,7 @@ class Acceptor:
             except OSError as error:
                 if error.errno not in _NO_ROOM:
                     raise
-                _logger.warning("Connections have to wait: %s", error.strerror)
-                self.loop.remove_reader(listening)
-                self.loop.call_later(_TRY_AGAIN_SECONDS, self._go_on, listening)
+                self._rest(listening, error.strerror)
                 return
             accepted.setblocking(False)
             wait_ms = self._quotas.pace_ms(self._listener)
@@ -114,6 +118,15 @@ class Acceptor:
                 self._hold(accepted, wait_ms)
             else:
                 self._let_in(accepted)
+
+    def _rest(self, listening: socket.socket, reason: str) -> None:
+        """Take none for a moment; the log says so now and then."""
+        now = self.loop.time()
+        if now >= self._warn_at:
+            self._warn_at = now + _WARN_SECONDS
+            _logger.warning("Connections have to wait: %s", reason)
+        self.loop.remove_reader(listening)
+        self.loop.call_later(_TRY_AGAIN_SECONDS, self._go_on, listening)
 
     def _go_on(self, listening: socket.socket) -> None:
         if listening in self.sockets and self._held is None:

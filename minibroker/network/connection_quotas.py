@@ -134,6 +134,10 @@ class ConnectionQuotas:
             advise(self._state.advised, advice, advice)
         return wait_ms
 
+    def has_descriptors(self, known: int) -> bool:
+        """Whether the process can afford another connection; `known` is any open descriptor. May close log files."""
+        return self._state.files.make_way_for_connection(known)
+
     def has_room(self, listener: str) -> bool:
         """Is there room for one more? Otherwise it has to wait until others close."""
         limits = self._limits

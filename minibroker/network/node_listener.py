@@ -8,7 +8,7 @@ import socket
 import ssl
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from minibroker.clock import Clock
 from minibroker.connection import Connection, ConnectionSet
@@ -95,11 +95,7 @@ class NodeListener:
         return number
 
     async def _serve(self, kind: Kind, host: str = "", port: int = 0, held: socket.socket | None = None) -> _Opened:
-        # asyncio finds the addresses and binds the sockets; what comes there is taken otherwise.
-        serve = partial(self._loop.create_server, asyncio.Protocol, start_serving=False)
-        server = await (serve(host, port) if held is None else serve(sock=held))
-        bound = [socket.socket(fileno=os.dup(each.fileno())) for each in server.sockets]
-        server.close()
+        bound = [held] if held is not None else await self._bind(host, port)
         make = partial(self._make, self.connections, kind.name)
         others = bound, kind.name, make, self.quotas, self._clock, _BACKLOG
         if kind.context is None:
@@ -107,6 +103,22 @@ class NodeListener:
         from minibroker.network.tls_server import TlsAcceptor  # noqa: PLC0415 - most brokers speak no TLS
 
         return _Opened(kind, TlsAcceptor(kind.context, self._told, *others))
+
+    async def _bind(self, host: str, port: int) -> list[socket.socket]:
+        """Sockets at all addresses of a host. OSError."""
+        # asyncio finds the addresses and binds the sockets; what comes there is taken otherwise.
+        server = await self._loop.create_server(asyncio.Protocol, host, port, start_serving=False)
+        bound: list[socket.socket] = []
+        try:
+            for each in server.sockets:
+                bound.append(socket.socket(fileno=os.dup(each.fileno())))  # noqa: PERF401 - those before an error are closed
+        except OSError:
+            for each in bound:
+                each.close()
+            raise
+        finally:
+            server.close()
+        return bound
 
     async def end(self) -> None:
         """Close everything; what has been accepted has come through and gone when this returns."""
@@ -155,14 +167,9 @@ class NodeListener:
         await self._accept_no_more()
         self._abort()  # what had been accepted before and has come through since
         for kind, family, address in addresses:
-            held = socket.socket(family, socket.SOCK_STREAM)
             try:
-                held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                if family == socket.AF_INET6:
-                    held.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                held.bind(address)
+                held = _bound_again(family, address)
             except OSError as error:
-                held.close()
                 _logger.error("%s:%d cannot be kept: %s", *address[:2], error)  # noqa: TRY400 - it says all
             else:
                 self._held.append((kind, held))
@@ -193,3 +200,17 @@ class NodeListener:
             with contextlib.suppress(OSError):
                 each.close()
         self._held.clear()
+
+
+def _bound_again(family: int, address: tuple[Any, ...]) -> socket.socket:
+    """A socket at an address that one has just given up. OSError."""
+    held = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            held.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        held.bind(address)
+    except OSError:
+        held.close()
+        raise
+    return held

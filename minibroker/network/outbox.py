@@ -1,8 +1,8 @@
 """The outgoing half of a connection: answers in memory, and ranges of files that never pass through Python.
 
 asyncio's transport sends what is in memory. A range of a file is sent with `os.sendfile` on a second descriptor of
-the same socket, while the transport has nothing of its own to send; where `os.sendfile` is missing or refuses, the
-range is read and sent like anything else.
+the same socket, while the transport has nothing of its own to send; where `os.sendfile` is missing or refuses, or
+there is no descriptor to be had, the range is read and sent like anything else.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Final, cast
 
 from minibroker_protocol.codec import Splices
+from minibroker_storage.descriptors import is_among_the_last
 from minibroker_storage.errors import StorageError
 from minibroker_storage.log_slice import LogSlice
 
@@ -122,26 +123,32 @@ class Outbox:
         """Send until the queue is empty or the socket is full."""
         queue = self._queue
         while queue and not self._paused and not self._waiting and not self._transport.is_closing():
-            item = queue.popleft()
+            item = queue[0]
             if not isinstance(item, LogSlice):
+                queue.popleft()
                 if queue and self.sendfile:
                     item = self._send_ahead(item)
                 if item:
                     self._transport.write(item)
                 continue
+            # It stays in the queue until it has left, so that `close` finds and unpins it whatever happens here.
             left = self._send_range(item)
             if left is None:
+                queue.popleft()
                 item.handle.unpin()
             else:
-                queue.appendleft(left)
+                queue[0] = left
 
     def _send_ahead(self, item: memoryview) -> memoryview:
         """Send bytes that a file range follows, as one packet with it if may be.
 
         Returns what the socket did not take.
         """
+        direct = self._socket()
+        if direct is None:
+            return item
         try:
-            return item[self._socket().send(item, _MORE) :]
+            return item[direct.send(item, _MORE) :]
         except (BlockingIOError, InterruptedError):
             return item
         except OSError:
@@ -149,9 +156,9 @@ class Outbox:
 
     def _send_range(self, item: LogSlice) -> LogSlice | None:
         """Send a range as far as the socket takes it; returns what is left."""
-        if not self.sendfile:
+        direct = self._socket() if self.sendfile else None
+        if direct is None:
             return self._send_copy(item)
-        direct = self._socket()
         handle, position, size = item
         try:
             with handle as fd:  # pinned before, so the descriptor is there even if the file was deleted since
@@ -189,10 +196,17 @@ class Outbox:
         left = item._replace(position=item.position + len(piece), size=item.size - len(piece))
         return left if left.size else None
 
-    def _socket(self) -> socket.socket:
+    def _socket(self) -> socket.socket | None:
+        """The second descriptor; None while descriptors are short."""
         if self._direct is None:
             # asyncio keeps the transport's own descriptor to itself, so waiting for it needs a second one.
-            direct: socket.socket = self._transport.get_extra_info("socket").dup()
+            try:
+                direct: socket.socket = self._transport.get_extra_info("socket").dup()
+            except OSError:
+                return None
+            if is_among_the_last(direct.fileno()):
+                direct.close()
+                return None
             direct.setblocking(False)
             self._direct = direct
         return self._direct

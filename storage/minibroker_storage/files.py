@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Final
 
+from minibroker_storage import descriptors
 from minibroker_storage.errors import LogClosedError
 
 IOV_MAX: Final = 1024
@@ -117,6 +118,7 @@ class FilePool:
     """At most `capacity` open descriptors, the longest unused one closed first (LRU).
 
     Pinned descriptors are never closed by the pool, so it can stand above `capacity` while more than that are pinned.
+    When descriptors run short it gives up half of its own; see `descriptors` for those that it does not keep.
     """
 
     __slots__ = ("_open", "capacity", "touch")
@@ -141,16 +143,29 @@ class FilePool:
         try:
             fd = os.open(handle.path, flags, 0o644)
         except OSError as error:
-            if error.errno not in {errno.EMFILE, errno.ENFILE} or not self._open:
+            if not descriptors.is_shortage(error) or not self._open:
                 raise
             self._make_room(len(self._open) // 2)
             fd = os.open(handle.path, flags, 0o644)
+        if descriptors.is_among_the_last(fd):
+            self._make_room(len(self._open) // 2)
+            fd = descriptors.lowered(fd)
         self._open[handle] = None
         return fd
 
     def forget(self, handle: FileHandle) -> None:
         """Stop counting a handle that closes; for handles only."""
         self._open.pop(handle, None)
+
+    def make_way_for_connection(self, known: int) -> bool:
+        """Whether one more connection may take a descriptor; files are closed for it if need be.
+
+        `known` is any open descriptor, of a listening socket for example.
+        """
+        if descriptors.is_free_for_connections(known):
+            return True
+        self._make_room(descriptors.files_beside_connections())
+        return descriptors.is_free_for_connections(known)
 
     def trim(self) -> None:
         """Close what stands above `capacity` and is not pinned."""

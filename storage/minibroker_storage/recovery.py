@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -82,25 +82,37 @@ def load_log(
         epochs.load()
     producers = ProducerStateManager(directory, config.producer_id_expiration_ms, snapshots)
     segments = [LogSegment.load(directory, base, config, files, now_ms) for base in bases]
-    loader = _Loader(segments, epochs, last_stop, recovery_point)
-    log_end_offset = loader.load(names) if segments else log_start_offset
-    if segments and log_end_offset >= log_start_offset:
-        segments[-1].preallocate_indexes()
-        log_start_offset = max(log_start_offset, segments[0].base_offset)
-        producers.remove_stray_snapshots([segment.base_offset for segment in segments])
-        _load_producers(
-            producers, segments, loader.replay_from, log_start_offset, log_end_offset, now_ms, last_stop=last_stop
-        )
-    else:
-        for segment in segments:
-            segment.delete()
-        segments[:] = [LogSegment.create(directory, log_start_offset, config, files, now_ms)]
-        log_end_offset = log_start_offset
-        producers.truncate_fully_and_start_at(log_start_offset)
-    changed = epochs.truncate_from_end(log_end_offset)
-    if epochs.truncate_from_start(log_start_offset) or changed or loader.epochs_changed:
-        epochs.write()
+    with _closed_on_failure(segments):
+        loader = _Loader(segments, epochs, last_stop, recovery_point)
+        log_end_offset = loader.load(names) if segments else log_start_offset
+        if segments and log_end_offset >= log_start_offset:
+            segments[-1].preallocate_indexes()
+            log_start_offset = max(log_start_offset, segments[0].base_offset)
+            producers.remove_stray_snapshots([segment.base_offset for segment in segments])
+            _load_producers(
+                producers, segments, loader.replay_from, log_start_offset, log_end_offset, now_ms, last_stop=last_stop
+            )
+        else:
+            for segment in segments:
+                segment.delete()
+            segments[:] = [LogSegment.create(directory, log_start_offset, config, files, now_ms)]
+            log_end_offset = log_start_offset
+            producers.truncate_fully_and_start_at(log_start_offset)
+        changed = epochs.truncate_from_end(log_end_offset)
+        if epochs.truncate_from_start(log_start_offset) or changed or loader.epochs_changed:
+            epochs.write()
     return LoadedLog(segments, producers, epochs, log_start_offset, log_end_offset)
+
+
+@contextlib.contextmanager
+def _closed_on_failure(segments: list[LogSegment]) -> Iterator[None]:
+    """Leave no file of a log open that could not be loaded."""
+    try:
+        yield
+    except BaseException:
+        for segment in segments:
+            segment.close_files()
+        raise
 
 
 class _Loader:

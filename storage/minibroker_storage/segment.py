@@ -78,16 +78,17 @@ class LogSegment:
         files: FilePool,
         *,
         flags: int = os.O_RDWR,
+        suffix: str = "",
         size: int,
         created_ms: int,
     ) -> None:
         stem = f"{directory}/{file_name(base_offset, '')}"
         index_bytes = config.segment_index_bytes
         self.base_offset = base_offset
-        self.log = files.handle(stem + LOG_SUFFIX, flags)
-        self.offset_index = OffsetIndex(files.handle(stem + INDEX_SUFFIX, flags), base_offset, index_bytes)
-        self.time_index = TimeIndex(files.handle(stem + TIME_INDEX_SUFFIX, flags), base_offset, index_bytes)
-        transactions = files.handle(stem + TXN_INDEX_SUFFIX, os.O_RDWR | os.O_CREAT)
+        self.log = files.handle(stem + LOG_SUFFIX + suffix, flags)
+        self.offset_index = OffsetIndex(files.handle(stem + INDEX_SUFFIX + suffix, flags), base_offset, index_bytes)
+        self.time_index = TimeIndex(files.handle(stem + TIME_INDEX_SUFFIX + suffix, flags), base_offset, index_bytes)
+        transactions = files.handle(stem + TXN_INDEX_SUFFIX + suffix, os.O_RDWR | os.O_CREAT)
         self.transaction_index = TransactionIndex(transactions, base_offset)
         self.index_interval_bytes = config.index_interval_bytes
         #: When an empty segment began to wait for its first batch, in ms: the clock of `segment.ms` without timestamps.
@@ -130,10 +131,10 @@ class LogSegment:
         return segment
 
     @classmethod
-    def load(cls, directory: str, base_offset: int, config: LogConfig, files: FilePool, now_ms: int) -> Self:
-        """A segment whose log file exists; `load_indexes` or recovery then sees to its indexes. `OSError`."""
-        size = os.stat(f"{directory}/{file_name(base_offset, LOG_SUFFIX)}").st_size
-        return cls(directory, base_offset, config, files, size=size, created_ms=now_ms)
+    def load(cls, directory: str, base: int, config: LogConfig, files: FilePool, now_ms: int, suffix: str = "") -> Self:
+        """A segment whose log exists, with `suffix` behind its names; the indexes are to be loaded. `OSError`."""
+        size = os.stat(f"{directory}/{file_name(base, LOG_SUFFIX)}{suffix}").st_size
+        return cls(directory, base, config, files, suffix=suffix, size=size, created_ms=now_ms)
 
     def __repr__(self) -> str:
         return f"LogSegment(base_offset={self.base_offset}, size={self.size})"
@@ -142,8 +143,6 @@ class LogSegment:
         """Draw the time by which the segment is rolled early (`segment.jitter.ms`)."""
         limit = min(config.segment_jitter_ms, config.max_segment_ms)
         self.roll_jitter_ms = int.from_bytes(os.urandom(8), "big") % limit if limit > 0 else 0
-
-    # Writing
 
     def stage(
         self,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from minibroker_storage.config import LogConfig
 from minibroker_storage.errors import StorageError
 from minibroker_storage.files import FilePool
+from minibroker_storage.layout import CLEANED_SUFFIX
 from minibroker_storage.log_slice import LogSlice
 from minibroker_storage.recovery import load_segment
 from minibroker_storage.replacement import remove_cleaned, swap_in
@@ -83,11 +84,34 @@ class LogSegments:
             remove_cleaned(self._directory, base_offset)
             raise StorageError(f"{self._directory}: no closed segments {list(old_base_offsets)} to replace")
         old = self.all[number:end]
-        self._deleted_files += swap_in(self._directory, base_offset, old)
-        cleaned = LogSegment.load(self._directory, base_offset, config, files, old[0].created_ms)
-        load_segment(cleaned, self.bases[end])
+        cleaned = self._load_cleaned(old[0], self.bases[end], config, files)
+        try:
+            self._deleted_files += swap_in(self._directory, base_offset, old)
+        except OSError:
+            cleaned.close_files()
+            raise
+        for handle in cleaned.handles:
+            handle.path = handle.path.removesuffix(CLEANED_SUFFIX)
         self.all[number:end] = [cleaned]
         self._changed()
+
+    def _load_cleaned(self, old: LogSegment, next_base: int, config: LogConfig, files: FilePool) -> LogSegment:
+        """The cleaned segment, under its passing names: once the old ones have gone nothing may fail any more.
+
+        `OSError`, `StorageError`: the cleaned files are removed.
+        """
+        base_offset = old.base_offset
+        try:
+            cleaned = LogSegment.load(self._directory, base_offset, config, files, old.created_ms, CLEANED_SUFFIX)
+            try:
+                load_segment(cleaned, next_base)
+            except BaseException:
+                cleaned.close_files()
+                raise
+        except (OSError, StorageError):
+            remove_cleaned(self._directory, base_offset)
+            raise
+        return cleaned
 
     def take_deleted_files(self) -> list[str]:
         """See `Log.take_deleted_files`."""

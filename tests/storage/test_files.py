@@ -2,12 +2,13 @@
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from minibroker_storage import FileHandle, FilePool, LogClosedError
+from minibroker_storage import FileHandle, FilePool, LogClosedError, descriptors
 from minibroker_storage.files import IOV_MAX, pwrite_all, pwritev_all
 from tests.storage.helpers import Disk
 
@@ -177,3 +178,81 @@ def test_a_kernel_that_takes_nothing_is_an_error(tmp_path: Path, monkeypatch: py
     with pytest.raises(OSError, match="no more bytes"):
         pwrite_all(fd, b"x", 0)
     os.close(fd)
+
+
+# Descriptors run short. The kernel gives out the lowest number, so a limit just above it is as good as a full process.
+
+
+def next_descriptor() -> int:
+    fd = os.dup(0)
+    os.close(fd)
+    return fd
+
+
+@pytest.fixture
+def limit_above(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """A function that leaves so many descriptors, as far as the process believes."""
+
+    def leave(count: int) -> None:
+        limit = next_descriptor() + count
+        monkeypatch.setattr(descriptors, "limit", lambda: limit)
+
+    return leave
+
+
+def test_a_pool_keeps_none_of_the_last_descriptors(tmp_path: Path, limit_above: Callable[[int], None]) -> None:
+    limit_above(80)
+    pool = FilePool(1000)
+    handles = files(tmp_path, pool, 300)
+    assert all(handle.fd() < descriptors.limit() - min(16, descriptors.limit() // 8) for handle in handles)
+    assert 20 < len(pool) < 80
+
+
+def test_files_make_way_for_connections_and_come_back(tmp_path: Path, limit_above: Callable[[int], None]) -> None:
+    limit_above(80)
+    pool = FilePool(1000)
+    files(tmp_path, pool, 60)
+    before = len(pool)
+    assert not descriptors.is_free_for_connections(0)
+    assert pool.make_way_for_connection(0)
+    assert 0 < len(pool) < before
+    connections: list[int] = []
+    try:
+        while pool.make_way_for_connection(0):
+            connections.append(os.dup(0))
+        assert len(pool) <= descriptors.files_beside_connections()
+        for number in range(60):  # the files are still there, and can be used
+            assert os.pread(pool.handle(str(tmp_path / f"file{number}")).fd(), 5, 0) == b"%d" % number
+        assert next_descriptor() < descriptors.limit() - 4
+    finally:
+        for fd in connections:
+            os.close(fd)
+
+
+def test_pinned_files_make_no_way(tmp_path: Path, limit_above: Callable[[int], None]) -> None:
+    limit_above(40)
+    pool = FilePool(1000)
+    handles = files(tmp_path, pool, 30)
+    held = [handle for handle in handles if handle.is_open]
+    for handle in held:
+        handle.pin()
+    assert not pool.make_way_for_connection(0)
+    assert all(handle.is_open for handle in held)
+    for handle in held:
+        handle.unpin()
+    assert pool.make_way_for_connection(0)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (OSError(errno.EMFILE, ""), True),
+        (OSError(errno.ENFILE, ""), True),
+        (ImportError("/x.so: cannot open shared object file: Too many open files"), True),
+        (OSError(errno.ENOSPC, ""), False),
+        (ImportError("No module named x"), False),
+        (ValueError(), False),
+    ],
+)
+def test_a_shortage_is_told_from_other_errors(error: Exception, *, expected: bool) -> None:
+    assert descriptors.is_shortage(error) is expected

@@ -1,11 +1,14 @@
 """Answers on their way out: whatever the kernel does with them, the same bytes arrive, and nothing piles up."""
 
 import asyncio
+import errno
 import logging
 import os
 import random
+import socket
 import struct
 import tracemalloc
+from asyncio.trsock import TransportSocket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -138,6 +141,49 @@ def ask_for_more_than_the_kernel_takes(client: SocketClient) -> int:
     frame = frame_of(EVERYTHING, 12)
     client.send_bytes((struct.pack(">i", len(frame)) + frame) * 20)
     return int.from_bytes(client.receive_bytes(4), "big") + 4
+
+
+def no_descriptor(*_: object) -> socket.socket:
+    raise OSError(errno.EMFILE, "Too many open files")
+
+
+@pytest.mark.parametrize("receive_buffer", [None, 4096])
+def test_without_a_second_descriptor_the_same_bytes_arrive(
+    served: Broker, stored: list[bytes], monkeypatch: pytest.MonkeyPatch, receive_buffer: int | None
+) -> None:
+    topic = served.state.topics.get("t")
+    assert topic is not None
+    with SocketClient(served.address, receive_buffer=receive_buffer) as client:
+        monkeypatch.setattr(TransportSocket, "dup", no_descriptor)
+        for _ in range(3):
+            client.send(EVERYTHING, 12)
+            assert fetched(client) == stored
+        assert client.ask(PING, 12).brokers
+        monkeypatch.undo()
+        client.send(EVERYTHING, 12)
+        assert fetched(client) == stored
+        assert client.ask(PING, 12).brokers
+    assert not any(partition.log.segments[0].log.pinned for partition in topic.partitions)
+
+
+async def test_a_range_that_fails_in_an_unforeseen_way_is_unpinned_when_the_connection_closes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "log").write_bytes(b"from the file")
+    handle = FilePool(4).handle(str(tmp_path / "log"))
+    out = Outbox(Transport(), lambda: None, lambda: None)
+    out.sendfile = False
+
+    def fails(*_: object) -> bytes:
+        raise RuntimeError("unforeseen")
+
+    monkeypatch.setattr(os, "pread", fails)
+    with pytest.raises(RuntimeError):
+        out.send(bytearray(b"before "), [(7, LogSlice(handle, 0, 13)), (7, LogSlice(handle, 0, 13))])
+    assert handle.pinned
+    out.close()
+    assert not handle.pinned
+    handle.close()
 
 
 @pytest.mark.parametrize("receive_buffer", [None, 4096])

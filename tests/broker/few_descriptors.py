@@ -1,0 +1,77 @@
+"""A broker process that has few descriptors, and a look at those that it holds. Linux only."""
+
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from minibroker_protocol.messages.metadata import MetadataRequest
+from tests.broker.socket_client import Address, SocketClient, address_of
+from tests.clients.broker_process import environment
+
+PING: Final = MetadataRequest(topics=[])
+_PATIENCE: Final = 20_000
+
+
+class LimitedBroker:
+    """`minibroker serve` under a limit of descriptors; what it has logged is in `stderr` once it has ended."""
+
+    def __init__(self, child: subprocess.Popen[bytes], address: Address, stderr: Path) -> None:
+        self.child = child
+        self.address = address
+        self.stderr = stderr
+
+    def descriptors(self) -> list[str]:
+        """What its descriptors refer to."""
+        folder = f"/proc/{self.child.pid}/fd"
+        found: list[str] = []
+        for name in os.listdir(folder):
+            try:
+                found.append(os.readlink(f"{folder}/{name}"))
+            except FileNotFoundError:
+                continue
+        return found
+
+    def sockets(self) -> int:
+        """How many sockets it holds."""
+        return sum(each.startswith("socket:") for each in self.descriptors())
+
+    def limit(self, count: int) -> None:
+        """Let it have so many descriptors from now on, whatever it holds."""
+        hard = resource.prlimit(self.child.pid, resource.RLIMIT_NOFILE)[1]
+        resource.prlimit(self.child.pid, resource.RLIMIT_NOFILE, (count, hard))
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        """Ask the broker something until a condition holds; AssertionError if it never does."""
+        with SocketClient(self.address) as client:
+            for _ in range(_PATIENCE):
+                if condition():
+                    return
+                client.ask(PING, 12)
+        raise AssertionError("it never came")
+
+
+@contextmanager
+def limited_broker(directory: Path, count: int, *options: str) -> Iterator[LimitedBroker]:
+    """A broker that may open `count` descriptors. It is stopped at the end, and has to end well."""
+    command = [sys.executable, "-m", "minibroker", "serve", "--listen", "127.0.0.1:0"]
+    command += ["--data-dir", str(directory / "data"), *options]
+    limited = ["/bin/sh", "-c", f'ulimit -n {count}; exec "$@"', "sh", *command]
+    stderr = directory / "stderr"
+    with stderr.open("wb") as log:
+        child = subprocess.Popen(limited, stdout=subprocess.PIPE, stderr=log, env=environment())
+    assert child.stdout is not None
+    try:
+        ready = child.stdout.readline().decode()
+        assert "bootstrap=" in ready, stderr.read_text()
+        yield LimitedBroker(child, address_of(ready.partition("bootstrap=")[2].split()[0]), stderr)
+        child.terminate()
+        assert child.wait(60) == 0, stderr.read_text()
+    finally:
+        child.kill()
+        child.wait()
+        child.stdout.close()

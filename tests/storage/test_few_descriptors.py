@@ -1,0 +1,128 @@
+"""Descriptors run out at every moment of what a log does: it stays as it was, keeps no file open, and does it later."""
+
+import errno
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from minibroker_storage import FilePool, LastStop, LogConfig, StorageError
+from minibroker_storage.cleaner import finish_cleaning, plan_cleaning
+from minibroker_storage.cleaner.clean import clean
+from minibroker_storage.cleaner.manager import remove_cleaned_files
+from tests.storage.helpers import NOW, Home, a_batch, filled, offsets_of, sequenced
+
+_MOST_OPENS: Final = 300
+COMPACTED: Final = LogConfig(
+    segment_bytes=1500, index_interval_bytes=200, segment_index_bytes=1200, compact=True, min_cleanable_dirty_ratio=0.01
+)
+
+
+class Kernel:
+    """Stands before `os.open` and refuses all but so many calls; None lets everything pass."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._open = os.open
+        self.left: int | None = None
+        monkeypatch.setattr(os, "open", self.open)
+
+    def open(self, *arguments: Any, **others: Any) -> int:
+        if self.left is not None:
+            if not self.left:
+                raise OSError(errno.EMFILE, "Too many open files")
+            self.left -= 1
+        return self._open(*arguments, **others)
+
+
+@pytest.fixture
+def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
+    return Kernel(monkeypatch)
+
+
+def at_every_open(kernel: Kernel, act: Callable[[], object], after: Callable[[], object]) -> int:
+    """Have `act` fail at its first call of `os.open`, at its second and so on; returns how many calls it took."""
+    for count in range(_MOST_OPENS):
+        kernel.left = count
+        failed = True
+        with suppress(OSError, StorageError):
+            act()
+            failed = False
+        kernel.left = None
+        after()
+        if not failed:
+            return count
+    raise AssertionError("it never came through")
+
+
+@pytest.mark.parametrize("last_stop", LastStop)
+def test_a_log_that_cannot_be_opened_keeps_no_file_and_opens_later(
+    tmp_path: Path, kernel: Kernel, last_stop: LastStop
+) -> None:
+    home = filled(tmp_path)
+    home.append(sequenced(0))
+    before = offsets_of(home.log)
+    home.log.close()
+    home.files = FilePool(100)
+    opens = at_every_open(kernel, lambda: home.open(last_stop=last_stop), lambda: open_are(home.files, home))
+    assert opens > 4
+    assert offsets_of(home.log) == before
+
+
+def open_are(files: FilePool, home: Home) -> None:
+    """Only a log that was opened has files open."""
+    assert len(files) == 0 or home.log.segments[-1].log.is_open
+
+
+def test_appends_and_rolls_fail_and_go_on(tmp_path: Path, kernel: Kernel) -> None:
+    home = filled(tmp_path, 5)
+    appended = 0
+
+    def roll_and_append() -> None:
+        nonlocal appended
+        home.files._make_room(0)  # all files have been crowded out
+        home.log.roll(NOW)
+        home.append(a_batch())
+        appended += 1
+
+    assert at_every_open(kernel, roll_and_append, lambda: None) > 1
+    assert offsets_of(home.log) == [0, 3, 6, 9, 12, *range(15, 15 + appended)]
+    assert home.log.log_end_offset == 15 + appended
+    home.crash()
+    home.open(last_stop=LastStop.KILLED)
+    assert home.log.log_end_offset == 15 + appended
+
+
+def test_a_cleaning_that_cannot_be_put_in_place_leaves_the_log_as_it_was(tmp_path: Path, kernel: Kernel) -> None:
+    home = Home(tmp_path / "orders-0", COMPACTED)
+    for _ in range(5):
+        home.append(a_batch(3))
+        home.log.roll(NOW)
+    home.append(a_batch())
+    cleanings = 0
+
+    def clean_it() -> None:
+        nonlocal cleanings
+        plan = plan_cleaning(home.log, None, NOW, force=True)
+        assert plan is not None
+        left, kernel.left = kernel.left, None  # the cleaner's process has descriptors of its own
+        result = clean(plan)
+        kernel.left = left
+        home.files._make_room(0)
+        finish_cleaning(home.log, result)
+        cleanings += 1
+
+    def look() -> None:
+        remove_cleaned_files(home.log.directory)
+        assert offsets_of(home.log)[-1] == 15
+        copy = tmp_path / "copy"
+        shutil.copytree(home.path, copy)
+        shutil.rmtree(copy)
+        home.append(a_batch())
+        home.log.truncate_to(16, NOW)
+
+    assert at_every_open(kernel, clean_it, look) == 3
+    assert cleanings == 1
