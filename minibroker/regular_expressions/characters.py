@@ -37,7 +37,16 @@ _CATEGORIES: Final = frozenset(
 )
 """Of Unicode, by the names that RE2/J knows; "C" has none of those that nobody has a character for."""
 _UNASSIGNED: Final = "Cn"
-_LAST_WITH_CASE: Final = 0x1E943
+# fmt: off
+_WITH_CASE: Final = (
+    (0x41, 0x7A), (0xB5, 0x29E), (0x345, 0x345), (0x370, 0x586), (0x10A0, 0x10FF), (0x13A0, 0x13FD), (0x1C80, 0x1CBF),
+    (0x1D79, 0x1D8E), (0x1E00, 0x1FFC), (0x2126, 0x2184), (0x24B6, 0x24E9), (0x2C00, 0x2D2D), (0xA640, 0xA69B),
+    (0xA722, 0xA7F6), (0xAB53, 0xABBF), (0xFF21, 0xFF5A), (0x10400, 0x1044F), (0x104B0, 0x104FB), (0x10570, 0x105BC),
+    (0x10C80, 0x10CF2), (0x10D50, 0x10D85), (0x118A0, 0x118DF), (0x16E40, 0x16E7F), (0x16EA0, 0x16ED3),
+    (0x1E900, 0x1E943),
+)
+# fmt: on
+"""Ranges of code points that hold all characters of Unicode 17 with case: a look at all of Unicode takes 40 ms."""
 _DOTLESS_I: Final = "\u0131"
 
 
@@ -106,7 +115,7 @@ def _folded(character: str) -> str:
 def _orbits() -> dict[str, str]:
     """By character, those that differ from it in case alone, for all that there are any of."""
     same: dict[str, list[str]] = {}
-    for character in map(chr, range(_LAST_WITH_CASE + 1)):
+    for character in (chr(code) for first, last in _WITH_CASE for code in range(first, last + 1)):
         plain = _folded(character)
         if plain != character:
             same.setdefault(plain, [plain]).append(character)

@@ -12,6 +12,8 @@ from minibroker.regular_expressions.characters import Accepts
 _MOST_REPEATS: Final = 1000
 _MOST_DIGITS: Final = 8
 _DEEPEST: Final = 200
+_MOST_ELEMENTS: Final = 2_000
+_MOST_SHOWN: Final = 200
 _LAST_CODE_POINT: Final = 0x10FFFF
 _ESCAPES: Final = {"a": "\a", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _OCTAL: Final = "01234567"
@@ -75,6 +77,8 @@ class _Parser:
         self._flags: frozenset[str] = frozenset()
         self._groups = [_Group(self._flags)]
         self._names: set[str] = set()
+        self._elements = 0
+        self._literals: dict[tuple[str, bool], Character] = {}
 
     def run(self) -> Branches:
         """Read all of it."""
@@ -96,7 +100,14 @@ class _Parser:
     # The text
 
     def _error(self, why: str) -> RegularExpressionError:
-        return RegularExpressionError(f"{self._pattern!r}, character {self._at}: {why}")
+        shown = self._pattern[:_MOST_SHOWN]
+        return RegularExpressionError(f"{shown!r}, character {self._at}: {why}")
+
+    def _count(self) -> None:
+        """Count an element: a character, a group, or a member of a class."""
+        self._elements += 1
+        if self._elements > _MOST_ELEMENTS:
+            raise self._error(f"the expression has more than {_MOST_ELEMENTS} elements")
 
     def _peek(self) -> str:
         return self._pattern[self._at : self._at + 1]
@@ -127,14 +138,19 @@ class _Parser:
         return self._groups[-1].sequences[-1]
 
     def _literal(self, character: str) -> None:
-        accepts = characters.between(ord(character), ord(character))
-        self._sequence.append(Character(self._with_case(accepts)))
+        key = character, "i" in self._flags
+        node = self._literals.get(key)
+        if node is None:
+            accepts = characters.between(ord(character), ord(character))
+            node = self._literals[key] = Character(self._with_case(accepts))
+        self._sequence.append(node)
 
     def _with_case(self, accepts: Accepts) -> Accepts:
         return characters.folded(accepts) if "i" in self._flags else accepts
 
     def _element(self) -> None:
         """Whatever stands here, but a repeat."""
+        self._count()
         character = self._take()
         by_line = "line" if "m" in self._flags else "text"
         if character == "(":
@@ -252,6 +268,7 @@ class _Parser:
             if quoted is None:
                 quoted, self._at = self._pattern[self._at :], len(self._pattern)
             for each in quoted:
+                self._count()
                 self._literal(each)
         elif self._peek() and self._peek() in _ANCHORS:
             self._sequence.append(Anchor(_ANCHORS[self._take()]))
@@ -323,6 +340,7 @@ class _Parser:
 
     def _member(self) -> Accepts:
         """A class within a class, a range, or a character."""
+        self._count()
         start = self._at
         if self._skip("[:"):
             name = self._until(":]")

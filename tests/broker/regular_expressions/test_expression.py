@@ -1,12 +1,15 @@
 """Regular expressions of clients: what Python's own matcher says, without its patience."""
 
 import re
+from collections.abc import Collection
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minibroker.regular_expressions.expression import RegularExpression, RegularExpressionError
+from minibroker.regular_expressions import characters
+from minibroker.regular_expressions.expression import CostError, RegularExpression, RegularExpressionError
 
 PATTERNS = [
     "",
@@ -84,7 +87,18 @@ def test_it_says_what_it_says_to_re2(pattern: str, matching: str, other: str) ->
     assert not expression.matches(other)
 
 
-TOO_MUCH = ["(a{100}){1000}", "a" * 30_000, "(" * 5000 + ")" * 5000, "(((){1000}){1000}){1000}", "a{99999999999}"]
+TOO_MUCH = [
+    "(?:.?){1000}" * 9,
+    "[" + "a" * 3000 + "]",
+    "[a" * 3000,
+    r"\Q" + "a" * 3000,
+    "(?:)" * 3000,
+    "(a{100}){1000}",
+    "a" * 30_000,
+    "(" * 5000 + ")" * 5000,
+    "(((){1000}){1000}){1000}",
+    "a{99999999999}",
+]
 NOTHING_TO_REPEAT = ["*", "a|*", "(?:+)", "{2}", "a**", "a{2}{3}", "a{2}??"]
 NO_GROUP = [
     "(",
@@ -111,3 +125,66 @@ LOOKING_AROUND = ["(?=a)", "(?!a)", "(?<!a)b", "(?<=a)b", "(?>a)"]
 def test_what_is_none_or_needs_too_much_is_refused(pattern: str) -> None:
     with pytest.raises(RegularExpressionError):
         RegularExpression(pattern)
+
+
+def _slices(expression: RegularExpression, texts: Collection[str]) -> tuple[list[str], int]:
+    """The texts that match, and how often the search has yielded."""
+    slices = 0
+    steps = expression.matching(texts)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value, slices
+        slices += 1
+
+
+def test_a_message_shows_the_beginning_of_a_long_expression() -> None:
+    with pytest.raises(RegularExpressionError, match="aaa") as caught:
+        RegularExpression("a" * 30_000)
+    assert len(str(caught.value)) < 400
+
+
+def test_a_few_short_texts_are_matched_at_once() -> None:
+    texts = [f"orders-{number}" for number in range(50)]
+    assert _slices(RegularExpression(r"orders-\d"), texts) == (texts[:10], 0)
+
+
+def test_many_texts_and_large_sets_of_states_are_matched_in_slices() -> None:
+    many = [f"{number:040}" for number in range(10_000)]
+    found, slices = _slices(RegularExpression(".*7"), many)
+    assert len(found) == 1000
+    assert slices > 10
+    found, slices = _slices(RegularExpression("(?:.?){200}" * 3), ["x" * 60, "x" * 601])
+    assert found == ["x" * 60]
+    assert slices > 10
+
+
+def test_sets_of_states_that_were_seen_cost_nothing_more() -> None:
+    expression = RegularExpression("(?:.?){900}")
+    texts = [f"{number:040}" for number in range(100)]
+    _, first = _slices(expression, texts[:1])
+    _, second = _slices(expression, texts)
+    assert first > 10
+    assert second < first
+
+
+def test_an_expression_matches_alike_when_it_has_to_forget_sets_of_states() -> None:
+    expression = RegularExpression("[ab]*a[ab]{12}c?")
+    texts = [f"{number:b}".replace("0", "a").replace("1", "b") for number in range(1 << 14, 1 << 15, 3)]
+    expected = [text for text in texts if re.fullmatch("[ab]*a[ab]{12}c?", text)]
+    assert _slices(expression, texts)[0] == expected
+
+
+def test_matching_ends_when_it_takes_too_much_work() -> None:
+    expression = RegularExpression(".*a.{900}")
+    with pytest.raises(CostError):
+        expression.matches("".join(Random(5).choices("ab", k=20_000)))
+    assert not expression.matches("b" * 40)
+
+
+def test_all_characters_with_case_are_known() -> None:
+    for character in map(chr, range(0x110000)):
+        if len(character.lower()) == len(character.upper()) == 1 and character.lower() != character.upper():
+            assert characters.folded(frozenset(character.lower()).__contains__)(character), hex(ord(character))
+            assert characters.folded(frozenset(character.upper()).__contains__)(character) or character == "\u0131"
