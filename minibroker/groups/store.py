@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from minibroker.error_mapping import MAPPED
-from minibroker.groups.consumer.changes import Change, without_group
+from minibroker.groups.consumer.changes import Change, assignment_epoch, without_group
 from minibroker.groups.consumer.group import ConsumerGroup
+from minibroker.groups.consumer.partitions import Partitions
 from minibroker.groups.expiry import expired_offsets
 from minibroker.groups.group import Group
 from minibroker.groups.group_records import group_key, group_record, offset_key, offset_record
@@ -258,6 +259,21 @@ class GroupStore:
                 group.apply(*change)
             self._groups[group.group_id] = group
         return code
+
+    def save_target(
+        self, group: ConsumerGroup, changed: Mapping[str, Partitions], records: Iterable[NewRecord], epoch: int
+    ) -> ErrorCode:
+        """Write the records of a target assignment for an epoch, and let it count; `changed` is what they say."""
+        done = assignment_epoch(group.group_id, epoch)
+        code = self._write(group.group_id, [*records, done.encode(self.now_ms())])
+        if not code:
+            group.target.update(changed)
+            group.apply(*done)
+        return code
+
+    def now_ms(self) -> int:
+        """The time that records are stamped with."""
+        return self._state.clock.now_ms()
 
     def replace(self, group: Group, records: Iterable[NewRecord]) -> ErrorCode:
         """Write records, by which a classic group takes the place of one of the consumer protocol."""

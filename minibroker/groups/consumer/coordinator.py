@@ -20,7 +20,9 @@ from minibroker.groups.consumer.migration import Migration
 from minibroker.groups.consumer.partitions import NOTHING, Partitions, is_subset
 from minibroker.groups.consumer.reconciliation import UnknownStateError
 from minibroker.groups.consumer.sessions import MemberTimers
-from minibroker.groups.consumer.steps import EVERYTHING, MayMatch, Step
+from minibroker.groups.consumer.steps import Step
+from minibroker.groups.consumer.subscriptions import EVERYTHING, MayMatch
+from minibroker.groups.consumer.targets import Targets
 from minibroker.groups.group import Group
 from minibroker.groups.rebalances import Rebalances
 from minibroker.groups.store import GroupStore
@@ -89,6 +91,7 @@ class ConsumerGroups:
         self._store = store
         self.assignors = named(state.config.items("group.consumer.assignors"))
         self.migration = Migration(state, store, rebalances)
+        self._targets = Targets(state.slices, store)
 
     @property
     def is_enabled(self) -> bool:
@@ -187,7 +190,7 @@ class ConsumerGroups:
         may_match: MayMatch | None = EVERYTHING
         if authorizer is not None:
             may_match = None if may_describe is None else MayMatch(may_describe, authorizer.changes)
-        return Step(group, self._state.topics, self.assignors, may_match)
+        return Step(group, self._state.topics, self.assignors, may_match, self._targets)
 
     def member(self, group: ConsumerGroup, member_id: str, *, joins: bool) -> ConsumerMember:
         """The dynamic member, which may be a new one if it joins. GroupRefusedError."""
@@ -247,6 +250,8 @@ class ConsumerGroups:
         code = self._store.save_changes(group, step.changes, before)
         if code:
             raise GroupRefusedError(code)
+        if step.work is not None:
+            self._targets.await_target(group, step.work, step.epoch)
         timers = self.timers(group, member.member_id)
         if len(group.timers) > len(group.members):  # a member's place was taken
             for member_id in group.timers.keys() - group.members.keys():

@@ -5,6 +5,7 @@ A group changes by its records alone (`apply`): those that are written now, and 
 
 from collections import Counter
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
@@ -51,16 +52,24 @@ class ConsumerGroup:
         topics: what is subscribed to, by name, as far as it exists.
         offsets: what it has committed.
         timers: what time does to each member; none while the group is only read from the log.
+        is_assigning: whether a target is being made, which may be for an earlier epoch.
+        is_matching: whether it is being found out what the members' regular expressions mean.
+        has_new_meanings: whether that was found out between two heartbeats.
     """
 
     __slots__ = (
         "_has_new_subscriptions",
         "_holders",
+        "_joined",
         "_named_topics",
+        "_subscriptions",
         "assignment_epoch",
         "epoch",
         "group_id",
+        "has_new_meanings",
+        "is_assigning",
         "is_dead",
+        "is_matching",
         "members",
         "offsets",
         "regexes",
@@ -88,6 +97,11 @@ class ConsumerGroup:
         #: By regular expression, the topics that it means, of those named in `regexes_of`, under rules of that number.
         self.regexes: dict[str, frozenset[str]] = {}
         self.regexes_of: tuple[Collection[str], int] | None = None
+        self.is_assigning = False
+        self.is_matching = False
+        self.has_new_meanings = False
+        self._joined: dict[tuple[frozenset[str], str], frozenset[str]] = {}  # of members with names and an expression
+        self._subscriptions: dict[frozenset[str], frozenset[str]] = {}  # one object for sets that are equal
         self._named_topics: frozenset[str] | None = frozenset()
         self._has_new_subscriptions = False
         self._holders: dict[tuple[bytes, int], str] = {}  # of partitions, by member id
@@ -140,7 +154,7 @@ class ConsumerGroup:
 
     def subscribed_topics(self) -> set[str]:
         """The topics that the members subscribe to, whether they exist or not."""
-        return set[str]().union(*map(self.topics_of, self.members.values()))
+        return self.topics_of_all(self.members.values())
 
     @property
     def named_topics(self) -> frozenset[str] | None:
@@ -148,13 +162,36 @@ class ConsumerGroup:
         if self._has_new_subscriptions:
             members = self.members.values()
             has_regex = any(member.regex for member in members)
-            self._named_topics = None if has_regex else frozenset[str]().union(*(each.topics for each in members))
+            self._named_topics = None if has_regex else frozenset(self.topics_of_all(members))
             self._has_new_subscriptions = False
         return self._named_topics
 
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
         """The topics that a member names, and those that its regular expression means."""
-        return member.topics | self.regexes.get(member.regex, frozenset()) if member.regex else member.topics
+        if not member.regex:
+            return member.topics
+        meant = self.regexes.get(member.regex, frozenset[str]())
+        if not member.topics:
+            return meant
+        key = member.topics, member.regex
+        joined = self._joined.get(key)
+        if joined is None:
+            joined = self._joined[key] = member.topics | meant
+        return joined
+
+    def topics_of_all(self, members: Iterable[ConsumerMember]) -> set[str]:
+        """The topics that any of some members subscribes to; most members of a group want the same."""
+        distinct = {id(topics): topics for topics in map(self.topics_of, members)}
+        return set[str]().union(*distinct.values())
+
+    def note_meanings(self, regexes: dict[str, frozenset[str]], of: tuple[Collection[str], int] | None) -> None:
+        """Regular expressions mean these topics, of all that `of` has."""
+        self.regexes, self.regexes_of = regexes, of
+        self._joined.clear()
+
+    def successor(self, member: ConsumerMember) -> ConsumerMember | None:
+        """The member as it is now, or the one that has taken its place; None if it is gone."""
+        return self.members.get(member.member_id) or self.static_member(member.instance_id)
 
     def assignor(self, members: Iterable[ConsumerMember], default: str) -> str:
         """The assignor that most members wish for."""
@@ -256,6 +293,11 @@ class ConsumerGroup:
                 del self.static_members[before.instance_id]
         if member is None:
             return
+        if len(self._subscriptions) > 2 * len(self.members):
+            self._subscriptions.clear()
+        topics = self._subscriptions.setdefault(member.topics, member.topics)
+        if topics is not member.topics:
+            member = replace(member, topics=topics)
         self.members[member_id] = member
         for place in _places(member):
             self._holders[place] = member_id

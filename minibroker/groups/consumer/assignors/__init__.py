@@ -8,8 +8,10 @@ from minibroker.groups.consumer.assignors.range import assign_ranges
 from minibroker.groups.consumer.assignors.spec import GroupSpec
 from minibroker.groups.consumer.assignors.uniform import assign_uniformly
 from minibroker.groups.consumer.partitions import Partitions
+from minibroker.slices import Steps
 
-Assignor = Callable[[GroupSpec], dict[str, Partitions]]
+Assignor = Callable[[GroupSpec], Steps[dict[str, Partitions]]]
+"""Yields about every millisecond; the result has the partitions of each member, by member id."""
 
 _BY_NAME: Final[Mapping[str, Assignor]] = {"uniform": assign_uniformly, "range": assign_ranges}
 

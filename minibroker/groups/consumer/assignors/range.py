@@ -4,22 +4,33 @@ Static members come first, by their instance ids, then the others by their membe
 not count.
 """
 
+from minibroker.groups.consumer.assignors.pace import Pace
 from minibroker.groups.consumer.assignors.spec import GroupSpec
 from minibroker.groups.consumer.partitions import Partitions
+from minibroker.slices import Steps
 
 
-def assign_ranges(group: GroupSpec) -> dict[str, Partitions]:
+def assign_ranges(group: GroupSpec) -> Steps[dict[str, Partitions]]:
     """Assign all partitions; the first members have one more where they cannot be shared out evenly."""
+    pace = Pace()
     order = sorted(group.members, key=lambda each: _rank(each, group.members[each].instance_id))
     subscribers: dict[bytes, int] = {}
     for member in group.members.values():
         for topic in member.topics:
             subscribers[topic] = subscribers.get(topic, 0) + 1
+            if pace.is_due(1):
+                yield
     shares = {topic: _Shares(group.counts[topic], number) for topic, number in subscribers.items()}
     assigned: dict[str, Partitions] = {}
     for member_id in order:
-        ranges = {topic: shares[topic].take() for topic in group.members[member_id].topics}
-        assigned[member_id] = {topic: frozenset(each) for topic, each in ranges.items() if each}
+        partitions: dict[bytes, frozenset[int]] = {}
+        for topic in group.members[member_id].topics:
+            indexes = frozenset(shares[topic].take())
+            if indexes:
+                partitions[topic] = indexes
+            if pace.is_due(1 + len(indexes) // 8):
+                yield
+        assigned[member_id] = partitions
     return assigned
 
 
