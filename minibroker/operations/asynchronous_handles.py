@@ -3,9 +3,11 @@
 `blocking_handles` has the same for other threads. What they do is in the modules beside this one, loaded when needed.
 """
 
+import sys
+import warnings
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from minibroker.operations.errors import is_the_callers
 from minibroker.state import BrokerState
@@ -195,16 +197,46 @@ class AsyncFaults:
 
 
 class AsyncFaultContext:
-    """A fault within a `with` block."""
+    """A fault within a `with` block. RuntimeWarning, with the line that made it, for one that no block installed."""
+
+    _entered = False
 
     def __init__(self, faults: AsyncFaults, fault: "Fault") -> None:
         self._faults = faults
         self._fault = fault
+        self._line = _callers_line()
 
     async def __aenter__(self) -> "Fault":
         """Install it."""
+        self._entered = True
         return await self._faults.add(self._fault)
 
     async def __aexit__(self, *exception: object) -> None:
         """Take it away."""
         await self._faults.remove(self._fault)
+
+    def __enter__(self) -> NoReturn:
+        """TypeError: it takes `async with`."""
+        self._entered = True
+        raise TypeError("a fault of an AsyncBroker takes `async with broker.fault(...):`")
+
+    def __exit__(self, *exception: object) -> None:
+        """Never called; Python looks for it before it calls `__enter__`."""
+
+    def __del__(self) -> None:
+        """Warn as asyncio does of a coroutine that was never awaited: the test would pass without its fault."""
+        if not self._entered:
+            warnings.warn_explicit(
+                f"{self._fault} was made and never installed: write `with broker.fault(...):` (with an AsyncBroker "
+                "`async with`), or `broker.faults.add(...)` to install it until a reset",
+                RuntimeWarning,
+                *self._line,
+            )
+
+
+def _callers_line() -> tuple[str, int]:
+    """File and line of the nearest caller outside of minibroker."""
+    frame = sys._getframe(1)  # noqa: SLF001 - as `warnings` finds a caller
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("minibroker."):
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno

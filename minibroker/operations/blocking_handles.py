@@ -163,7 +163,7 @@ class Faults:
 
 
 class FaultContext:
-    """A fault within a `with` block."""
+    """A fault within a `with` block. RuntimeWarning, with the line that made it, for one that no block installed."""
 
     def __init__(self, twin: asynchronous_handles.AsyncFaultContext, wait: Wait) -> None:
         self.twin = twin

@@ -19,7 +19,7 @@ HANDLES: Final = "blocking_handles"
 _SOURCES: Final = {FACE: "asynchronous", HANDLES: "asynchronous_handles"}
 _PREFIX: Final = "Async"
 _ROOT: Final = "AsyncOperations"
-_ON_THE_LOOP: Final = frozenset({"__init__", "make_topics", "state"})
+_ON_THE_LOOP: Final = frozenset({"__del__", "__enter__", "__exit__", "__init__", "make_topics", "patience", "state"})
 """Without a twin."""
 _WAITING: Final = {"__aenter__": "__enter__", "__aexit__": "__exit__"}
 _HEADS: Final = {

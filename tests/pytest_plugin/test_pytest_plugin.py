@@ -321,3 +321,10 @@ def test_security_that_cannot_be_is_told(run: Run, ini: str, reason: str) -> Non
     result = run("def test_it(kafka):\n    pass\n", ini=ini)
     assert result.returncode != 0
     assert reason in result.stdout + result.stderr
+
+
+def test_a_fault_without_a_block_is_told_at_the_end_of_the_run(run: Run) -> None:
+    result = run("def test_it(kafka):\n    kafka.fault(api='Produce', drop='before')\n")
+    assert "1 passed, 1 warning" in result.stdout, result.stdout
+    assert "RuntimeWarning: Fault(api='Produce', drop='before') was made and never installed" in result.stdout
+    assert re.search(r"test_it\.py:\d+: RuntimeWarning", result.stdout)

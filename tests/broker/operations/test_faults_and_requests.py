@@ -1,9 +1,12 @@
 """Faults and the journal in a test's hand."""
 
+import gc
+import inspect
+
 import pytest
 from confluent_kafka import Producer
 
-from minibroker import Broker, Fault, WaitTimeoutError
+from minibroker import AsyncBroker, Broker, Fault, WaitTimeoutError
 from minibroker.faults.fault import FaultError
 
 
@@ -71,3 +74,40 @@ async def test_faults_on_the_callers_loop() -> None:
         async with broker.fault(api="Fetch", delay_ms=1) as fault:
             assert await broker.faults.list() == (fault,)
         assert await broker.faults.list() == ()
+
+
+def line_here() -> int:
+    frame = inspect.currentframe()
+    assert frame is not None
+    assert frame.f_back is not None
+    return frame.f_back.f_lineno
+
+
+def test_a_fault_without_a_block_is_a_warning_with_its_line() -> None:
+    with Broker() as broker:
+        line = line_here() + 2
+        with pytest.warns(RuntimeWarning, match=r"Fault\(api='Produce', drop='before'\) was made and never") as caught:
+            broker.fault(api="Produce", drop="before")
+        assert [(each.filename, each.lineno) for each in caught] == [(__file__, line)]
+        assert broker.faults.list() == ()
+        line = line_here() + 1
+        kept = [broker.fault(api="Fetch", drop="after")]
+        with pytest.warns(RuntimeWarning, match=r"broker\.faults\.add") as caught:
+            kept.clear()
+        assert [each.lineno for each in caught] == [line]
+        later = broker.fault(api="Fetch", drop="after")
+        with later:
+            assert len(broker.faults.list()) == 1
+        del later
+        gc.collect()  # a warning would be an error here
+
+
+async def test_a_fault_of_an_async_broker_takes_async_with() -> None:
+    async with AsyncBroker() as broker:
+        with pytest.warns(RuntimeWarning, match="with an AsyncBroker `async with`") as caught:
+            broker.fault(api="Produce", drop="before")
+        assert [each.filename for each in caught] == [__file__]
+        with pytest.raises(TypeError, match=r"`async with broker\.fault"), broker.fault(api="Produce", drop="before"):
+            raise AssertionError("it was entered")
+        async with broker.fault(api="Produce", drop="before"):
+            assert len(await broker.faults.list()) == 1
