@@ -124,6 +124,15 @@ def about_missing(topic: str) -> str:
     return f"a client asks for the topic {topic!r}, which there is not, and auto.create.topics.enable is false"
 
 
+def about_standing_loop() -> str:
+    """The loop of an `AsyncBroker` stands still while a client waits for an answer."""
+    return (
+        "this line holds up the event loop that the broker runs on, while a client waits for the broker. A client that "
+        "blocks (kafka-python, confluent-kafka) waits for itself there: run the broker with `with Broker()`, or call "
+        "the client with `await asyncio.to_thread(...)`"
+    )
+
+
 def about_advertised(host: str) -> str | None:
     """Clients are sent to a host; None if that can be found from here. Asks the resolver, which may take seconds."""
     try:

@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self, cast
+from typing import TYPE_CHECKING, Final, NoReturn, Self, cast
 
 from minibroker import temporary
 from minibroker.clock import Clock
@@ -21,12 +21,14 @@ from minibroker.network.listeners import (
     served_listeners,
 )
 from minibroker.operations.asynchronous import AsyncOperations
+from minibroker.operations.errors import NotRunningError, is_the_callers
 from minibroker.server import Server
 from minibroker.state import BrokerState
 
 if TYPE_CHECKING:
     # Most brokers have none.
     from minibroker.control.plane import ControlPlane
+    from minibroker.loop_watch import LoopWatch
     from minibroker.security.setup import Security
     from minibroker.seeding.seeds import Seeds
 
@@ -34,6 +36,8 @@ _REACHABLE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compar
 """Where a program on this machine finds a broker that listens on all interfaces."""
 
 _LAST_PORT: Final = 65_535
+
+__tracebackhide__ = is_the_callers
 
 Setting = str | int | float | bool | Sequence[str]
 """A value of the configuration, as Python programs write it."""
@@ -46,6 +50,10 @@ class AsyncBroker(AsyncOperations):
             producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers)
 
     A client that blocks would wait for itself there: for such clients there is `Broker`, whose arguments these are.
+    When the loop stands still for over a second while a client waits, a RuntimeWarning names the line that holds it up.
+
+    Attributes:
+        owns_loop: nothing else runs on the event loop, so nobody looks whether it stands still.
     """
 
     def __init__(  # noqa: PLR0913 - what a broker can be given, all of it by name
@@ -107,6 +115,8 @@ class AsyncBroker(AsyncOperations):
         self._temporary = data_dir is None
         self._data_dir = data_dir
         self._server: Server | None = None
+        self._watch: LoopWatch | None = None
+        self.owns_loop = False
 
     def remarks(self) -> list[str]:
         """What is worth a warning in the configuration."""
@@ -149,7 +159,7 @@ class AsyncBroker(AsyncOperations):
     def data_dir(self) -> str:
         """Where the logs are. RuntimeError before the broker has run with a temporary directory."""
         if self._data_dir is None:
-            raise RuntimeError("the broker is not running")
+            raise NotRunningError("the broker is not running")
         return self._data_dir
 
     @property
@@ -165,13 +175,20 @@ class AsyncBroker(AsyncOperations):
         return self._running.state
 
     @property
+    def is_running(self) -> bool:
+        """Has it been started, and not been stopped since?"""
+        return self._server is not None
+
+    @property
     def _running(self) -> Server:
         if self._server is None:
-            raise RuntimeError("the broker is not running")
+            raise NotRunningError("the broker is not running")
         return self._server
 
     async def start(self) -> None:
-        """Start; when it returns, clients can connect and the given topics are there."""
+        """Start; when it returns, clients can connect and the given topics are there. RuntimeError if it runs."""
+        if self._server is not None:
+            raise RuntimeError("the broker is running")
         if self._temporary:
             self._data_dir = temporary.make()
         server: Server | None = None
@@ -197,6 +214,10 @@ class AsyncBroker(AsyncOperations):
         self._server = server
         if self._plane is not None:
             self._plane.start(self, asyncio.get_running_loop())
+        if not self.owns_loop:
+            from minibroker.loop_watch import LoopWatch  # noqa: PLC0415 - most brokers have a loop of their own
+
+            self._watch = LoopWatch(server.has_waiting_clients)
 
     def make_topics(self) -> None:
         """Create the topics that the broker was given and that are not there, and fill those that have seeds."""
@@ -219,6 +240,9 @@ class AsyncBroker(AsyncOperations):
 
     async def stop(self) -> None:
         """Stop; connections are closed, logs are closed, a temporary directory is removed."""
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.stop()
         plane, self._plane = self._plane, None
         if plane is not None:
             await plane.stop()
@@ -228,6 +252,15 @@ class AsyncBroker(AsyncOperations):
         if self._temporary and self._data_dir is not None:
             temporary.remove(self._data_dir)
             self._data_dir = None
+
+    def __enter__(self) -> NoReturn:
+        """TypeError: it takes `async with`."""
+        raise TypeError("an AsyncBroker takes `async with AsyncBroker()`; for `with` there is `Broker()`")
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Never called; Python looks for it before it calls `__enter__`."""
 
     async def __aenter__(self) -> Self:
         await self.start()

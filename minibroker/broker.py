@@ -5,7 +5,7 @@ import contextlib
 import threading
 import warnings
 from collections.abc import Coroutine, Iterable, Mapping
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
@@ -13,7 +13,8 @@ from minibroker.async_broker import AsyncBroker, Setting
 from minibroker.clock import Clock
 from minibroker.metadata.cluster import ClusterError
 from minibroker.operations.blocking import BlockingOperations
-from minibroker.operations.errors import OperationError, WaitTimeoutError, is_the_callers
+from minibroker.operations.callers import BLOCKED_LOOP, loop_runs_here, warn_if_loop_waits
+from minibroker.operations.errors import NotRunningError, OperationError, WaitTimeoutError, is_the_callers
 
 if TYPE_CHECKING:
     # Most brokers let everybody in.
@@ -132,7 +133,7 @@ class Broker(BlockingOperations):
     @property
     def is_running(self) -> bool:
         """Has it been started, and not been stopped since?"""
-        return self._thread is not None
+        return self._thread is not None or self._twin.is_running
 
     @property
     def twin(self) -> AsyncBroker:
@@ -140,41 +141,47 @@ class Broker(BlockingOperations):
         return self._twin
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Have something done on the broker's thread, and wait for it. RuntimeError unless it runs there."""
-        if self._thread is None or self._loop is None or self._thread is threading.current_thread():
-            work.close()
-            raise RuntimeError(
-                "the broker is not running"
-                if self._thread is None
-                else "this is the broker's own thread, which cannot wait for itself"
-            )
+        """Have something done on the broker's thread, and wait for it. RuntimeError unless it runs there.
+
+        RuntimeWarning when that takes over a second in a thread whose event loop has to wait along.
+        """
         thread = self._thread
+        if thread is None or self._loop is None or thread is threading.current_thread():
+            work.close()
+            raise self._unable_to_wait()
         try:
             future = asyncio.run_coroutine_threadsafe(work, self._loop)
         except RuntimeError:  # the loop is closed: another thread has stopped it just now
             work.close()
-            raise RuntimeError("the broker was stopped") from None
+            raise NotRunningError("the broker was stopped") from None
         try:
-            while True:
-                try:
-                    return future.result(_LOOK_AGAIN)
-                except TimeoutError:
-                    if future.done():  # it may be the work's own, or be done by now
-                        return future.result()
-                    if not thread.is_alive():  # its loop has ended with this in its queue
-                        raise RuntimeError("the broker was stopped") from None
+            return _result(future, thread)
         except CancelledError:
-            raise RuntimeError("the broker was stopped") from None
-        except (OperationError, WaitTimeoutError, ClusterError) as error:
+            raise NotRunningError("the broker was stopped") from None
+        except WaitTimeoutError as error:
+            hint = f"\n{BLOCKED_LOOP}" if loop_runs_here() else ""
+            raise WaitTimeoutError(f"{error}{hint}") from error.__cause__
+        except (OperationError, NotRunningError, ClusterError) as error:
             # Where it comes from helps nobody, and would hide the caller's line.
             raise error.with_traceback(None) from error.__cause__
         except BaseException:  # such as KeyboardInterrupt: nobody waits any longer
             future.cancel()
             raise
 
+    def _unable_to_wait(self) -> NotRunningError:
+        """Why nothing can be asked of it, or not from this thread."""
+        if self._thread is not None:
+            return NotRunningError("this is the broker's own thread, which cannot wait for itself")
+        if self._twin.is_running:
+            return NotRunningError(
+                "`async with` runs the broker on your event loop and gives an AsyncBroker, whose methods are awaited: "
+                "`async with broker as kafka: await kafka.produce(...)`"
+            )
+        return NotRunningError("the broker is not running")
+
     def start(self) -> None:
         """Start; when it returns, clients can connect and the given topics are there. RuntimeError if it runs."""
-        if self._thread is not None:
+        if self.is_running:
             raise RuntimeError("the broker is running")
         started: threading.Event = threading.Event()
         failure: list[BaseException] = []
@@ -216,6 +223,8 @@ class Broker(BlockingOperations):
         self.stop()
 
     async def __aenter__(self) -> AsyncBroker:
+        if self._thread is not None:
+            raise RuntimeError("the broker is running")
         return await self._twin.__aenter__()
 
     async def __aexit__(
@@ -227,6 +236,7 @@ class Broker(BlockingOperations):
         """The life of the thread: start, wait for the end, stop."""
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
+        self._twin.owns_loop = True
         try:
             await self._twin.start()
         except BaseException as error:  # noqa: BLE001 - handed to the thread that asked
@@ -234,6 +244,23 @@ class Broker(BlockingOperations):
             await self._twin.stop()
             return
         finally:
+            self._twin.owns_loop = False  # the next one may be the caller's
             started.set()
         await self._stop.wait()
         await self._twin.stop()
+
+
+def _result(future: "Future[T]", thread: threading.Thread) -> T:
+    """What a call on another thread gives. RuntimeError when the thread ends before."""
+    is_warned = False
+    while True:
+        try:
+            return future.result(_LOOK_AGAIN)
+        except TimeoutError:
+            if future.done():  # it may be the work's own, or be done by now
+                return future.result()
+            if not thread.is_alive():  # its loop has ended with this in its queue
+                raise NotRunningError("the broker was stopped") from None
+            if not is_warned:
+                warn_if_loop_waits()
+                is_warned = True

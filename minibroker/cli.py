@@ -150,6 +150,7 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
     ready_file = options.ready_file
     if ready_file:
         _remove(ready_file)  # an old one would tell that a broker is ready which is only starting
+    broker.twin.owns_loop = True
     try:
         async with broker:
             if faults:

@@ -160,6 +160,11 @@ class Connection(asyncio.BufferedProtocol):
         """Has the client connected, and not gone?"""
         return self in self._connections
 
+    def fileno(self) -> int:
+        """Its socket's descriptor, -1 once it is closed."""
+        found: int = self._transport.get_extra_info("socket").fileno()
+        return found
+
     def _touch(self) -> None:
         """Something has come, or has left."""
         self._slot.active_ms = self._now_ms()

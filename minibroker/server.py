@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import resource
+import select
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -101,6 +102,14 @@ class Server:
                 told = each.advertised and (each.advertised[0], each.advertised[1] + behind)
                 port = await listener.listen(kind, each.host, each.port and each.port + behind)
                 node.doors[each.name] = Door(told, port)
+
+    def has_waiting_clients(self) -> bool:
+        """Is a connection to be accepted, or a request to be read? For other threads while the loop stands still."""
+        poll = select.poll()
+        for listener in self._listeners:
+            for descriptor in listener.descriptors():
+                poll.register(descriptor, select.POLLIN)
+        return any(events & select.POLLIN for _, events in poll.poll(0))
 
     def _secure(self, listener: ServedListener) -> "ListenerSecurity | None":
         if listener.protocol == PLAINTEXT:

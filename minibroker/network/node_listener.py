@@ -82,6 +82,12 @@ class NodeListener:
             found.setdefault(kind.name, (host, port))
         return found
 
+    def descriptors(self) -> list[int]:
+        """Of all open sockets: those that it listens on, and its connections'."""
+        listening = [each.fileno() for opened in self._servers for each in opened.sockets]
+        connected = [each.fileno() for each in tuple(self.connections)]
+        return [each for each in listening + connected if each >= 0]
+
     async def listen(self, kind: Kind, host: str, port: int) -> int:
         """Listen at one more address; port 0 picks a free one. Returns the port. OSError when it cannot be had."""
         try:

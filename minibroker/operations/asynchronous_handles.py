@@ -3,12 +3,12 @@
 `blocking_handles` has the same for other threads. What they do is in the modules beside this one, loaded when needed.
 """
 
-import sys
 import warnings
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
+from minibroker.operations.callers import callers_line
 from minibroker.operations.errors import is_the_callers
 from minibroker.state import BrokerState
 
@@ -204,7 +204,7 @@ class AsyncFaultContext:
     def __init__(self, faults: AsyncFaults, fault: "Fault") -> None:
         self._faults = faults
         self._fault = fault
-        self._line = _callers_line()
+        self._line = callers_line()
 
     async def __aenter__(self) -> "Fault":
         """Install it."""
@@ -232,11 +232,3 @@ class AsyncFaultContext:
                 RuntimeWarning,
                 *self._line,
             )
-
-
-def _callers_line() -> tuple[str, int]:
-    """File and line of the nearest caller outside of minibroker."""
-    frame = sys._getframe(1)  # noqa: SLF001 - as `warnings` finds a caller
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("minibroker."):
-        frame = frame.f_back
-    return frame.f_code.co_filename, frame.f_lineno

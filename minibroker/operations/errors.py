@@ -15,6 +15,10 @@ class ConflictError(OperationError):
     """It cannot be done to a broker as it is now."""
 
 
+class NotRunningError(RuntimeError):
+    """Something was asked of a broker that does not run, or runs on another event loop than the method is for."""
+
+
 class WaitTimeoutError(AssertionError):
     """Something that a test waited for has not happened in time; the message says what there was instead.
 
@@ -38,4 +42,4 @@ def is_the_callers(caught: _Caught) -> bool:
     """
     from minibroker.metadata.cluster import ClusterError  # noqa: PLC0415 - most tests do not fail
 
-    return caught.errisinstance((OperationError, WaitTimeoutError, ClusterError))
+    return caught.errisinstance((OperationError, WaitTimeoutError, NotRunningError, ClusterError))

@@ -1,0 +1,40 @@
+"""The code that calls the broker's methods: its line, and whether it runs on an event loop."""
+
+import asyncio
+import sys
+import warnings
+from typing import Final
+
+BLOCKED_LOOP: Final = (
+    "this thread runs an event loop, which stood still during the call: an asynchronous client can neither send nor "
+    "receive meanwhile. Write `await asyncio.to_thread(kafka.expect, ...)` instead of `kafka.expect(...)`, and "
+    "likewise for other methods that wait, or use an AsyncBroker"
+)
+
+
+def callers_line() -> tuple[str, int]:
+    """File and line of the nearest caller outside of minibroker."""
+    frame = sys._getframe(1)  # noqa: SLF001 - as `warnings` finds a caller
+    while frame.f_back is not None and is_ours(frame.f_globals.get("__name__", "")):
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno
+
+
+def is_ours(module: str) -> bool:
+    """Is this the name of one of the broker's modules?"""
+    return module.startswith("minibroker.")
+
+
+def loop_runs_here() -> bool:
+    """Does an event loop run in this thread, beneath the caller?"""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def warn_if_loop_waits() -> None:
+    """Warn of a call that goes on waiting in a thread with a running event loop. RuntimeWarning."""
+    if loop_runs_here():
+        warnings.warn_explicit(BLOCKED_LOOP, RuntimeWarning, *callers_line())
