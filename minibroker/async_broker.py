@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, NoReturn, Self, cast
 
 from minibroker import temporary
+from minibroker.arguments import by_name
 from minibroker.clock import Clock
 from minibroker.config import BrokerConfig
 from minibroker.config.keys import refused
@@ -56,6 +57,7 @@ class AsyncBroker(AsyncOperations):
         owns_loop: nothing else runs on the event loop, so nobody looks whether it stands still.
     """
 
+    @by_name
     def __init__(  # noqa: PLR0913 - what a broker can be given, all of it by name
         self,
         *,

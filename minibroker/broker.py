@@ -9,11 +9,12 @@ from concurrent.futures import CancelledError, Future
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
+from minibroker.arguments import by_name
 from minibroker.async_broker import AsyncBroker, Setting
 from minibroker.clock import Clock
 from minibroker.metadata.cluster import ClusterError
 from minibroker.operations.blocking import BlockingOperations
-from minibroker.operations.callers import BLOCKED_LOOP, loop_runs_here, warn_if_loop_waits
+from minibroker.operations.callers import BLOCKED_LOOP, callers_line, is_ours, loop_runs_here, warn_if_loop_waits
 from minibroker.operations.errors import NotRunningError, OperationError, WaitTimeoutError, is_the_callers
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class Broker(BlockingOperations):
         control_token: what its clients have to know; has to be given when `control` is no loopback address.
     """
 
+    @by_name
     def __init__(  # noqa: PLR0913 - what a broker can be given, all of it by name
         self,
         *,
@@ -96,7 +98,7 @@ class Broker(BlockingOperations):
             control_token=control_token,
         )
         for remark in self._twin.remarks():
-            warnings.warn(remark, stacklevel=2)
+            warnings.warn_explicit(remark, UserWarning, *callers_line())
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
@@ -199,7 +201,10 @@ class Broker(BlockingOperations):
         if failure:
             self._thread.join()
             self._thread = None
-            raise failure[0]
+            (error,) = failure
+            if isinstance(error, OSError) or is_ours(type(error).__module__):
+                error = error.with_traceback(None)  # the message says all, and the thread's lines would hide it
+            raise error
 
     def stop(self) -> None:
         """Stop; connections are closed, logs are closed, a temporary directory is removed. Twice does no harm."""

@@ -150,7 +150,7 @@ def _told(broker: Broker) -> str:
     try:
         return overview(broker, _TOLD_REQUESTS)
     except Exception as error:  # noqa: BLE001 - pytest would end all tests over it
-        return f"cannot be told: {error}"  # such as "the broker is not running"
+        return f"cannot be shown: {error}"  # such as "the broker is not running"
 
 
 def _arguments(config: pytest.Config) -> dict[str, Any]:

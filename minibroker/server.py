@@ -14,7 +14,7 @@ from minibroker.connection import Connection, ConnectionSet
 from minibroker.metadata.cluster import Door, Node
 from minibroker.network.connection_quotas import ConnectionQuotas, Slot
 from minibroker.network.listeners import PLAINTEXT, ServedListener, port_step
-from minibroker.network.node_listener import Kind, NodeListener
+from minibroker.network.node_listener import Kind, NodeListener, check_free
 from minibroker.state import BrokerState
 from minibroker_protocol.frame import BufferPool
 
@@ -37,6 +37,7 @@ class Server:
             picks a free one for each.
         brokers: how many there are.
 
+    OSError for a port that is taken, before anything is written.
     ValueError, OSError for a listener whose TLS, SASL or limits cannot be had as they are configured.
     """
 
@@ -51,6 +52,10 @@ class Server:
     ) -> None:
         self._given = given
         self._step = port_step((each.port for each in given), brokers)
+        for each in given:
+            if each.port:
+                for number in range(brokers):
+                    check_free(each.host, each.port + number * self._step)
         self._loop = asyncio.get_running_loop()
         self._pool = BufferPool()
         self._listeners: list[NodeListener] = []

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import socket
@@ -17,6 +18,34 @@ from minibroker.network.connection_quotas import ConnectionQuotas, Slot
 
 _logger = logging.getLogger(__name__)
 _BACKLOG: Final = 1024
+
+
+def cannot_listen(host: str, port: int, error: OSError) -> OSError:
+    """The error of an address that cannot be had, in words of ours."""
+    # asyncio's own hold the address as a tuple; a name that is not found has an errno of its own kind.
+    reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+    hint = ""
+    if error.errno == errno.EADDRINUSE:
+        hint = f". Port 0 picks a free one: --listen {host}:0, in Python Broker(listen='{host}:0')"
+    return OSError(error.errno, f"cannot listen on {host}:{port}: {reason}{hint}")
+
+
+def check_free(host: str, port: int) -> None:
+    """OSError when nobody could listen there now. A look before the data directory is touched; `listen` decides."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise cannot_listen(host, port, error) from None
+    try:
+        for family, kind, protocol, _, address in found:
+            with socket.socket(family, kind, protocol) as each:
+                each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    each.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                each.bind(address)
+    except OSError as error:
+        if error.errno in {errno.EADDRINUSE, errno.EACCES}:  # others may be of a family that asyncio passes over
+            raise cannot_listen(host, port, error) from None
 
 
 class Kind(NamedTuple):
@@ -93,9 +122,7 @@ class NodeListener:
         try:
             opened = await self._serve(kind, host, port)
         except OSError as error:
-            # asyncio's own words hold the address as a tuple; a name that is not found has an errno of its own kind.
-            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
-            raise OSError(error.errno, f"cannot listen on {host}:{port}: {reason}") from error
+            raise cannot_listen(host, port, error) from None
         self._servers.append(opened)
         number: int = opened.sockets[0].getsockname()[1]
         return number

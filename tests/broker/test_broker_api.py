@@ -181,6 +181,37 @@ def test_an_address_in_use_is_an_error_and_the_next_one_works(temporary: Path) -
         assert topics_of(broker) == {}
 
 
+@pytest.mark.parametrize("brokers", [1, 2])
+def test_a_port_that_is_taken_leaves_the_data_directory_alone_and_raises_one_line(tmp_path: Path, brokers: int) -> None:
+    data = tmp_path / "data"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1] - brokers + 1
+        with pytest.raises(OSError, match=r"Port 0 picks a free one: --listen 127\.0\.0\.1:0") as caught:
+            Broker(listen=f"127.0.0.1:{port}", brokers=brokers, data_dir=str(data), topics=["orders"]).start()
+    assert not data.exists()
+    assert [entry.name for entry in caught.traceback][1:] == ["start"]
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("kind", [Broker, AsyncBroker])
+@pytest.mark.parametrize(
+    ("given", "named", "message"),
+    [
+        (("127.0.0.1:9092",), {}, r"takes its arguments by name, such as \w+\(listen='127\.0\.0\.1:9092'\)"),
+        ((9092,), {}, r"takes its arguments by name, such as \w+\(listen='127\.0\.0\.1:9092'\)"),
+        ((), {"port": 9093}, r"has no argument 'port'; write \w+\(listen='127\.0\.0\.1:9093'\)"),
+        ((), {"topic": "orders"}, r"has no argument 'topic'; write \w+\(topics=\['orders'\]\)"),
+        ((), {"seed_dta": "f"}, r"has no argument 'seed_dta'; did you mean seed_data\?"),
+        ((), {"zzz": 1}, r"has no argument 'zzz'; there are listen, data_dir, "),
+    ],
+)
+def test_arguments_that_it_does_not_take_are_answered_with_those_that_were_meant(
+    kind: Any, given: tuple[Any, ...], named: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(TypeError, match=f"^{kind.__name__} {message}"):
+        kind(*given, **named)
+
+
 @pytest.mark.parametrize(
     ("text", "address"),
     [

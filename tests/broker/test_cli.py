@@ -291,8 +291,12 @@ def test_an_address_in_use_is_named(refused: Callable[..., str]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        message = refused(listen=f"127.0.0.1:{taken.getsockname()[1]}")
-    assert "in use" in message
+        port = taken.getsockname()[1]
+        message = refused(listen=f"127.0.0.1:{port}")
+    assert message == (
+        f"cannot listen on 127.0.0.1:{port}: Address already in use. Port 0 picks a free one: --listen 127.0.0.1:0, "
+        "in Python Broker(listen='127.0.0.1:0')"
+    )
 
 
 @pytest.mark.parametrize(
