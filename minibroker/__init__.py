@@ -6,7 +6,14 @@ if TYPE_CHECKING:
     from minibroker.async_broker import AsyncBroker
     from minibroker.broker import Broker
     from minibroker.faults.fault import Fault
-    from minibroker.operations.errors import OperationError, WaitTimeoutError
+    from minibroker.operations.errors import (
+        ConflictError,
+        NotFoundError,
+        NotRunningError,
+        OperationError,
+        UnexpectedRecordError,
+        WaitTimeoutError,
+    )
     from minibroker.operations.matching import record
     from minibroker.operations.producing import Message
     from minibroker.security.setup import Security
@@ -15,10 +22,14 @@ __version__ = "0.1.0"
 __all__ = [
     "AsyncBroker",
     "Broker",
+    "ConflictError",
     "Fault",
     "Message",
+    "NotFoundError",
+    "NotRunningError",
     "OperationError",
     "Security",
+    "UnexpectedRecordError",
     "WaitTimeoutError",
     "__version__",
     "record",
@@ -26,10 +37,14 @@ __all__ = [
 _PLACES = {
     "AsyncBroker": "async_broker",
     "Broker": "broker",
+    "ConflictError": "operations.errors",
     "Fault": "faults.fault",
     "Message": "operations.producing",
+    "NotFoundError": "operations.errors",
+    "NotRunningError": "operations.errors",
     "OperationError": "operations.errors",
     "Security": "security.setup",
+    "UnexpectedRecordError": "operations.errors",
     "WaitTimeoutError": "operations.errors",
     "record": "operations.matching",
 }

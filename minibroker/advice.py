@@ -6,10 +6,13 @@
 
 import logging
 import socket
+from collections.abc import Sequence
 from typing import Final
 
 LOGGER: Final = "minibroker.advice"
 _logger: Final = logging.getLogger(LOGGER)
+_MOST_COMPARED: Final = 100
+"""Topics that a new one is compared with."""
 _MOST: Final = 1000
 """Things that are told in the life of a broker: clients choose the names of topics."""
 
@@ -131,6 +134,20 @@ def about_standing_loop() -> str:
         "blocks (kafka-python, confluent-kafka) waits for itself there: run the broker with `with Broker()`, or call "
         "the client with `await asyncio.to_thread(...)`"
     )
+
+
+def tell_creation(name: str, topics: Sequence[str]) -> str | None:
+    """Log that a topic was created because a client has asked for it; returns the one that was probably meant."""
+    meant = None
+    if 0 < len(topics) <= _MOST_COMPARED:
+        from minibroker.suggestions import misspelling  # noqa: PLC0415 - most topics are the first, or given
+
+        meant = misspelling(name, topics)
+    if meant is None:
+        logging.getLogger("minibroker").info("created topic %r, which a client has asked for", name)
+    else:
+        _logger.info("created topic %r, which a client has asked for (did you mean %r?)", name, meant)
+    return meant
 
 
 def about_advertised(host: str) -> str | None:

@@ -40,7 +40,7 @@ def by_name(init: Callable[Concatenate[Made, P], None]) -> Callable[Concatenate[
     known = list(signature(init).parameters)[1:]
 
     @wraps(init)
-    def checked(self: Made, *given: P.args, **named: P.kwargs) -> None:
+    def checked(self: Made, /, *given: P.args, **named: P.kwargs) -> None:
         kind = type(self).__name__
         if given:
             shown = f"{kind}(listen={given[0]!r})" if isinstance(given[0], str) else f"{kind}(listen='127.0.0.1:9092')"

@@ -22,6 +22,7 @@ from minibroker.network.listeners import (
     served_listeners,
 )
 from minibroker.operations.asynchronous import AsyncOperations
+from minibroker.operations.asynchronous_handles import PATIENCE
 from minibroker.operations.errors import NotRunningError, is_the_callers
 from minibroker.server import Server
 from minibroker.state import BrokerState
@@ -75,6 +76,7 @@ class AsyncBroker(AsyncOperations):
         journal: bool | int = False,
         control: str | None = None,
         control_token: str | None = None,
+        timeout: float = PATIENCE,
     ) -> None:
         properties = {name: _text(name, each) for name, each in (config or {}).items()}
         self._security = security  # whose certificates last as long as it does
@@ -114,6 +116,9 @@ class AsyncBroker(AsyncOperations):
         self._control = None if control is None else _control_address(control, control_token)
         self._control_token = control_token
         self._plane: ControlPlane | None = None
+        if not timeout >= 0:  # nor is "not a number"
+            raise ValueError(f"timeout: {timeout} s is below 0")
+        self._timeout = timeout
         self._temporary = data_dir is None
         self._data_dir = data_dir
         self._server: Server | None = None
@@ -175,6 +180,11 @@ class AsyncBroker(AsyncOperations):
     def state(self) -> BrokerState:
         """What its handlers share. RuntimeError unless it runs."""
         return self._running.state
+
+    @property
+    def patience(self) -> float:
+        """Seconds that methods wait which are given no `timeout`."""
+        return self._timeout
 
     @property
     def is_running(self) -> bool:

@@ -13,9 +13,16 @@ from minibroker.arguments import by_name
 from minibroker.async_broker import AsyncBroker, Setting
 from minibroker.clock import Clock
 from minibroker.metadata.cluster import ClusterError
+from minibroker.operations.asynchronous_handles import PATIENCE
 from minibroker.operations.blocking import BlockingOperations
 from minibroker.operations.callers import BLOCKED_LOOP, callers_line, is_ours, loop_runs_here, warn_if_loop_waits
-from minibroker.operations.errors import NotRunningError, OperationError, WaitTimeoutError, is_the_callers
+from minibroker.operations.errors import (
+    NotRunningError,
+    OperationError,
+    UnexpectedRecordError,
+    WaitTimeoutError,
+    is_the_callers,
+)
 
 if TYPE_CHECKING:
     # Most brokers let everybody in.
@@ -60,6 +67,7 @@ class Broker(BlockingOperations):
         control: HOST:PORT for the HTTP control plane (docs/control-plane.md), which takes the extra `control`; port 0
             picks a free one, which `control_url` tells.
         control_token: what its clients have to know; has to be given when `control` is no loopback address.
+        timeout: seconds that methods such as `expect` wait which are given none. ValueError below 0.
     """
 
     @by_name
@@ -80,6 +88,7 @@ class Broker(BlockingOperations):
         journal: bool | int = False,
         control: str | None = None,
         control_token: str | None = None,
+        timeout: float = PATIENCE,
     ) -> None:
         self._twin = AsyncBroker(
             listen=listen,
@@ -96,6 +105,7 @@ class Broker(BlockingOperations):
             journal=journal,
             control=control,
             control_token=control_token,
+            timeout=timeout,
         )
         for remark in self._twin.remarks():
             warnings.warn_explicit(remark, UserWarning, *callers_line())
@@ -163,7 +173,7 @@ class Broker(BlockingOperations):
         except WaitTimeoutError as error:
             hint = f"\n{BLOCKED_LOOP}" if loop_runs_here() else ""
             raise WaitTimeoutError(f"{error}{hint}") from error.__cause__
-        except (OperationError, NotRunningError, ClusterError) as error:
+        except (OperationError, UnexpectedRecordError, NotRunningError, ClusterError) as error:
             # Where it comes from helps nobody, and would hide the caller's line.
             raise error.with_traceback(None) from error.__cause__
         except BaseException:  # such as KeyboardInterrupt: nobody waits any longer

@@ -61,6 +61,11 @@ class SystemClock(Clock):
         now_ms = time.time_ns() // 1_000_000
         return now_ms + int(self._wall_ahead_ms) if self._wall_ahead_ms else now_ms
 
+    @property
+    def ahead_ms(self) -> float:
+        """How far the wall clock was advanced."""
+        return self._wall_ahead_ms
+
     def monotonic_ms(self) -> float:
         """The event loop's time, and what it was advanced by."""
         return self._loop.time() * 1000 + self._ahead_ms

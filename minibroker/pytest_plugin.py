@@ -11,6 +11,7 @@ has a broker of its own.
 
 from __future__ import annotations
 
+import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
@@ -49,6 +50,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--kafka-brokers", type=int, metavar="N", help="how many brokers there are (ini: kafka_brokers)")
     group.addoption(
+        "--kafka-timeout",
+        type=float,
+        metavar="SECONDS",
+        help="how long `expect` and other methods wait that are given no timeout (ini: kafka_timeout)",
+    )
+    group.addoption(
         "--kafka-security",
         metavar="PROTOCOL",
         help="SSL, SASL_PLAINTEXT or SASL_SSL, see docs/security.md (ini: kafka_security)",
@@ -64,6 +71,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("kafka_users", "who may log in, NAME:PASSWORD, one a line", type="linelist", default=[])
     parser.addini("kafka_topics", "topics that there are when a test begins, one a line", type="linelist", default=[])
     parser.addini("kafka_config", "broker configurations, KEY=VALUE, one a line", type="linelist", default=[])
+    parser.addini("kafka_timeout", "seconds that methods wait which are given no timeout", default="10")
     parser.addini("kafka_brokers", "how many brokers there are", default="1")
     parser.addini(
         "kafka_keep_topics",
@@ -118,6 +126,7 @@ def kafka_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., Brok
 
         def start(**arguments: Any) -> Broker:
             arguments.setdefault("journal", _JOURNAL)
+            arguments.setdefault("timeout", _timeout(request.config))
             broker = brokers.enter_context(Broker(**arguments))
             request.node.stash.setdefault(_STARTED, []).append(broker)
             return broker
@@ -126,12 +135,25 @@ def kafka_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., Brok
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add to the report of a failed test what its brokers have seen."""
     report = yield
     if report.failed:
+        _shorten(report, call)
         report.sections += [(title, _told(broker)) for title, broker in _brokers_of(item)]
     return report
+
+
+def _shorten(report: pytest.TestReport, call: pytest.CallInfo[None]) -> None:
+    """Have the line of the summary begin with the message: the type's name would take its room."""
+    errors = sys.modules.get("minibroker.operations.errors")
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if errors is None or crash is None or call.excinfo is None:
+        return
+    if call.excinfo.errisinstance((errors.WaitTimeoutError, errors.UnexpectedRecordError, errors.OperationError)):
+        crash.message = str(call.excinfo.value)
 
 
 def _brokers_of(item: pytest.Item) -> Iterator[tuple[str, Broker]]:
@@ -167,7 +189,26 @@ def _arguments(config: pytest.Config) -> dict[str, Any]:
         raise pytest.UsageError(f"kafka_brokers: {number!r} is no number of brokers")
     topics = [*config.getini("kafka_topics"), *config.option.kafka_topic]
     security = _security(config)
-    return {"config": settings, "topics": topics, "brokers": int(number), "journal": _JOURNAL, "security": security}
+    return {
+        "config": settings,
+        "topics": topics,
+        "brokers": int(number),
+        "journal": _JOURNAL,
+        "security": security,
+        "timeout": _timeout(config),
+    }
+
+
+def _timeout(config: pytest.Config) -> float:
+    """Of all brokers. UsageError for what is no time."""
+    given = config.getini("kafka_timeout") if config.option.kafka_timeout is None else config.option.kafka_timeout
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise pytest.UsageError(f"kafka_timeout: {given!r} is not a number of seconds")
+    return seconds
 
 
 def _security(config: pytest.Config) -> Security | None:

@@ -122,6 +122,8 @@ class BrokerState:
         self.forgotten_groups: set[str] = set()
         #: What was said to help (`minibroker.advice`).
         self.advised: set[str] = set()
+        #: Topics that were created because a client has asked for them, with the topic that was probably meant.
+        self.misspelt_topics: dict[str, str] = {}
         self._closed = False
         call_soon(self.resume_coordinators)
 

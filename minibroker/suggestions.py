@@ -9,3 +9,23 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
     found = get_close_matches(name, list(known), n=1, cutoff=0.75)
     return f"; did you mean {found[0]}?" if found else ""
+
+
+def misspelling(name: str, known: Iterable[str]) -> str | None:
+    """The known name that `name` was probably meant to be; None for names that are alike on purpose.
+
+    Such are `orders-1` beside `orders-2`, and `orders-retry` beside `orders`.
+    """
+    from difflib import get_close_matches  # noqa: PLC0415 - see above
+
+    others = [each for each in known if each != name and not _are_kin(name, each)]
+    found = get_close_matches(name, others, n=1, cutoff=0.8)
+    return found[0] if found else None
+
+
+def _are_kin(one: str, other: str) -> bool:
+    short, long = sorted((one, other), key=len)
+    if long.startswith(short) and not long[len(short)].isalpha():
+        return True
+    letters, others = ("".join(filter(str.isalpha, each)) for each in (one, other))
+    return letters == others and any(map(str.isdigit, one + other))

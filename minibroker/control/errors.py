@@ -13,7 +13,13 @@ from starlette.responses import Response
 
 from minibroker.faults.fault import FaultError
 from minibroker.metadata.cluster import ClusterError
-from minibroker.operations.errors import ConflictError, NotFoundError, OperationError, WaitTimeoutError
+from minibroker.operations.errors import (
+    ConflictError,
+    NotFoundError,
+    OperationError,
+    UnexpectedRecordError,
+    WaitTimeoutError,
+)
 
 _logger = logging.getLogger(__name__)
 
@@ -63,6 +69,7 @@ def handle_errors(app: FastAPI) -> None:
         (ClusterError, 409, None),
         # Not 408: some clients repeat such a request by themselves.
         (WaitTimeoutError, 409, "timeout"),
+        (UnexpectedRecordError, 409, "unexpected"),
     ):
         app.add_exception_handler(kind, _telling(status, word))
 

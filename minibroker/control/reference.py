@@ -6,12 +6,30 @@ They are made of the OpenAPI document, and stand between two marks; what is arou
 import json
 import sys
 from collections.abc import Iterator
+from inspect import getattr_static
 from typing import Any, Final
 
 from minibroker.control.app import make_app
+from minibroker.operations.asynchronous import AsyncOperations
+from minibroker.operations.asynchronous_handles import (
+    AsyncBrokerClock,
+    AsyncBrokerNode,
+    AsyncBrokers,
+    AsyncConsumerGroup,
+    AsyncFaults,
+    AsyncRetention,
+)
 from minibroker.page_tables import fill
 
 BEGIN: Final = "<!-- Made by `python -m minibroker.control.reference docs/control-plane.md`: change the code. -->"
+_OWNERS: Final = {
+    "": (AsyncOperations,),
+    "brokers": (AsyncBrokers, AsyncBrokerNode),
+    "clock": (AsyncBrokerClock,),
+    "faults": (AsyncFaults,),
+    "group": (AsyncConsumerGroup,),
+    "retention": (AsyncRetention,),
+}
 _QUOTE: Final = '"'
 _REF: Final = "#/components/schemas/"
 
@@ -31,7 +49,7 @@ def render() -> str:
 
 def _operation(title: str, operation: dict[str, Any]) -> str:
     said = " ".join(operation["description"].split())
-    python = ", ".join(f"`{each}`" for each in operation["x-python"])
+    python = ", ".join(f"`{_written(each)}`" for each in operation["x-python"])
     lines = [f"#### `{title}`", "", said, ""]
     rows = [
         _row(f"`{each['name']}`", each["schema"], each.get("description"), required=each["required"])
@@ -46,6 +64,13 @@ def _operation(title: str, operation: dict[str, Any]) -> str:
         lines.append(f"Body: {asked}{'' if body.get('required') else '; may be left out'}.")
     lines.append(f"Answer: {'; '.join(_answers(operation['responses']))}." + (f" Python: {python}." if python else ""))
     return "\n".join([*lines, ""])
+
+
+def _written(name: str) -> str:
+    """A method as Python programs call it, `clock.now_ms()`; a property by its name alone."""
+    handle, _, member = name.rpartition(".")
+    owner = next(each for each in _OWNERS[handle] if hasattr(each, member))
+    return name if isinstance(getattr_static(owner, member), property) else f"{name}()"
 
 
 def _answers(responses: dict[str, Any]) -> Iterator[str]:

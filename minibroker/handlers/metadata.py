@@ -10,6 +10,7 @@ it exists or not; so is what would have to be created, unless the client may cre
 
 from typing import Final
 
+from minibroker.advice import tell_creation
 from minibroker.call import Call
 from minibroker.metadata.cluster import NO_NODE
 from minibroker.metadata.topic_admin import TopicError, create_topic
@@ -99,10 +100,13 @@ def _create(name: str, request: MetadataRequest, call: Call) -> Topic | ErrorCod
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     # Who looks whether a topic is gone makes it again by looking, but must not find it (in Kafka nobody finds it then).
     is_gone = call.state.topics.was_deleted(name)
+    others = [each.name for each in call.state.topics if not each.is_internal]
     try:
         created = create_topic(call.state, name)
     except TopicError as error:
         return error.code
+    if not created.is_internal and (meant := tell_creation(name, others)) is not None:
+        call.state.misspelt_topics[name] = meant
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_gone else created
 
 

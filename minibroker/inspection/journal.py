@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from minibroker.inspection.message_json import detached, to_json
 from minibroker.inspection.patterns import api_matcher, matcher
+from minibroker.suggestions import suggestion
 from minibroker_protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -207,4 +208,5 @@ def error_code(error: object) -> ErrorCode:
             return ErrorCode(error)
     except (KeyError, ValueError):
         pass
-    raise ValueError(f"error: {error!r} is neither the name nor the number of one of Kafka's errors")
+    hint = suggestion(error.upper(), (each.name for each in ErrorCode)) if isinstance(error, str) else ""
+    raise ValueError(f"error: {error!r} is neither the name nor the number of one of Kafka's errors{hint}")

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from minibroker.operations.asynchronous_handles import (
-    PATIENCE,
     AsyncBrokerClock,
     AsyncBrokers,
     AsyncConsumerGroup,
@@ -46,6 +45,14 @@ class AsyncOperations:
     def make_topics(self) -> None:
         """Create the topics that the broker was given and that are not there, and fill those that have seeds."""
         raise NotImplementedError
+
+    @property
+    def patience(self) -> float:
+        """Seconds that methods wait which are given no `timeout`."""
+        raise NotImplementedError
+
+    def _patience(self, timeout: float | None) -> float:
+        return self.patience if timeout is None else timeout
 
     # Topics
 
@@ -195,16 +202,17 @@ class AsyncOperations:
         count: int = 1,
         *,
         matching: "Matching | None" = None,
-        timeout: float = PATIENCE,  # noqa: ASYNC109 - part of what is asked
+        timeout: float | None = None,  # noqa: ASYNC109 - part of what is asked
     ) -> "list[ConsumerRecord]":
         """Wait until a topic has so many committed records, and return all there are.
 
+        `timeout` is in seconds; None, here and elsewhere, for what the broker was given, 10 unless it was told.
         `matching` counts and returns only those that match: a function of a record, or what `record()` gives.
         `WaitTimeoutError` shows what is there instead.
         """
         from minibroker.operations.expecting import wait_for_records  # noqa: PLC0415 - see above
 
-        return await wait_for_records(self.state, topic, count, matching=matching, timeout=timeout)
+        return await wait_for_records(self.state, topic, count, matching=matching, timeout=self._patience(timeout))
 
     async def expect(
         self,
@@ -214,7 +222,7 @@ class AsyncOperations:
         key: Any = ...,
         headers: Mapping[str, Any] | None = None,
         partition: int | None = None,
-        timeout: float = PATIENCE,  # noqa: ASYNC109 - part of what is asked
+        timeout: float | None = None,  # noqa: ASYNC109 - part of what is asked
     ) -> "ConsumerRecord":
         """Wait for a record like this and return it; see `record()` for what may be said.
 
@@ -224,7 +232,28 @@ class AsyncOperations:
         from minibroker.operations.matching import record  # noqa: PLC0415 - see above
 
         matcher = record(value, key=key, headers=headers, partition=partition)
-        return (await wait_for_records(self.state, topic, matching=matcher, timeout=timeout))[0]
+        return (await wait_for_records(self.state, topic, matching=matcher, timeout=self._patience(timeout)))[0]
+
+    async def expect_none(
+        self,
+        topic: str,
+        value: Any = ...,
+        *,
+        key: Any = ...,
+        headers: Mapping[str, Any] | None = None,
+        partition: int | None = None,
+        within: float = 0.0,
+    ) -> None:
+        """Hold that no committed record like this is in a topic, which need not exist; see `record()`.
+
+        It looks once, and does not wait. With `within` it goes on looking for so many seconds. What a producer has not
+        flushed cannot be seen. `UnexpectedRecordError` shows the records.
+        """
+        from minibroker.operations.expecting import expect_no_records  # noqa: PLC0415 - see above
+        from minibroker.operations.matching import record  # noqa: PLC0415 - see above
+
+        matcher = record(value, key=key, headers=headers, partition=partition)
+        await expect_no_records(self.state, topic, matcher, within)
 
     # Groups
 
@@ -299,7 +328,7 @@ class AsyncOperations:
         topic: str | None = None,
         group: str | None = None,
         error: str | int | None = None,
-        timeout: float = PATIENCE,  # noqa: ASYNC109 - part of what is asked
+        timeout: float | None = None,  # noqa: ASYNC109 - part of what is asked
     ) -> "list[Entry]":
         """Wait for so many requests that fit all that is given, and return all there are; see `Journal.entries`.
 
@@ -308,7 +337,7 @@ class AsyncOperations:
         from minibroker.operations.requests import wait_for_requests  # noqa: PLC0415 - see above
 
         wanted = {"api": api, "client_id": client_id, "topic": topic, "group": group, "error": error}
-        return await wait_for_requests(self.requests, count, wanted, timeout)
+        return await wait_for_requests(self.requests, count, wanted, self._patience(timeout))
 
     # Faults
 

@@ -6,7 +6,7 @@
 import warnings
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 
 from minibroker.operations.callers import callers_line
 from minibroker.operations.errors import is_the_callers
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __tracebackhide__ = is_the_callers
 
-PATIENCE = 10.0
-"""Seconds."""
+PATIENCE: Final = 10.0
+"""Seconds that a broker waits which was given no `timeout`."""
 
 
 class Running(Protocol):
@@ -30,6 +30,11 @@ class Running(Protocol):
     @property
     def state(self) -> BrokerState:
         """What its handlers share. RuntimeError unless it runs."""
+        ...
+
+    @property
+    def patience(self) -> float:
+        """Seconds that methods wait which are given no `timeout`."""
         ...
 
 
@@ -51,7 +56,7 @@ class AsyncConsumerGroup:
         self,
         members: int | None = None,
         *,
-        timeout: float = PATIENCE,  # noqa: ASYNC109 - part of what is asked
+        timeout: float | None = None,  # noqa: ASYNC109 - part of what is asked
     ) -> "GroupDescription":
         """Wait until every member has its assignment, and somebody has each partition that they subscribe to.
 
@@ -59,7 +64,24 @@ class AsyncConsumerGroup:
         """
         from minibroker.operations.groups import wait_until_stable  # noqa: PLC0415 - see above
 
-        return await wait_until_stable(self._broker.state, self.group_id, members=members, timeout=timeout)
+        patience = self._broker.patience if timeout is None else timeout
+        return await wait_until_stable(self._broker.state, self.group_id, members=members, timeout=patience)
+
+    async def wait_until_caught_up(
+        self,
+        topic: str | None = None,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - part of what is asked
+    ) -> "dict[TopicPartition, int]":
+        """Wait until the group has read and committed all records; returns its committed offsets.
+
+        Without `topic` that is every partition which it has committed for or is assigned. Records of open and aborted
+        transactions do not count. `WaitTimeoutError` names the partitions that are behind.
+        """
+        from minibroker.operations.catching_up import wait_until_caught_up  # noqa: PLC0415 - see above
+
+        patience = self._broker.patience if timeout is None else timeout
+        return await wait_until_caught_up(self._broker.state, self.group_id, topic, patience)
 
     async def committed(self) -> "dict[TopicPartition, int]":
         """Committed offsets, by (topic, partition)."""
@@ -92,14 +114,14 @@ class AsyncBrokerClock:
         """Milliseconds since the epoch."""
         return self._broker.state.clock.now_ms()
 
-    async def advance(self, by: float | timedelta) -> None:
-        """Move on, by seconds or a `timedelta`: what falls due on the way happens, in its order.
+    async def advance(self, seconds: float | timedelta) -> None:
+        """Move on, by seconds (not milliseconds) or a `timedelta`: what falls due on the way happens, in its order.
 
         Sessions end, transactions and parked requests time out; chores such as retention are done once, at the end.
         """
         from minibroker.operations.time import advance_clock  # noqa: PLC0415 - see above
 
-        advance_clock(self._broker.state, by)
+        advance_clock(self._broker.state, seconds)
 
 
 class AsyncRetention:

@@ -7,7 +7,6 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from minibroker.operations import asynchronous
-from minibroker.operations.asynchronous_handles import PATIENCE
 from minibroker.operations.blocking_handles import BrokerClock, Brokers, ConsumerGroup, FaultContext, Faults, Retention
 from minibroker.operations.errors import is_the_callers
 from minibroker.state import BrokerState
@@ -162,10 +161,11 @@ class BlockingOperations:
         return self.wait(self.twin.records(topic, partition=partition, start=start, isolation=isolation))
 
     def wait_for(
-        self, topic: str, count: int = 1, *, matching: "Matching | None" = None, timeout: float = PATIENCE
+        self, topic: str, count: int = 1, *, matching: "Matching | None" = None, timeout: float | None = None
     ) -> "list[ConsumerRecord]":
         """Wait until a topic has so many committed records, and return all there are.
 
+        `timeout` is in seconds; None, here and elsewhere, for what the broker was given, 10 unless it was told.
         `matching` counts and returns only those that match: a function of a record, or what `record()` gives.
         `WaitTimeoutError` shows what is there instead.
         """
@@ -179,13 +179,30 @@ class BlockingOperations:
         key: Any = ...,
         headers: Mapping[str, Any] | None = None,
         partition: int | None = None,
-        timeout: float = PATIENCE,
+        timeout: float | None = None,
     ) -> "ConsumerRecord":
         """Wait for a record like this and return it; see `record()` for what may be said.
 
         `WaitTimeoutError` compares with what is there, the nearest record first.
         """
         return self.wait(self.twin.expect(topic, value, key=key, headers=headers, partition=partition, timeout=timeout))
+
+    def expect_none(
+        self,
+        topic: str,
+        value: Any = ...,
+        *,
+        key: Any = ...,
+        headers: Mapping[str, Any] | None = None,
+        partition: int | None = None,
+        within: float = 0.0,
+    ) -> None:
+        """Hold that no committed record like this is in a topic, which need not exist; see `record()`.
+
+        It looks once, and does not wait. With `within` it goes on looking for so many seconds. What a producer has not
+        flushed cannot be seen. `UnexpectedRecordError` shows the records.
+        """
+        self.wait(self.twin.expect_none(topic, value, key=key, headers=headers, partition=partition, within=within))
 
     def groups(self) -> list[str]:
         """The ids of all consumer groups."""
@@ -242,7 +259,7 @@ class BlockingOperations:
         topic: str | None = None,
         group: str | None = None,
         error: str | int | None = None,
-        timeout: float = PATIENCE,
+        timeout: float | None = None,
     ) -> "list[Entry]":
         """Wait for so many requests that fit all that is given, and return all there are; see `Journal.entries`.
 

@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from minibroker.operations import asynchronous_handles
-from minibroker.operations.asynchronous_handles import PATIENCE
 from minibroker.operations.errors import is_the_callers
 
 if TYPE_CHECKING:
@@ -41,12 +40,22 @@ class ConsumerGroup:
         """State, generation and members; a group that nobody knows is Dead."""
         return self.wait(self.twin.describe())
 
-    def wait_until_stable(self, members: int | None = None, *, timeout: float = PATIENCE) -> "GroupDescription":
+    def wait_until_stable(self, members: int | None = None, *, timeout: float | None = None) -> "GroupDescription":
         """Wait until every member has its assignment, and somebody has each partition that they subscribe to.
 
         With `members` so many of them. `WaitTimeoutError` tells where the group stands instead.
         """
         return self.wait(self.twin.wait_until_stable(members, timeout=timeout))
+
+    def wait_until_caught_up(
+        self, topic: str | None = None, *, timeout: float | None = None
+    ) -> "dict[TopicPartition, int]":
+        """Wait until the group has read and committed all records; returns its committed offsets.
+
+        Without `topic` that is every partition which it has committed for or is assigned. Records of open and aborted
+        transactions do not count. `WaitTimeoutError` names the partitions that are behind.
+        """
+        return self.wait(self.twin.wait_until_caught_up(topic, timeout=timeout))
 
     def committed(self) -> "dict[TopicPartition, int]":
         """Committed offsets, by (topic, partition)."""
@@ -72,12 +81,12 @@ class BrokerClock:
         """Milliseconds since the epoch."""
         return self.wait(self.twin.now_ms())
 
-    def advance(self, by: float | timedelta) -> None:
-        """Move on, by seconds or a `timedelta`: what falls due on the way happens, in its order.
+    def advance(self, seconds: float | timedelta) -> None:
+        """Move on, by seconds (not milliseconds) or a `timedelta`: what falls due on the way happens, in its order.
 
         Sessions end, transactions and parked requests time out; chores such as retention are done once, at the end.
         """
-        self.wait(self.twin.advance(by))
+        self.wait(self.twin.advance(seconds))
 
 
 class Retention:

@@ -26,6 +26,14 @@ class WaitTimeoutError(AssertionError):
     """
 
 
+class UnexpectedRecordError(AssertionError):
+    """There is a record that a test has ruled out; the message shows it."""
+
+
+for _each in (OperationError, NotFoundError, ConflictError, NotRunningError, WaitTimeoutError, UnexpectedRecordError):
+    _each.__module__ = "minibroker"  # where users import them from, and short enough to leave room for the message
+
+
 class _Caught(Protocol):
     """A `pytest.ExceptionInfo`, as far as it is needed."""
 
@@ -42,4 +50,6 @@ def is_the_callers(caught: _Caught) -> bool:
     """
     from minibroker.metadata.cluster import ClusterError  # noqa: PLC0415 - most tests do not fail
 
-    return caught.errisinstance((OperationError, WaitTimeoutError, NotRunningError, ClusterError))
+    return caught.errisinstance(
+        (OperationError, WaitTimeoutError, UnexpectedRecordError, NotRunningError, ClusterError)
+    )

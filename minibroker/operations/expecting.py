@@ -5,10 +5,17 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from minibroker.metadata.topics import Topic
-from minibroker.operations.errors import NotFoundError, OperationError, is_the_callers
+from minibroker.operations.errors import (
+    NotFoundError,
+    OperationError,
+    UnexpectedRecordError,
+    WaitTimeoutError,
+    is_the_callers,
+)
 from minibroker.operations.matching import RecordMatcher, describe, explain
-from minibroker.operations.records import ConsumerRecord, end_offsets, record_slices
+from minibroker.operations.records import ConsumerRecord, end_offsets, missing_topic, record_slices
 from minibroker.operations.waiting import eventually
+from minibroker.operations.wording import counted
 from minibroker.state import BrokerState
 
 __tracebackhide__ = is_the_callers
@@ -73,15 +80,42 @@ async def wait_for_records(
         return watched.found if len(watched.found) >= count else None
 
     def complain() -> str:
-        there = f"expected {count} records in {topic!r} within {timeout:g} s"
+        there = f"expected {counted(count, 'record')} in {topic!r} within {timeout:g} s"
         if state.topics.get(topic) is None:
-            return f"{there}; there is no such topic"
+            return f"{there}; {missing_topic(state, topic)}"
         if isinstance(matching, RecordMatcher):
             return f"{there}, {len(watched.found)} match\n{explain(matching, watched.seen)}"
         what = f"{len(watched.found)} match, of" if matching is not None else "found"
-        lines = [f"{there}; {what} {len(watched.seen)}", *(f"  {describe(each)}" for each in watched.seen[:_SHOWN])]
-        if len(watched.seen) > _SHOWN:
-            lines.append(f"  and {len(watched.seen) - _SHOWN} more")
-        return "\n".join(lines)
+        return "\n".join([f"{there}; {what} {len(watched.seen)}", *_described(watched.seen)])
 
     return await eventually(look, complain, timeout)
+
+
+async def expect_no_records(state: BrokerState, topic: str, matcher: RecordMatcher, within: float) -> None:
+    """Hold that no committed record of a topic matches, now and for `within` seconds; the topic need not exist.
+
+    `UnexpectedRecordError` shows those that do.
+    """
+    if within < 0:
+        raise OperationError(f"within: {within} s is below 0")
+    watched = _Watched(state, topic, matcher)
+
+    async def look() -> list[ConsumerRecord] | None:
+        await watched.look()
+        return watched.found or None
+
+    try:
+        found = await eventually(look, str, within)
+    except WaitTimeoutError:
+        return
+    asked = "record" if matcher == RecordMatcher() else str(matcher)
+    lines = [f"expected no {asked} in {topic!r}, found {counted(len(found), 'record')}", *_described(found)]
+    raise UnexpectedRecordError("\n".join(lines))
+
+
+def _described(records: list[ConsumerRecord]) -> list[str]:
+    """A line for each of the first few."""
+    lines = [f"  {describe(each)}" for each in records[:_SHOWN]]
+    if len(records) > _SHOWN:
+        lines.append(f"  and {len(records) - _SHOWN} more")
+    return lines

@@ -9,6 +9,7 @@ from minibroker.groups.kinds import AnyGroup
 from minibroker.metadata.topics import CONSUMER_OFFSETS, TopicPartition
 from minibroker.operations.errors import ConflictError, OperationError, is_the_callers
 from minibroker.operations.waiting import DEFAULT_TIMEOUT, until
+from minibroker.operations.wording import counted, missing
 from minibroker.state import BrokerState
 from minibroker_protocol.coordinator_records.consumer_protocol import ConsumerProtocolAssignment
 from minibroker_protocol.coordinator_records.versioned import decode_versioned
@@ -18,7 +19,7 @@ from minibroker_protocol.errors import DecodeError
 __tracebackhide__ = is_the_callers
 
 
-_STABLE: Final = frozenset({GroupState.STABLE, ConsumerGroupState.STABLE})
+SETTLED: Final = frozenset({GroupState.STABLE, ConsumerGroupState.STABLE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +76,14 @@ async def group_loaded(state: BrokerState, group_id: str) -> None:
     )
 
 
+def missing_group(state: BrokerState, group_id: str) -> str:
+    """Say that a group does not exist, and which do."""
+    return missing("group", group_id, (each.group_id for each in state.groups.store.groups()))
+
+
 def describe_group(state: BrokerState, group_id: str) -> GroupDescription:
     """A group; one that nobody knows is Dead, as in DescribeGroups. `OperationError` while it cannot be told."""
-    group = _find(state, group_id)
+    group = find_group(state, group_id)
     if group is None:
         return GroupDescription(group_id, GroupState.DEAD.value, 0, None, ())
     if isinstance(group, ConsumerGroup):
@@ -118,7 +124,7 @@ def _describe_consumers(state: BrokerState, group: ConsumerGroup) -> GroupDescri
 
 def committed_offsets(state: BrokerState, group_id: str) -> dict[TopicPartition, int]:
     """What a group has committed, by (topic, partition). `OperationError` while it cannot be told."""
-    group = _find(state, group_id)
+    group = find_group(state, group_id)
     if group is None:
         return {}
     return {
@@ -163,21 +169,23 @@ async def wait_until_stable(
         raise OperationError(f"members: {members}")
 
     def look() -> GroupDescription | None:
-        group = _find(state, group_id)
+        group = find_group(state, group_id)
         wanted = members if members is not None else max(1, len(group.members) if group is not None else 0)
         if group is None or len(group.members) != wanted:
             return None
-        settled = group.state in _STABLE if wanted else group.is_empty
+        settled = group.state in SETTLED if wanted else group.is_empty
         found = describe_group(state, group_id)
-        return found if settled and not _unassigned(state, group, found) else None
+        return found if settled and not unassigned_partitions(state, group, found) else None
 
     def describe() -> str:
         found = describe_group(state, group_id)
-        wanted = "members" if members is None else f"{members} members"
-        stands = f"{found.state}, generation {found.generation}, {len(found.members)} members"
+        wanted = "members" if members is None else counted(members, "member")
+        stands = f"{found.state}, generation {found.generation}, {counted(len(found.members), 'member')}"
         lines = [f"group {group_id!r} was not stable with {wanted} within {timeout:g} s: {stands}"]
-        group = _find(state, group_id)
-        unassigned = sorted(_unassigned(state, group, found)) if group is not None else []
+        group = find_group(state, group_id)
+        if group is None:
+            lines.append(f"  {missing_group(state, group_id)}")
+        unassigned = sorted(unassigned_partitions(state, group, found)) if group is not None else []
         if found.is_stable and unassigned:
             lines.append(f"  nobody has {', '.join(f'{topic}-{index}' for topic, index in unassigned)}")
         for member in found.members:
@@ -190,7 +198,7 @@ async def wait_until_stable(
 
 def rebalance(state: BrokerState, group_id: str) -> None:
     """Have all members join again, or be assigned anew, as if one had come. `OperationError` without members."""
-    group = _find(state, group_id)
+    group = find_group(state, group_id)
     if group is None or not group.members:
         raise ConflictError(f"group {group_id!r} has no members")
     if not isinstance(group, ConsumerGroup):
@@ -201,7 +209,8 @@ def rebalance(state: BrokerState, group_id: str) -> None:
         raise OperationError(f"group {group_id!r}: {code.name}: {code.meaning}")
 
 
-def _find(state: BrokerState, group_id: str) -> AnyGroup | None:
+def find_group(state: BrokerState, group_id: str) -> AnyGroup | None:
+    """A group; None while it is loaded, and for one that nobody knows. `OperationError` for an id Kafka refuses."""
     code = state.groups.status(group_id)
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         return None
@@ -223,7 +232,7 @@ def _assigned(assignment: bytes) -> tuple[TopicPartition, ...] | None:
     return tuple((each.topic, index) for each in decoded.assigned_partitions for index in each.partitions)
 
 
-def _unassigned(state: BrokerState, group: AnyGroup, found: GroupDescription) -> set[TopicPartition]:
+def unassigned_partitions(state: BrokerState, group: AnyGroup, found: GroupDescription) -> set[TopicPartition]:
     """Partitions of topics that the group subscribes to, and that no member has; none if that cannot be known."""
     subscribed = group.subscribed_topics()
     if not subscribed or any(member.partitions is None for member in found.members):

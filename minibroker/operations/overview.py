@@ -2,7 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+from minibroker.clock import SystemClock
 from minibroker.commands.request_lines import line_of
+from minibroker.operations.wording import counted, span
 from minibroker.state import BrokerState
 
 if TYPE_CHECKING:
@@ -25,13 +27,17 @@ def _lines(state: BrokerState, requests: int) -> list[str]:
         ends = {each.index: (each.log.log_start_offset, each.log.high_watermark) for each in topic.partitions}
         filled = ", ".join(f"{index}: {start}..{end}" for index, (start, end) in ends.items() if end)
         if not topic.is_internal:
-            size = f"{len(ends)} partition{'' if len(ends) == 1 else 's'}"
-            lines.append(f"  {topic.name} ({size}), {f'offsets {filled}' if filled else 'no records'}")
+            size = counted(len(ends), "partition")
+            meant = state.misspelt_topics.get(topic.name)
+            hint = f"; created for a client, did you mean {meant!r}?" if meant else ""
+            lines.append(f"  {topic.name} ({size}), {f'offsets {filled}' if filled else 'no records'}{hint}")
     if len(lines) == 1:
         lines = ["topics: none"]
     groups = sorted(state.groups.store.groups(), key=lambda each: each.group_id)
     lines += ["groups:" if groups else "groups: none"]
-    lines += [f"  {each.group_id}: {each.state.value}, {len(each.members)} members" for each in groups]
+    lines += [f"  {each.group_id}: {each.state.value}, {counted(len(each.members), 'member')}" for each in groups]
+    if isinstance(state.clock, SystemClock) and state.clock.ahead_ms:
+        lines.append(f"clock: {span(state.clock.ahead_ms / 1000)} ahead of the machine's")
     if state.journal is not None:
         entries = list(state.journal)
         left_out = f", the last {requests} of {len(entries)}" if len(entries) > requests else ""

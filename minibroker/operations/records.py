@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 from minibroker.metadata.partition import Partition
 from minibroker.metadata.topics import Topic
 from minibroker.operations.errors import NotFoundError, OperationError, is_the_callers
+from minibroker.operations.wording import missing
 from minibroker.state import BrokerState
 from minibroker_protocol.records import BatchHeader, TimestampType, iter_batches
 from minibroker_storage.log import Log
@@ -75,12 +76,16 @@ class ConsumerRecord:
         return next((value for key, value in reversed(self.headers) if key == name), None)
 
 
+def missing_topic(state: BrokerState, name: str) -> str:
+    """Say that a topic does not exist, and which do."""
+    return missing("topic", name, (each.name for each in state.topics))
+
+
 def topic_of(state: BrokerState, name: str) -> Topic:
     """The topic. `NotFoundError` that names those there are."""
     topic = state.topics.get(name)
     if topic is None:
-        known = ", ".join(sorted(each.name for each in state.topics)[:10]) or "none"
-        raise NotFoundError(f"there is no topic {name!r}; topics: {known}")
+        raise NotFoundError(missing_topic(state, name))
     return topic
 
 
@@ -109,7 +114,12 @@ async def read_records(
     """
     if isolation not in {"read_committed", "read_uncommitted"}:
         raise OperationError(f"isolation: {isolation!r} is neither 'read_committed' nor 'read_uncommitted'")
-    topic = topic_of(state, name)
+    topic = state.topics.get(name)
+    if topic is None:
+        raise NotFoundError(
+            f"{missing_topic(state, name)}. wait_for({name!r}) waits until there is one with records, and "
+            f"expect_none({name!r}) holds that nothing was sent, whether the topic exists or not"
+        )
     state.writes.commit()
     committed = isolation == _COMMITTED
     ends = [(each, _end(each, committed=committed)) for each in partitions_of(topic, partition)]

@@ -6,6 +6,7 @@ from typing import Any
 from minibroker.inspection.journal import Entry, Journal
 from minibroker.operations.errors import OperationError, is_the_callers
 from minibroker.operations.waiting import until
+from minibroker.operations.wording import counted
 
 __tracebackhide__ = is_the_callers
 
@@ -28,6 +29,7 @@ async def wait_for_requests(
         asked = ", ".join(f"{name}={value!r}" for name, value in wanted.items() if value is not None) or "any"
         came = ", ".join(f"{name} {number}x" for name, number in Counter(each.api for each in journal).most_common())
         fitting = len(journal.entries(**wanted))
-        return f"expected {count} requests ({asked}) within {timeout:g} s, {fitting} came; all: {came or 'none'}"
+        expected = f"expected {counted(count, 'request')} ({asked}) within {timeout:g} s"
+        return f"{expected}, {fitting} came; all: {came or 'none'}"
 
     return await until(look, complain, timeout)

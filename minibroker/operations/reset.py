@@ -22,6 +22,7 @@ def reset(state: BrokerState, make_topics: Callable[[], object], *, keep_topics:
     forget_visitors(state)
     state.metadata.reset()
     state.forget_visits()
+    state.misspelt_topics.clear()
     if state.faults is not None:
         state.faults.clear()
     if state.journal is not None:

@@ -1,12 +1,16 @@
 """What time does to a broker: when a test says so."""
 
 import asyncio
+import logging
 from datetime import timedelta
 from typing import cast
 
 from minibroker.operations.errors import ConflictError, OperationError, is_the_callers
 from minibroker.operations.records import topic_of
+from minibroker.operations.wording import span
 from minibroker.state import BrokerState
+
+_logger = logging.getLogger(__name__)
 
 __tracebackhide__ = is_the_callers
 
@@ -22,6 +26,7 @@ def advance_clock(state: BrokerState, by: float | timedelta) -> None:
         raise OperationError(f"advance: {seconds} s: time does not go back")
     state.writes.commit()
     state.clock.advance(seconds * 1000)
+    _logger.info("the clock was moved on by %s", span(seconds))
 
 
 def run_retention(state: BrokerState) -> int:

@@ -19,7 +19,9 @@ HANDLES: Final = "blocking_handles"
 _SOURCES: Final = {FACE: "asynchronous", HANDLES: "asynchronous_handles"}
 _PREFIX: Final = "Async"
 _ROOT: Final = "AsyncOperations"
-_ON_THE_LOOP: Final = frozenset({"__del__", "__enter__", "__exit__", "__init__", "make_topics", "patience", "state"})
+_ON_THE_LOOP: Final = frozenset(
+    {"__del__", "__enter__", "__exit__", "__init__", "_patience", "make_topics", "patience", "state"}
+)
 """Without a twin."""
 _WAITING: Final = {"__aenter__": "__enter__", "__aexit__": "__exit__"}
 _HEADS: Final = {
@@ -32,7 +34,6 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from minibroker.operations import asynchronous
-from minibroker.operations.asynchronous_handles import PATIENCE
 from minibroker.operations.blocking_handles import BrokerClock, Brokers, ConsumerGroup, FaultContext, Faults, Retention
 from minibroker.operations.errors import is_the_callers
 from minibroker.state import BrokerState
@@ -47,7 +48,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from minibroker.operations import asynchronous_handles
-from minibroker.operations.asynchronous_handles import PATIENCE
 from minibroker.operations.errors import is_the_callers
 ''',
 }

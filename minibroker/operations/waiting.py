@@ -36,7 +36,7 @@ async def eventually(
     `describe` says then.
     """
     if timeout < 0:
-        raise OperationError(f"timeout: {timeout} seconds")
+        raise OperationError(f"timeout: {timeout} s is below 0")
     loop = asyncio.get_running_loop()
     end = loop.time() + timeout
     pause = _FIRST_PAUSE

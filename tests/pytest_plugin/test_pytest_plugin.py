@@ -218,6 +218,8 @@ class OrdersTest(unittest.TestCase):
         ([], "kafka_brokers = many", "kafka_brokers: 'many' is no number of brokers"),
         (["--kafka-brokers", "0"], "", "kafka_brokers: 0 is no number of brokers"),
         (["--kafka-topic", "a/b"], "", "a/b"),
+        ([], "kafka_timeout = soon", "kafka_timeout: 'soon' is not a number of seconds"),
+        (["--kafka-timeout=-1"], "", "kafka_timeout: -1.0 is not a number of seconds"),
     ],
 )
 def test_options_that_cannot_be(run: Run, options: list[str], ini: str, complaint: str) -> None:
@@ -258,6 +260,7 @@ FAILING: Final = {
     "expect": "kafka.expect('t', 'a', timeout=0)",
     "wait_until_stable": "kafka.group('g').wait_until_stable(1, timeout=0)",
     "wait_for_requests": "kafka.wait_for_requests(api='Fetch', timeout=0)",
+    "expect_none": "kafka.produce('t', 'a') and kafka.expect_none('t')",
     "records": "kafka.records('absent')",
     "fault": "kafka.fault(api='Produce', topics='t', drop='before')",
     "not running": "kafka.stop(), kafka.topics()",
@@ -329,3 +332,39 @@ def test_a_fault_without_a_block_is_told_at_the_end_of_the_run(run: Run) -> None
     assert "1 passed, 1 warning" in result.stdout, result.stdout
     assert "RuntimeWarning: Fault(api='Produce', drop='before') was made and never installed" in result.stdout
     assert re.search(r"test_it\.py:\d+: RuntimeWarning", result.stdout)
+
+
+def test_the_summary_shows_the_sentence_and_the_report_a_misspelt_topic_and_the_clock(run: Run) -> None:
+    tests = """
+def test_it(kafka):
+    kafka.create_topic("orders")
+    produce(kafka, "ordres", b"x")
+    kafka.clock.advance(30_000)
+    kafka.expect("orders", "x")
+
+def test_next(kafka):
+    kafka.expect_none("orders")
+    produce(kafka, "invoices", b"x")
+    kafka.expect_none("invoices")
+"""
+    result = run(tests, "--kafka-timeout=0")
+    assert "FAILED test_it.py::test_it - expected 1 record in 'orders' within 0 s" in result.stdout, result.stdout
+    assert "FAILED test_it.py::test_next - expected no record in 'invoices', found 1 " in result.stdout
+    assert "  ordres (1 partition), offsets 0: 0..1; created for a client, did you mean 'orders'?\n" in result.stdout
+    assert "clock: 8:20:00 ahead of the machine's\n" in result.stdout
+    assert result.stdout.count("clock: ") == 1
+    assert result.stdout.count("did you mean") == 1
+
+
+def test_brokers_of_a_tests_own_wait_as_long_as_the_ini_file_says(run: Run) -> None:
+    tests = """
+import pytest
+
+def test_it(kafka, kafka_factory):
+    for broker in (kafka, kafka_factory()):
+        with pytest.raises(AssertionError, match="within 0 s"):
+            broker.expect("orders")
+    with pytest.raises(AssertionError, match="within 0.01 s"):
+        kafka_factory(timeout=0.01).expect("orders")
+"""
+    passed(run(tests, ini="kafka_timeout = 0"), 1)

@@ -5,6 +5,7 @@ from fastapi import APIRouter
 from minibroker.control.models import CommittedOffsets, Group, GroupIds, GroupWait, Lag
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
+from minibroker.control.waiting_models import CatchingUp
 
 router = APIRouter(tags=["Groups"])
 
@@ -33,6 +34,17 @@ async def wait_until_stable(group_id: str, on_broker: OnBroker, wanted: GroupWai
     said = wanted or GroupWait()
     return Group.of(
         await on_broker(lambda broker: broker.group(group_id).wait_until_stable(said.members, timeout=said.timeout))
+    )
+
+
+@router.post("/groups/{group_id:path}/wait-until-caught-up", openapi_extra=calls("group.wait_until_caught_up"))
+async def wait_until_caught_up(
+    group_id: str, on_broker: OnBroker, wanted: CatchingUp | None = None
+) -> CommittedOffsets:
+    """Wait until a group has read and committed all records; `message` names the partitions that are behind."""
+    asked = wanted or CatchingUp()
+    return CommittedOffsets.of(
+        await on_broker(lambda broker: broker.group(group_id).wait_until_caught_up(asked.topic, timeout=asked.timeout))
     )
 
 

@@ -17,6 +17,7 @@ from minibroker.control.models import (
 )
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
+from minibroker.control.waiting_models import Absence
 from minibroker.operations.matching import ANY, RecordMatcher, record
 from minibroker.operations.payloads import Form, headers_of, payload_of
 from minibroker.operations.producing import Message
@@ -95,6 +96,22 @@ async def expect(topic: str, wanted: Expectation, on_broker: OnBroker, form: For
     return Record.of(found, form)
 
 
+@router.post("/topics/{topic}/records/expect-none", status_code=204, openapi_extra=calls("expect_none"))
+async def expect_none(topic: str, on_broker: OnBroker, ruled_out: Absence | None = None) -> None:
+    """Hold that no record like this is in a topic, which need not exist. 409, `unexpected`, with those that are."""
+    given = ruled_out or Absence()
+    await on_broker(
+        lambda broker: broker.expect_none(
+            topic,
+            _expected(given, "value"),
+            key=_expected(given, "key"),
+            headers=_headers(given.headers),
+            partition=given.partition,
+            within=given.within,
+        )
+    )
+
+
 def _matcher(wanted: Matching) -> RecordMatcher:
     return record(
         _expected(wanted, "value"),
@@ -106,7 +123,7 @@ def _matcher(wanted: Matching) -> RecordMatcher:
     )
 
 
-def _expected(wanted: Matching | Expectation, name: str) -> Any:
+def _expected(wanted: Matching | Expectation | Absence, name: str) -> Any:
     """A key or value; null is null, but what is not said may be anything."""
     return payload_of(getattr(wanted, name), name) if name in wanted.model_fields_set else ANY
 

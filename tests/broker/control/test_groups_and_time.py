@@ -41,6 +41,18 @@ def test_a_group_that_does_not_become_stable_is_a_conflict_that_tells_where_it_s
     assert "group 'g' was not stable with 2 members within 0 s: Dead" in answer.problem[2]
 
 
+def test_a_group_is_waited_for_until_it_has_read_everything(control: Control, broker: Broker) -> None:
+    broker.produce("given", b"one", b"two", partition=0)
+    with member(broker, "reader", "g", topic="given"):
+        committed = {"partitions": [{"topic": "given", "partition": 0, "offset": 2}]}
+        assert control.post("/groups/g/wait-until-caught-up") == committed
+        assert control.post("/groups/g/wait-until-caught-up", {"topic": "given"}) == committed
+    broker.produce("given", b"three", partition=1)
+    answer = control.ask("POST", "/groups/g/wait-until-caught-up", {"topic": "given", "timeout": 0})
+    assert answer.problem[:2] == (409, "timeout")
+    assert "given-1: nothing committed, end 1, 1 behind" in answer.problem[2]
+
+
 def test_the_clock_moves_on_and_retention_follows_it(control: Control, broker: Broker) -> None:
     control.post("/topics", {"name": "brief", "partitions": 1, "configs": {"retention.ms": 60_000}}, 201)
     broker.produce("brief", b"old")

@@ -26,6 +26,7 @@ WITHOUT_METHODS = {"AsyncFaultContext", "Running"}
 WITHOUT_A_ROUTE = {
     "state": "what lies behind the door",
     "make_topics": "what a reset calls",
+    "patience": "what methods wait without a timeout; a request names its own",
     "group": "a handle, each of whose methods has a route",
     "clock": "the same",
     "retention": "the same",
@@ -87,6 +88,13 @@ def test_the_reference_is_the_one_that_the_code_makes() -> None:
     assert filled(page, reference.BEGIN, reference.render()) == page, (
         "run python -m minibroker.control.reference docs/control-plane.md"
     )
+
+
+def test_the_reference_writes_methods_as_they_are_called_and_properties_as_they_are_read() -> None:
+    page = reference.render()
+    assert "Python: `clock.now_ms()`" in page
+    assert "Python: `requests`." in page
+    assert "`brokers`, `brokers.is_up`, `brokers.node_id`" in page
 
 
 def test_what_there_is_not_is_told_with_where_to_look(control: Control) -> None:

@@ -46,7 +46,9 @@ def test_a_topic_that_is_there_or_cannot_be_is_refused_with_kafkas_words(control
 def test_a_topic_that_there_is_not_is_not_found_and_those_there_are_are_named(
     control: Control, method: str, path: str
 ) -> None:
-    assert control.ask(method, path).problem == (404, "not_found", "there is no topic 'nope'; topics: given")
+    status, word, message = control.ask(method, path).problem
+    assert (status, word) == (404, "not_found")
+    assert message.startswith("there is no topic 'nope'; topics: given")
 
 
 def test_a_partition_that_there_is_not_is_not_found(control: Control) -> None:
@@ -200,3 +202,16 @@ def test_patience_has_its_limits(control: Control, timeout: object) -> None:
     answer = control.ask("POST", "/topics/given/records/wait", {"timeout": timeout})
     assert answer.problem[:2] == (400, "bad_request")
     assert answer.problem[2].startswith("timeout: ")
+
+
+def test_that_nothing_was_sent_is_answered_with_nothing_or_with_the_records(control: Control, broker: Broker) -> None:
+    control.post("/topics/invoices/records/expect-none", status=204)
+    broker.produce("orders", {"id": 1, "state": "new"}, key="k")
+    control.post("/topics/orders/records/expect-none", {"value": {"id": 2}}, 204)
+    control.post("/topics/orders/records/expect-none", {"value": None, "within": 0.01}, 204)
+    for ruled_out in ({"value": {"id": 1}, "within": 60}, {"key": "k"}, {}):
+        status, word, message = control.ask("POST", "/topics/orders/records/expect-none", ruled_out).problem
+        assert (status, word) == (409, "unexpected")
+        assert "found 1 record\n  orders-0@0: key='k'" in message
+    answer = control.ask("POST", "/topics/orders/records/expect-none", {"within": -1})
+    assert answer.problem[:2] == (400, "bad_request")

@@ -25,6 +25,8 @@ def fault(**fields: Any) -> Fault:
         ({}, "nothing happens: give one of error, drop, disconnect"),
         ({"api": "Prodcue", "drop": "after"}, "api: 'Prodcue' is no API of Kafka's; did you mean Produce?"),
         ({"api": 3, "drop": "after"}, "api: 3 is not a text"),
+        ({"error": "NOT_LEADER_OR_FOLOWER"}, "of Kafka's errors; did you mean NOT_LEADER_OR_FOLLOWER?"),
+        ({"error": "not_leader_or_follower"}, "of Kafka's errors; did you mean NOT_LEADER_OR_FOLLOWER?"),
         ({"error": "NOT_LEADER"}, "error: 'NOT_LEADER' is neither the name nor the number"),
         ({"error": 9999}, "error: 9999 is neither"),
         ({"error": True}, "error: True is neither"),

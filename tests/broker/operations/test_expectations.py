@@ -1,5 +1,6 @@
 """Waiting for records, and what a failed expectation tells."""
 
+import pickle
 import threading
 from collections.abc import Iterator
 
@@ -7,7 +8,7 @@ import pytest
 from confluent_kafka import Producer
 
 from minibroker import Broker
-from minibroker.operations.errors import OperationError, WaitTimeoutError
+from minibroker.operations.errors import NotFoundError, OperationError, UnexpectedRecordError, WaitTimeoutError
 from minibroker.operations.matching import RecordMatcher, explain, record
 from minibroker.operations.records import ConsumerRecord
 
@@ -52,8 +53,9 @@ def test_what_is_missing_is_told_with_what_is_there(broker: Broker) -> None:
         "expected 2 records in 'short' within 0 s; found 1",
         "  short-0@0: key='k', value='a', headers={'h': b'1'}",
     ]
-    with pytest.raises(WaitTimeoutError, match="expected 1 records in 'absent' within 0 s; there is no such topic"):
-        broker.wait_for("absent", timeout=0)
+    told = r"expected 1 record in 'shrot' within 0 s; there is no topic 'shrot'; topics: .*; did you mean short\?"
+    with pytest.raises(WaitTimeoutError, match=told):
+        broker.wait_for("shrot", timeout=0)
     with pytest.raises(WaitTimeoutError, match="0 match, of 1"):
         broker.wait_for("short", matching=lambda _: False, timeout=0)
     assert issubclass(WaitTimeoutError, AssertionError)
@@ -143,7 +145,7 @@ def test_long_values_are_shown_in_part() -> None:
 def test_impossible_wishes_are_refused(broker: Broker) -> None:
     with pytest.raises(OperationError, match="count: -1"):
         broker.wait_for("there", -1)
-    with pytest.raises(OperationError, match="timeout: -1 seconds"):
+    with pytest.raises(OperationError, match="timeout: -1 s is below 0"):
         broker.wait_for("there", timeout=-1)
 
 
@@ -164,3 +166,73 @@ def test_a_topic_that_is_made_anew_while_someone_waits_is_read_from_its_beginnin
     thread.start()
     assert [each.offset for each in broker.wait_for("anew", matching=replace)] == [0]
     thread.join()
+
+
+def test_that_nothing_was_sent_holds_for_a_topic_with_no_such_record_and_for_none(broker: Broker) -> None:
+    broker.expect_none("invoices")
+    with pytest.raises(NotFoundError, match=r"no topic 'invoices'; .*expect_none\('invoices'\) holds that nothing was"):
+        broker.records("invoices")
+    broker.create_topic("quiet")
+    broker.expect_none("quiet")
+    broker.produce("quiet", {"id": 1}, key="a", partition=0)
+    broker.expect_none("quiet", {"id": 2})
+    broker.expect_none("quiet", {"id": 1}, key="b")
+    broker.expect_none("quiet", partition=1)
+    with pytest.raises(UnexpectedRecordError) as caught:
+        broker.expect_none("quiet", {"id": ...})
+    assert str(caught.value).splitlines() == [
+        "expected no record(value={'id': Ellipsis}) in 'quiet', found 1 record",
+        """  quiet-0@0: key='a', value='{"id":1}'""",
+    ]
+    with pytest.raises(UnexpectedRecordError, match=r"^expected no record in 'quiet', found 1 record\n"):
+        broker.expect_none("quiet")
+    assert issubclass(UnexpectedRecordError, AssertionError)
+    with pytest.raises(OperationError, match="within: -1 s is below 0"):
+        broker.expect_none("quiet", within=-1)
+
+
+def test_that_nothing_is_sent_can_be_held_for_some_time(broker: Broker) -> None:
+    broker.expect_none("late", within=0.05)
+    started = threading.Event()
+
+    def produce() -> None:
+        started.wait()
+        broker.produce("late", "x")
+
+    thread = threading.Thread(target=produce)
+    thread.start()
+    started.set()
+    with pytest.raises(UnexpectedRecordError, match="found 1 record"):
+        broker.expect_none("late", within=60)  # it ends with the record, not with the minute
+    thread.join()
+
+
+def test_records_of_an_open_or_aborted_transaction_were_not_sent(broker: Broker) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "none"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce("undecided", b"x")
+    producer.flush()
+    broker.expect_none("undecided")
+    producer.abort_transaction()
+    broker.expect_none("undecided")
+
+
+def test_the_default_patience_is_the_brokers() -> None:
+    with Broker(timeout=0) as impatient:
+        for wait in (
+            lambda: impatient.expect("t"),
+            lambda: impatient.wait_for("t"),
+            lambda: impatient.group("g").wait_until_stable(),
+            lambda: impatient.group("g").wait_until_caught_up(),
+        ):
+            with pytest.raises(WaitTimeoutError, match="within 0 s"):
+                wait()
+    with pytest.raises(ValueError, match="timeout: -1 s is below 0"):
+        Broker(timeout=-1)
+
+
+def test_errors_are_named_as_users_import_them() -> None:
+    for kind in (WaitTimeoutError, UnexpectedRecordError, OperationError, NotFoundError):
+        assert pickle.loads(pickle.dumps(kind("why"))).args == ("why",)
+        assert kind.__module__ == "minibroker"

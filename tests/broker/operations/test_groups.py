@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
+from confluent_kafka import Producer
 
 from minibroker import Broker
 from minibroker.operations.errors import OperationError, WaitTimeoutError
@@ -65,7 +66,7 @@ def test_a_group_that_is_not_stable_is_described(broker: Broker) -> None:
         broker.group("g").wait_until_stable()
         with pytest.raises(WaitTimeoutError) as caught:
             broker.group("g").wait_until_stable(members=2, timeout=0)
-    assert "not stable with 2 members within 0 s: Stable, generation 1, 1 members" in str(caught.value)
+    assert "not stable with 2 members within 0 s: Stable, generation 1, 1 member" in str(caught.value)
     assert "orders-0, orders-1, orders-2, orders-3" in str(caught.value)
     with pytest.raises(OperationError, match="INVALID_GROUP_ID"):
         broker.group("").describe()
@@ -78,3 +79,54 @@ def test_a_cluster_that_has_had_no_group_tells_of_none() -> None:
         assert broker.group("g").describe().state == "Dead"
         assert broker.group("g").lag() == {}
         assert broker.groups() == []
+
+
+def test_waiting_until_a_group_has_read_everything(broker: Broker) -> None:
+    group = broker.group("g")
+    broker.produce("orders", "a", "b", "c", partition=1)
+    with member(broker, "a"):
+        assert group.wait_until_caught_up() == {("orders", 1): 3}
+        broker.produce("orders", "d", "e", partition=2)
+        assert group.wait_until_caught_up("orders") == {("orders", 1): 3, ("orders", 2): 2}
+    assert group.wait_until_caught_up(timeout=0) == {("orders", 1): 3, ("orders", 2): 2}  # also without members
+    broker.produce("orders", "f", partition=1)
+    broker.produce("orders", "g", "h", partition=3)
+    with pytest.raises(WaitTimeoutError) as caught:
+        group.wait_until_caught_up(timeout=0)
+    assert str(caught.value).splitlines() == [
+        "group 'g' had not read everything within 0 s: Empty, 0 members",
+        "  orders-1: committed 3, end 4, 1 behind",
+    ]
+    with pytest.raises(WaitTimeoutError) as caught:
+        group.wait_until_caught_up("orders", timeout=0)
+    assert str(caught.value).splitlines() == [
+        "group 'g' had not read everything in 'orders' within 0 s: Empty, 0 members",
+        "  orders-1: committed 3, end 4, 1 behind",
+        "  orders-3: nothing committed, end 2, 2 behind",
+    ]
+    with pytest.raises(WaitTimeoutError, match=r"there is no topic 'ordres'; topics: .*; did you mean orders\?"):
+        group.wait_until_caught_up("ordres", timeout=0)
+
+
+def test_a_group_has_read_everything_although_a_marker_lies_behind_its_offset(broker: Broker) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "t"})
+    producer.init_transactions()
+    for ending in (producer.commit_transaction, producer.abort_transaction):
+        producer.begin_transaction()
+        producer.produce("orders", b"x", partition=0)
+        producer.flush()
+        ending()
+    group = broker.group("g")
+    with member(broker, "a"):
+        assert group.wait_until_caught_up()["orders", 0] == 1
+    assert group.lag() == {("orders", 0): 3}
+
+
+def test_a_group_that_does_not_exist_is_named_beside_those_that_do(broker: Broker) -> None:
+    with member(broker, "a", "billing"):
+        broker.group("billing").wait_until_stable()
+        for wait in (broker.group("biling").wait_until_stable, broker.group("biling").wait_until_caught_up):
+            with pytest.raises(
+                WaitTimeoutError, match="there is no group 'biling'; groups: billing; did you mean bill"
+            ):
+                wait(timeout=0)

@@ -1,0 +1,120 @@
+"""Waiting until a group has read all that was sent."""
+
+from minibroker.metadata.partition import Partition
+from minibroker.metadata.topics import TopicPartition
+from minibroker.operations.errors import NotFoundError, is_the_callers
+from minibroker.operations.groups import (
+    SETTLED,
+    committed_offsets,
+    describe_group,
+    find_group,
+    missing_group,
+    unassigned_partitions,
+)
+from minibroker.operations.records import record_slices
+from minibroker.operations.waiting import eventually
+from minibroker.operations.wording import counted, missing
+from minibroker.state import BrokerState
+
+__tracebackhide__ = is_the_callers
+
+
+class _Progress:
+    """A group's committed offsets beside the partitions that it should have read."""
+
+    def __init__(self, state: BrokerState, group_id: str, topic: str | None) -> None:
+        self._state = state
+        self._group_id = group_id
+        self._topic = topic
+        self._ahead: dict[Partition, int] = {}
+        """The offset of a record that was found unread: nobody looks for another before it is committed."""
+        self.committed: dict[TopicPartition, int] = {}
+
+    def is_settled(self) -> bool:
+        """Is the group known, and has each of its members what it is to read?"""
+        group = find_group(self._state, self._group_id)
+        if group is None:
+            return False
+        found = describe_group(self._state, self._group_id)
+        is_stable = group.state in SETTLED or not group.members
+        return is_stable and not unassigned_partitions(self._state, group, found)
+
+    def partitions(self) -> list[Partition]:
+        """Those of the topic, or those that the group has committed for or is assigned."""
+        self._state.writes.commit()
+        if self._topic is not None:
+            topic = self._state.topics.get(self._topic)
+            return [] if topic is None else list(topic.partitions)
+        self.committed = committed_offsets(self._state, self._group_id)
+        described = describe_group(self._state, self._group_id)
+        assigned = {place for member in described.members for place in member.partitions or ()}
+        topics = [(self._state.topics.get(name), index) for name, index in sorted(self.committed.keys() | assigned)]
+        found = [topic.partition(index) for topic, index in topics if topic is not None]
+        return [each for each in found if each is not None]
+
+    async def has_read(self, partition: Partition) -> bool:
+        """Does no committed record lie behind the group's offset? Markers of transactions are not records."""
+        start = self.start_of(partition)
+        if self._ahead.get(partition, -1) >= start:
+            return False
+        end = partition.log.last_stable_offset
+        if start < end:
+            try:
+                async for records in record_slices(self._state, partition, start, end, committed=True):
+                    if records:
+                        self._ahead[partition] = records[0].offset
+                        return False
+            except NotFoundError:  # the topic was deleted: the next look finds what is there then
+                return False
+        return True
+
+    def start_of(self, partition: Partition) -> int:
+        """Where the group would read on: at what it has committed, else at the log's start."""
+        offset = self.committed.get((partition.topic.name, partition.index), 0)
+        return max(offset, partition.log.log_start_offset)
+
+    async def look(self) -> dict[TopicPartition, int] | None:
+        """The committed offsets once all is read."""
+        if not self.is_settled():
+            return None
+        self.committed = committed_offsets(self._state, self._group_id)
+        partitions = self.partitions()
+        if not partitions:
+            return None
+        for each in partitions:
+            if not await self.has_read(each):
+                return None
+        return self.committed
+
+    def complain(self, timeout: float) -> str:
+        """Where the group stands instead."""
+        read = "everything" if self._topic is None else f"everything in {self._topic!r}"
+        found = describe_group(self._state, self._group_id)
+        stands = f"{found.state}, {counted(len(found.members), 'member')}"
+        lines = [f"group {self._group_id!r} had not read {read} within {timeout:g} s: {stands}"]
+        if find_group(self._state, self._group_id) is None:
+            lines.append(f"  {missing_group(self._state, self._group_id)}")
+        if self._topic is not None and self._state.topics.get(self._topic) is None:
+            lines.append(f"  {missing('topic', self._topic, (each.name for each in self._state.topics))}")
+        for each in self.partitions():
+            end, start = each.log.last_stable_offset, self.start_of(each)
+            if start < end:
+                place = each.topic.name, each.index
+                offset = f"committed {self.committed[place]}" if place in self.committed else "nothing committed"
+                lines.append(f"  {each.topic.name}-{each.index}: {offset}, end {end}, {end - start} behind")
+        return "\n".join(lines)
+
+
+async def wait_until_caught_up(
+    state: BrokerState,
+    group_id: str,
+    topic: str | None,
+    timeout: float,  # noqa: ASYNC109 - part of what is asked
+) -> dict[TopicPartition, int]:
+    """Wait until a group has committed behind the last record of all that it reads; returns its committed offsets.
+
+    That is each partition which it has committed for or is assigned, or each of `topic`. Only committed records count,
+    as consumers with `read_committed` see them. `WaitTimeoutError` names the partitions that are behind.
+    """
+    progress = _Progress(state, group_id, topic)
+    return await eventually(progress.look, lambda: progress.complain(timeout), timeout)
