@@ -44,9 +44,7 @@ def _yaml(text: str, path: str) -> object:
     try:
         yaml: Any = import_module("yaml")
     except ImportError:
-        raise ValueError(
-            f"{path}: YAML needs the package PyYAML, which pip install 'minibroker[control]' brings; JSON needs none"
-        ) from None
+        raise ValueError(f"{path}: YAML needs the package PyYAML: pip install pyyaml. JSON needs no package") from None
     load: Callable[[str], object] = yaml.safe_load
     try:
         return load(text)

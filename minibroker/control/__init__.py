@@ -16,9 +16,9 @@ def open_plane(address: tuple[str, int], token: str | None) -> "ControlPlane":
     try:
         from minibroker.control.plane import ControlPlane  # noqa: PLC0415 - half a second that most brokers can do without
     except ModuleNotFoundError as error:
-        raise ValueError(
-            f"control: the package {error.name} is missing; pip install 'minibroker[control]' brings all it takes"
-        ) from None
+        from minibroker_storage.extras import pip_install  # noqa: PLC0415 - only messages need it
+
+        raise ValueError(f"control: the package {error.name} is missing: {pip_install('control')}") from None
     return ControlPlane(address, token)
 
 

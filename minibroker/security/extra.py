@@ -7,4 +7,6 @@ class MissingExtraError(ValueError):
 
 def missing_extra(what: str, package: str) -> MissingExtraError:
     """The error of something that needs a package of the extra."""
-    return MissingExtraError(f"{what} needs the package {package}: pip install 'minibroker[security]'")
+    from minibroker_storage.extras import pip_install  # noqa: PLC0415 - only messages need it
+
+    return MissingExtraError(f"{what} needs the package {package}: {pip_install('security')}")

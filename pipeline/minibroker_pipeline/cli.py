@@ -8,6 +8,7 @@ from typing import Final
 
 from minibroker_pipeline.commands import bench, compact, convert, diff, export, import_, stats, verify
 from minibroker_pipeline.commands.shared import FAILED
+from minibroker_storage.extras import pip_install
 
 _JOBS: Final = (stats, verify, diff, export, import_, compact, convert, bench)
 _OURS: Final = re.compile(r"^minibroker_[\w.]+: (.+)$", re.MULTILINE)
@@ -26,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return FAILED
     except ModuleNotFoundError as error:
-        return _fail(f"{error.name} is not installed; pip install 'minibroker[spark]' brings it")
+        return _fail(f"{error.name} is not installed: {pip_install('spark')}")
     except OSError as error:
         return _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except Exception as error:

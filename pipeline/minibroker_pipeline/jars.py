@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree as ET
 
+from minibroker_storage.extras import pip_install
+
 FOLDER_VARIABLE: Final = "MINIBROKER_SPARK_JARS"
 """Names a folder of jars, as `jars_dir` does."""
 CONNECTOR: Final = "spark-sql-kafka-0-10"
@@ -42,7 +44,7 @@ def spark_version() -> str:
     try:
         return importlib.metadata.version("pyspark")
     except importlib.metadata.PackageNotFoundError:
-        raise NoJarsError("PySpark is not installed: pip install 'minibroker[spark]'") from None
+        raise NoJarsError(f"PySpark is not installed: {pip_install('spark')}") from None
 
 
 def find(

@@ -21,6 +21,33 @@ def run(command: list[str], broker: Broker, **more: str) -> str:
     return result.stdout
 
 
+def test_the_page_can_be_pasted_from_its_beginning() -> None:
+    _, serve, address = code(PAGE, "The control plane", "sh")
+    assert serve.split()[-1] in address
+    command = [sys.executable, "-m", *serve.replace("127.0.0.1:9900", "127.0.0.1:0").split(), "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as broker:
+        try:
+            assert broker.stdout is not None
+            ready = broker.stdout.readline()
+            url = next(each.removeprefix("control=") for each in ready.split() if each.startswith("control="))
+            shell = "\n".join([address.replace("http://127.0.0.1:9900", url), *code(PAGE, "curl", "sh")])
+            done = subprocess.run([tool("sh"), "-euc", shell], capture_output=True, text=True, timeout=300, check=False)
+        finally:
+            broker.terminate()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert '"value":{"id":1,"state":"new"}' in done.stdout
+    assert '"error":"NOT_LEADER_OR_FOLLOWER"' in done.stdout
+
+
+def test_curl_shows_the_message_of_a_failure(broker: Broker) -> None:
+    line = next(each for each in code(PAGE, "curl", "sh")[0].replace("\\\n", "").splitlines() if "/expect" in each)
+    command = [tool("sh"), "-euc", line.replace('"timeout": 5', '"timeout": 0')]
+    environment = {**os.environ, "CONTROL": broker.control_url}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 22
+    assert "expected 1 record in 'orders' within 0 s; there is no topic 'orders'" in done.stdout
+
+
 @pytest.mark.parametrize("number", [0, 1])
 def test_curl(broker: Broker, number: int) -> None:
     tool("curl")

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 from minibroker.security.tls.certificates import Certificates
+from minibroker_storage.extras import pip_install
 
 WITHOUT = """
 import sys
@@ -47,7 +48,7 @@ def test_passwords_and_pem_take_nothing_and_the_rest_names_the_extra(certificate
     stores = certificates.server_keystore, certificates.server_keystore_p12
     command = [sys.executable, "-c", WITHOUT, *stores]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    extra = "pip install 'minibroker[security]'"
+    extra = pip_install("security")
     assert done.stdout.splitlines() == [
         f"Making certificates needs the package cryptography: {extra}",
         "runs",

@@ -19,6 +19,7 @@ from minibroker.security import extra
 from minibroker.security.tls.certificates import Certificates, paths_of, write_certificates
 from minibroker.security.tls.key_stores import KeyStoreError, read_key_store, read_trust_store
 from minibroker.security.tls.names import MappingRuleError, NoMappingError, PrincipalMapper, subject_of
+from minibroker_storage.extras import pip_install
 
 
 def certificate(path: str) -> x509.Certificate:
@@ -61,7 +62,7 @@ def test_the_command_names_what_it_has_written(tmp_path: Path, capsys: pytest.Ca
 
 def test_the_extra_is_named_where_it_is_missing() -> None:
     assert str(extra.missing_extra("TLS", "cryptography")) == (
-        "TLS needs the package cryptography: pip install 'minibroker[security]'"
+        f"TLS needs the package cryptography: {pip_install('security')}"
     )
 
 

@@ -1,0 +1,44 @@
+"""What messages and pages tell people to install can be installed."""
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+from typing import Final
+
+import pytest
+from packaging.requirements import Requirement
+
+from minibroker_storage import extras
+from minibroker_storage.extras import pip_install
+from tests.documented import ROOT
+
+EXTRAS: Final[dict[str, list[str]]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+    "optional-dependencies"
+]
+ROOMS: Final = ("minibroker", "storage", "protocol", "pipeline", "docs")
+
+
+@pytest.mark.parametrize("extra", ["control", "security", "spark"])
+def test_the_hint_names_the_packages_of_the_extra(extra: str) -> None:
+    pip, install, *packages = shlex.split(pip_install(extra))
+    assert (pip, install) == ("pip", "install")
+    assert {*map(Requirement, packages)} == {*map(Requirement, EXTRAS[extra])}
+
+
+def test_a_checkout_that_is_not_installed_is_installed_from_its_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extras, "_DISTRIBUTION", "a-distribution-that-is-not-installed")
+    assert pip_install("control") == "pip install '/path/to/minibroker[control]'"
+
+
+def test_nobody_is_told_to_install_minibroker_from_an_index() -> None:
+    files = [path for room in ROOMS for path in (ROOT / room).rglob("*") if path.suffix in {".py", ".md"}]
+    wrong = [
+        f"{path.relative_to(ROOT)}: {match[0]}"
+        for path in [ROOT / "README.md", *files]
+        if path != Path(extras.__file__)
+        for match in re.finditer(r"pip install '?minibroker(?!-)\S*", path.read_text())
+    ]
+    assert wrong == []
+    named = {match[1] for path in files for match in re.finditer(r"/path/to/minibroker\[([\w,]+)\]", path.read_text())}
+    assert {each for group in named for each in group.split(",")} - {"{extra}"} <= set(EXTRAS)
