@@ -24,7 +24,7 @@ _PREFIX: Final = 8
 
 _INT32: Final = struct.Struct(">i")
 _FIRST_FLEXIBLE: Final = 9
-_FEW_BATCHES: Final = 16
+_FEW_BATCHES: Final = 4
 _NO_TAGGED_FIELDS: Final = b"\0\0\0"
 """The empty sections of tagged fields that end a flexible request: of the partition, the topic and the request."""
 

@@ -39,6 +39,11 @@ AHEAD_MS: Final = 60 * 60 * 1000
 """A time further ahead of the broker's is doubted. Kafka 4 refuses it (`message.timestamp.after.max.ms`)."""
 TIMED_SIZE: Final = 8 * 1024 * 1024
 """Compressed records that would take more bytes than that keep the time in their header, however implausible."""
+OPENED_SIZE: Final = 4 * 1024 * 1024
+"""Records that take more bytes than that when they are unpacked are trusted, as those of batches with many records.
+
+A few kilobytes can become 128 MiB, and a request may hold any number of such batches.
+"""
 PLAUSIBLE_GROWTH: Final = 256
 """A batch whose smallest possible records are that many times its size must show that it holds so many.
 
@@ -110,8 +115,13 @@ def _check_compressed(
     """
     codec, count = header.codec, header.record_count
     data = batch[RECORD_BATCH_OVERHEAD:]
-    if count <= opened_records or opened_records < 0:
+    if opened_records < 0:
         return walk_records(decompress(codec, data, max_size=max_decompressed_size), 0, count)
+    if count <= opened_records:
+        records = decompress_within(codec, data, min(OPENED_SIZE, max_decompressed_size))
+        if records is not None:
+            return walk_records(records, 0, count)
+        return None
     if count * MIN_RECORD_SIZE > len(data) * PLAUSIBLE_GROWTH:
         from minibroker_protocol.records.record_count import check_record_count  # noqa: PLC0415 - rarely needed
 

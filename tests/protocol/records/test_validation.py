@@ -25,6 +25,7 @@ from minibroker_protocol.records import (
     compute_crc,
     read_header,
 )
+from minibroker_protocol.records.validation import OPENED_SIZE
 
 RECORDS = [
     NewRecord(b"key", b"value", 1_700_000_000_000, (("name", b"content"), ("null", None))),
@@ -212,9 +213,25 @@ def test_opened_records_that_lie_are_invalid(payload: str, count: int, message: 
 def test_a_bomb_is_refused_when_it_is_opened(codec: CompressionCodec) -> None:
     batch = memoryview(build_batch([NewRecord(None, bytes(1_000_000), 1)], codec=codec))
     with pytest.raises(InvalidRecordError, match="more than 999999 bytes"):
-        check_produced_batch(batch, opened_records=1, max_decompressed_size=999_999)
-    check_produced_batch(batch, opened_records=1)
+        check_produced_batch(batch, opened_records=-1, max_decompressed_size=999_999)
+    check_produced_batch(batch, opened_records=-1)
     check_produced_batch(batch, opened_records=0, max_decompressed_size=999_999)
+
+
+@pytest.mark.parametrize("size", [1_000, OPENED_SIZE + 1])
+@pytest.mark.parametrize("codec", [codec for codec in CompressionCodec if codec])
+def test_few_records_that_take_many_bytes_are_trusted_as_many_records_are(codec: CompressionCodec, size: int) -> None:
+    batch = bytearray(build_batch([NewRecord(None, bytes(size), 1)], codec=codec))
+    struct.pack_into(">i", batch, 57, 2)  # two records, of which there is one
+    struct.pack_into(">i", batch, 23, 1)
+    struct.pack_into(">I", batch, 17, compute_crc(memoryview(batch)))
+    with pytest.raises(InvalidRecordError):
+        check_produced_batch(memoryview(batch), opened_records=-1)
+    if size > OPENED_SIZE:
+        assert check_produced_batch(memoryview(batch), opened_records=100).record_count == 2
+    else:
+        with pytest.raises(InvalidRecordError):
+            check_produced_batch(memoryview(batch), opened_records=100)
 
 
 @pytest.mark.parametrize("opened_records", [0, -1])
