@@ -9,26 +9,17 @@ as the administrators of a Kafka may not, whose controller handles one request a
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from types import GeneratorType
 from typing import Any, Final, Generic, TypeVar
 
+from minibroker_protocol.steps import Steps, drain
+
+__all__ = ["Slices", "Steps", "Work", "drain", "finish", "result_of"]
+
 T = TypeVar("T")
 
-Steps = Generator[None, None, T]
-"""Work that yields now and then, and returns its result."""
-
 _SLICE_S: Final = 0.003
-
-
-def drain(steps: Steps[T]) -> T:
-    """Take all steps at once, where there is nobody else to serve."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result
 
 
 def result_of(result: Any) -> Steps[Any]:

@@ -18,6 +18,7 @@ from typing import Final
 from minibroker.call import Call
 from minibroker.error_mapping import MAPPED, error_code_of
 from minibroker.metadata.partition import Partition
+from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -35,27 +36,23 @@ _EARLIEST_LOCAL: Final = -4
 _FIRST_WITH: Final = {_LATEST: 1, _EARLIEST: 1, _MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, -5: 9, -6: 11}
 """The timestamps that ask for a place in the log, and the first versions that know them."""
 _READ_COMMITTED: Final = 1
-_NONE: Final = -1
 
 
-def handle(request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
-    """Look every partition up by itself."""
+def handle(request: ListOffsetsRequest, call: Call) -> Steps[ListOffsetsResponse]:
+    """Look every partition up by itself; in steps, since a look-up by time may read many records."""
     committed = request.isolation_level == _READ_COMMITTED
     asked = Counter((topic.name, wanted.partition_index) for topic in request.topics for wanted in topic.partitions)
-    return ListOffsetsResponse(
-        topics=[
-            ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=[
-                    _answer(topic.name, wanted, call, committed=committed)
-                    if asked[topic.name, wanted.partition_index] == 1 or call.api_version == 0
-                    else _refusal(wanted, ErrorCode.INVALID_REQUEST)
-                    for wanted in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
+    response = ListOffsetsResponse(topics=[])
+    for topic in request.topics:
+        answers: list[ListOffsetsPartitionResponse] = []
+        response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+        for wanted in topic.partitions:
+            if asked[topic.name, wanted.partition_index] == 1 or call.api_version == 0:
+                answers.append((yield from _answer(topic.name, wanted, call, committed=committed)))
+            else:
+                answers.append(_refusal(wanted, ErrorCode.INVALID_REQUEST))
+            yield
+    return response
 
 
 def _refusal(wanted: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitionResponse:
@@ -64,7 +61,7 @@ def _refusal(wanted: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartit
 
 def _answer(
     topic_name: str, wanted: ListOffsetsPartition, call: Call, *, committed: bool
-) -> ListOffsetsPartitionResponse:
+) -> Steps[ListOffsetsPartitionResponse]:
     answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index, error_code=ErrorCode.NONE)
     topic = call.state.topics.get(topic_name)
     partition = topic.partition(wanted.partition_index) if topic is not None else None
@@ -78,7 +75,7 @@ def _answer(
     else:
         try:
             if call.api_version > 0:
-                _look_up(partition, wanted.timestamp, answer, committed=committed)
+                yield from _look_up(partition, wanted.timestamp, answer, committed=committed)
             elif wanted.timestamp < _EARLIEST:
                 answer.error_code = ErrorCode.UNSUPPORTED_VERSION
             else:
@@ -88,7 +85,9 @@ def _answer(
     return answer
 
 
-def _look_up(partition: Partition, timestamp: int, answer: ListOffsetsPartitionResponse, *, committed: bool) -> None:
+def _look_up(
+    partition: Partition, timestamp: int, answer: ListOffsetsPartitionResponse, *, committed: bool
+) -> Steps[None]:
     log = partition.log
     if timestamp == _LATEST:
         answer.offset = log.last_stable_offset if committed else log.high_watermark
@@ -100,7 +99,8 @@ def _look_up(partition: Partition, timestamp: int, answer: ListOffsetsPartitionR
         return
     if timestamp < _EARLIEST_LOCAL:
         return
-    found = log.find_max_timestamp() if timestamp == _MAX_TIMESTAMP else log.find_by_timestamp(timestamp)
+    largest = timestamp == _MAX_TIMESTAMP
+    found = yield from log.search_max_timestamp() if largest else log.search_by_timestamp(timestamp)
     if found is not None and not (committed and found.offset >= log.last_stable_offset):
         answer.timestamp, answer.offset, answer.leader_epoch = found
 

@@ -1,10 +1,29 @@
-"""From a time to an offset (ListOffsets: KIP-79, KIP-734)."""
+"""From a time to an offset (ListOffsets: KIP-79, KIP-734).
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+A look-up can be long: a batch may hold millions of records, and headers of a log that others have written may promise
+times that no record has. So it is done in steps of a millisecond or two each; only decompressing one batch, at most
+`MAX_DECOMPRESSED_SIZE` bytes, is a single step. In between the log may grow and lose segments.
+"""
 
-from minibroker_protocol.records import MAGIC_V2, Batch, BatchHeader, LegacyRecordBatch, RecordBatch
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from minibroker_protocol.records import (
+    MAGIC_V2,
+    RECORD_BATCH_OVERHEAD,
+    BatchHeader,
+    CompressionCodec,
+    LegacyRecordBatch,
+    RecordBatch,
+)
+from minibroker_protocol.records.record_times import read_times, records_in
+from minibroker_protocol.steps import Steps
+from minibroker_storage.errors import LogClosedError
 from minibroker_storage.segment import LogSegment
+
+_HEADERS_AT_ONCE: Final = 256
+_MESSAGES_AT_ONCE: Final = 1_024
 
 
 class TimestampOffset(NamedTuple):
@@ -15,27 +34,46 @@ class TimestampOffset(NamedTuple):
     leader_epoch: int
 
 
-def find_by_timestamp(segments: Iterable[LogSegment], timestamp: int, start_offset: int) -> TimestampOffset | None:
+def search_by_timestamp(
+    segments: Sequence[LogSegment], timestamp: int, start_offset: int
+) -> Steps[TimestampOffset | None]:
     """The first record with a timestamp >= `timestamp` and an offset >= `start_offset`, None when there is none.
 
     The first segment whose largest timestamp reaches the target has it: time index, offset index, then the headers
     from there to the first batch that reaches it, and that batch's records. Under LogAppendTime they all have its max
-    timestamp; messages of format v0 have none. `OSError`, `DecodeError` for records that cannot be read.
+    timestamp; messages of format v0 have none. `segments` are those that the log has at the moment. `OSError`,
+    `DecodeError` for records that cannot be read.
     """
-    for segment in segments:
+    offset = start_offset
+    while True:
+        number = max(bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1, 0)
+        segment = segments[number]
+        behind = segments[number + 1].base_offset if number + 1 < len(segments) else None
         if segment.largest_timestamp.timestamp >= timestamp:
-            found = _find_in_segment(segment, timestamp, start_offset)
+            try:
+                found = yield from _search_segment(segment, timestamp, start_offset)
+            except (LogClosedError, FileNotFoundError):
+                if segment in segments:
+                    raise
+                continue  # it was removed or compacted meanwhile
             if found is not None:
                 return found
-    return None
+        if behind is None:
+            return None
+        offset = behind
+        yield
 
 
-def _find_in_segment(segment: LogSegment, timestamp: int, start_offset: int) -> TimestampOffset | None:
-    for position, header in segment.headers_from(_search_from(segment, timestamp, start_offset)):
+def _search_segment(segment: LogSegment, timestamp: int, start_offset: int) -> Steps[TimestampOffset | None]:
+    headers = segment.headers_from(_search_from(segment, timestamp, start_offset))
+    for number, (position, header) in enumerate(headers, 1):
         if header.max_timestamp >= timestamp and header.last_offset >= start_offset:
-            for record in _batch_at(segment, position, header):
-                if record.timestamp >= timestamp and record.offset >= start_offset:
-                    return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
+            found = yield from _search_batch(segment.batch_at(position), header, timestamp, start_offset)
+            if found is not None:
+                return found
+            yield
+        elif not number % _HEADERS_AT_ONCE:
+            yield
     return None
 
 
@@ -50,12 +88,31 @@ def _search_from(segment: LogSegment, timestamp: int, start_offset: int) -> int:
     return segment.offset_index.lookup(max(entry.offset, start_offset)).position
 
 
-def _batch_at(segment: LogSegment, position: int, header: BatchHeader) -> Batch:
-    data = segment.batch_at(position)
-    return RecordBatch(data) if header.magic == MAGIC_V2 else LegacyRecordBatch(data)
+def _search_batch(
+    data: memoryview, header: BatchHeader, timestamp: int, start_offset: int
+) -> Steps[TimestampOffset | None]:
+    """The first record of a batch that has the timestamp or a later one, and the offset or a later one."""
+    epoch = header.partition_leader_epoch
+    if header.magic < MAGIC_V2:
+        for number, message in enumerate(LegacyRecordBatch(data), 1):
+            if message.timestamp >= timestamp and message.offset >= start_offset:
+                return TimestampOffset(message.timestamp, message.offset, epoch)
+            if not number % _MESSAGES_AT_ONCE:
+                yield
+        return None
+    batch = RecordBatch(data)
+    plain = header.codec is CompressionCodec.NONE
+    records = data[RECORD_BATCH_OVERHEAD:] if plain else batch.records_data()
+    for found in read_times(records, header):
+        if max(found.times) >= timestamp:
+            for record in records_in(records, header, found):
+                if record.timestamp >= timestamp and record.offset >= start_offset:
+                    return TimestampOffset(record.timestamp, record.offset, epoch)
+        yield
+    return None
 
 
-def find_max_timestamp(segments: Sequence[LogSegment]) -> TimestampOffset | None:
+def search_max_timestamp(segments: Sequence[LogSegment]) -> Steps[TimestampOffset | None]:
     """The first record that has the log's largest timestamp, None in a log without any (KIP-734). As above."""
     newest = max(segments, key=lambda segment: segment.largest_timestamp.timestamp)
     largest = newest.largest_timestamp
@@ -63,7 +120,5 @@ def find_max_timestamp(segments: Sequence[LogSegment]) -> TimestampOffset | None
     if found is None:
         return None
     header = newest.header_at(found.position)
-    for record in _batch_at(newest, found.position, header):
-        if record.timestamp == header.max_timestamp:
-            return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
-    return None
+    record = yield from _search_batch(newest.batch_at(found.position), header, header.max_timestamp, 0)
+    return record if record is not None and record.timestamp == header.max_timestamp else None

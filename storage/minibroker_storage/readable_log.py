@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+from minibroker_protocol.steps import Steps, drain
 from minibroker_storage.checkpoints import LeaderEpochCheckpoint
 from minibroker_storage.errors import OffsetOutOfRangeError
 from minibroker_storage.log_slice import LogSlice
-from minibroker_storage.lookup import TimestampOffset, find_by_timestamp, find_max_timestamp
+from minibroker_storage.lookup import TimestampOffset, search_by_timestamp, search_max_timestamp
 from minibroker_storage.producer_state import ProducerStateManager
 from minibroker_storage.recovery import LoadedLog
 from minibroker_storage.segment import LogSegment
@@ -123,12 +124,20 @@ class ReadableLog:
             listener(self)
 
     def find_by_timestamp(self, timestamp: int) -> TimestampOffset | None:
-        """The first record with a timestamp (ms) >= `timestamp`; see `lookup.find_by_timestamp`."""
-        return find_by_timestamp(self.segments, timestamp, self.log_start_offset)
+        """The first record with a timestamp (ms) >= `timestamp`; see `lookup.search_by_timestamp`."""
+        return drain(self.search_by_timestamp(timestamp))
+
+    def search_by_timestamp(self, timestamp: int) -> Steps[TimestampOffset | None]:
+        """`find_by_timestamp` in steps."""
+        return search_by_timestamp(self.segments, timestamp, self.log_start_offset)
 
     def find_max_timestamp(self) -> TimestampOffset | None:
-        """The first record that has the largest timestamp; see `lookup.find_max_timestamp`."""
-        return find_max_timestamp(self.segments)
+        """The first record that has the largest timestamp; see `lookup.search_max_timestamp`."""
+        return drain(self.search_max_timestamp())
+
+    def search_max_timestamp(self) -> Steps[TimestampOffset | None]:
+        """`find_max_timestamp` in steps."""
+        return search_max_timestamp(self.segments)
 
     def aborted_transactions(self, fetch_offset: int, upper_offset: int) -> list[AbortedTxn]:
         """The aborted transactions of which a reader may meet records in `fetch_offset`..`upper_offset` - 1.

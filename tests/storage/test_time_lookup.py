@@ -1,5 +1,6 @@
 """From a time to an offset, against a search through all records."""
 
+import struct
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -8,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minibroker_protocol.records import CompressionCodec, TimestampType
+from minibroker_protocol.records import CompressionCodec, TimestampType, compute_crc, read_header
+from minibroker_protocol.records.record_times import RECORDS_AT_ONCE
+from minibroker_protocol.steps import Steps
 from minibroker_storage import LastStop, LogConfig, TimestampOffset
-from tests.storage.helpers import NOW, SMALL, Home, a_batch
+from tests.storage.helpers import NOW, SMALL, Batch, Home, a_batch
 
 numbers = count()
 
@@ -98,3 +101,68 @@ def test_staged_records_are_not_found(tmp_path: Path) -> None:
     home.stage(a_batch(timestamps=[50]))
     assert home.log.find_by_timestamp(6) is None
     assert home.log.find_max_timestamp() == (5, 0, 0)
+
+
+def lying(batch: Batch, time: int) -> Batch:
+    """The batch with another largest timestamp in its header."""
+    struct.pack_into(">q", batch.view, 35, time)
+    struct.pack_into(">I", batch.view, 17, compute_crc(batch.view))
+    return Batch(batch.view, read_header(batch.view))
+
+
+def steps_of(search: Steps[TimestampOffset | None]) -> tuple[TimestampOffset | None, int]:
+    """What is found, and after how many steps."""
+    taken = 0
+    while True:
+        try:
+            next(search)
+        except StopIteration as end:
+            return end.value, taken
+        taken += 1
+
+
+@pytest.mark.parametrize("codec", CompressionCodec)
+def test_a_batch_of_many_records_is_searched_in_steps(tmp_path: Path, codec: CompressionCodec) -> None:
+    home = Home(tmp_path / "orders-0", LogConfig())
+    count = 10 * RECORDS_AT_ONCE
+    home.append(a_batch(timestamps=[NOW + number for number in range(count)], codec=codec, value=b""))
+    for place in (0, 5, RECORDS_AT_ONCE, 5 * RECORDS_AT_ONCE + 7, count - 1):
+        found, taken = steps_of(home.log.search_by_timestamp(NOW + place))
+        assert found == (NOW + place, place, 0)
+        assert taken == place // RECORDS_AT_ONCE
+    assert home.log.find_by_timestamp(NOW + count) is None
+    assert home.log.find_max_timestamp() == (NOW + count - 1, count - 1, 0)
+
+
+def test_headers_that_promise_times_which_no_record_has_cost_a_step_each(tmp_path: Path) -> None:
+    home = Home(tmp_path / "orders-0", SMALL)
+    for _ in range(50):
+        home.append(lying(a_batch(3), NOW + 9_000))
+    home.append(a_batch(timestamps=[NOW + 8_000]))
+    found, taken = steps_of(home.log.search_by_timestamp(NOW + 8_000))
+    assert found == (NOW + 8_000, 150, 0)
+    assert taken >= 50
+
+
+def test_headers_are_walked_in_steps(tmp_path: Path) -> None:
+    home = Home(tmp_path / "orders-0", LogConfig(index_interval_bytes=1 << 30))
+    for number in range(1_000):
+        home.append(a_batch(timestamps=[NOW + number]))
+    found, taken = steps_of(home.log.search_by_timestamp(NOW + 999))
+    assert found == (NOW + 999, 999, 0)
+    assert taken >= 3
+
+
+@pytest.mark.parametrize("steps", [0, 1, 5, 60])
+def test_a_search_goes_on_when_the_log_loses_segments_and_grows(tmp_path: Path, steps: int) -> None:
+    home = Home(tmp_path / "orders-0", LogConfig(retention_ms=1, delete=True))
+    for number in range(60):
+        home.append(lying(a_batch(timestamps=[NOW]), NOW + 9_000))
+        if number % 20 == 19:
+            home.log.roll(NOW)
+    search = home.log.search_by_timestamp(NOW + 5)
+    for _ in range(steps):
+        next(search)
+    home.log.delete_old_segments(NOW + 20_000)
+    (offset,) = home.append(a_batch(timestamps=[NOW + 7]))
+    assert steps_of(search)[0] == (NOW + 7, offset, 0)
