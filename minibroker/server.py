@@ -4,7 +4,9 @@ import asyncio
 import logging
 import resource
 import select
+import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -70,6 +72,7 @@ class Server:
             max_open_files=_log_file_limit(),
             brokers=brokers,
         )
+        self.state.aside = self._aside
         try:
             self._security = {each.name: self._secure(each) for each in given}
             names = tuple(each.name for each in given)
@@ -149,6 +152,19 @@ class Server:
                 then()
 
         future.add_done_callback(end)
+
+    def _aside(self, work: Callable[[], None], then: Callable[[], None] | None = None) -> None:
+        """As `_background`, for work without an end that anybody can promise: neither stop nor exit waits for it."""
+
+        def run() -> None:
+            try:
+                work()
+            finally:
+                with suppress(RuntimeError):  # the loop is closed
+                    if then is not None:
+                        self._loop.call_soon_threadsafe(then)
+
+        threading.Thread(target=run, name="minibroker-aside", daemon=True).start()
 
     def _run_cleaning(
         self, plan: "CleaningPlan", done: "Callable[[CleaningResult | BaseException], None]"

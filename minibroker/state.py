@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from minibroker.logs.flusher import Background, Flusher
     from minibroker.logs.log_cleaner import RunCleaning
     from minibroker.quotas.entities import QuotaTable
+    from minibroker.quotas.host_names import HostNames
     from minibroker.quotas.manager import Quotas
     from minibroker.releases import Release
     from minibroker.security.authorization.authorizer import Authorizer
@@ -44,6 +45,7 @@ class BrokerState:
     Attributes:
         call_soon: runs a callback once the current wake-up of the event loop is done.
         background: runs slow work (removing files) aside from the event loop, then a callback on it.
+        host_names: looks up hosts that are named.
         chores: what is done in the background, in slices.
         logs: what happens to the logs beside requests.
         cluster_id, node_id: as the data directory says; `node_id` is that of the first node.
@@ -74,6 +76,8 @@ class BrokerState:
         self.call_soon = call_soon
         self.started_ms = clock.monotonic_ms()
         self.background = background
+        #: As `background`, for work that may never end: nothing waits for it when the broker stops.
+        self.aside = background
         self._data_dir = DataDir(data_dir, config.integer("node.id"), config.optional_text("minibroker.cluster.id"))
         self.cluster_id = self._data_dir.cluster_id
         self.node_id = self._data_dir.node_id
@@ -185,6 +189,13 @@ class BrokerState:
         from minibroker.quotas.manager import attach  # noqa: PLC0415 - most brokers have none
 
         return attach(self)
+
+    @cached_property
+    def host_names(self) -> "HostNames":
+        """Looks up the hosts that quotas and limits name; made when there is one."""
+        from minibroker.quotas.host_names import HostNames  # noqa: PLC0415 - most brokers have none
+
+        return HostNames(self.clock, self.aside)
 
     @cached_property
     def groups(self) -> "GroupCoordinator":

@@ -1,13 +1,17 @@
 """AlterClientQuotas: limits of users, client ids and addresses are set and removed (KIP-546).
 
 Versions 0-1. They count from the next request on, and outlive the run. Each entry has an outcome of its own: an entity
-or a key that there is not, and a value that is not above 0, are INVALID_REQUEST.
+or a key that there is not, and a value that is not above 0, are INVALID_REQUEST. So are hosts that are not found: their
+names are looked up aside, at most 100 of a request and for at most 20 s.
 """
 
-from collections.abc import Container, Mapping
+import logging
+from collections.abc import Collection, Container, Mapping
+from typing import Final
 
-from minibroker.call import Call
-from minibroker.quotas.entities import Entity, QuotaError, check_value, keys_of
+from minibroker.call import Call, Parked
+from minibroker.quotas.entities import IP, Entity, QuotaError, check_value, keys_of
+from minibroker.slices import Steps, Work
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -17,20 +21,89 @@ from minibroker_protocol.messages.alter_client_quotas import (
     AlterEntryData,
 )
 
+_MOST_UNKNOWN: Final = 100
+_LONGEST_SEARCH_MS: Final = 20_000
+_logger = logging.getLogger(__name__)
 
-def handle(request: AlterClientQuotasRequest, call: Call) -> AlterClientQuotasResponse:
-    """Check every entry by itself, then alter all that passed together."""
+
+def handle(request: AlterClientQuotasRequest, call: Call) -> Steps[AlterClientQuotasResponse | Parked]:
+    """Check every entry by itself, then alter all that passed together; hosts are looked up before."""
+    names = call.state.host_names
+    addresses: dict[str, frozenset[str]] = {}
+    unknown: list[str] = []
+    for entry in request.entries:
+        if len(entry.entity) == 1 and entry.entity[0].entity_type == IP and entry.entity[0].entity_name:
+            host = entry.entity[0].entity_name
+            if host not in addresses:
+                known = addresses[host] = names.known(host) or frozenset()
+                if not known:
+                    unknown.append(host)
+        yield
+    if unknown:
+        return _Search(request, call, addresses, unknown[:_MOST_UNKNOWN])
+    return (yield from _alter(request, call, addresses))
+
+
+class _Search(Parked):
+    """A request that waits until its hosts are looked up. A host that is not found by then is none."""
+
+    def __init__(
+        self,
+        request: AlterClientQuotasRequest,
+        call: Call,
+        addresses: dict[str, frozenset[str]],
+        unknown: Collection[str],
+    ) -> None:
+        self._request = request
+        self._call = call
+        self._addresses = addresses
+        self._is_gone = False
+        call.state.host_names.look_up_all(unknown, _LONGEST_SEARCH_MS, self._go_on)
+
+    def _go_on(self, found: dict[str, frozenset[str]]) -> None:
+        self._addresses.update(found)
+        # A host may be known at once, before anybody can be told.
+        self._call.state.call_soon(self._alter)
+
+    def _alter(self) -> None:
+        altering = self._call.state.slices.begin(_alter(self._request, self._call, self._addresses))
+        if isinstance(altering, Work):
+            altering.then(self._tell, self._fail)
+        else:
+            self._tell(altering)
+
+    def _tell(self, response: AlterClientQuotasResponse) -> None:
+        if not self._is_gone:
+            self.deliver(response)
+
+    def _fail(self, error: Exception) -> None:
+        _logger.error("Quotas could not be altered", exc_info=error)
+        self._tell(
+            AlterClientQuotasResponse(
+                entries=[_result(each, ErrorCode.UNKNOWN_SERVER_ERROR) for each in self._request.entries]
+            )
+        )
+
+    def cancel(self) -> None:
+        """Alter what was asked for all the same, but tell nobody."""
+        self._is_gone = True
+
+
+def _alter(
+    request: AlterClientQuotasRequest, call: Call, addresses: Mapping[str, frozenset[str]]
+) -> Steps[AlterClientQuotasResponse]:
     changes: dict[Entity, Mapping[str, float | None]] = {}
     results: list[AlteredEntryData] = []
     for entry in request.entries:
         entity = [(each.entity_type, each.entity_name) for each in entry.entity]
         try:
-            ops = _checked(entry, entity, changes)
+            ops = _checked(entry, entity, changes, addresses)
         except QuotaError as error:
             results.append(_result(entry, ErrorCode.INVALID_REQUEST, str(error)))
         else:
             changes[frozenset(entity)] = ops
             results.append(_result(entry, ErrorCode.NONE))
+        yield
     if not request.validate_only and changes:
         try:
             call.state.quota_table.alter(changes)
@@ -41,10 +114,13 @@ def handle(request: AlterClientQuotasRequest, call: Call) -> AlterClientQuotasRe
 
 
 def _checked(
-    entry: AlterEntryData, entity: list[tuple[str, str | None]], others: Container[Entity]
+    entry: AlterEntryData,
+    entity: list[tuple[str, str | None]],
+    others: Container[Entity],
+    addresses: Mapping[str, frozenset[str]],
 ) -> dict[str, float | None]:
     """What is to be set and removed. QuotaError."""
-    keys = keys_of(entity)
+    keys = keys_of(entity, addresses)
     if frozenset(entity) in others:
         raise QuotaError(f"Ignoring duplicate entity {dict(entity)}")
     ops: dict[str, float | None] = {}

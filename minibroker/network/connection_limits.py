@@ -4,13 +4,17 @@ A listener has limits of its own with `listener.name.<listener>.` before the key
 it, too (`AbstractConfig.valuesWithPrefixOverride`).
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from minibroker.config import BrokerConfig
 from minibroker.config.broker_keys import BROKER_KEYS
 from minibroker.config.connection_overrides import read_overrides
 from minibroker.config.keys import INT_MAX, ConfigError
+
+if TYPE_CHECKING:
+    from minibroker.quotas.host_names import HostNames
 
 MOST: Final = "max.connections"
 MOST_OF_ADDRESS: Final = "max.connections.per.ip"
@@ -23,6 +27,9 @@ UNLIMITED: Final = INT_MAX
 class ConnectionLimits:
     """The limits of one broker. ConfigError for a listener's value that is not allowed.
 
+    Args:
+        host_names: looks up the hosts of overrides, where there are any.
+
     Attributes:
         most: connections at once, of all listeners.
         most_of: the same of a listener, by its name.
@@ -32,7 +39,7 @@ class ConnectionLimits:
             there is no other one.
     """
 
-    def __init__(self, config: BrokerConfig, listeners: Iterable[str]) -> None:
+    def __init__(self, config: BrokerConfig, listeners: Iterable[str], host_names: Callable[[], "HostNames"]) -> None:
         names = tuple(listeners)
         self.most = config.integer(MOST)
         self.rate = config.integer(RATE)
@@ -42,7 +49,14 @@ class ConnectionLimits:
         self.protected = between.upper() if len(names) > 1 else None
         self._of_address = config.integer(MOST_OF_ADDRESS)
         overrides = config.text(OVERRIDES)
-        self._overrides: Mapping[str, int] = _resolved(read_overrides(overrides)) if overrides else {}
+        self._overrides: dict[str, int] = {}
+        if overrides:
+            for host, most in read_overrides(overrides).items():
+                host_names().look_up(host, partial(self._note, most))
+
+    def _note(self, most: int, addresses: Iterable[str]) -> None:
+        """An override counts from when its host is found; a host that is not found has none."""
+        self._overrides.update(dict.fromkeys(addresses, most))
 
     def most_of_address(self, address: str) -> int:
         """How many connections an address may have at once."""
@@ -60,16 +74,3 @@ def _of_listener(config: BrokerConfig, listener: str, key: str) -> int:
             assert isinstance(value, int)
             return value
     return config.integer(key)
-
-
-def _resolved(overrides: Mapping[str, int]) -> dict[str, int]:
-    """The limits by address. A host that is not found has none."""
-    from minibroker.quotas.entities import QuotaError, addresses_of  # noqa: PLC0415 - most brokers have no overrides
-
-    found: dict[str, int] = {}
-    for host, most in overrides.items():
-        try:
-            found.update(dict.fromkeys(addresses_of(host), most))
-        except QuotaError:
-            continue
-    return found

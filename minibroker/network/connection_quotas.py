@@ -78,7 +78,7 @@ class ConnectionQuotas:
         self._node_id = node_id
         self._names = listeners
         config = state.config
-        self._limits = ConnectionLimits(self._config(), self._names)
+        self._limits = ConnectionLimits(self._config(), self._names, lambda: self._state.host_names)
         self._slots: dict[Slot, None] = {}
         self._of_listener = dict.fromkeys(self._names, 0)
         self._of_address: dict[str, int] = {}
@@ -106,7 +106,7 @@ class ConnectionQuotas:
     def reconfigure(self) -> None:
         """The configuration has changed."""
         try:
-            self._limits = ConnectionLimits(self._config(), self._names)
+            self._limits = ConnectionLimits(self._config(), self._names, lambda: self._state.host_names)
         except ConfigError as error:  # of what was altered all has been looked at, but files may be written by hand
             _logger.error("Limits of connections stay as they were: %s", error)  # noqa: TRY400 - it says it all
         self._close_excess()

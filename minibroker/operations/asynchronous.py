@@ -130,7 +130,7 @@ class AsyncOperations:
         """
         from minibroker.operations.quotas import set_quota  # noqa: PLC0415 - see above
 
-        set_quota(self.state, entity, limits)
+        await set_quota(self.state, entity, limits)
 
     # Access control
 

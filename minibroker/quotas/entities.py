@@ -6,8 +6,8 @@ cluster's metadata lists them:
     [{"entity": {"user": "alice", "client-id": null}, "values": {"producer_byte_rate": 1024.0}}]
 """
 
-import socket
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from minibroker.metadata.cluster_metadata import ClusterMetadata
@@ -40,8 +40,13 @@ class QuotaError(ValueError):
     """An entity that no quota can be for, or a value that none can have: INVALID_REQUEST."""
 
 
-def keys_of(entity: Iterable[tuple[str, str | None]]) -> frozenset[str]:
-    """What can be limited for an entity. QuotaError for one that there cannot be (`ClientQuotaControlManager`)."""
+def keys_of(
+    entity: Iterable[tuple[str, str | None]], addresses: Mapping[str, frozenset[str]] = MappingProxyType({})
+) -> frozenset[str]:
+    """What can be limited for an entity, where hosts have these addresses.
+
+    QuotaError for an entity that there cannot be (`ClientQuotaControlManager`).
+    """
     seen: dict[str, str | None] = {}
     for kind, name in entity:
         if kind in seen:
@@ -52,20 +57,13 @@ def keys_of(entity: Iterable[tuple[str, str | None]]) -> frozenset[str]:
             raise QuotaError(f"Empty {kind} not supported")
         seen[kind] = name
     if seen.keys() == {IP}:
-        if seen[IP] is not None:
-            addresses_of(seen[IP])
+        host = seen[IP]
+        if host is not None and not addresses.get(host):
+            raise QuotaError(f"{host} is not a valid IP or resolvable host.")
         return _OF_ADDRESSES
     if not seen or IP in seen:
         raise QuotaError("Invalid empty client quota entity")
     return _OF_CLIENTS
-
-
-def addresses_of(host: str | None) -> frozenset[str]:
-    """The addresses of a host. QuotaError when it has none."""
-    try:
-        return frozenset(str(each[4][0]) for each in socket.getaddrinfo(host, None))
-    except OSError:
-        raise QuotaError(f"{host} is not a valid IP or resolvable host.") from None
 
 
 def check_value(keys: frozenset[str], key: str, value: float) -> None:
@@ -88,12 +86,15 @@ class QuotaTable:
 
     Args:
         changed: called after each change, whoever made it.
+
+    Attributes:
+        hosts: the limits of hosts, by address or name.
     """
 
     def __init__(self, metadata: ClusterMetadata, changed: Callable[[], None]) -> None:
         self._metadata = metadata
         self._changed = changed
-        self._by_entity = self._read()
+        self._take(self._read())
         metadata.subscribe(_SECTION, self._reread)
 
     def __len__(self) -> int:
@@ -121,12 +122,18 @@ class QuotaTable:
                 altered.pop(entity, None)
         rows = [{"entity": dict(entity), "values": dict(values)} for entity, values in altered.items()]
         self._metadata.write(_SECTION, rows or None)
-        self._by_entity = altered
+        self._take(altered)
         self._changed()
 
     def _reread(self) -> None:
-        self._by_entity = self._read()
+        self._take(self._read())
         self._changed()
+
+    def _take(self, by_entity: dict[Entity, Values]) -> None:
+        self._by_entity = by_entity
+        self.hosts = {
+            name: values for entity, values in by_entity.items() for kind, name in entity if kind == IP and name
+        }
 
     def _read(self) -> dict[Entity, Values]:
         rows: list[dict[str, Any]] = self._metadata.read(_SECTION) or []

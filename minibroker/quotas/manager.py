@@ -17,13 +17,10 @@ from minibroker.dispatch import Outcome, SlicedRequest, Waiting
 from minibroker.quotas.entities import (
     CONNECTION,
     FETCH,
-    IP,
     MUTATION,
     PRODUCE,
     REQUEST,
-    QuotaError,
     QuotaTable,
-    addresses_of,
 )
 from minibroker.quotas.rates import Rate, TokenBucket
 from minibroker_protocol.api_keys import ApiKey
@@ -204,21 +201,21 @@ class Quotas:
         return None
 
     def _connection_limit(self, address: str) -> float | None:
-        for entity, values in self._table.items():
-            named = dict(entity).get(IP)
-            if named is not None and (named == address or address in self._resolved(named)):
-                return values.get(CONNECTION)
+        hosts = self._table.hosts
+        found = hosts.get(address)
+        if found is None:
+            found = next((values for host, values in hosts.items() if address in self._resolved(host)), None)
+        if found is not None:
+            return found.get(CONNECTION)
         return self._table.limit(CONNECTION, ip=None)
 
     def _resolved(self, host: str) -> frozenset[str]:
-        """The addresses of a host, which are asked for once; one that there is no more has none."""
+        """The addresses of a host, which are asked for once; none until they are known, or if it is gone."""
         known = self._addresses.get(host)
         if known is None:
-            try:
-                known = addresses_of(host)
-            except QuotaError:
-                known = frozenset[str]()
-            self._addresses[host] = known
+            known = self._addresses[host] = frozenset()
+            self._state.host_names.look_up(host, partial(self._addresses.__setitem__, host))
+            known = self._addresses[host]
         return known
 
     def _rate(self, key: str, client: Client, now_ms: float) -> Rate:

@@ -3,7 +3,7 @@
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
-from tests.broker.harness import Harness
+from tests.broker.harness import Harness, Pending
 from tests.broker.quotas.asking import alter_request
 
 LIMIT = {"producer_byte_rate": 1000.0}
@@ -51,7 +51,8 @@ def test_an_address_has_a_rate_of_connections_only(harness: Harness) -> None:
 def test_what_there_cannot_be_is_refused(
     entity: dict[str, str | None], values: dict[str, float | None], reason: str, harness: Harness
 ) -> None:
-    (result,) = harness.ask(alter_request((entity, values)), 1).entries
+    answer = harness.send(alter_request((entity, values)), 1)  # which waits for a host to be looked up
+    (result,) = (answer.response if isinstance(answer, Pending) else answer).entries
     assert (result.error_code, result.error_message) == (ErrorCode.INVALID_REQUEST, reason)
     assert not len(harness.state.quota_table)
 

@@ -1,12 +1,16 @@
 """What is configured of connections, as Kafka 3.9.1 reads it."""
 
+from collections.abc import Callable
+
 import pytest
 
 from minibroker import Broker
+from minibroker.clock import ManualClock
 from minibroker.config import BrokerConfig, ConfigError
 from minibroker.config.broker import RunTime
 from minibroker.config.connection_overrides import read_overrides
 from minibroker.network.connection_limits import UNLIMITED, ConnectionLimits
+from minibroker.quotas.host_names import HostNames
 from minibroker_protocol.error_codes import ErrorCode
 from tests.broker.configs import BROKER, OK, SET, change_request, put
 from tests.broker.harness import Harness
@@ -23,7 +27,14 @@ def limits(
     listeners: tuple[str, ...] = LISTENERS,
 ) -> ConnectionLimits:
     config = BrokerConfig.from_properties(given or {}).altered(RunTime(cluster or {}, broker or {}))
-    return ConnectionLimits(config, listeners)
+    names = HostNames(ManualClock(), look_up_at_once)
+    return ConnectionLimits(config, listeners, lambda: names)
+
+
+def look_up_at_once(work: Callable[[], None], then: Callable[[], None] | None = None) -> None:
+    work()
+    if then is not None:
+        then()
 
 
 def test_nothing_is_limited_at_first() -> None:

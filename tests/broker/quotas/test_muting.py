@@ -1,10 +1,11 @@
 """A client that does not wait as it is told is not heard."""
 
+from pathlib import Path
+
 import pytest
 
 from minibroker import Broker
-from minibroker.quotas import manager
-from minibroker.quotas.entities import QuotaError
+from minibroker.quotas import host_names
 from minibroker_protocol.messages.metadata import MetadataRequest
 from tests.broker.harness import batch, fetch_request, produce_request
 from tests.broker.quotas.asking import alter_request
@@ -88,17 +89,21 @@ def test_too_many_connections_from_an_address_are_closed_after_a_while() -> None
                 other.receive()
 
 
-def test_a_host_with_a_quota_that_is_not_found_any_more_keeps_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str | None] = []
+def test_a_host_with_a_quota_that_is_not_found_any_more_keeps_nobody_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[str] = []
 
-    def find_nothing(host: str | None) -> frozenset[str]:
-        asked.append(host)
-        raise QuotaError(f"{host} is not a valid IP or resolvable host.")
+    def find_nothing(host: str, flags: int = 0) -> frozenset[str]:
+        if not flags:
+            asked.append(host)
+        return frozenset()
 
-    with Broker() as broker:
-        with SocketClient(broker.address) as client:
-            client.ask(alter_request(({"ip": "localhost"}, {"connection_creation_rate": 1})), 1)
-        monkeypatch.setattr(manager, "addresses_of", find_nothing)
+    with Broker(data_dir=str(tmp_path)) as broker, SocketClient(broker.address) as client:
+        (result,) = client.ask(alter_request(({"ip": "localhost"}, {"connection_creation_rate": 1})), 1).entries
+        assert result.error_code == 0
+    monkeypatch.setattr(host_names, "addresses_of", find_nothing)
+    with Broker(data_dir=str(tmp_path)) as broker:
         for _ in range(10):
             with SocketClient(broker.address) as client:
                 assert client.ask(METADATA, 9).brokers
