@@ -5,7 +5,7 @@ from typing import Final
 
 from minibroker.config.keys import HONOURED, INT, LIST, MEDIUM, ConfigError, ConfigKey, ConfigValue, Range, by_name
 from minibroker.config.values import ConfigEntry, ConfigSource, ConfigValues
-from minibroker.regular_expressions.expression import RegularExpression, RegularExpressionError
+from minibroker.regular_expressions.expression import CostError, RegularExpression, RegularExpressionError
 
 _METRICS: Final = "metrics"
 _INTERVAL: Final = "interval.ms"
@@ -66,7 +66,10 @@ class ClientMetricsConfig(ConfigValues):
 
     def matches(self, client: Mapping[str, str]) -> bool:
         """Whether a client, as its values of `MATCHED`, is asked; expressions match whole values."""
-        return all(pattern.matches(client.get(name, "")) for name, pattern in self.patterns.items())
+        try:
+            return all(pattern.matches(client.get(name, "")) for name, pattern in self.patterns.items())
+        except CostError:  # of a value that was made for that: real ones are short
+            return False
 
     def value_synonyms(self, name: str) -> list[ConfigEntry]:
         """List the value that was set, if one was."""
