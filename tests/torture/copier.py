@@ -9,6 +9,7 @@ standard input, after the transaction at hand. Unlike the other one it gives up 
 |---|---|
 | fenced | error: why; the last event, and the exit status is `FENCED` |
 | displaced | error: why another one has its instance id; the last event, and the exit status is `DISPLACED` |
+| misled | partition, offset, expected: the client gave not the next record; the last event, and the exit status is 1 |
 | fatal | error: what cannot be mended by an abort; the last event, and the exit status is 1 |
 
 With COPIER_DEBUG in the environment librdkafka writes what it does to stderr: COPIER_DEBUG=eos,protocol for example.
@@ -24,7 +25,7 @@ from typing import Any, Final, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from tests.torture.copies import DOOMED, copy_of
+from tests.torture.copies import DOOMED, Turns, copy_of
 
 FENCED: Final = 3
 DISPLACED: Final = 4
@@ -53,6 +54,10 @@ _QUICK: Final[dict[str, Any]] = {
 _Result = TypeVar("_Result")
 
 
+class MisledError(Exception):
+    """The client gave a record that is not the next one of its partition, though nobody has sought or assigned."""
+
+
 class Copier:
     """One copier, from its arguments."""
 
@@ -63,6 +68,7 @@ class Copier:
         self._rng = random.Random(seed)
         self._ended = threading.Event()
         self._batch: list[Message] = []
+        self._turns = Turns()
         common = {"bootstrap.servers": bootstrap, "client.id": transactional_id, **_QUICK}
         self._producer = Producer(
             {
@@ -104,6 +110,8 @@ class Copier:
                     return status
             say("fatal", error=str(failure))
             return 1
+        except MisledError:
+            return 1
         say("closed")
         return 0
 
@@ -117,12 +125,26 @@ class Copier:
                 return
             error = message.error()
             if error is None:
+                self._check_order(message)
                 self._batch.append(message)
                 wait_s = 0.0
             elif error.code() in _DISPLACED_BY:
                 raise KafkaException(error)
             else:
                 say("error", text=str(error))
+
+    def _check_order(self, message: Message) -> None:
+        """Within an assignment the client gives each record once, and leaves none out. `MisledError` otherwise.
+
+        The input has neither control records nor retention, so its offsets have no gaps.
+        """
+        partition, offset = message.partition(), message.offset()
+        assert partition is not None
+        assert offset is not None
+        expected = self._turns.take(partition, offset)
+        if offset != expected:
+            say("misled", partition=partition, offset=offset, expected=expected)
+            raise MisledError
 
     def _copy(self) -> None:
         try:
@@ -166,6 +188,7 @@ class Copier:
         held = self._again(self._consumer.assignment)
         if held:
             committed = self._again(lambda: self._consumer.committed(held, _CALL_S))
+            self._turns.begin()
             self._consumer.assign(committed)
 
     def _again(self, call: Callable[[], _Result]) -> _Result:
@@ -179,6 +202,7 @@ class Copier:
                 say("error", text=str(failure))
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._turns.begin()
         say("assigned", partitions=sorted((each.topic, each.partition) for each in partitions))
 
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:

@@ -25,6 +25,8 @@ SESSION_MS: Final = 1000
 STATIC_SESSION_MS: Final = 10_000
 """Longer than any round: librdkafka may take a member that had no answer for a session for another's, and gives up."""
 TRANSACTION_MS: Final = 30_000
+_DEBUG: Final = {"COPIER_DEBUG": "cgrp,eos,fetch,protocol,topic"}
+"""librdkafka's contexts that tell why it fetches from where; the environment may name others."""
 
 
 @dataclass(frozen=True)
@@ -35,24 +37,33 @@ class CopierProgram:
         command: builds it if need be, and returns how it is started.
         ends_when_fenced: or it takes its transactional id back.
         can_be_static: whether it takes an instance id.
+        looks_up_offsets: whether it may begin in a group without committed offsets. librdkafka gives records twice when
+            it is revoked a partition whose first offset it is looking up (`tests.clients.test_librdkafka`).
     """
 
     name: str
     command: Callable[[], Sequence[str]]
     ends_when_fenced: bool
     can_be_static: bool
+    looks_up_offsets: bool
 
 
 def librdkafka() -> CopierProgram:
     """confluent-kafka, with its librdkafka."""
     command = [sys.executable, "-m", "tests.torture.copier"]
-    return CopierProgram("librdkafka", lambda: command, ends_when_fenced=True, can_be_static=True)
+    return CopierProgram(
+        "librdkafka", lambda: command, ends_when_fenced=True, can_be_static=True, looks_up_offsets=False
+    )
 
 
 def java() -> CopierProgram:
     """Kafka's own client; it needs a JDK and Maven."""
     return CopierProgram(
-        "java", partial(client_command, "Copier", "3.9.1"), ends_when_fenced=False, can_be_static=False
+        "java",
+        partial(client_command, "Copier", "3.9.1"),
+        ends_when_fenced=False,
+        can_be_static=False,
+        looks_up_offsets=True,
     )
 
 
@@ -81,7 +92,10 @@ class Errand:
 
 
 class CopierProcess:
-    """One copier. What it says is appended to `log`, and what it was promised goes to the ledgers."""
+    """One copier. Its events are appended to `log`, and what it was promised goes to the ledgers.
+
+    What its client says, in thousands of lines, is appended to `log` with the suffix `.debug`.
+    """
 
     def __init__(self, program: CopierProgram, errand: Errand, log: Path, ledgers: Sequence[CopyLedger]) -> None:
         self.program = program
@@ -91,10 +105,12 @@ class CopierProcess:
         self._changed = threading.Condition()
         self._killed = False
         command = [*program.command(), *errand.arguments()]
-        with log.open("ab") as stderr:
-            stderr.write(f"== {errand}\n".encode())
+        with log.open("ab") as events, log.with_suffix(".debug").open("ab") as stderr:
+            for each in (events, stderr):
+                each.write(f"== {errand}\n".encode())
+                each.flush()
             self._child = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, env=environment()
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, env=_DEBUG | environment()
             )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()

@@ -35,6 +35,23 @@ def copy_of(topic: str, partition: int, offset: int, value: bytes) -> bytes:
     return b"%s-%d@%d %s" % (topic.encode(), partition, offset, value)
 
 
+class Turns:
+    """The offset that a consumer must get next of each partition, where offsets have no gaps."""
+
+    def __init__(self) -> None:
+        self._next: dict[int, int] = {}
+
+    def begin(self) -> None:
+        """Any offset may be the first of each partition: they are newly assigned."""
+        self._next.clear()
+
+    def take(self, partition: int, offset: int) -> int:
+        """Take note of a record, and return the offset whose turn it was."""
+        expected = self._next.get(partition, offset)
+        self._next[partition] = offset + 1
+        return expected
+
+
 class CopyLedger:
     """One partition of the input, and its copy.
 

@@ -13,9 +13,9 @@ import shutil
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -32,6 +32,9 @@ from tests.torture.copy_clients import QUICK, CommittedReader, Feeder, abandon
 from tests.torture.disk import check_partition
 from tests.torture.ledger import TortureError
 from tests.torture.transaction_reading import ends_of, read_entries
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 PARTITIONS: Final = 3
 COPIERS: Final = 2
@@ -58,6 +61,8 @@ _SETTINGS: Final = {
     "transaction.state.log.segment.bytes": "20000",
 }
 """Properties of the broker: the topics of its coordinators are rolled and compacted all the time."""
+
+_GroupCall = Callable[[AdminClient, ConsumerGroupTopicPartitions], Mapping[str, "Future[ConsumerGroupTopicPartitions]"]]
 
 
 class CopyCampaign:
@@ -111,6 +116,8 @@ class CopyCampaign:
     def _run(self, kills: int, stack: contextlib.ExitStack) -> None:
         stack.callback(self._end_processes)
         self._begin()
+        if not self._program.looks_up_offsets:
+            self._commit_the_starts()
         self._feeder = Feeder(self._bootstrap, self._source, self._ledgers, random.Random(self.seed))
         stack.callback(self._feeder.close)
         self._reader = CommittedReader(self._bootstrap, self._target, self._ledgers)
@@ -225,6 +232,11 @@ class CopyCampaign:
             [NewTopic(name, PARTITIONS, 1) for name in (self._source, self._target)]
         ).values():
             future.result()
+
+    def _commit_the_starts(self) -> None:
+        """The group has committed the start of each input, so that no copier has to look for it."""
+        starts = [TopicPartition(self._source, ledger.partition, 0) for ledger in self._ledgers]
+        self._of_group(lambda admin, group: admin.alter_consumer_group_offsets([group]), starts)
 
     def _wait_under_load(self) -> None:
         """Often until transactions are committed again, and sometimes while the clients come back."""
@@ -361,18 +373,22 @@ class CopyCampaign:
             return f"open (producer: offset) {open_}, ends {self._ends(client)}, of the groups' offsets {offsets}"
 
     def _group_offsets(self) -> dict[int, int]:
-        admin = AdminClient({"bootstrap.servers": self._bootstrap, **QUICK})
         partitions = [TopicPartition(self._source, ledger.partition) for ledger in self._ledgers]
-        wanted = [ConsumerGroupTopicPartitions(self._group, partitions)]
+        found = self._of_group(
+            lambda admin, group: admin.list_consumer_group_offsets([group], require_stable=True), partitions
+        )
+        return {each.partition: each.offset for each in found}
+
+    def _of_group(self, call: _GroupCall, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        """Call about the group's offsets until that succeeds or fails for good; returns what is answered."""
+        admin = AdminClient({"bootstrap.servers": self._bootstrap, **QUICK})
         while True:
-            futures = admin.list_consumer_group_offsets(wanted, require_stable=True)
+            futures = call(admin, ConsumerGroupTopicPartitions(self._group, partitions))
             try:
-                found = futures[self._group].result().topic_partitions
+                return futures[self._group].result().topic_partitions or []
             except KafkaException as failure:
                 if not failure.args[0].retriable():
                     raise
-            else:
-                return {each.partition: each.offset for each in found or ()}
 
     @contextlib.contextmanager
     def _client(self) -> Iterator[SocketClient]:
@@ -399,8 +415,13 @@ class CopyCampaign:
             self._broker.close()
 
     def _tails(self) -> str:
-        """The last lines of everybody."""
-        logs = sorted(self.directory.glob("copier-*.log"))
+        """The last lines of everybody, without those that librdkafka writes for COPIER_DEBUG."""
+        logs = sorted(self.directory.glob("copier-*"))
         if self._broker is not None:
             logs.append(self._broker.stderr)
-        return "\n".join(f"== {log.name}\n{log.read_text()[-1500:]}" for log in logs if log.exists())
+        texts = {
+            log.name: "".join(line for line in log.read_text().splitlines(keepends=True) if not line.startswith("%7|"))
+            for log in logs
+            if log.exists()
+        }
+        return "\n".join(f"== {name}\n{text[-1500:]}" for name, text in texts.items())

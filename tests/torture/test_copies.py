@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.torture.copies import DOOMED, CopyLedger, Entry, Read, copy_of, input_value, walk
+from tests.torture.copies import DOOMED, CopyLedger, Entry, Read, Turns, copy_of, input_value, walk
 from tests.torture.ledger import TortureError
 
 
@@ -202,3 +202,13 @@ def test_a_new_epoch_that_writes_into_an_open_transaction_is_found() -> None:
 def test_offsets_that_go_back_within_a_log_are_found() -> None:
     with pytest.raises(TortureError, match="offset 1 follows offset 1"):
         walk([data(1, b"a"), data(1, b"b")])
+
+
+def test_a_consumer_may_begin_anywhere_and_then_gets_one_offset_after_the_other() -> None:
+    turns = Turns()
+    assert [turns.take(0, offset) for offset in (7, 8, 9)] == [7, 8, 9]
+    assert turns.take(1, 3) == 3
+    assert turns.take(0, 7) == 10
+    assert turns.take(1, 5) == 4
+    turns.begin()
+    assert turns.take(0, 2) == 2
