@@ -62,7 +62,8 @@ class LoopWatch:
     def _has_warned(self) -> bool:
         """Warn as soon as a client waits; False if the loop turns again before."""
         while True:
-            frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 - the one way to see another thread's line
+            # The one way to see what another thread is at.
+            frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - as said
             is_blocked = frame is not None and not _is_in_broker(frame) and self._has_waiting_clients()
             if self._turned.is_set():
                 return False

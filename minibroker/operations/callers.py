@@ -1,8 +1,8 @@
 """The code that calls the broker's methods: its line, and whether it runs on an event loop."""
 
 import asyncio
-import sys
 import warnings
+from inspect import currentframe
 from typing import Final
 
 BLOCKED_LOOP: Final = (
@@ -14,7 +14,8 @@ BLOCKED_LOOP: Final = (
 
 def callers_line() -> tuple[str, int]:
     """File and line of the nearest caller outside of minibroker."""
-    frame = sys._getframe(1)  # noqa: SLF001 - as `warnings` finds a caller
+    frame = currentframe()
+    assert frame is not None  # in CPython there is always one
     while frame.f_back is not None and is_ours(frame.f_globals.get("__name__", "")):
         frame = frame.f_back
     return frame.f_code.co_filename, frame.f_lineno
