@@ -11,6 +11,7 @@ import sys
 from importlib.machinery import PathFinder
 
 class Missing:
+    find_distributions = PathFinder.find_distributions
     @staticmethod
     def find_spec(name, path=None, target=None):
         wanted = name.partition(".")[0] in {"cryptography", "jwt"}
