@@ -6,9 +6,13 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from minibroker.config.keys import LONG_MAX
 from minibroker.groups.kinds import AnyGroup
 from minibroker.groups.offsets import NO_TIMESTAMP, CommittedOffset
+from minibroker.groups.store import commit_error
+from minibroker.logs.coordinator_log import CoordinatorLogError
 from minibroker.metadata.topics import TopicPartition
+from minibroker.slices import Steps
 from minibroker.state import BrokerState
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.records import NewRecord
 
 T = TypeVar("T")
 
@@ -16,6 +20,8 @@ _BYTES_PER_CHARACTER: Final = 2
 """Java counts a string in units of UTF-16."""
 
 _AS_LONG_AS_THE_GROUP: Final = -1
+_PIECE: Final = 100
+"""So many partitions are done in about half a millisecond; smaller commits are done at once."""
 
 Outcomes = dict[str, list[tuple[int, ErrorCode]]]
 """By topic, its partitions and what has become of each."""
@@ -55,16 +61,18 @@ class Commit(NamedTuple):
 
     Attributes:
         admit: the group, once it is sure that it takes them. RefusedCommitError.
+        encode: makes the records of the offsets. CoordinatorLogError.
         write: notes the offsets.
     """
 
     admit: Callable[[], AnyGroup]
-    write: Callable[[AnyGroup, Mapping[TopicPartition, CommittedOffset]], ErrorCode]
+    encode: Callable[[Mapping[TopicPartition, CommittedOffset]], Steps[Sequence[NewRecord]]]
+    write: Callable[[AnyGroup, Mapping[TopicPartition, CommittedOffset], Sequence[NewRecord]], ErrorCode]
 
 
 def commit(
     state: BrokerState, topics: Sequence[WantedTopic], what: Commit, *, retention_ms: int = _AS_LONG_AS_THE_GROUP
-) -> Outcomes:
+) -> Steps[Outcomes]:
     """Commit what can be.
 
     UNKNOWN_TOPIC_OR_PARTITION for a partition that does not exist. If there are others, the group decides over all of
@@ -77,7 +85,9 @@ def commit(
     expire_timestamp = NO_TIMESTAMP if retention_ms == _AS_LONG_AS_THE_GROUP else min(now_ms + retention_ms, LONG_MAX)
     offsets: dict[TopicPartition, CommittedOffset] = {}
     codes: list[tuple[TopicPartition, ErrorCode]] = []
-    for wanted in topics:
+    for number, wanted in enumerate(topics, 1):
+        if not number % _PIECE:
+            yield
         topic = state.topics.get(wanted.name)
         for each in wanted.partitions:
             key = wanted.name, each.partition_index
@@ -88,26 +98,43 @@ def commit(
             else:
                 codes.append((key, ErrorCode.NONE))
                 offsets[key] = _offset(each, now_ms, expire_timestamp)
+            if not len(codes) % _PIECE:
+                yield
     if any(code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for _, code in codes):
         try:
-            group = what.admit()
+            written = yield from _write(what, offsets)
         except RefusedCommitError as error:
             unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            return by_topic((key, unknown if code is unknown else error.code) for key, code in codes)
-        written = what.write(group, offsets) if offsets else ErrorCode.NONE
-        return by_topic((key, code or written) for key, code in codes)
-    return by_topic(codes)
+            return (yield from by_topic((key, unknown if code is unknown else error.code) for key, code in codes))
+        return (yield from by_topic((key, code or written) for key, code in codes))
+    return (yield from by_topic(codes))
 
 
-def by_topic(codes: Iterable[tuple[TopicPartition, ErrorCode]]) -> Outcomes:
+def _write(what: Commit, offsets: Mapping[TopicPartition, CommittedOffset]) -> Steps[ErrorCode]:
+    """Write offsets. RefusedCommitError."""
+    group = what.admit()
+    if not offsets:
+        return ErrorCode.NONE
+    try:
+        records = yield from what.encode(offsets)
+    except CoordinatorLogError as error:
+        return commit_error(error.code)
+    if len(offsets) >= _PIECE:  # others were served meanwhile, and the group may not be what it was
+        group = what.admit()
+    return what.write(group, offsets, records)
+
+
+def by_topic(codes: Iterable[tuple[TopicPartition, ErrorCode]]) -> Steps[Outcomes]:
     """Outcomes as they are answered: each partition that exists once, each other as often as it was named."""
     told: set[TopicPartition] = set()
     outcomes: Outcomes = {}
-    for key, code in codes:
+    for number, (key, code) in enumerate(codes, 1):
         topic, partition = key
         if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or key not in told:
             outcomes.setdefault(topic, []).append((partition, code))
             told.add(key)
+        if not number % _PIECE:
+            yield
     return outcomes
 
 
@@ -117,32 +144,29 @@ def answered(
     unknown: Sequence[WantedTopic],
     topic_of: Callable[..., T],
     partition_of: Callable[..., Any],
-) -> list[T]:
+) -> Steps[list[T]]:
     """Outcomes as the response of either API has them, made by its classes for a topic and for a partition.
 
     UNKNOWN_TOPIC_ID for what the topics `unknown` name; the others are `topics`.
     """
     ids = {each.name: each.topic_id for each in topics}
-    return [
-        *(
-            topic_of(
-                topic_id=each.topic_id,
-                partitions=[
-                    partition_of(partition_index=partition.partition_index, error_code=ErrorCode.UNKNOWN_TOPIC_ID)
-                    for partition in each.partitions
-                ],
-            )
-            for each in unknown
-        ),
-        *(
-            topic_of(
-                name=name,
-                topic_id=ids[name],
-                partitions=[partition_of(partition_index=index, error_code=code) for index, code in partitions],
-            )
-            for name, partitions in outcomes.items()
-        ),
-    ]
+    listed: list[T] = []
+    made = 0
+    for each in unknown:
+        indexes = [partition.partition_index for partition in each.partitions]
+        partitions = [partition_of(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_ID) for index in indexes]
+        listed.append(topic_of(topic_id=each.topic_id, partitions=partitions))
+        yield
+    for name, results in outcomes.items():
+        partitions = []
+        for index, code in results:
+            partitions.append(partition_of(partition_index=index, error_code=code))
+            made += 1
+            if not made % _PIECE:
+                yield
+        listed.append(topic_of(name=name, topic_id=ids[name], partitions=partitions))
+        yield
+    return listed
 
 
 def _offset(wanted: WantedPartition, now_ms: int, expire_timestamp: int) -> CommittedOffset:

@@ -5,9 +5,10 @@ ones at once, larger ones in steps while clients are told COORDINATOR_LOAD_IN_PR
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from minibroker.config.keys import LONG_MAX
 from minibroker.error_mapping import MAPPED
 from minibroker.groups.consumer.changes import Change, assignment_epoch, without_group
 from minibroker.groups.consumer.group import ConsumerGroup
@@ -22,10 +23,12 @@ from minibroker.logs.coordinator_log import CoordinatorLog, CoordinatorLogError
 from minibroker.logs.partition_loader import PartitionLoader
 from minibroker.metadata.cluster import Node
 from minibroker.metadata.topics import CONSUMER_OFFSETS, TopicPartition
+from minibroker.slices import Steps
 from minibroker.state import BrokerState
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, CompressionCodec, NewRecord
 
+_OFFSETS_BY_STEP: Final = 100
 _MINUTE_MS: Final = 60_000
 _SEQUENCE_OF_COMMITS: Final = 0
 """What Kafka gives every batch of offsets; nobody looks at it."""
@@ -223,7 +226,7 @@ class GroupStore:
     def _append(
         self,
         group_id: str,
-        records: list[NewRecord],
+        records: Sequence[NewRecord],
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = NO_PRODUCER_EPOCH,
         base_sequence: int = NO_SEQUENCE,
@@ -298,10 +301,31 @@ class GroupStore:
         now_ms = self._state.clock.now_ms()
         return [NewRecord(key, None, now_ms) for key in _group_keys(group)]
 
-    def commit(self, group: AnyGroup, offsets: Mapping[TopicPartition, CommittedOffset]) -> ErrorCode:
-        """Write committed offsets; they count when this returns NONE (`storeOffsets`)."""
+    def encode_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]
+    ) -> Steps[list[NewRecord]]:
+        """Make the records of committed offsets. CoordinatorLogError where they are too large for one batch."""
+        now_ms = self._state.clock.now_ms()
+        topic = self.log.topic
+        most = topic.max_message_bytes if topic is not None and self.log.is_uncompressed else LONG_MAX
+        size = 0
+        records: list[NewRecord] = []
+        for key, offset in offsets.items():
+            record = offset_record(group_id, key, offset, now_ms)
+            size += len(record.key or b"") + len(record.value or b"")
+            if size > most:
+                raise CoordinatorLogError(ErrorCode.MESSAGE_TOO_LARGE, f"the offsets exceed {most} bytes")
+            records.append(record)
+            if not len(records) % _OFFSETS_BY_STEP:
+                yield
+        return records
+
+    def commit(
+        self, group: AnyGroup, offsets: Mapping[TopicPartition, CommittedOffset], records: Sequence[NewRecord]
+    ) -> ErrorCode:
+        """Write committed offsets, as these records; they count when this returns NONE (`storeOffsets`)."""
         try:
-            group.offsets.commit(self._write_offsets(group, offsets))
+            group.offsets.commit(self._write_offsets(group, offsets, records))
         except CoordinatorLogError as error:
             return commit_error(error.code)
         return ErrorCode.NONE
@@ -310,14 +334,18 @@ class GroupStore:
         self,
         group: AnyGroup,
         offsets: Mapping[TopicPartition, CommittedOffset],
+        records: Sequence[NewRecord],
         producer_id: int,
         producer_epoch: int,
     ) -> ErrorCode:
-        """Write offsets that count once the producer's transaction is committed; at once if there is no producer."""
+        """As `commit`, of offsets that count once the producer's transaction is committed.
+
+        They count at once if there is no producer.
+        """
         if producer_id < 0:  # it gets so far only where transactions are not verified
-            return self.commit(group, offsets)
+            return self.commit(group, offsets, records)
         try:
-            written = self._write_offsets(group, offsets, producer_id, producer_epoch)
+            written = self._write_offsets(group, offsets, records, producer_id, producer_epoch)
         except CoordinatorLogError as error:
             return commit_error(error.code)
         group.offsets.commit_pending(producer_id, written)
@@ -328,11 +356,10 @@ class GroupStore:
         self,
         group: AnyGroup,
         offsets: Mapping[TopicPartition, CommittedOffset],
+        records: Sequence[NewRecord],
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = NO_PRODUCER_EPOCH,
     ) -> dict[TopicPartition, CommittedOffset]:
-        now_ms = self._state.clock.now_ms()
-        records = [offset_record(group.group_id, key, offset, now_ms) for key, offset in offsets.items()]
         first = self._append(group.group_id, records, producer_id, producer_epoch, _SEQUENCE_OF_COMMITS)
         return {key: offset._replace(log_offset=first) for key, offset in offsets.items()}
 

@@ -14,6 +14,7 @@ from minibroker.call import Call
 from minibroker.error_mapping import as_producers_know_it
 from minibroker.metadata.topics import TopicPartition
 from minibroker.security.authorization.acls import Operation, ResourceType
+from minibroker.slices import Steps
 from minibroker.transactions.transaction import RAISES_EPOCHS
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.add_partitions_to_txn import (
@@ -29,40 +30,46 @@ from minibroker_protocol.messages.add_partitions_to_txn import (
 _FIRST_OF_BROKERS: Final = 4
 
 
-def handle(request: AddPartitionsToTxnRequest, call: Call) -> AddPartitionsToTxnResponse:
+def handle(request: AddPartitionsToTxnRequest, call: Call) -> Steps[AddPartitionsToTxnResponse]:
     """Serve each transaction by itself."""
     if call.api_version >= _FIRST_OF_BROKERS:
-        return AddPartitionsToTxnResponse(
-            results_by_transaction=[
-                AddPartitionsToTxnResult(
-                    transactional_id=wanted.transactional_id, topic_results=_topics(_outcomes(wanted, call))
-                )
-                for wanted in request.transactions
-            ]
-        )
+        results: list[AddPartitionsToTxnResult] = []
+        for each in request.transactions:
+            topics = yield from _outcomes(each, call)
+            results.append(AddPartitionsToTxnResult(transactional_id=each.transactional_id, topic_results=topics))
+            yield
+        return AddPartitionsToTxnResponse(results_by_transaction=results)
     wanted = AddPartitionsToTxnTransaction(
         transactional_id=request.v3_and_below_transactional_id,
         producer_id=request.v3_and_below_producer_id,
         producer_epoch=request.v3_and_below_producer_epoch,
         topics=request.v3_and_below_topics,
     )
-    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_topics(_outcomes(wanted, call)))
+    topics = yield from _outcomes(wanted, call)
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
 
 
-def _outcomes(wanted: AddPartitionsToTxnTransaction, call: Call) -> Iterable[tuple[TopicPartition, ErrorCode]]:
+def _outcomes(wanted: AddPartitionsToTxnTransaction, call: Call) -> Steps[list[AddPartitionsToTxnTopicResult]]:
     partitions = list(_partitions(wanted.topics))
-    refused = {each: error for each in partitions if (error := _existence_error(each, call))}
+    refused: dict[TopicPartition, ErrorCode] = {}
+    for each in partitions:
+        error = _existence_error(each, call)
+        if error:
+            refused[each] = error
+        yield
     if refused:
-        return {each: refused.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED) for each in partitions}.items()
+        once = dict.fromkeys(partitions)
+        return (yield from _topics((each, refused.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED)) for each in once))
     coordinator = call.state.transactions
     producer = wanted.transactional_id, wanted.producer_id, wanted.producer_epoch
     if wanted.verify_only:
-        return {each: coordinator.verify(*producer, *each, node=call.node) for each in partitions}.items()
+        verified = ((each, coordinator.verify(*producer, *each, node=call.node)) for each in dict.fromkeys(partitions))
+        return (yield from _topics(verified))
     # Only brokers send these versions, for producers that know of epochs which are raised.
     version = RAISES_EPOCHS if call.api_version >= _FIRST_OF_BROKERS else 0
     added = coordinator.add_partitions(*producer, partitions, node=call.node, client_version=version)
     error = as_producers_know_it(added, call.api_version)
-    return [(each, error) for each in partitions]  # also of one that is named twice
+    return (yield from _topics((each, error) for each in partitions))  # also of one that is named twice
 
 
 def _partitions(topics: Iterable[AddPartitionsToTxnTopic]) -> Iterable[TopicPartition]:
@@ -81,7 +88,7 @@ def _existence_error(partition: TopicPartition, call: Call) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _topics(outcomes: Iterable[tuple[TopicPartition, ErrorCode]]) -> list[AddPartitionsToTxnTopicResult]:
+def _topics(outcomes: Iterable[tuple[TopicPartition, ErrorCode]]) -> Steps[list[AddPartitionsToTxnTopicResult]]:
     topics: dict[str, AddPartitionsToTxnTopicResult] = {}
     for (name, index), error in outcomes:
         if name not in topics:
@@ -89,4 +96,5 @@ def _topics(outcomes: Iterable[tuple[TopicPartition, ErrorCode]]) -> list[AddPar
         topics[name].results_by_partition.append(
             AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=error)
         )
+        yield
     return list(topics.values())

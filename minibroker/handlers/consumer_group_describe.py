@@ -8,12 +8,12 @@ not describe. UNSUPPORTED_VERSION where `group.coordinator.rebalance.protocols` 
 from typing import Final
 
 from minibroker.call import Call
-from minibroker.groups.consumer.group import ConsumerGroup
 from minibroker.groups.consumer.member import ConsumerMember
 from minibroker.groups.consumer.partitions import NOTHING, Partitions
 from minibroker.metadata.topics import Topics
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.security.authorization.authorized_operations import authorized_operations
+from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.consumer_group_describe import (
     Assignment,
@@ -28,17 +28,19 @@ _CLASSIC: Final = 0
 _CONSUMER: Final = 1
 
 
-def handle(request: ConsumerGroupDescribeRequest, call: Call) -> ConsumerGroupDescribeResponse:
+def handle(request: ConsumerGroupDescribeRequest, call: Call) -> Steps[ConsumerGroupDescribeResponse]:
     """Describe each group by itself (`GroupMetadataManager.consumerGroupDescribe`)."""
-    described = [_describe(group_id, call) for group_id in request.group_ids]
-    if request.include_authorized_operations:
-        for each in described:
-            if not each.error_code:
-                each.authorized_operations = authorized_operations(call, ResourceType.GROUP, each.group_id)
+    described: list[DescribedGroup] = []
+    for group_id in request.group_ids:
+        each = yield from _describe(group_id, call)
+        if request.include_authorized_operations and not each.error_code:
+            each.authorized_operations = authorized_operations(call, ResourceType.GROUP, each.group_id)
+        described.append(each)
+        yield
     return ConsumerGroupDescribeResponse(groups=described)
 
 
-def _describe(group_id: str, call: Call) -> DescribedGroup:
+def _describe(group_id: str, call: Call) -> Steps[DescribedGroup]:
     coordinator = call.state.groups
     message = None
     group = None
@@ -52,21 +54,28 @@ def _describe(group_id: str, call: Call) -> DescribedGroup:
             code, message = ErrorCode.GROUP_ID_NOT_FOUND, f"There is no consumer group {group_id}."
     if group is None:
         return _error(group_id, code, message)
-    members = [_member(group, each, call.state.topics) for each in group.members.values()]
-    if not all(_may_describe_topics(each, call) for each in members):
-        return _error(
-            group_id,
-            ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-            "Members of the group read topics that the client may not describe.",
-        )
+    # Of one moment: members are values, which change in the group while they are told of here.
+    state, epoch, assignment_epoch = group.state.value, group.epoch, group.assignment_epoch
+    listed, targets = tuple(group.members.values()), dict(group.target)
+    members: list[Member] = []
+    for each in listed:
+        member = _member(each, targets.get(each.member_id, NOTHING), call.state.topics)
+        if not _may_describe_topics(member, call):
+            return _error(
+                group_id,
+                ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                "Members of the group read topics that the client may not describe.",
+            )
+        members.append(member)
+        yield
     default = next(iter(coordinator.consumers.assignors))
     return DescribedGroup(
         error_code=code,
         group_id=group_id,
-        group_state=group.state.value,
-        group_epoch=group.epoch,
-        assignment_epoch=group.assignment_epoch,
-        assignor_name=group.assignor(group.members.values(), default),
+        group_state=state,
+        group_epoch=epoch,
+        assignment_epoch=assignment_epoch,
+        assignor_name=group.assignor(listed, default),
         members=members,
     )
 
@@ -93,7 +102,7 @@ def _may_describe_topics(member: Member, call: Call) -> bool:
     )
 
 
-def _member(group: ConsumerGroup, member: ConsumerMember, topics: Topics) -> Member:
+def _member(member: ConsumerMember, target: Partitions, topics: Topics) -> Member:
     return Member(
         member_id=member.member_id,
         instance_id=member.instance_id,
@@ -104,7 +113,7 @@ def _member(group: ConsumerGroup, member: ConsumerMember, topics: Topics) -> Mem
         subscribed_topic_names=sorted(member.topics),
         subscribed_topic_regex=member.regex,
         assignment=_assignment(member.assigned, topics),
-        target_assignment=_assignment(group.target.get(member.member_id, NOTHING), topics),
+        target_assignment=_assignment(target, topics),
         member_type=_CLASSIC if member.is_classic else _CONSUMER,
     )
 

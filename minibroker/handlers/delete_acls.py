@@ -16,6 +16,7 @@ from minibroker.security.authorization.acls import (
     PermissionType,
     ResourceType,
 )
+from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_acls import (
     DeleteAclsFilter,
@@ -26,7 +27,7 @@ from minibroker_protocol.messages.delete_acls import (
 )
 
 
-def handle(request: DeleteAclsRequest, call: Call) -> DeleteAclsResponse:
+def handle(request: DeleteAclsRequest, call: Call) -> Steps[DeleteAclsResponse]:
     """Remove what the filters find, together."""
     if any(0 in _numbers(each) for each in request.filters):
         raise UnservedRequestError("DeleteAcls: a filter for what is not known")
@@ -36,6 +37,7 @@ def handle(request: DeleteAclsRequest, call: Call) -> DeleteAclsResponse:
     results: list[DeleteAclsFilterResult] = []
     gone: list[AclBinding] = []
     for each in request.filters:
+        yield
         wanted = _filter(each)
         try:
             wanted.check()

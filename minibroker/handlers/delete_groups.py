@@ -5,6 +5,7 @@ also when the deletion could not be written; here that is an error and the group
 """
 
 from minibroker.call import Call
+from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_groups import (
     DeletableGroupResult,
@@ -13,14 +14,13 @@ from minibroker_protocol.messages.delete_groups import (
 )
 
 
-def handle(request: DeleteGroupsRequest, call: Call) -> DeleteGroupsResponse:
+def handle(request: DeleteGroupsRequest, call: Call) -> Steps[DeleteGroupsResponse]:
     """Delete each group by itself; one that is named twice is deleted once (`GroupCoordinator.handleDeleteGroups`)."""
-    return DeleteGroupsResponse(
-        results=[
-            DeletableGroupResult(group_id=group_id, error_code=_delete(group_id, call))
-            for group_id in dict.fromkeys(request.groups_names)
-        ]
-    )
+    results: list[DeletableGroupResult] = []
+    for group_id in dict.fromkeys(request.groups_names):
+        results.append(DeletableGroupResult(group_id=group_id, error_code=_delete(group_id, call)))
+        yield
+    return DeleteGroupsResponse(results=results)
 
 
 def _delete(group_id: str, call: Call) -> ErrorCode:

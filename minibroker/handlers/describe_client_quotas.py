@@ -9,6 +9,7 @@ from typing import Final
 
 from minibroker.call import Call
 from minibroker.quotas.entities import ENTITY_TYPES, IP, Entity, Values
+from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_client_quotas import (
     ComponentData,
@@ -30,17 +31,17 @@ class _FilterError(ValueError):
         self.code = code
 
 
-def handle(request: DescribeClientQuotasRequest, call: Call) -> DescribeClientQuotasResponse:
+def handle(request: DescribeClientQuotasRequest, call: Call) -> Steps[DescribeClientQuotasResponse]:
     """Tell what the filter finds."""
     try:
         _check(request.components)
     except _FilterError as error:
         return DescribeClientQuotasResponse(error_code=error.code, error_message=str(error), entries=None)
-    entries = [
-        _entry(entity, values)
-        for entity, values in call.state.quota_table.items()
-        if _matches(entity, request.components, strict=request.strict)
-    ]
+    entries: list[EntryData] = []
+    for entity, values in tuple(call.state.quota_table.items()):
+        if _matches(entity, request.components, strict=request.strict):
+            entries.append(_entry(entity, values))
+        yield
     return DescribeClientQuotasResponse(error_code=ErrorCode.NONE, entries=entries)
 
 

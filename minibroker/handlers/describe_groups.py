@@ -12,6 +12,7 @@ from minibroker.groups.group import Group, GroupState
 from minibroker.groups.members import Member
 from minibroker.security.authorization.acls import ResourceType
 from minibroker.security.authorization.authorized_operations import authorized_operations
+from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_groups import (
     DescribedGroup,
@@ -24,13 +25,15 @@ _NO_AUTHORIZED_OPERATIONS: Final = -(2**31)
 _FIRST_WITH_UNKNOWN_GROUPS: Final = 6
 
 
-def handle(request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse:
+def handle(request: DescribeGroupsRequest, call: Call) -> Steps[DescribeGroupsResponse]:
     """Describe each group by itself (`GroupCoordinator.handleDescribeGroup`)."""
-    described = [_describe(group_id, call) for group_id in request.groups]
-    if request.include_authorized_operations:
-        for each in described:
-            if not each.error_code:
-                each.authorized_operations = authorized_operations(call, ResourceType.GROUP, each.group_id)
+    described: list[DescribedGroup] = []
+    for group_id in request.groups:
+        each = _describe(group_id, call)
+        if request.include_authorized_operations and not each.error_code:
+            each.authorized_operations = authorized_operations(call, ResourceType.GROUP, each.group_id)
+        described.append(each)
+        yield
     return DescribeGroupsResponse(groups=described)
 
 

@@ -6,30 +6,34 @@ and "consumer". Names of states and types may be written in any case; a name tha
 
 from minibroker.call import Call
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
+from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 
-def handle(request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
+def handle(request: ListGroupsRequest, call: Call) -> Steps[ListGroupsResponse]:
     """List what is loaded; COORDINATOR_LOAD_IN_PROGRESS beside it when that is not all."""
     store = call.state.groups.store
     store.load_all()
     sees_all = call.allows(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
     states = {name.lower() for name in request.states_filter}
     types = {name.lower() for name in request.types_filter}
-    return ListGroupsResponse(
-        error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if store.is_loading else ErrorCode.NONE,
-        groups=[
-            ListedGroup(
-                group_id=group.group_id,
-                protocol_type=group.protocol_type or "",
-                group_state=group.state.value,
-                group_type=group.kind,
-            )
-            for group in store.groups()
-            if not store.log.coordinator_error(group.group_id, call.node)
+    code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if store.is_loading else ErrorCode.NONE
+    listed: list[ListedGroup] = []
+    for group in store.groups():
+        if (
+            not store.log.coordinator_error(group.group_id, call.node)
             and (sees_all or call.allows(Operation.DESCRIBE, ResourceType.GROUP, group.group_id))
             and (not states or group.state.value.lower() in states)
             and (not types or group.kind in types)
-        ],
-    )
+        ):
+            listed.append(
+                ListedGroup(
+                    group_id=group.group_id,
+                    protocol_type=group.protocol_type or "",
+                    group_state=group.state.value,
+                    group_type=group.kind,
+                )
+            )
+        yield
+    return ListGroupsResponse(error_code=code, groups=listed)

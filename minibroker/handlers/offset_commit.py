@@ -9,7 +9,8 @@ while the group has no members. A commit counts as a heartbeat. The retention th
 up to the last moment that there is; version 1 may set the time of the commit.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from minibroker.call import Call
@@ -18,6 +19,7 @@ from minibroker.groups.kinds import AnyGroup
 from minibroker.groups.offsets import CommittedOffset
 from minibroker.metadata.topic_ids import with_names
 from minibroker.metadata.topics import TopicPartition
+from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -26,11 +28,12 @@ from minibroker_protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from minibroker_protocol.records import NewRecord
 
 _FIRST_WITH_TOPIC_IDS: Final = 10
 
 
-def handle(request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse:
+def handle(request: OffsetCommitRequest, call: Call) -> Steps[OffsetCommitResponse]:
     """Write the offsets to `__consumer_offsets`; they are in the file when the answer leaves."""
     state = call.state
     store = state.groups.store
@@ -55,14 +58,18 @@ def handle(request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse:
         group.note_activity(request.member_id)
         return group
 
-    def write(group: AnyGroup, offsets: Mapping[TopicPartition, CommittedOffset]) -> ErrorCode:
-        return store.commit(group, offsets)
+    def write(
+        group: AnyGroup, offsets: Mapping[TopicPartition, CommittedOffset], records: Sequence[NewRecord]
+    ) -> ErrorCode:
+        return store.commit(group, offsets, records)
 
+    encode = partial(store.encode_offsets, request.group_id)
     topics: list[OffsetCommitRequestTopic] = request.topics
     unknown: list[OffsetCommitRequestTopic] = []
     if call.api_version >= _FIRST_WITH_TOPIC_IDS:
         topics, unknown = with_names(state.topics, topics)
-    outcomes = commit(state, topics, Commit(admit, write), retention_ms=request.retention_time_ms)
-    return OffsetCommitResponse(
-        topics=answered(outcomes, topics, unknown, OffsetCommitResponseTopic, OffsetCommitResponsePartition)
+    outcomes = yield from commit(state, topics, Commit(admit, encode, write), retention_ms=request.retention_time_ms)
+    answer: list[OffsetCommitResponseTopic] = yield from answered(
+        outcomes, topics, unknown, OffsetCommitResponseTopic, OffsetCommitResponsePartition
     )
+    return OffsetCommitResponse(topics=answer)

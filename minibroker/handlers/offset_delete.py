@@ -10,6 +10,7 @@ from minibroker.groups.commits import by_topic
 from minibroker.groups.group import CONSUMER, GroupState
 from minibroker.groups.kinds import AnyGroup
 from minibroker.metadata.topics import TopicPartition
+from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -19,7 +20,7 @@ from minibroker_protocol.messages.offset_delete import (
 )
 
 
-def handle(request: OffsetDeleteRequest, call: Call) -> OffsetDeleteResponse:
+def handle(request: OffsetDeleteRequest, call: Call) -> Steps[OffsetDeleteResponse]:
     """Forget the offsets, with a tombstone for each."""
     state = call.state
     group, code = _group(request.group_id, call)
@@ -36,10 +37,12 @@ def handle(request: OffsetDeleteRequest, call: Call) -> OffsetDeleteResponse:
             elif subscribed is None or wanted.name in subscribed:  # it is None when it cannot be known
                 code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
             codes.append(((wanted.name, each.partition_index), code))
+            yield
     deleted = [key for key, code in codes if not code]
     code = state.groups.store.delete_offsets(group, deleted) if deleted else ErrorCode.NONE
     if code:
         return OffsetDeleteResponse(error_code=code, topics=[])
+    outcomes = yield from by_topic(codes)
     return OffsetDeleteResponse(
         error_code=ErrorCode.NONE,
         topics=[
@@ -49,7 +52,7 @@ def handle(request: OffsetDeleteRequest, call: Call) -> OffsetDeleteResponse:
                     OffsetDeleteResponsePartition(partition_index=index, error_code=code) for index, code in partitions
                 ],
             )
-            for name, partitions in by_topic(codes).items()
+            for name, partitions in outcomes.items()
         ],
     )
 

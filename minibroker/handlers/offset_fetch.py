@@ -17,6 +17,7 @@ from minibroker.groups.consumer.group import ConsumerGroup
 from minibroker.groups.offsets import GroupOffsets
 from minibroker.metadata.topic_ids import with_names
 from minibroker.security.authorization.acls import Operation, ResourceType
+from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -52,7 +53,7 @@ _Answer = tuple[ErrorCode, list[tuple[str, list[_Found]]]]
 _Topic = TypeVar("_Topic")
 
 
-def handle(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
+def handle(request: OffsetFetchRequest, call: Call) -> Steps[OffsetFetchResponse]:
     """Tell what is committed."""
     stable = request.require_stable
     if call.api_version >= _FIRST_WITH_GROUPS:
@@ -62,19 +63,24 @@ def handle(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
             if named is not None and call.api_version >= _FIRST_WITH_TOPIC_IDS:
                 named, unknown = with_names(call.state.topics, named)
             topics = None if named is None else [(each.name, each.partition_indexes) for each in named]
-            code, found = _fetch(call, wanted, topics, stable=stable)
-            told: list[OffsetFetchResponseTopics] = _told(
+            code, found = yield from _fetch(call, wanted, topics, stable=stable)
+            told: list[OffsetFetchResponseTopics] = yield from _told(
                 found, OffsetFetchResponseTopics, OffsetFetchResponsePartitions
             )
             if call.api_version >= _FIRST_WITH_TOPIC_IDS:
-                told = [*_with_ids(told, call), *([] if code else map(_unknown, unknown))]
+                told = _with_ids(told, call)
+                for each in () if code else unknown:
+                    topic = yield from _unknown(each)
+                    told.append(topic)
             groups.append(OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=code, topics=told))
+            yield
         return OffsetFetchResponse(groups=groups)
     topics = None if request.topics is None else [(each.name, each.partition_indexes) for each in request.topics]
-    code, found = _fetch(call, request, topics, stable=stable)
-    return OffsetFetchResponse(
-        error_code=code, topics=_told(found, OffsetFetchResponseTopic, OffsetFetchResponsePartition)
+    code, found = yield from _fetch(call, request, topics, stable=stable)
+    answered: list[OffsetFetchResponseTopic] = yield from _told(
+        found, OffsetFetchResponseTopic, OffsetFetchResponsePartition
     )
+    return OffsetFetchResponse(error_code=code, topics=answered)
 
 
 def _with_ids(told: list[OffsetFetchResponseTopics], call: Call) -> list[OffsetFetchResponseTopics]:
@@ -88,16 +94,16 @@ def _with_ids(told: list[OffsetFetchResponseTopics], call: Call) -> list[OffsetF
     return kept
 
 
-def _unknown(wanted: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
+def _unknown(wanted: OffsetFetchRequestTopics) -> Steps[OffsetFetchResponseTopics]:
     nothing = [_none(index, ErrorCode.UNKNOWN_TOPIC_ID) for index in wanted.partition_indexes]
-    (told,) = _told([("", nothing)], OffsetFetchResponseTopics, OffsetFetchResponsePartitions)
+    (told,) = yield from _told([("", nothing)], OffsetFetchResponseTopics, OffsetFetchResponsePartitions)
     told.topic_id = wanted.topic_id
     return told
 
 
 def _fetch(
     call: Call, wanted: OffsetFetchRequest | OffsetFetchRequestGroup, topics: _Topics | None, *, stable: bool
-) -> _Answer:
+) -> Steps[_Answer]:
     store = call.state.groups.store
     group = None
     code = ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -118,16 +124,21 @@ def _fetch(
     else:
         for name, indexes in topics:  # what is named twice is told once
             if indexes:
-                named[name] = dict.fromkeys((*named.get(name, ()), *indexes))
-    return ErrorCode.NONE, [
-        (
-            name,
-            [_find(offsets, name, each, stable=stable) for each in indexes]
-            if _may_describe(name, call)
-            else [_none(each, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for each in indexes],
-        )
-        for name, indexes in named.items()
-    ]
+                named[name] = {**dict.fromkeys(named[name]), **dict.fromkeys(indexes)} if name in named else indexes
+            yield
+    answer: list[tuple[str, list[_Found]]] = []
+    for name, partitions in named.items():
+        may_describe = _may_describe(name, call)
+        found: list[_Found] = []
+        for each in dict.fromkeys(partitions):
+            found.append(
+                _find(offsets, name, each, stable=stable)
+                if may_describe
+                else _none(each, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            )
+            yield
+        answer.append((name, found))
+    return ErrorCode.NONE, answer
 
 
 def _may_describe(topic: str, call: Call) -> bool:
@@ -149,12 +160,13 @@ def _none(partition: int, code: ErrorCode) -> _Found:
 
 def _told(
     found: list[tuple[str, list[_Found]]], topic: Callable[..., _Topic], partition: Callable[..., object]
-) -> list[_Topic]:
+) -> Steps[list[_Topic]]:
     """The answer, in the classes that the version has for topics and partitions."""
-    return [
-        topic(
-            name=name,
-            partitions=[
+    topics: list[_Topic] = []
+    for name, results in found:
+        partitions: list[object] = []
+        for each in results:
+            partitions.append(
                 partition(
                     partition_index=each.partition,
                     committed_offset=each.offset,
@@ -162,8 +174,7 @@ def _told(
                     metadata=each.metadata,
                     error_code=each.error_code,
                 )
-                for each in partitions
-            ],
-        )
-        for name, partitions in found
-    ]
+            )
+            yield
+        topics.append(topic(name=name, partitions=partitions))
+    return topics

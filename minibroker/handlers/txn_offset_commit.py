@@ -8,7 +8,8 @@ known of who commits. Versions 0 and 1 hear COORDINATOR_NOT_AVAILABLE while the 
 their time can bear (KAFKA-7296).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from minibroker.call import Call
@@ -17,6 +18,7 @@ from minibroker.groups.kinds import AnyGroup
 from minibroker.groups.offsets import CommittedOffset
 from minibroker.metadata.topic_ids import with_names
 from minibroker.metadata.topics import CONSUMER_OFFSETS, TopicPartition
+from minibroker.slices import Steps
 from minibroker.transactions.verification import as_writers_know_it
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.txn_offset_commit import (
@@ -26,6 +28,7 @@ from minibroker_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from minibroker_protocol.records import NewRecord
 
 _FIRST_WITH_LOADING: Final = 2
 _FIRST_WITH_ABORTABLE: Final = 4
@@ -33,7 +36,7 @@ _FIRST_THAT_ADDS: Final = 5
 _FIRST_WITH_TOPIC_IDS: Final = 6
 
 
-def handle(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetCommitResponse:
+def handle(request: TxnOffsetCommitRequest, call: Call) -> Steps[TxnOffsetCommitResponse]:
     """Write the offsets to `__consumer_offsets`, as part of the producer's transaction."""
     store = call.state.groups.store
 
@@ -55,20 +58,26 @@ def handle(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetCommitRespon
             raise RefusedCommitError(code)
         return group
 
-    def write(group: AnyGroup, offsets: Mapping[TopicPartition, CommittedOffset]) -> ErrorCode:
-        return store.commit_transactional(group, offsets, request.producer_id, request.producer_epoch)
+    def write(
+        group: AnyGroup, offsets: Mapping[TopicPartition, CommittedOffset], records: Sequence[NewRecord]
+    ) -> ErrorCode:
+        return store.commit_transactional(group, offsets, records, request.producer_id, request.producer_epoch)
 
+    encode = partial(store.encode_offsets, request.group_id)
     topics: list[TxnOffsetCommitRequestTopic] = request.topics
     unknown: list[TxnOffsetCommitRequestTopic] = []
     if call.api_version >= _FIRST_WITH_TOPIC_IDS:
         topics, unknown = with_names(call.state.topics, topics)
-    outcomes = {
-        name: [(index, _told(code, call.api_version)) for index, code in partitions]
-        for name, partitions in commit(call.state, topics, Commit(admit, write)).items()
-    }
-    return TxnOffsetCommitResponse(
-        topics=answered(outcomes, topics, unknown, TxnOffsetCommitResponseTopic, TxnOffsetCommitResponsePartition)
+    outcomes = yield from commit(call.state, topics, Commit(admit, encode, write))
+    if call.api_version < _FIRST_WITH_LOADING:
+        outcomes = {
+            name: [(index, _told(code, call.api_version)) for index, code in partitions]
+            for name, partitions in outcomes.items()
+        }
+    answer: list[TxnOffsetCommitResponseTopic] = yield from answered(
+        outcomes, topics, unknown, TxnOffsetCommitResponseTopic, TxnOffsetCommitResponsePartition
     )
+    return TxnOffsetCommitResponse(topics=answer)
 
 
 def _verify(request: TxnOffsetCommitRequest, call: Call) -> ErrorCode:

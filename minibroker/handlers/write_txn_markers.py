@@ -4,6 +4,7 @@ Versions 0-2. The marker is written whether or not a transaction is open. Errors
 """
 
 from minibroker.call import Call
+from minibroker.slices import Steps
 from minibroker.transactions.markers import Marker, write_marker
 from minibroker_protocol.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -15,12 +16,16 @@ from minibroker_protocol.messages.write_txn_markers import (
 )
 
 
-def handle(request: WriteTxnMarkersRequest, call: Call) -> WriteTxnMarkersResponse:
+def handle(request: WriteTxnMarkersRequest, call: Call) -> Steps[WriteTxnMarkersResponse]:
     """Write each marker, and say for each partition whether it is there."""
-    return WriteTxnMarkersResponse(markers=[_write(marker, call) for marker in request.markers])
+    results: list[WritableTxnMarkerResult] = []
+    for marker in request.markers:
+        result = yield from _write(marker, call)
+        results.append(result)
+    return WriteTxnMarkersResponse(markers=results)
 
 
-def _write(marker: WritableTxnMarker, call: Call) -> WritableTxnMarkerResult:
+def _write(marker: WritableTxnMarker, call: Call) -> Steps[WritableTxnMarkerResult]:
     end = Marker(
         marker.producer_id,
         marker.producer_epoch,
@@ -28,25 +33,13 @@ def _write(marker: WritableTxnMarker, call: Call) -> WritableTxnMarkerResult:
         marker.coordinator_epoch,
         marker.transaction_version,
     )
-    return WritableTxnMarkerResult(
-        producer_id=marker.producer_id,
-        topics=[
-            WritableTxnMarkerTopicResult(
-                name=topic.name,
-                partitions=[
-                    WritableTxnMarkerPartitionResult(
-                        partition_index=index,
-                        error_code=write_marker(
-                            call.state,
-                            topic.name,
-                            index,
-                            end,
-                            node=call.node,
-                        ),
-                    )
-                    for index in topic.partition_indexes
-                ],
-            )
-            for topic in marker.topics
-        ],
-    )
+    topics: list[WritableTxnMarkerTopicResult] = []
+    for topic in marker.topics:
+        partitions: list[WritableTxnMarkerPartitionResult] = []
+        for index in topic.partition_indexes:
+            code = write_marker(call.state, topic.name, index, end, node=call.node)
+            partitions.append(WritableTxnMarkerPartitionResult(partition_index=index, error_code=code))
+            yield
+        topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=partitions))
+        yield
+    return WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics)

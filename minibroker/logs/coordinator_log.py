@@ -157,6 +157,11 @@ class CoordinatorLog:
             self._is_refused = False
         return topic
 
+    @property
+    def is_uncompressed(self) -> bool:
+        """Are batches as large as their records?"""
+        return self._codec is CompressionCodec.NONE
+
     def append(
         self,
         partition: int,
