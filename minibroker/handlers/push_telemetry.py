@@ -2,7 +2,8 @@
 
 Version 0. INVALID_REQUEST without a client instance id and after the last push of a client, THROTTLING_QUOTA_EXCEEDED
 before its interval is over, UNKNOWN_SUBSCRIPTION_ID when the subscriptions have changed, UNSUPPORTED_COMPRESSION_TYPE,
-TELEMETRY_TOO_LARGE above `telemetry.max.bytes`, INVALID_RECORD for what cannot be decompressed.
+TELEMETRY_TOO_LARGE above `telemetry.max.bytes`, INVALID_RECORD for what cannot be decompressed,
+and for what unpacks to more than four times that.
 """
 
 from typing import Final
@@ -14,10 +15,12 @@ from minibroker_protocol.errors import InvalidRecordError
 from minibroker_protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
 from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_protocol.records import CompressionCodec
-from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE, decompress
+from minibroker_protocol.records.compression import decompress
 from minibroker_storage.checkpoints import uuid_text
 
 _RESERVED: Final = frozenset({ZERO_UUID, bytes(15) + b"\1"})
+_MOST_EXPANSION: Final = 4
+"""Metrics may unpack to so many times `telemetry.max.bytes`: more takes longer than others should wait."""
 _CODECS: Final = frozenset(CompressionCodec)
 
 
@@ -50,7 +53,8 @@ def _error_of(request: PushTelemetryRequest, client: ClientInstance, call: Call)
 
 def _keep(request: PushTelemetryRequest, call: Call) -> ErrorCode:
     try:
-        data = decompress(CompressionCodec(request.compression_type), request.metrics, max_size=MAX_DECOMPRESSED_SIZE)
+        most = call.state.telemetry.max_bytes * _MOST_EXPANSION
+        data = decompress(CompressionCodec(request.compression_type), request.metrics, max_size=most)
     except InvalidRecordError:
         return ErrorCode.INVALID_RECORD
     instance_id = bytes(request.client_instance_id)

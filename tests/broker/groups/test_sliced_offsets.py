@@ -48,7 +48,8 @@ def test_many_offsets_are_committed_together_and_told(sliced: Harness) -> None:
     outcome = sliced.accept(commit_request(1000), 8)
     assert isinstance(outcome, Waiting)
     assert isinstance(outcome.parked, SlicedRequest)
-    assert sliced.state.groups.store.find("g") is None or not sliced.state.groups.store.find("g").offsets
+    group = sliced.state.groups.store.find("g")
+    assert group is None or not group.offsets
     pending = Pending(commit_request(1000), 8, outcome)
     sliced.run_soon()
     (topic,) = pending.response.topics

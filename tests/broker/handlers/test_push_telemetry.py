@@ -117,6 +117,18 @@ def test_more_than_the_limit_is_refused(harness: Harness) -> None:
     assert refused == ErrorCode.TELEMETRY_TOO_LARGE
 
 
+def test_metrics_that_unpack_to_too_much_are_refused(harness: Harness) -> None:
+    limit = ask(harness).telemetry_max_bytes
+    wanted = ask(harness, OTHER).subscription_id
+    assert (
+        push(harness, wanted, compress(CompressionCodec.GZIP, bytes(4 * limit)), client=OTHER, compression_type=1)
+        == ErrorCode.NONE
+    )
+    harness.clock.advance(10 * 60_000)
+    packed = compress(CompressionCodec.GZIP, bytes(4 * limit + 1))
+    assert push(harness, wanted, packed, client=OTHER, compression_type=1) == ErrorCode.INVALID_RECORD
+
+
 @pytest.mark.parametrize("data", [b"\xff", b"\x0a\x05ab", b"\x0b", gauge("a", 1)[:-1]])
 def test_bytes_that_are_no_metrics_are_said_to_be_none(data: bytes) -> None:
     with pytest.raises(ValueError, match="no OTLP metrics"):
