@@ -53,7 +53,7 @@ def _arguments() -> argparse.Namespace:
 
 def _chosen(only: str | None) -> list[Measure]:
     if only is None:
-        return list(MEASURES)
+        return [measure for measure in MEASURES if not measure.title]
     names = {measure.name for measure in MEASURES}
     exact = {wanted for wanted in only.split(",") if wanted in names}
     prefixes = tuple(wanted for wanted in only.split(",") if wanted and wanted not in names)
@@ -75,6 +75,9 @@ def _end_like_ctrl_c(number: int, _: FrameType | None) -> None:
 
 def _list() -> None:
     for measure in MEASURES:
+        if measure.title:
+            print(f"{measure.name:40} {measure.title} (only when asked for)")
+            continue
         print(f"{measure.name:22} {'; '.join(f'{figure.label} ({figure.unit})' for figure in measure.figures)}")
 
 
@@ -160,7 +163,8 @@ def _write(
     _RESULTS.mkdir(exist_ok=True)
     stem = _RESULTS / time.strftime("%Y%m%d-%H%M%S", time.localtime(begin))
     report.write_json(stem.with_suffix(".json"), measures, runner.results, about)
-    for path in (stem.with_suffix(".json"), *plot.draw(stem, measures, names, runner.results)):
+    plotted = [measure for measure in measures if not measure.title]
+    for path in (stem.with_suffix(".json"), *plot.draw(stem, plotted, names, runner.results)):
         console.print(f"wrote {path.relative_to(children.ROOT)}", highlight=False)
 
 

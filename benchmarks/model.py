@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from benchmarks import children
-from benchmarks.peers import Peer
+from benchmarks.peers import ORDINARY, Peer, Settings
 from benchmarks.wire import API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS, Connection
 
 Numbers = dict[str, float]
@@ -86,6 +86,8 @@ class Scale:
     groups: int = 1_000
     heartbeat_seconds: float = 12.0
     committed_partitions: int = 10_000
+    hostile_share: int = 1
+    """Hostile requests are this many times smaller than they might be."""
 
 
 QUICK = Scale(
@@ -105,6 +107,7 @@ QUICK = Scale(
     look_ups=1_000,
     compacted_bytes=32_000_000,
     warm_ups=1,
+    hostile_share=10,
 )
 STANDARD = Scale(
     rounds=5,
@@ -135,10 +138,15 @@ class Bench:
     number: int = 0
     busy: float = 0.0
     """The largest share of a CPU that a client's thread needed (1 = the client set the pace)."""
+    outcome: str = ""
+    """What became of the requests, in a word or two."""
     _topics: list[str] = field(default_factory=list)
 
     def client(self, name: str, *, timeout: int = 180, **parameters: Any) -> Numbers:
-        """Runs a function of `benchmarks.clients` ("raw.produce") in a process of its own. Raises ClientError."""
+        """Runs a function of `benchmarks.clients` ("raw.produce") in a process of its own. Raises ClientError.
+
+        Its `outcome`, if it says one, becomes that of the bench.
+        """
         if not self.peer.is_alive():
             raise ClientError(f"{self.peer.name} is gone:\n{self.peer.output()}")
         parameters = {"address": self.peer.address, "pid": self.peer.pid, "timeout": timeout, **parameters}
@@ -155,7 +163,9 @@ class Bench:
             lines = output.read().decode(errors="replace").splitlines()
         if status or not lines:
             raise ClientError(f"{name} against {self.peer.name} failed:\n" + "\n".join(lines[-12:]))
-        numbers: Numbers = json.loads(lines[-1])
+        reported: dict[str, Any] = json.loads(lines[-1])
+        self.outcome = reported.pop("outcome", "")
+        numbers: Numbers = reported
         self.busy = max(self.busy, numbers.get("busy", 0.0))
         return numbers
 
@@ -172,8 +182,10 @@ class Bench:
         return name
 
     def delete_topics(self) -> None:
+        if not self._topics:
+            return
         with Connection(self.peer.address) as connection:
-            if self._topics and DELETE_TOPICS in connection.api_keys():
+            if DELETE_TOPICS in connection.api_keys():
                 connection.delete_topics(self._topics)
         self._topics.clear()
 
@@ -194,9 +206,18 @@ class Measure:
 
     `when` is "round" for what is repeated side by side on running, warmed-up peers, "start" for what needs a new
     broker for each of several repetitions, and "once" for what needs one new broker.
+
+    Attributes:
+        settings: of the new broker.
+        title: of a measure that is one row of a table of its own, whose columns are its figures. It runs only when
+            it is asked for by name.
+        left_out: why it is not run on a peer, by the peer's name.
     """
 
     name: str
     figures: tuple[Figure, ...]
     run: Callable[[Bench], Numbers]
     when: Literal["round", "start", "once"]
+    settings: Settings = ORDINARY
+    title: str = ""
+    left_out: Mapping[str, str] = field(default_factory=dict)

@@ -12,11 +12,12 @@ import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
-from benchmarks import children
+from benchmarks import children, loop_meter
 from benchmarks.meter import Meter
 from benchmarks.wire import Connection, WireError
 from tests.kafka import jars
@@ -40,16 +41,17 @@ _SERVER_PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listeners={listeners},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners={listeners}
 controller.listener.names=CONTROLLER
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT
 log.dirs={data}
 offsets.topic.replication.factor=1
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 group.initial.rebalance.delay.ms=0
 log.segment.delete.delay.ms=1000
+group.coordinator.rebalance.protocols=classic,consumer
 """
 
 _LOG4J_PROPERTIES = """\
@@ -58,6 +60,39 @@ log4j.appender.out=org.apache.log4j.ConsoleAppender
 log4j.appender.out.layout=org.apache.log4j.PatternLayout
 log4j.appender.out.layout.ConversionPattern=%d %p %m (%c)%n
 """
+
+
+_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+_PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+_SECURITY = {
+    "authorizer.class.name": _AUTHORIZER,
+    "super.users": "User:ANONYMOUS",
+    "sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.sasl_plaintext.plain.sasl.jaas.config": f'{_PLAIN} required user_alice="secret";',
+}
+"""Clients of the plain listener may do everything; those of the other one have to log in first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a measure wants of a broker beyond its defaults; a peer that cannot have it is left out by the measure.
+
+    Attributes:
+        is_watched: minibroker's event loop notes how long it is held (`loop_meter`).
+        is_secured: there is an authorizer, and a second listener asks for SASL/PLAIN.
+        brokers: how many there are.
+        has_control: there is an HTTP control plane.
+        names_take_s: how long looking a host name up takes; 0 leaves that to the system.
+    """
+
+    is_watched: bool = False
+    is_secured: bool = False
+    brokers: int = 1
+    has_control: bool = False
+    names_take_s: float = 0.0
+
+
+ORDINARY = Settings()
 
 
 class PeerError(Exception):
@@ -79,10 +114,12 @@ class Peer(ABC):
 
     name: str
 
-    def __init__(self, work_dir: Path | None = None) -> None:
+    def __init__(self, work_dir: Path | None = None, settings: Settings = ORDINARY) -> None:
+        self.settings = settings
         self.dir = Path(tempfile.mkdtemp(prefix=f"bench-{self.name}-", dir=work_dir))
         self.data = self.dir / "data"
         self.address = ("127.0.0.1", 0)
+        self.sasl_address = self.control_address = self.address
         self.started_ms = 0.0
         self._child: children.Child | None = None
 
@@ -95,7 +132,18 @@ class Peer(ABC):
 
     def prepare(self) -> None:
         """What has to happen before the spawn and is not part of the start-up time."""
-        self.address = ("127.0.0.1", free_port())
+        self.address, self.sasl_address, self.control_address = (("127.0.0.1", free_port()) for _ in range(3))
+
+    @property
+    def _listeners(self) -> str:
+        """As the property `listeners` has them."""
+        sasl = f",SASL_PLAINTEXT://127.0.0.1:{self.sasl_address[1]}" if self.settings.is_secured else ""
+        return f"PLAINTEXT://{self.bootstrap}{sasl}"
+
+    @property
+    def hold_file(self) -> Path:
+        """Where a watched event loop notes how long it is held."""
+        return self.dir / "hold"
 
     @property
     def pid(self) -> int:
@@ -194,9 +242,23 @@ class MinibrokerPeer(Peer):
     python = sys.executable
 
     def command(self) -> list[str]:
-        return [self.python, "-m", "minibroker", "serve", "--listen", self.bootstrap, "--data-dir", str(self.data)]
+        wanted = self.settings
+        program = ["benchmarks.loop_meter", str(self.hold_file)] if wanted.is_watched else ["minibroker"]
+        command = [self.python, "-m", *program, "serve", "--data-dir", str(self.data)]
+        if wanted.is_secured:
+            for key, value in {"listeners": self._listeners, **_SECURITY}.items():
+                command += ["--set", f"{key}={value}"]
+        else:
+            command += ["--listen", self.bootstrap]
+        if wanted.brokers > 1:
+            command += ["--brokers", str(wanted.brokers)]
+        if wanted.has_control:
+            command += ["--control", f"127.0.0.1:{self.control_address[1]}"]
+        return command
 
     def environment(self) -> Mapping[str, str]:
+        if self.settings.names_take_s:
+            return {loop_meter.SLOW_NAMES: str(self.settings.names_take_s)}
         if importlib.util.find_spec("minibroker_protocol") is not None:
             return {}
         rooms = (
@@ -219,7 +281,9 @@ class KafkaPeer(Peer):
 
     def prepare(self) -> None:
         super().prepare()
-        properties = _SERVER_PROPERTIES.format(port=self.address[1], controller=free_port(), data=self.data)
+        properties = _SERVER_PROPERTIES.format(listeners=self._listeners, controller=free_port(), data=self.data)
+        if self.settings.is_secured:
+            properties += "".join(f"{key}={value}\n" for key, value in _SECURITY.items())
         (self.dir / "server.properties").write_text(properties)
         (self.dir / "log4j.properties").write_text(_LOG4J_PROPERTIES)
         command = [*self._java(), "kafka.tools.StorageTool", "format", "--cluster-id", "bWluaWJyb2tlci1iZW5jaA"]

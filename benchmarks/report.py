@@ -53,7 +53,7 @@ def table(measures: Sequence[Measure], peers: Sequence[str], results: Results) -
     shown.add_column("target", style="cyan")
     shown.add_column("")
     for measure in measures:
-        for figure in measure.figures:
+        for figure in () if measure.title else measure.figures:
             cells = [_cell(measure, figure, peer, results) for peer in peers]
             ratio = [_ratio(results.ratios(figure.key, SUBJECT))] if with_ratio else []
             shown.add_row(figure.label, figure.unit, *cells, *ratio, figure.target, _MARKS[verdict(figure, results)])
@@ -66,8 +66,35 @@ def _cell(measure: Measure, figure: Figure, peer: str, results: Results) -> str:
     return _number(results.median(figure.key, peer), figure) + mark
 
 
+def rows(measures: Sequence[Measure], peers: Sequence[str], results: Results) -> Table:
+    """The table of the measures that have a title: a row for each of them and peer, a column for each figure."""
+    shown = Table(header_style="bold")
+    shown.add_column("what", overflow="fold")
+    shown.add_column("")
+    for figure in measures[0].figures:
+        shown.add_column(f"{figure.label}\n[dim]{figure.unit} {figure.target}[/dim]", justify="right")
+    shown.add_column("outcome", overflow="fold")
+    for measure in measures:
+        for number, peer in enumerate(peers):
+            cells = [_number(results.median(figure.key, peer), figure) for figure in measure.figures]
+            style = "bold red" if peer == SUBJECT and False in _verdicts(measure, results) else ""
+            outcome = results.outcomes[measure.name].get(peer, "")
+            shown.add_row("" if number else escape(measure.title), peer, *cells, escape(outcome), style=style)
+        shown.add_section()
+    return shown
+
+
+def _verdicts(measure: Measure, results: Results) -> list[bool | None]:
+    return [verdict(figure, results) for figure in measure.figures]
+
+
 def show(console: Console, measures: Sequence[Measure], peers: Sequence[str], results: Results, scale: Scale) -> None:
-    console.print(table(measures, peers, results))
+    if any(not measure.title for measure in measures):
+        console.print(table(measures, peers, results))
+    if titled := [measure for measure in measures if measure.title]:
+        console.print(rows(titled, peers, results))
+        missed = sum(False in _verdicts(measure, results) for measure in titled)
+        console.print(f"{missed} of {len(titled)} rows miss a target on {SUBJECT}.")
     if results.client_bound:
         console.print("* the client's thread used a whole CPU: the broker may be faster than this")
     if any(measure.when == "round" for measure in measures):
@@ -106,6 +133,7 @@ def write_json(path: Path, measures: Sequence[Measure], results: Results, about:
         **about,
         "figures": figures,
         "client_bound": sorted(results.client_bound),
+        "outcomes": results.outcomes,
         "notes": list(results.notes),
         "failures": results.failures,
     }

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.model import Bench, ClientError, Measure, Scale, UnsupportedError
-from benchmarks.peers import REFERENCE, Peer, PeerError
+from benchmarks.peers import ORDINARY, REFERENCE, Peer, PeerError, Settings
 from benchmarks.wire import WireError
 
 _CLIENT_BOUND = 0.9
@@ -27,6 +27,8 @@ class Results:
     notes: dict[str, None] = field(default_factory=dict)
     """What was left out and why, each note once."""
     failures: list[str] = field(default_factory=list)
+    outcomes: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
+    """By measure name and peer name: what became of requests, in a word or two, or why they were not sent."""
 
     def median(self, key: str, peer: str) -> float | None:
         found = [sample for sample in self.samples[key][peer] if sample is not None]
@@ -82,10 +84,13 @@ class Runner:
     def _run_once(self, measure: Measure) -> None:
         for kind in self.peers:
             self.step(f"{measure.name}: {kind.name}")
-            self._on_new_peer(measure, kind, self.results)
+            if reason := measure.left_out.get(kind.name):
+                self.results.outcomes[measure.name][kind.name] = f"not asked, {reason}"
+            else:
+                self._on_new_peer(measure, kind, self.results)
 
     def _on_new_peer(self, measure: Measure, kind: type[Peer], results: Results) -> None:
-        with _running([kind], self.work_dir, results) as running:
+        with _running([kind], self.work_dir, results, measure.settings) as running:
             for peer in running:
                 self._measure(measure, peer, results)
 
@@ -115,9 +120,14 @@ class Runner:
             got = measure.run(bench)
             bench.delete_topics()
         except UnsupportedError as reason:
-            results.notes[f"{measure.name}: {peer.name} left out, {reason}"] = None
+            bench.outcome = f"not asked, {reason}"
+            if not measure.title:
+                results.notes[f"{measure.name}: {peer.name} left out, {reason}"] = None
         except (ClientError, WireError, OSError) as error:
+            bench.outcome = "FAILED"
             _failed(results, measure, peer.name, error)
+        if bench.outcome:
+            results.outcomes[measure.name][peer.name] = bench.outcome
         if bench.busy >= _CLIENT_BOUND:
             results.client_bound.add((measure.name, peer.name))
         for figure in measure.figures:
@@ -153,7 +163,9 @@ def _failed(results: Results, measure: Measure, peer: str, error: Exception) -> 
 
 
 @contextmanager
-def _running(kinds: Sequence[type[Peer]], work_dir: Path | None, results: Results) -> Iterator[list[Peer]]:
+def _running(
+    kinds: Sequence[type[Peer]], work_dir: Path | None, results: Results, settings: Settings = ORDINARY
+) -> Iterator[list[Peer]]:
     """These peers, started one after the other, and all gone with their files when the block ends, however it ends.
 
     One that does not start is noted as a failure and left out.
@@ -161,7 +173,7 @@ def _running(kinds: Sequence[type[Peer]], work_dir: Path | None, results: Result
     with ExitStack() as stack:
         peers: list[Peer] = []
         for kind in kinds:
-            peer = kind(work_dir)
+            peer = kind(work_dir, settings)
             stack.callback(peer.stop)
             try:
                 peer.start()

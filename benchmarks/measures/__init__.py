@@ -4,6 +4,7 @@ from benchmarks.measures import (
     compaction,
     connections,
     endurance,
+    fairness,
     fetch,
     groups,
     latency,
@@ -29,4 +30,5 @@ MEASURES: tuple[Measure, ...] = (
     *lookups.MEASURES,
     *compaction.MEASURES,
     *groups.MEASURES,
+    *fairness.MEASURES,
 )

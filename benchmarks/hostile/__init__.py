@@ -1,0 +1,15 @@
+"""Requests that are hostile, or merely large: what the measure `fairness` sends. One module for each kind."""
+
+from benchmarks.hostile import administration, control_plane, groups, look_ups, records, security, transactions
+from benchmarks.hostile.case import Case
+
+CASES: tuple[Case, ...] = (
+    *look_ups.CASES,
+    *administration.CASES,
+    *records.CASES,
+    *groups.CASES,
+    *transactions.CASES,
+    *security.CASES,
+    *control_plane.CASES,
+)
+BY_NAME: dict[str, Case] = {case.name: case for case in CASES}

@@ -1,0 +1,148 @@
+"""What a hostile case is: a state to bring a broker into, and the requests that one client then sends."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+from benchmarks import wire
+from benchmarks.peers import Settings
+from minibroker_protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from tests.broker.socket_client import SocketClient
+
+Address = tuple[str, int]
+TIMEOUT_S: Final = 150.0
+"""How long one answer may take."""
+TOPIC: Final = 2
+"""The resource type of a topic in DescribeConfigs, AlterConfigs and ACLs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A request in one version."""
+
+    request: Any
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """What is sent while the probe runs.
+
+    Attributes:
+        asks: sent one behind the other without waiting, on each connection.
+        frames: the same as bytes with their lengths in front, for what no encoder makes.
+        connections: how many send all of it.
+        is_answered: whether an answer to each is waited for. Else the probe runs for half a second.
+        at: "" for the plain listener, "sasl" for the one that asks for a login, "control" for the control plane, whose
+            answer ends with the connection.
+    """
+
+    asks: tuple[Ask, ...] = ()
+    frames: tuple[bytes, ...] = ()
+    connections: int = 1
+    is_answered: bool = True
+    at: str = ""
+
+
+class Target:
+    """A broker that a case prepares, before anything is measured.
+
+    Args:
+        address: of its plain listener.
+        tag: begins the names of all that the case makes.
+    """
+
+    def __init__(self, address: Address, tag: str) -> None:
+        self.address = address
+        self.tag = tag
+        self._client = SocketClient(address)
+        self._client.socket.settimeout(TIMEOUT_S)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.socket.close()
+
+    def ask(self, request: Any, version: int) -> Any:
+        """The answer to one request."""
+        return self._client.ask(request, version)
+
+    def ask_many(self, asks: list[Ask], depth: int = 200) -> list[Any]:
+        """The answers to many requests, sent `depth` at a time."""
+        answers: list[Any] = []
+        for begin in range(0, len(asks), depth):
+            part = asks[begin : begin + depth]
+            for each in part:
+                self._client.send(each.request, each.version)
+            answers += [self._client.receive()[1] for _ in part]
+        return answers
+
+    def topics(self, count: int, partitions: int = 1, configs: Mapping[str, str] | None = None) -> list[str]:
+        """New topics whose partitions have leaders."""
+        names = self.names(count)
+        chosen = [CreatableTopicConfig(name=name, value=value) for name, value in (configs or {}).items()]
+        for begin in range(0, count, 1_000):
+            wanted = [
+                CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=chosen)
+                for name in names[begin : begin + 1_000]
+            ]
+            answer = self.ask(CreateTopicsRequest(topics=wanted, timeout_ms=60_000), 7)
+            if failed := [topic for topic in answer.topics if topic.error_code]:
+                raise wire.WireError(f"CreateTopics: {failed[0].error_code} {failed[0].error_message}")
+        with wire.Connection(self.address, timeout=TIMEOUT_S) as connection:
+            connection.await_partitions(names, count * partitions, timeout=TIMEOUT_S)
+        return names
+
+    def topic(self, partitions: int = 1, **configs: str) -> str:
+        """A new topic; `max_message_bytes="100"` stands for max.message.bytes=100."""
+        return self.topics(1, partitions, {key.replace("_", "."): value for key, value in configs.items()})[0]
+
+    def names(self, count: int) -> list[str]:
+        """So many names that nothing else has."""
+        return [f"{self.tag}-{number:05}" for number in range(count)]
+
+
+Make = Callable[[Target, int], Attack]
+WATCHED: Final = Settings(is_watched=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One row of the table.
+
+    Attributes:
+        make: brings the broker into its state; returns what to send. It is given a size.
+        size: of a standard run; a quick one takes a tenth.
+        broker: the settings that the broker needs.
+        alone: the reason why only minibroker is asked; "" for none.
+    """
+
+    name: str
+    title: str
+    make: Make
+    size: int
+    broker: Settings = WATCHED
+    alone: str = ""
+
+
+@dataclass(slots=True)
+class Cases:
+    """Collects the cases of a module."""
+
+    found: list[Case] = field(default_factory=list)
+
+    def case(self, title: str, size: int, **more: Any) -> Callable[[Make], Make]:
+        """Adds a function under its own name, with dashes; `more` are fields of `Case`."""
+
+        def add(make: Make) -> Make:
+            name = getattr(make, "__name__").replace("_", "-")  # noqa: B009 - a Callable need not have a name
+            self.found.append(Case(name, title, make, size, **more))
+            return make
+
+        return add
+
+
+def sent(*asks: tuple[Any, int]) -> Attack:
+    """An attack of these requests, each with its version."""
+    return Attack(asks=tuple(Ask(request, version) for request, version in asks))

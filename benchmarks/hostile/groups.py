@@ -1,0 +1,212 @@
+"""Requests of group members, and of those who look at groups."""
+
+import struct
+
+from benchmarks.hostile.bytes_of import frame, text
+from benchmarks.hostile.case import Ask, Attack, Cases, Target, sent
+from benchmarks.wire import WireError
+from minibroker_protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from minibroker_protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from minibroker_protocol.messages.delete_groups import DeleteGroupsRequest
+from minibroker_protocol.messages.describe_groups import DescribeGroupsRequest
+from minibroker_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from minibroker_protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from minibroker_protocol.messages.list_groups import ListGroupsRequest
+from minibroker_protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from minibroker_protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+)
+from minibroker_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+
+_CASES = Cases()
+case = _CASES.case
+_EXPRESSION = "(?:.?){1000}" * 9
+_PARTITIONS = 50
+
+
+def _commit(group: str, topic: str, count: int) -> OffsetCommitRequest:
+    partitions = [
+        OffsetCommitRequestPartition(partition_index=number, committed_offset=1, committed_metadata="")
+        for number in range(count)
+    ]
+    topics = [OffsetCommitRequestTopic(name=topic, partitions=partitions)]
+    return OffsetCommitRequest(group_id=group, topics=topics)
+
+
+def _groups(target: Target, count: int) -> list[str]:
+    """Groups that have committed one offset each."""
+    topic, names = target.topic(), target.names(count)
+    for begin in range(0, count, 1_000):
+        asks = [Ask(_commit(name, topic, 1), 6) for name in names[begin : begin + 1_000]]
+        for answer in target.ask_many(asks):
+            if code := answer.topics[0].partitions[0].error_code:
+                raise WireError(f"OffsetCommit: {code}")
+    return names
+
+
+@case("OffsetCommit of 100,000 unknown partitions", 100_000)
+def offset_commit_unknown(target: Target, size: int) -> Attack:
+    return sent((_commit(target.tag, target.tag, size), 6))
+
+
+@case("OffsetCommit of 5,000 partitions", 5_000)
+def offset_commit(target: Target, size: int) -> Attack:
+    name = target.topic(size)
+    _groups_ready(target)
+    return sent((_commit(target.tag, name, size), 6))
+
+
+def _groups_ready(target: Target) -> None:
+    """A Kafka creates the topic of its groups when the first of them asks."""
+    for _ in range(600):
+        request = OffsetFetchRequest(group_id=target.tag, topics=[])
+        if target.ask(request, 5).error_code == 0:
+            return
+    raise WireError("no coordinator serves the group")
+
+
+@case("OffsetFetch of 2,000,000 unknown partitions (8 MB)", 2_000_000)
+def offset_fetch_unknown(target: Target, size: int) -> Attack:
+    _groups_ready(target)
+    head = text(target.tag) + struct.pack(">i", 1) + text("t") + struct.pack(">i", size)
+    return Attack(frames=(frame(9, 1, head + struct.pack(f">{size}i", *range(size))),))
+
+
+@case("OffsetFetch of 100,000 unknown partitions", 100_000)
+def offset_fetch(target: Target, size: int) -> Attack:
+    _groups_ready(target)
+    topic = OffsetFetchRequestTopic(name=target.tag, partition_indexes=list(range(size)))
+    return sent((OffsetFetchRequest(group_id=target.tag, topics=[topic]), 5))
+
+
+@case("OffsetFetch v8 of all offsets of 1,000 groups", 1_000)
+def offset_fetch_groups(target: Target, size: int) -> Attack:
+    _groups_ready(target)
+    groups = [OffsetFetchRequestGroup(group_id=name, topics=None) for name in _groups(target, size)]
+    return sent((OffsetFetchRequest(groups=groups), 8))
+
+
+def _heartbeat(group: str, member: str, epoch: int, **fields: object) -> ConsumerGroupHeartbeatRequest:
+    timeout = {"rebalance_timeout_ms": 60_000, "topic_partitions": []} if epoch == 0 else {}
+    values = {"subscribed_topic_names": None, **timeout, **fields}
+    return ConsumerGroupHeartbeatRequest(group_id=group, member_id=member, member_epoch=epoch, **values)  # type: ignore[arg-type]  # fields of any type
+
+
+@case("ConsumerGroupHeartbeat, an expression of 108 bytes, 30 topics", 30)
+def expression(target: Target, size: int) -> Attack:
+    target.tag = target.tag.ljust(34, "x")
+    target.topics(size)
+    return sent((_heartbeat("hostile", "member", 0, subscribed_topic_regex=_EXPRESSION), 1))
+
+
+@case("ConsumerGroupHeartbeat with 10,000 subscribed names", 10_000)
+def subscribed_names(target: Target, size: int) -> Attack:
+    _groups_ready(target)
+    return sent((_heartbeat(target.tag, "", 0, subscribed_topic_names=target.names(size)), 0))
+
+
+@case("100 members change their subscriptions one after the other", 100)
+def unlike_subscriptions(target: Target, size: int) -> Attack:
+    _groups_ready(target)
+    names = target.topics(20, _PARTITIONS)
+    joined = [
+        target.ask(_heartbeat(f"{target.tag}-group", "", 0, subscribed_topic_names=names[:10]), 0) for _ in range(size)
+    ]
+    if codes := {each.error_code for each in joined} - {0}:
+        raise WireError(f"ConsumerGroupHeartbeat: {codes}")
+    changed = [
+        (_heartbeat(f"{target.tag}-group", each.member_id, each.member_epoch, subscribed_topic_names=names), 0)
+        for each in joined
+    ]
+    return sent(*changed)
+
+
+def _join(group: str, metadata: bytes) -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group_id=group,
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        member_id="",
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
+    )
+
+
+@case("JoinGroup with 8 MB of metadata", 8_000_000)
+def join_group(target: Target, size: int) -> Attack:
+    _groups_ready(target)
+    return sent((_join(target.tag, bytes(size)), 3))
+
+
+@case("JoinGroup with 10,000 protocols", 10_000)
+def join_group_protocols(target: Target, size: int) -> Attack:
+    _groups_ready(target)
+    request = _join(target.tag, b"")
+    request.protocols = [JoinGroupRequestProtocol(name=name, metadata=b"") for name in target.names(size)]
+    return sent((request, 3))
+
+
+@case("SyncGroup with 10,000 assignments of 100 B", 10_000)
+def sync_group(target: Target, size: int) -> Attack:
+    _groups_ready(target)
+    joined = target.ask(_join(target.tag, b""), 3)
+    assignments = [
+        SyncGroupRequestAssignment(member_id=name, assignment=bytes(100))
+        for name in [joined.member_id, *target.names(size - 1)]
+    ]
+    request = SyncGroupRequest(
+        group_id=target.tag,
+        generation_id=joined.generation_id,
+        member_id=joined.member_id,
+        assignments=assignments,
+    )
+    return sent((request, 1))
+
+
+@case("LeaveGroup of 10,000 members", 10_000)
+def leave_group(target: Target, size: int) -> Attack:
+    _groups_ready(target)
+    joined = target.ask(_join(target.tag, b""), 3)
+    members = [MemberIdentity(member_id=name) for name in [*target.names(size - 1), joined.member_id]]
+    return sent((LeaveGroupRequest(group_id=target.tag, members=members), 3))
+
+
+@case("DescribeGroups of 10,000 names", 10_000)
+def describe_groups(target: Target, size: int) -> Attack:
+    _groups_ready(target)
+    return sent((DescribeGroupsRequest(groups=target.names(size)), 5))
+
+
+@case("ConsumerGroupDescribe of 10,000 names", 10_000)
+def consumer_group_describe(target: Target, size: int) -> Attack:
+    _groups_ready(target)
+    request = ConsumerGroupDescribeRequest(group_ids=target.names(size), include_authorized_operations=True)
+    return sent((request, 0))
+
+
+@case("DeleteGroups of 10,000 names", 10_000)
+def delete_groups(target: Target, size: int) -> Attack:
+    _groups_ready(target)
+    return sent((DeleteGroupsRequest(groups_names=target.names(size)), 1))
+
+
+@case("DeleteGroups of 1,000 groups with an offset each", 1_000)
+def delete_real_groups(target: Target, size: int) -> Attack:
+    _groups_ready(target)
+    return sent((DeleteGroupsRequest(groups_names=_groups(target, size)), 1))
+
+
+@case("ListGroups with 10,000 groups", 10_000)
+def list_groups(target: Target, size: int) -> Attack:
+    _groups_ready(target)
+    _groups(target, size)
+    return sent((ListGroupsRequest(), 4))
+
+
+CASES = tuple(_CASES.found)

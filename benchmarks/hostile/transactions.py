@@ -1,0 +1,152 @@
+"""Requests of transactional producers, and of those who look at transactions."""
+
+import time
+
+from benchmarks.hostile.case import Ask, Attack, Cases, Target, sent
+from benchmarks.wire import WireError
+from minibroker_protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from minibroker_protocol.messages.describe_transactions import DescribeTransactionsRequest
+from minibroker_protocol.messages.end_txn import EndTxnRequest
+from minibroker_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from minibroker_protocol.messages.list_transactions import ListTransactionsRequest
+from minibroker_protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from minibroker_protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+
+_CASES = Cases()
+case = _CASES.case
+_COORDINATOR_LOADING, _COORDINATOR_NOT_AVAILABLE, _NOT_COORDINATOR = 14, 15, 16
+_EXPRESSION = "(?:.?){1000}" * 9
+
+
+def _begin(name: str | None) -> Ask:
+    return Ask(InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000), 4)
+
+
+def _producer(target: Target, name: str) -> InitProducerIdResponse:
+    """A transactional id; a Kafka makes the topic of its transactions for the first of them."""
+    deadline = time.monotonic() + 60
+    while True:
+        ask = _begin(name)
+        answer: InitProducerIdResponse = target.ask(ask.request, ask.version)
+        if answer.error_code == 0:
+            return answer
+        loading = (_COORDINATOR_LOADING, _COORDINATOR_NOT_AVAILABLE, _NOT_COORDINATOR)
+        if answer.error_code not in loading or time.monotonic() > deadline:
+            raise WireError(f"InitProducerId: {answer.error_code}")
+        time.sleep(0.1)
+
+
+def _add(name: str, producer: InitProducerIdResponse, topic: str, count: int) -> AddPartitionsToTxnRequest:
+    return AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=name,
+        v3_and_below_producer_id=producer.producer_id,
+        v3_and_below_producer_epoch=producer.producer_epoch,
+        v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic, partitions=list(range(count)))],
+    )
+
+
+@case("5,000 InitProducerId with new transactional ids, pipelined", 5_000)
+def init_producer_ids(target: Target, size: int) -> Attack:
+    _producer(target, target.tag)
+    return Attack(asks=tuple(_begin(name) for name in target.names(size)))
+
+
+@case("AddPartitionsToTxn of 10,000 unknown partitions", 10_000)
+def add_unknown_partitions(target: Target, size: int) -> Attack:
+    return sent((_add(target.tag, _producer(target, target.tag), target.tag, size), 3))
+
+
+@case("AddPartitionsToTxn of 5,000 partitions", 5_000)
+def add_partitions(target: Target, size: int) -> Attack:
+    return sent((_add(target.tag, _producer(target, target.tag), target.topic(size), size), 3))
+
+
+@case("EndTxn of 5,000 partitions", 5_000)
+def end_transaction(target: Target, size: int) -> Attack:
+    producer, topic = _producer(target, target.tag), target.topic(size)
+    answer = target.ask(_add(target.tag, producer, topic, size), 3)
+    if code := answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code:
+        raise WireError(f"AddPartitionsToTxn: {code}")
+    request = EndTxnRequest(
+        transactional_id=target.tag,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        committed=True,
+    )
+    return sent((request, 3))
+
+
+@case("TxnOffsetCommit of 100,000 unknown partitions", 100_000)
+def commit_offsets(target: Target, size: int) -> Attack:
+    producer = _producer(target, target.tag)
+    partitions = [
+        TxnOffsetCommitRequestPartition(partition_index=number, committed_offset=1, committed_metadata="")
+        for number in range(size)
+    ]
+    request = TxnOffsetCommitRequest(
+        transactional_id=target.tag,
+        group_id=target.tag,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        topics=[TxnOffsetCommitRequestTopic(name=target.tag, partitions=partitions)],
+    )
+    return sent((request, 3))
+
+
+def _markers(topic: str, producers: int, partitions: int) -> WriteTxnMarkersRequest:
+    markers = [
+        WritableTxnMarker(
+            producer_id=number,
+            producer_epoch=0,
+            transaction_result=False,
+            topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=list(range(partitions)))],
+            coordinator_epoch=0,
+        )
+        for number in range(producers)
+    ]
+    return WriteTxnMarkersRequest(markers=markers)
+
+
+@case("WriteTxnMarkers for 10,000 producers of one partition", 10_000)
+def write_markers(target: Target, size: int) -> Attack:
+    return sent((_markers(target.topic(), size, 1), 1))
+
+
+@case("WriteTxnMarkers for 5,000 partitions", 5_000)
+def write_wide_markers(target: Target, size: int) -> Attack:
+    return sent((_markers(target.topic(size), 1, size), 1))
+
+
+@case("ListTransactions v2, a hostile pattern, 20 ids of 200 characters", 20)
+def list_by_pattern(target: Target, size: int) -> Attack:
+    for name in target.names(size):
+        _producer(target, name.ljust(200, "y"))
+    request = ListTransactionsRequest(
+        state_filters=[], producer_id_filters=[], duration_filter=-1, transactional_id_pattern=_EXPRESSION
+    )
+    return sent((request, 2))
+
+
+@case("ListTransactions of 5,000 ids, 10,000 filters", 5_000)
+def list_transactions(target: Target, size: int) -> Attack:
+    _producer(target, target.tag)
+    target.ask_many([_begin(name) for name in target.names(size)])
+    filters = list(range(2 * size))
+    return sent((ListTransactionsRequest(state_filters=[], producer_id_filters=filters, duration_filter=-1), 1))
+
+
+@case("DescribeTransactions of 10,000 unknown ids", 10_000)
+def describe_transactions(target: Target, size: int) -> Attack:
+    _producer(target, target.tag)
+    return sent((DescribeTransactionsRequest(transactional_ids=target.names(size)), 0))
+
+
+CASES = tuple(_CASES.found)
