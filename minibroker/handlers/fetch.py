@@ -21,7 +21,7 @@ ask is not told. Any other broker answers NOT_LEADER_OR_FOLLOWER, from version 1
 last fetched epoch (replicas that share a log never diverge).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 from minibroker.call import Call, Parked
@@ -31,6 +31,7 @@ from minibroker.fetch_sessions import NO_SESSION, FetchContext, FetchKey, FetchS
 from minibroker.metadata.cluster import NO_NODE
 from minibroker.metadata.topics import Topic
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
+from minibroker.slices import Steps, Work
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.fetch import (
     AbortedTransaction,
@@ -67,7 +68,7 @@ _NO_FAILURE: Final = frozenset(
 )
 
 
-def handle(request: FetchRequest, call: Call) -> FetchResponse | Parked:
+def handle(request: FetchRequest, call: Call) -> FetchResponse | Parked | Steps[FetchResponse]:
     """Answer at once when there is enough to tell, or park until there is."""
     state = call.state
     ids = state.topics if call.api_version >= _FIRST_WITH_IDS else None
@@ -78,7 +79,7 @@ def handle(request: FetchRequest, call: Call) -> FetchResponse | Parked:
     reader = _Reader(request, call, context)
     results = reader.read()
     if request.max_wait_ms <= 0 or not reader.logs or reader.has_enough():
-        return reader.answer(results)
+        return reader.answer(results) if call.api_version >= FIRST_WITH_V2 else reader.converted_answer(results)
     return _ParkedFetch(request, call, reader)
 
 
@@ -131,6 +132,11 @@ class _Reader:
                 self._failed = True
         return results
 
+    @property
+    def asked(self) -> Collection[FetchKey]:
+        """The partitions of the fetch."""
+        return self._context.partitions
+
     def has_enough(self) -> bool:
         """Whether what was read is to be told at once.
 
@@ -174,6 +180,13 @@ class _Reader:
                 code = ErrorCode.INCONSISTENT_TOPIC_ID
         return _error(index, code)
 
+    def converted_answer(self, results: dict[FetchKey, PartitionData]) -> Steps[FetchResponse]:
+        """`answer` for a client that reads no v2, in steps. Such clients have no sessions: all that is read is sent."""
+        for key, data in results.items():
+            if isinstance(data.records, LogSlice):
+                results[key] = yield from self._converted(key, data, data.records)
+        return self.answer(results)
+
     def answer(self, results: dict[FetchKey, PartitionData]) -> FetchResponse:
         """The response, or an empty one for a client that is over its quota."""
         response, call = self.response(results), self._call
@@ -190,8 +203,6 @@ class _Reader:
             topic = key[0]
             if data.error_code and data.error_code in _LED_BY_ANOTHER and self._call.api_version >= _FIRST_WITH_LEADERS:
                 self._hint(topic, data, leaders)
-            if self._call.api_version < FIRST_WITH_V2 and isinstance(data.records, LogSlice):
-                data = self._converted(key, data, data.records)  # noqa: PLW2901 - the same data, for an old client
             known = topics.get(topic)
             if known is not None:
                 known.partitions.append(data)
@@ -219,8 +230,8 @@ class _Reader:
             host, port = self._call.address_of(leader)
             leaders[leader.id] = NodeEndpoint(node_id=leader.id, host=host, port=port, rack=leader.rack)
 
-    def _converted(self, key: FetchKey, data: PartitionData, found: LogSlice) -> PartitionData:
-        """The data of one partition for a client that reads no v2 (only what is sent is converted)."""
+    def _converted(self, key: FetchKey, data: PartitionData, found: LogSlice) -> Steps[PartitionData]:
+        """The data of one partition for a client that reads no v2."""
         from minibroker.logs.down_conversion import converted  # noqa: PLC0415 - most brokers never need it
 
         wanted = self._context.partitions[key]
@@ -229,7 +240,7 @@ class _Reader:
         if topic is None or partition is None:
             return _error(wanted.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         try:
-            records = converted(
+            records = yield from converted(
                 partition.log,
                 found,
                 wanted.fetch_offset,
@@ -310,7 +321,7 @@ def _error(index: int, code: ErrorCode) -> PartitionData:
 class _ParkedFetch(Parked):
     """A fetch that waits for appends to its partitions, or for its time to be up."""
 
-    __slots__ = ("_call", "_logs", "_reader", "_timer", "_woken", "deliver")
+    __slots__ = ("_call", "_is_gone", "_logs", "_reader", "_timer", "_woken", "deliver")
 
     deliver: Callable[[FetchResponse], None]
 
@@ -318,6 +329,7 @@ class _ParkedFetch(Parked):
         self._call = call
         self._reader = reader
         self._woken = False
+        self._is_gone = False
         self._logs = tuple(reader.logs)
         for log in self._logs:
             log.add_append_listener(self._on_append)
@@ -325,6 +337,10 @@ class _ParkedFetch(Parked):
 
     def cancel(self) -> None:
         """The client has gone."""
+        self._is_gone = True
+        self._stop_waiting()
+
+    def _stop_waiting(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -355,5 +371,22 @@ class _ParkedFetch(Parked):
         return self._reader.read()
 
     def _answer(self, results: dict[FetchKey, PartitionData]) -> None:
-        self.cancel()
-        self.deliver(self._reader.answer(results))
+        self._stop_waiting()
+        if self._call.api_version >= FIRST_WITH_V2:
+            self.deliver(self._reader.answer(results))
+            return
+        answer = self._call.state.slices.begin(self._reader.converted_answer(results))
+        if isinstance(answer, Work):
+            answer.then(self._deliver_unless_gone, self._fail)
+        else:
+            self.deliver(answer)
+
+    def _deliver_unless_gone(self, response: FetchResponse) -> None:
+        if not self._is_gone:
+            self.deliver(response)
+
+    def _fail(self, error: Exception) -> None:
+        """Answer what a client takes for a reason to try again, and have the event loop log the error."""
+        failed = {key: _error(key[1], ErrorCode.UNKNOWN_SERVER_ERROR) for key in self._reader.asked}
+        self._deliver_unless_gone(self._reader.answer(failed))
+        raise error

@@ -1,15 +1,16 @@
 """What a Fetch answers to clients that cannot read the log's message format (Fetch versions 0 to 3).
 
 Versions 0 and 1 read message format v0, versions 2 and 3 read v1; newer clients read all. What such a client was
-given room for is read, converted batch by batch, and sent from memory. A range in which nothing is left for an old
+given room for is read, converted in steps, and sent from memory. A range in which nothing is left for an old
 client, such as transaction markers, is passed over, or the client would ask for it for ever.
 """
 
 from typing import Final
 
 from minibroker_protocol.records import read_entry_header
-from minibroker_protocol.records.conversion import down_convert, overflow_message
+from minibroker_protocol.records.conversion import down_convert_in_steps, overflow_message
 from minibroker_protocol.records.header import MAGIC_AT, MAGIC_V0, MAGIC_V1, entry_bounds
+from minibroker_protocol.steps import Steps
 from minibroker_storage.log import Log
 from minibroker_storage.log_slice import LogSlice
 
@@ -19,21 +20,21 @@ _FIRST_WITH_A_WHOLE_BATCH: Final = 3
 
 def converted(
     log: Log, found: LogSlice, offset: int, max_bytes: int, version: int, *, allowed: bool
-) -> LogSlice | bytes | bytearray | None:
+) -> Steps[bytes | bytearray | None]:
     """The records of `found`, which a fetch from `offset` came to, in a format that the client can read.
 
-    Where all are, the range itself; None when they would have to be converted and that is not `allowed`.
+    Where all are, the bytes as they are; None when they would have to be converted and that is not `allowed`.
     `UnsupportedCodecError` for zstd, `OSError`, and what broken records raise.
     """
     hard_limits = version < _FIRST_WITH_A_WHOLE_BATCH
     magic = MAGIC_V1 if version >= _FIRST_WITH_V1 else MAGIC_V0
     content = memoryview(found.read())
     if _newest_magic(content) <= magic:
-        return found
+        return bytes(content)
     if not allowed:
         return None
     while True:
-        records = down_convert(content, magic, offset, max_bytes=max_bytes)
+        records = yield from down_convert_in_steps(content, magic, offset, max_bytes=max_bytes)
         if records:
             return records
         behind = _offset_behind(content)

@@ -5,7 +5,8 @@ Up, when a producer is older than the log; down, when the log is older than the 
 headers, transaction markers, in v0 timestamps. zstd has no place in the older formats at all.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from struct import Struct
 from typing import Final
 
@@ -24,20 +25,27 @@ from minibroker_protocol.records.header import (
     CRC_AT,
     HEADER,
     LOG_OVERHEAD,
+    MAGIC_V0,
     NO_TIMESTAMP,
     RECORD_BATCH_OVERHEAD,
+    TIMESTAMP_TYPE_FLAG,
     BatchHeader,
     CompressionCodec,
     TimestampType,
     compute_crc,
     read_header,
 )
-from minibroker_protocol.records.legacy import build_message_set
+from minibroker_protocol.records.legacy import LegacyRecordBatch, build_message_set, wrap
 from minibroker_protocol.records.record import NewRecord, Record
+from minibroker_protocol.records.record_times import RecordTimes, read_times, records_in
 from minibroker_protocol.records.varint import INT32_MAX
+from minibroker_protocol.steps import Steps, drain
 
 CONVERTED_RECORDS: Final = 100_000
-"""So many records make a set long enough: a reader comes again for the rest, and others are served meanwhile."""
+"""So many records make a set long enough: a reader comes again for the rest."""
+PIECE_RECORDS: Final = 16_384
+"""So many records of a batch are converted together. Batches of the usual size hold less, and become one wrapper."""
+_RECORDS_AT_ONCE: Final = 512
 _UINT32: Final = Struct(">I")
 _OFFSET_AND_SIZE: Final = Struct(">qi")
 _NO_OFFSET: Final = -1
@@ -110,19 +118,30 @@ def _writable(records: Sequence[Record]) -> list[NewRecord]:
 
 
 def down_convert(data: bytes | bytearray | memoryview, magic: int, first_offset: int, *, max_bytes: int) -> bytearray:
+    """`down_convert_in_steps` with all steps at once."""
+    return drain(down_convert_in_steps(data, magic, first_offset, max_bytes=max_bytes))
+
+
+def down_convert_in_steps(
+    data: bytes | bytearray | memoryview, magic: int, first_offset: int, *, max_bytes: int
+) -> Steps[bytearray]:
     """Batches of any format as a message set that a reader of format `magic` (0 or 1) understands.
 
     Batches of that format or an older one pass as they are. Of the others the records keep their offsets, timestamps
     and codec; those of a batch that is not compressed begin at `first_offset`, since some clients expect no earlier
-    ones (a wrapper they look through). Ends before the batch with which the set would have more than `max_bytes`
-    bytes, but never before the first; behind the batch with which `CONVERTED_RECORDS` are reached, since a few bytes
-    can hold many; and at one that is cut short. It may come out empty.
+    ones (a wrapper they look through). A batch of more than `PIECE_RECORDS` records is converted in pieces of so many,
+    from the one on that holds `first_offset`, so that only one piece is in memory; Kafka makes a single wrapper of it.
+
+    Ends before the batch or piece with which the set would have more than `max_bytes` bytes, but never before the
+    first; behind the one with which `CONVERTED_RECORDS` are reached, since a few bytes can hold many; and at a batch
+    that is cut short. It may come out empty.
 
     `UnsupportedCodecError` when the first batch to be converted is zstd; a later one ends the set. Raises what
-    iterating over broken batches raises. One batch at a time is held in memory.
+    iterating over broken batches raises. Yields after a few milliseconds each, except that decompressing a batch and
+    compressing a piece are one step.
     """
     message_set = bytearray()
-    records = 0
+    count = 0
     for batch in iter_batches(data):
         header = batch.header
         if header.is_control:
@@ -131,39 +150,85 @@ def down_convert(data: bytes | bytearray | memoryview, magic: int, first_offset:
             if message_set:
                 break
             raise UnsupportedCodecError("Down-conversion of zstandard-compressed batches is not supported")
-        converted = batch.buffer if header.magic <= magic else _down_convert_batch(batch, magic, first_offset)
-        if message_set and len(message_set) + len(converted) > max_bytes:
-            break
-        message_set += converted
-        if header.magic > magic:
-            records += max(header.record_count, 0)
-            if records >= CONVERTED_RECORDS:
-                break
+        for records in _pieces(batch, magic, first_offset):
+            if records is None:
+                yield
+                continue
+            if header.magic <= magic:
+                piece: bytearray | memoryview = batch.buffer
+            else:
+                piece, converted = yield from _down_convert(records, header, magic, first_offset)
+                count += converted
+            if message_set and len(message_set) + len(piece) > max_bytes:
+                return message_set
+            message_set += piece
+            if count >= CONVERTED_RECORDS:
+                return message_set
+        yield
     return message_set
 
 
-def _down_convert_batch(batch: Batch, magic: int, first_offset: int) -> bytearray:
+def _pieces(batch: Batch, magic: int, first_offset: int) -> Iterator[Iterator[Record] | None]:
+    """The records of a batch, piece by piece; None for a piece that ends before `first_offset`."""
     header = batch.header
+    if header.magic <= magic or isinstance(batch, LegacyRecordBatch) or header.record_count <= PIECE_RECORDS:
+        yield iter(batch)
+        return
+    plain = header.codec is CompressionCodec.NONE
+    data = batch.buffer[RECORD_BATCH_OVERHEAD:] if plain else batch.records_data()
+    before: RecordTimes | None = None
+    for found in read_times(data, header, at_once=PIECE_RECORDS):
+        if before is not None:
+            is_needed = next(records_in(data, header, found)).offset > first_offset
+            yield records_in(data, header, before) if is_needed else None
+        before = found
+    if before is not None:
+        yield records_in(data, header, before)
+
+
+def _down_convert(
+    records: Iterator[Record], header: BatchHeader, magic: int, first_offset: int
+) -> Steps[tuple[bytearray, int]]:
+    """A message set, or one wrapper, of records of a batch, and how many they are."""
     codec = header.codec
-    records = list(batch)
-    if codec is CompressionCodec.NONE:
-        records = [record for record in records if record.offset >= first_offset]
-    if not records:
-        return bytearray()
-    timestamp_type = header.timestamp_type
+    by_append = header.timestamp_type is TimestampType.LOG_APPEND_TIME and magic > MAGIC_V0
+    append_time = header.max_timestamp if by_append else None
+    message_set = bytearray()
+    count = base = last = 0
+    largest = NO_TIMESTAMP
     try:
-        return build_message_set(
-            # A timestamp that only a broken clock can have set would make Kafka refuse the whole fetch.
-            [NewRecord(key, value, max(timestamp, NO_TIMESTAMP)) for _, timestamp, _, key, value, _ in records],
-            magic=magic,
-            base_offset=records[0].offset,
-            offsets=[record.offset for record in records],
-            codec=codec,
-            timestamp_type=timestamp_type,
-            log_append_time=header.max_timestamp if timestamp_type is TimestampType.LOG_APPEND_TIME else None,
-        )
+        while some := list(islice(records, _RECORDS_AT_ONCE)):
+            if codec is CompressionCodec.NONE:
+                some = [record for record in some if record.offset >= first_offset]
+            elif magic > MAGIC_V0 and not count:
+                base = some[0].offset  # inner offsets count from it
+            if some:
+                # A timestamp that only a broken clock can have set would make Kafka refuse the whole fetch.
+                times = [max(record.timestamp, NO_TIMESTAMP) for record in some]
+                message_set += build_message_set(
+                    [NewRecord(record.key, record.value, time) for record, time in zip(some, times, strict=True)],
+                    magic=magic,
+                    base_offset=last + 1 - base if count else some[0].offset - base,
+                    offsets=[record.offset - base for record in some],
+                    timestamp_type=header.timestamp_type,
+                    log_append_time=append_time,
+                )
+                largest = max(largest, *times)
+                last = some[-1].offset
+                count += len(some)
+            yield
+        if codec is not CompressionCodec.NONE and count:
+            message_set = wrap(
+                message_set,
+                codec,
+                magic=magic,
+                last_offset=last,
+                timestamp=largest if append_time is None else append_time,
+                attributes=TIMESTAMP_TYPE_FLAG if by_append else 0,
+            )
     except EncodeError as error:  # such as offsets that do not ascend, in a batch that was trusted for its checksum
         raise InvalidRecordError(f"the batch at offset {header.base_offset} cannot be converted: {error}") from None
+    return message_set, count
 
 
 def overflow_message(max_bytes: int) -> bytes:

@@ -344,7 +344,23 @@ def build_message_set(
         )
     if codec is CompressionCodec.NONE or not message_set:
         return message_set
+    return wrap(
+        message_set, codec, magic=magic, last_offset=offset, timestamp=max_timestamp, attributes=attributes, level=level
+    )
+
+
+def wrap(
+    message_set: bytearray,
+    codec: CompressionCodec,
+    *,
+    magic: int,
+    last_offset: int,
+    timestamp: int,
+    attributes: int = 0,
+    level: int | None = None,
+) -> bytearray:
+    """The wrapper of a message set; `attributes` are those of its messages. `EncodeError` as above."""
     value = compress(codec, message_set, magic=magic, level=level)
     return bytearray(
-        encode_message(offset, None, value, magic=magic, timestamp=max_timestamp, attributes=attributes | codec)
+        encode_message(last_offset, None, value, magic=magic, timestamp=timestamp, attributes=attributes | codec)
     )

@@ -31,8 +31,10 @@ class RecordTimes(NamedTuple):
     end: int
 
 
-def read_times(data: bytes | memoryview, header: BatchHeader, position: int = 0) -> Iterator[RecordTimes]:
-    """The timestamps of all records, `RECORDS_AT_ONCE` at a time.
+def read_times(
+    data: bytes | memoryview, header: BatchHeader, position: int = 0, *, at_once: int = RECORDS_AT_ONCE
+) -> Iterator[RecordTimes]:
+    """The timestamps of all records, `at_once` of them at a time.
 
     `data` holds the decompressed records from `position` on. `InvalidRecordError` where they are cut short; the fields
     behind the timestamps are not checked.
@@ -41,7 +43,7 @@ def read_times(data: bytes | memoryview, header: BatchHeader, position: int = 0)
     by_append = header.timestamp_type is TimestampType.LOG_APPEND_TIME
     base = header.base_timestamp
     while left > 0:
-        count = min(left, RECORDS_AT_ONCE)
+        count = min(left, at_once)
         left -= count
         deltas, end = _read_deltas(data, position, count)
         if by_append:
