@@ -15,7 +15,14 @@ from minibroker_protocol.records import (
     iter_batches,
     read_header,
 )
-from minibroker_protocol.records.conversion import down_convert, overflow_message, pack_batch, up_convert
+from minibroker_protocol.records.conversion import (
+    PIECE_RECORDS,
+    down_convert,
+    down_convert_in_steps,
+    overflow_message,
+    pack_batch,
+    up_convert,
+)
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = CompressionCodec
 PLENTY = 10**9
@@ -182,3 +189,33 @@ def test_up_conversion_changes_no_record(records: list[NewRecord], codec: Compre
     assert header == read_header(batch)
     assert header.codec is codec
     assert read(batch) == source
+
+
+@pytest.mark.parametrize("codec", [CompressionCodec.NONE, CompressionCodec.GZIP])
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_batch_of_very_many_records_is_converted_in_pieces_from_the_asked_one_on(
+    codec: CompressionCodec, magic: int
+) -> None:
+    count = 2 * PIECE_RECORDS + 10
+    batch = build_batch([NewRecord(None, b"%d" % n, 1_000 + n) for n in range(count)], base_offset=7, codec=codec)
+    for first, piece in ((0, 0), (7 + PIECE_RECORDS - 1, 0), (7 + PIECE_RECORDS, 1), (7 + count - 1, 2)):
+        stored = read(down_convert(batch, magic, first, max_bytes=PLENTY))
+        begin = 7 + piece * PIECE_RECORDS if codec else max(first, 7)
+        assert [(record.offset, record.value) for record in stored] == [
+            (offset, b"%d" % (offset - 7)) for offset in range(begin, 7 + count)
+        ]
+        if magic:
+            assert [record.timestamp for record in stored] == [1_000 - 7 + offset for offset in range(begin, 7 + count)]
+
+
+def test_a_piece_that_does_not_fit_is_left_for_the_next_fetch_but_never_the_first() -> None:
+    batch = build_batch([NewRecord(None, b"", 5)] * (3 * PIECE_RECORDS), codec=CompressionCodec.GZIP)
+    assert len(read(down_convert(batch, 1, 0, max_bytes=1))) == PIECE_RECORDS
+    assert [record.offset for record in read(down_convert(batch, 1, PIECE_RECORDS, max_bytes=1))] == list(
+        range(PIECE_RECORDS, 2 * PIECE_RECORDS)
+    )
+
+
+def test_a_conversion_yields_every_few_hundred_records() -> None:
+    batch = build_batch([NewRecord(None, b"", 5)] * 5_120, codec=CompressionCodec.GZIP)
+    assert len(list(down_convert_in_steps(batch, 1, 0, max_bytes=PLENTY))) >= 10
