@@ -2,19 +2,37 @@
 
 `minibroker serve` shows it on stderr. Python programs find it at the logger
 `minibroker.advice`, at level INFO.
+
+Clients choose the names of topics, groups and users, so that each kind of advice has a limit of its own: 20 lines a
+minute. What comes beyond it is counted, and the number is logged when the minute is over.
 """
 
 import logging
 import socket
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
+
+from minibroker.clock import Clock
 
 LOGGER: Final = "minibroker.advice"
 _logger: Final = logging.getLogger(LOGGER)
 _MOST_COMPARED: Final = 100
 """Topics that a new one is compared with."""
-_MOST: Final = 1000
-"""Things that are told in the life of a broker: clients choose the names of topics."""
+MOST_LINES: Final = 20
+PERIOD_MS: Final = 60_000
+MOST_KEPT: Final = 1000
+"""Things of one kind that are remembered, so as not to be told again; then the oldest one is forgotten."""
+
+FAILED_LOGINS: Final = "failed logins ({})"
+"""A kind for each mechanism, of which there are a few."""
+MISSING_TOPICS: Final = "missing topics"
+LARGE_BATCHES: Final = "batches that are too large"
+LOST_GROUPS: Final = "groups that have lost all members"
+FULL_ADDRESSES: Final = "addresses with too many connections"
+FAST_ADDRESSES: Final = "addresses that connect too often"
+CLIENTS: Final = "clients that cannot work"
+"""Advice whose words no client chooses."""
 
 _TLS_RECORD: Final = b"\x16\x03"
 _TLS_FAILURES: Final = {
@@ -39,11 +57,60 @@ _TLS_FAILURES: Final = {
 _HTTP: Final = (b"GET ", b"POST", b"HEAD", b"PUT ")
 
 
-def advise(told: set[str], about: str, advice: str) -> None:
-    """Say something unless it has been said `about` this; `told` is what has been."""
-    if about not in told and len(told) < _MOST:
-        told.add(about)
+class _Kind:
+    """What was said of one kind."""
+
+    __slots__ = ("began_ms", "lines", "suppressed", "told")
+
+    def __init__(self, now_ms: float) -> None:
+        self.began_ms = now_ms
+        self.lines = 0
+        self.suppressed = 0
+        self.told: dict[str, None] = {}
+
+
+class Advised:
+    """What was advised in the life of a broker."""
+
+    __slots__ = ("_clock", "_kinds")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._kinds: dict[str, _Kind] = {}
+
+    def clear(self) -> None:
+        """Begin anew: everything may be told again."""
+        self._kinds.clear()
+
+    def advise(self, kind: str, about: str, advice: str) -> None:
+        """Say something unless it has been said `about` this, or too much of its kind has been said of late.
+
+        `kind` is one of the constants of this module, and no text that clients choose.
+        """
+        now_ms = self._clock.monotonic_ms()
+        known = self._kinds.get(kind)
+        if known is None:
+            known = self._kinds[kind] = _Kind(now_ms)
+        if about in known.told:
+            return
+        if now_ms - known.began_ms >= PERIOD_MS:
+            known.began_ms, known.lines = now_ms, 0
+        if known.lines >= MOST_LINES:
+            if not known.suppressed:
+                left_ms = known.began_ms + PERIOD_MS - now_ms
+                self._clock.call_later(left_ms, partial(_sum_up, kind, known), may_wait=True)
+            known.suppressed += 1
+            return
+        known.lines += 1
+        known.told[about] = None
+        if len(known.told) > MOST_KEPT:
+            del known.told[next(iter(known.told))]
         _logger.info("%s", advice)
+
+
+def _sum_up(kind: str, known: _Kind) -> None:
+    _logger.info("%s: %d more within a minute, which are not listed", kind, known.suppressed)
+    known.suppressed = 0
 
 
 def about_first_bytes(start: bytes, listener: str = "PLAINTEXT") -> str | None:

@@ -330,14 +330,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def _advise(self, error: Exception) -> None:
         """Something came that is no request, or may not come yet: say what it is, if that is known."""
-        from minibroker.advice import about_first_bytes, about_unauthenticated, advise  # noqa: PLC0415 - rarely needed
+        from minibroker.advice import CLIENTS, about_first_bytes, about_unauthenticated  # noqa: PLC0415 - rarely needed
 
         session = self._session
         advice = about_first_bytes(self._reader.peek(4), session.listener)
         if advice is None and session.authentication is not None and session.authentication.is_early(error):
             advice = about_unauthenticated(session.listener, session.protocol)
         if advice is not None:
-            advise(self._state.advised, advice, advice)
+            self._state.advised.advise(CLIENTS, advice, advice)
 
     def end(self) -> None:
         """Serve no more; what was answered leaves, then the connection closes."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from minibroker.advice import Advised
 from minibroker.clock import Clock
 from minibroker.config import BrokerConfig
 from minibroker.config.resources import ConfigResourceType
@@ -125,7 +126,7 @@ class BrokerState:
         #: Groups of the consumer protocol that were forgotten on purpose; their members have to join anew.
         self.forgotten_groups: set[str] = set()
         #: What was said to help (`minibroker.advice`).
-        self.advised: set[str] = set()
+        self.advised = Advised(clock)
         #: Topics that were created because a client has asked for them, with the topic that was probably meant.
         self.misspelt_topics: dict[str, str] = {}
         self._closed = False

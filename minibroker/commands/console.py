@@ -1,8 +1,9 @@
 """What `minibroker serve` says on stderr while it runs: log lines as text or JSON, and a banner for people.
 
-Everything goes through `logging`. Lines of text begin with "minibroker: ", requests (`-v`) with the time of day. JSON
-is one object a line: `time` (ISO 8601, UTC), `level`, `logger`, `message`, `exception` if there is one, and for a
-request `request`, as the journal has it (`Entry.to_json`).
+Everything goes through `logging`. A message is one line, whatever clients have put into it. Lines of text begin with
+"minibroker: ", requests (`-v`) with the time of day. JSON is one object a line: `time` (ISO 8601, UTC), `level`,
+`logger`, `message`, `exception` if there is one, and for a request `request`, as the journal has it
+(`Entry.to_json`).
 """
 
 import json
@@ -92,9 +93,22 @@ class _StderrHandler(logging.StreamHandler[Any]):
         super().emit(record)
 
 
+def escaped(text: str, *, kept: str = "") -> str:
+    """Text as a terminal may have it: what is not printable, but for the characters `kept`, as in a literal of Python.
+
+    Clients choose names that appear in log lines. A line break in one would look like another line, and an escape
+    sequence would be obeyed.
+    """
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() or each in kept else repr(each)[1:-1] for each in text)
+
+
 class _Text(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        text = super().format(record)
+        text = escaped(record.getMessage())
+        if record.exc_info:
+            text += "\n" + escaped(self.formatException(record.exc_info), kept="\n")
         if hasattr(record, "entry"):
             return f"{time.strftime('%H:%M:%S', time.localtime(record.created))}.{int(record.msecs):03} {text}"
         return f"minibroker: {text}"

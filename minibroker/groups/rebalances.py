@@ -9,7 +9,7 @@ import logging
 from functools import partial
 from typing import Final
 
-from minibroker.advice import about_lost_members, advise
+from minibroker.advice import LOST_GROUPS, about_lost_members
 from minibroker.clock import Timer
 from minibroker.groups.answers import join_error, joined, sync_error, synced
 from minibroker.groups.deadlines import Deadline
@@ -97,7 +97,7 @@ class Rebalances:
             self.remove(group, member)
             if not group.members:
                 about = about_lost_members(group.group_id, member.session_timeout_ms)
-                advise(self._advised, f"group {group.group_id}", about)
+                self._advised.advise(LOST_GROUPS, group.group_id, about)
 
     def resume(self, group: Group) -> None:
         """A group has been read from the log: its members have a session's time to be heard of."""

@@ -94,9 +94,9 @@ def _create(name: str, request: MetadataRequest, call: Call) -> Topic | ErrorCod
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     if not creates:
         if request.allow_auto_topic_creation:
-            from minibroker.advice import about_missing, advise  # noqa: PLC0415 - most topics are there
+            from minibroker.advice import MISSING_TOPICS, about_missing  # noqa: PLC0415 - most topics are there
 
-            advise(call.state.advised, f"missing {name}", about_missing(name))
+            call.state.advised.advise(MISSING_TOPICS, name, about_missing(name))
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     # Who looks whether a topic is gone makes it again by looking, but must not find it (in Kafka nobody finds it then).
     is_gone = call.state.topics.was_deleted(name)

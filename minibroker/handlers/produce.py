@@ -241,11 +241,11 @@ def _append(
     except _RefusedError as error:
         _refuse(answer, error.code, error)
         if error.code is ErrorCode.MESSAGE_TOO_LARGE:
-            from minibroker.advice import about_size, advise  # noqa: PLC0415 - most batches fit
+            from minibroker.advice import LARGE_BATCHES, about_size  # noqa: PLC0415 - most batches fit
 
             size = len(records) if isinstance(records, memoryview) else 0
             about = about_size(topic.name, size, topic.max_message_bytes)
-            advise(call.state.advised, f"size {topic.name}", about)
+            call.state.advised.advise(LARGE_BATCHES, topic.name, about)
     except MAPPED as error:
         _refuse(answer, error_code_of(error), error)
         if isinstance(error, RecordValidationError):

@@ -14,9 +14,9 @@ def handle(request: SaslHandshakeRequest, call: Call) -> SaslHandshakeResponse |
     """Begin an exchange."""
     authentication = call.session.authentication
     if authentication is None:
-        from minibroker.advice import about_needless_login, advise  # noqa: PLC0415 - rarely needed
+        from minibroker.advice import CLIENTS, about_needless_login  # noqa: PLC0415 - rarely needed
 
         advice = about_needless_login(call.session.listener, call.session.protocol)
-        advise(call.state.advised, advice, advice)
+        call.state.advised.advise(CLIENTS, advice, advice)
         return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[])
     return authentication.handshake(request, call.api_version)

@@ -8,7 +8,15 @@ import logging
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from minibroker.advice import about_full_address, about_full_broker, about_pace, about_pace_of_address, advise
+from minibroker.advice import (
+    CLIENTS,
+    FAST_ADDRESSES,
+    FULL_ADDRESSES,
+    about_full_address,
+    about_full_broker,
+    about_pace,
+    about_pace_of_address,
+)
 from minibroker.config import BrokerConfig, ConfigError
 from minibroker.config.resources import ConfigResourceType
 from minibroker.network.connection_limits import UNLIMITED, ConnectionLimits
@@ -131,7 +139,7 @@ class ConnectionQuotas:
         wait_ms = min(max(waits), self._longest_ms)
         if wait_ms:
             advice = about_pace(limits.rate, limits.rate_of[listener], listener)
-            advise(self._state.advised, advice, advice)
+            self._state.advised.advise(CLIENTS, advice, advice)
         return wait_ms
 
     def has_descriptors(self, known: int) -> bool:
@@ -148,7 +156,7 @@ class ConnectionQuotas:
         else:
             return True
         advice = about_full_broker(full, most)
-        advise(self._state.advised, advice, advice)
+        self._state.advised.advise(CLIENTS, advice, advice)
         return False
 
     def enter(self, listener: str, address: str) -> Slot | Refused:
@@ -159,7 +167,7 @@ class ConnectionQuotas:
         held, most = self._of_address.get(address, 0), self._limits.most_of_address(address)
         if held >= most:
             _logger.info("Refusing a connection from %s, which has %d of at most %d", address, held, most)
-            advise(self._state.advised, f"connections of {address}", about_full_address(address, most))
+            self._state.advised.advise(FULL_ADDRESSES, address, about_full_address(address, most))
             return Refused(0)
         slot = Slot(self, listener, address, self._clock.monotonic_ms())
         self._slots[slot] = None
@@ -207,7 +215,7 @@ class ConnectionQuotas:
             now_ms = self._clock.monotonic_ms()
             for rate, _ in self._paces(listener):
                 rate.record(-1, now_ms)
-            advise(self._state.advised, f"pace of {address}", about_pace_of_address(address))
+            self._state.advised.advise(FAST_ADDRESSES, address, about_pace_of_address(address))
         return wait_ms
 
     def _close_excess(self) -> None:

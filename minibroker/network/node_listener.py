@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from minibroker.advice import Advised
 from minibroker.clock import Clock
 from minibroker.connection import Connection, ConnectionSet
 from minibroker.network.acceptor import Acceptor
@@ -73,7 +74,7 @@ class NodeListener:
     Args:
         make: a connection in a set and a slot, by the listener of that name.
         quotas: how many there may be.
-        told: what was advised before (`BrokerState.advised`).
+        advised: what was advised before (`BrokerState.advised`).
 
     Attributes:
         connections: the open ones.
@@ -84,13 +85,13 @@ class NodeListener:
         make: Callable[[ConnectionSet, str, Slot], Connection],
         quotas: ConnectionQuotas,
         clock: Clock,
-        told: set[str],
+        advised: Advised,
     ) -> None:
         self.connections = ConnectionSet()
         self.quotas = quotas
         self._clock = clock
         self._make = make
-        self._told = told
+        self._advised = advised
         self._loop = asyncio.get_running_loop()
         self._servers: list[_Opened] = []
         self._held: list[tuple[Kind, socket.socket]] = []
@@ -135,7 +136,7 @@ class NodeListener:
             return _Opened(kind, Acceptor(*others))
         from minibroker.network.tls_server import TlsAcceptor  # noqa: PLC0415 - most brokers speak no TLS
 
-        return _Opened(kind, TlsAcceptor(kind.context, self._told, *others))
+        return _Opened(kind, TlsAcceptor(kind.context, self._advised, *others))
 
     async def _bind(self, host: str, port: int) -> list[socket.socket]:
         """Sockets at all addresses of a host. OSError."""

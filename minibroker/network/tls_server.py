@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, cast
 
-from minibroker.advice import about_tls_failure, advise
+from minibroker.advice import CLIENTS, Advised, about_tls_failure
 from minibroker.connection import Connection
 from minibroker.network.acceptor import Acceptor
 
@@ -36,14 +36,14 @@ class TlsAcceptor(Acceptor):
     """Takes connections whose clients speak TLS.
 
     Args:
-        told: what was advised before.
+        advised: what was advised before.
         others: the arguments of `Acceptor`.
     """
 
-    def __init__(self, context: ssl.SSLContext, told: set[str], *others: Any) -> None:
+    def __init__(self, context: ssl.SSLContext, advised: Advised, *others: Any) -> None:
         self._context = context
         context.sslobject_class = _WatchedObject
-        self._told = told
+        self._advised = advised
         super().__init__(*others)
 
     def close(self) -> None:
@@ -69,7 +69,7 @@ class TlsAcceptor(Acceptor):
             _logger.info("A client did not get through the TLS handshake: %s", reason)
             advice = about_tls_failure(reason)
             if advice is not None:
-                advise(self._told, advice, advice)
+                self._advised.advise(CLIENTS, advice, advice)
 
     async def _hello(self, accepted: socket.socket) -> None:
         """Wait until the client's first message is there, or something that cannot be one. OSError.

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple
 
-from minibroker.advice import about_lost_members, advise
+from minibroker.advice import LOST_GROUPS, about_lost_members
 from minibroker.config.group import group_config
 from minibroker.groups.consumer import changes as records
 from minibroker.groups.consumer.assignors import named
@@ -341,7 +341,7 @@ class ConsumerGroups:
             self.timers(group, member_id).heard(session_ms)
         elif not group.members:
             about = about_lost_members(group.group_id, session_ms)
-            advise(self._state.advised, f"group {group.group_id}", about)
+            self._state.advised.advise(LOST_GROUPS, group.group_id, about)
 
     def resume(self, group: ConsumerGroup) -> None:
         """A group has been read, or has come from the other protocol: its members have a session's time."""

@@ -12,7 +12,7 @@ import logging
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from minibroker.advice import advise
+from minibroker.advice import FAILED_LOGINS
 from minibroker.call import Parked, UnservedRequestError
 from minibroker.dispatch import Answer, Waiting
 from minibroker.security.log_text import one_line
@@ -245,8 +245,9 @@ class Authentication:
 
     def _fail(self, reason: str, response: Any) -> Parked:
         """Answer late, and close."""
+        kind = FAILED_LOGINS.format("no mechanism" if self._exchange is None else self._exchange.mechanism)
         said = f"{self._session.client_host} failed to authenticate: {one_line(reason)}"
-        advise(self._session.state.advised, said, said)
+        self._session.state.advised.advise(kind, said, said)
         self._state = _State.FAILED
         self._exchange = None
         self.close()

@@ -12,8 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.advice import about_advertised, about_first_bytes, advise
+from minibroker.advice import (
+    CLIENTS,
+    LOST_GROUPS,
+    MISSING_TOPICS,
+    MOST_KEPT,
+    MOST_LINES,
+    PERIOD_MS,
+    Advised,
+    about_advertised,
+    about_first_bytes,
+)
 from minibroker.call import UnservedRequestError
+from minibroker.clock import ManualClock
 from minibroker.commands.console import Console, tell_request
 from minibroker.commands.request_lines import line_of
 from minibroker.faults.fault import Fault
@@ -163,11 +174,53 @@ def test_clients_that_speak_something_else_are_recognised(start: bytes, word: st
     assert word in said if said is not None and word is not None else said is word
 
 
-def test_advice_is_not_kept_without_end(advice: pytest.LogCaptureFixture) -> None:
-    told: set[str] = set()
-    for number in range(2000):
-        advise(told, str(number), "the same")
-    assert len(advice.messages) == len(told) == 1000
+def test_advice_is_given_once_and_not_kept_without_end(advice: pytest.LogCaptureFixture) -> None:
+    clock = ManualClock()
+    advised = Advised(clock)
+    for number in range(2 * MOST_KEPT):
+        for _ in range(2):
+            advised.advise(CLIENTS, str(number), f"number {number}")
+        if number % MOST_LINES == MOST_LINES - 1:
+            clock.advance(PERIOD_MS)
+    assert advice.messages == [f"number {number}" for number in range(2 * MOST_KEPT)]
+    assert [len(kind.told) for kind in advised._kinds.values()] == [MOST_KEPT]
+
+
+def test_too_much_advice_of_a_kind_is_counted_and_hides_no_other(advice: pytest.LogCaptureFixture) -> None:
+    clock = ManualClock()
+    advised = Advised(clock)
+    for number in range(1000):
+        advised.advise(MISSING_TOPICS, f"t{number}", f"there is no t{number}")
+    advised.advise(LOST_GROUPS, "g", "g is lost")
+    assert advice.messages == [*(f"there is no t{number}" for number in range(MOST_LINES)), "g is lost"]
+    clock.advance(PERIOD_MS - 1)
+    assert len(advice.messages) == MOST_LINES + 1
+    clock.advance(1)
+    assert advice.messages[-1] == f"missing topics: {1000 - MOST_LINES} more within a minute, which are not listed"
+    advised.advise(MISSING_TOPICS, "t999", "there is no t999")
+    assert advice.messages[-1] == "there is no t999"
+    clock.advance(10 * PERIOD_MS)
+    assert advice.messages[-1] == "there is no t999"
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_a_message_is_one_line_of_printable_text(capsys: pytest.CaptureFixture[str], log_format: str) -> None:
+    name = "a\r\nminibroker: all is well\x1b[2J\x9b\u202e\udc80\N{EURO SIGN}"
+    logger = logging.getLogger("minibroker.test")
+    with Console(log_format, verbose=True):
+        logger.info("topic %s", name)
+        try:
+            int(name)
+        except ValueError:
+            logger.exception("it failed")
+    lines = capsys.readouterr().err.splitlines()
+    assert all(line.isprintable() for line in lines)
+    if log_format == "json":
+        assert json.loads(lines[0])["message"] == f"topic {name}"
+        assert len(lines) == 2
+        return
+    assert lines[0] == r"minibroker: topic a\r\nminibroker: all is well\x1b[2J\x9b\u202e\udc80" + "\N{EURO SIGN}"
+    assert lines[1] == "minibroker: it failed"
 
 
 def test_an_advertised_host_that_cannot_be_found_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
