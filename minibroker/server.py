@@ -140,7 +140,7 @@ class Server:
 
     def _background(self, work: Callable[[], None], then: Callable[[], None] | None = None) -> None:
         """Run `work` on a thread, then call `then`."""
-        future = self._loop.run_in_executor(None, work)
+        future = self._on_a_thread(work)
         self._work.add(future)
 
         def end(_: asyncio.Future[None]) -> None:
@@ -165,6 +165,19 @@ class Server:
                         self._loop.call_soon_threadsafe(then)
 
         threading.Thread(target=run, name="minibroker-aside", daemon=True).start()
+
+    def _on_a_thread(self, work: Callable[[], None]) -> asyncio.Future[None]:
+        try:
+            return self._loop.run_in_executor(None, work)
+        except OSError:  # its module loads with its first use, which takes a descriptor: then others wait for the work
+            done: asyncio.Future[None] = self._loop.create_future()
+            try:
+                work()
+            except Exception as error:  # noqa: BLE001 - the future has it
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+            return done
 
     def _run_cleaning(
         self, plan: "CleaningPlan", done: "Callable[[CleaningResult | BaseException], None]"

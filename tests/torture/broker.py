@@ -13,8 +13,8 @@ from tests.clients.broker_process import environment
 TIMEOUT: Final = 30.0
 _READY: Final = re.compile(rb"minibroker ready: bootstrap=127\.0\.0\.1:(\d+) ")
 # What a broker may say when it opens what a kill left behind.
-_HARMLESS: Final = re.compile(r"\b(cut|removed|rebuil[dt]|recover(ed|ing|y))\b|has no members left")
-"""News of a recovery, and that all members of a group are gone: they are killed, too."""
+_HARMLESS: Final = re.compile(r"\b(cut|removed|rebuil[dt]|recover(ed|ing|y))\b|has no members left|Too many open files")
+"""News of a recovery, that all members of a group are gone (they are killed, too), and a lack of descriptors."""
 
 
 class Broker:

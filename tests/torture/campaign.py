@@ -19,6 +19,7 @@ from tests.torture.disk import check_partition
 from tests.torture.ledger import BatchLedger, Ledger, TortureError, new_ledger
 from tests.torture.producers import Consumer, Producer, Trimmer, await_answers, drive
 from tests.torture.reading import check_times, new_producer_id, read_log
+from tests.torture.starvation import STARVES, starved
 from tests.torture.workload import SETTINGS, TOPICS, Mint, Topic
 
 TORN: Final = 0.2
@@ -66,14 +67,17 @@ class Campaign:
         self._torn = set[Ledger]()
         self._starts = 0
 
-    def run(self, kills: int) -> Counter[str]:
-        """So many kills and a last look at everything; returns what was done and found."""
+    def run(self, kills: int, *, starvations: int = 0) -> Counter[str]:
+        """So many kills and a last look at everything; returns what was done and found.
+
+        `starvations` is how often at least the broker runs out of descriptors, before all kills but those of theirs.
+        """
         os.makedirs(self.directory, exist_ok=True)
         number = 0
         try:
-            while self.kills < kills:
+            while self.kills < kills or number < starvations:
                 number += 1
-                what = self._round()
+                what = self._round() if number > starvations else self._play(self._starve_under_load)
                 if self._on_round is not None:
                     self._on_round(f"seed {self.seed}, round {number}, {self.kills} kills: {what}")
             self._start()
@@ -97,13 +101,17 @@ class Campaign:
 
     def _round(self) -> str:
         ends = {
-            self._kill_under_load: 60,
+            self._kill_under_load: 52,
+            self._starve_under_load: 8 if STARVES else 0,
             self._kill_while_starting: 12,
             self._kill_while_opening: 12,
             self._kill_while_stopping: 8,
             self._stop_under_load: 8,
         }
         (end,) = self._rng.choices(list(ends), list(ends.values()))
+        return self._play(end)
+
+    def _play(self, end: Callable[[], None]) -> str:
         end()
         complaints = self._broker.complaints()
         if complaints:
@@ -151,6 +159,33 @@ class Campaign:
             for producer in self._producers:
                 producer.disconnect()
         self._killed()
+
+    def _starve_under_load(self) -> None:
+        """The broker runs out of descriptors again and again; then there are some, and it goes on."""
+        self._begin()
+        idempotent = [producer for producer in self._producers if producer.is_idempotent]
+        await_answers(idempotent)
+        for producer in idempotent:
+            producer.greet()
+        await_answers(idempotent)
+        parties = [*self._producers, self._consumer, self._trimmer]
+        for party in parties:
+            party.bears_refusals = True
+        with starved(self._broker.pid, self._rng) as fed:
+            drive(parties, fed)
+        self._disconnect()
+        self.counts["starvations"] += 1
+        self.counts["batches refused"] += sum(len(work.batches) for each in self._producers for work in each.unanswered)
+        for party in parties:
+            party.bears_refusals = False
+        self._connect(idempotent)
+        await_answers(idempotent)
+        self._verify()
+        if self._rng.random() < 0.5:
+            self._broker.signal(signal.SIGKILL)
+            self._killed()
+        else:
+            self._stop()
 
     # Their parts
 

@@ -5,6 +5,8 @@ import select
 import selectors
 import socket
 import struct
+import threading
+import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
@@ -29,6 +31,9 @@ _LENGTH: Final = struct.Struct(">i")
 _CORRELATION_ID_AT: Final = 8
 _FETCH_VERSION: Final = 11
 _OFFSET_OUT_OF_RANGE: Final = 1
+_REFUSALS: Final = frozenset((45, 56))
+"""OUT_OF_ORDER_SEQUENCE_NUMBER, of what is behind a batch that was refused, and KAFKA_STORAGE_ERROR."""
+_GLANCE: Final = 0.05
 _TRIMS: Final = 0.03
 """How many turns of the load a trimmer uses."""
 
@@ -106,6 +111,8 @@ class Party(ABC):
 
     def __init__(self) -> None:
         self.link: Link | None = None
+        #: Whether the broker may refuse what it is asked, because it lacks descriptors.
+        self.bears_refusals = False
 
     def connect(self, address: tuple[str, int]) -> None:
         """Take a new connection."""
@@ -120,8 +127,13 @@ class Party(ABC):
     def act(self) -> None:
         """Send what is due, as far as the socket takes it."""
         assert self.link is not None
-        if not self.link.has_output:
+        if not self.link.has_output and not self.has_paused:
             self._act(self.link)
+
+    @property
+    def has_paused(self) -> bool:
+        """Whether it sends nothing more over this connection."""
+        return False
 
     def receive(self) -> None:
         """Take the answers that have come. `TortureError` for one that is wrong."""
@@ -152,6 +164,12 @@ class Producer(Party):
         self._version = rng.choice((3, 7, 9)) if producer_id >= 0 else 2
         self._sequences = dict.fromkeys(ledgers, 0)
         self.unanswered: deque[Work] = deque()
+        self.refused: deque[Work] = deque()
+
+    @property
+    def has_paused(self) -> bool:
+        """After a refusal the next batches would be out of order: all of them are sent again over a new connection."""
+        return bool(self.refused)
 
     @property
     def is_idempotent(self) -> bool:
@@ -165,8 +183,18 @@ class Producer(Party):
         for work in again:
             self.link.send(work)
 
+    def greet(self) -> None:
+        """Send a batch to each log. One that does not know a producer takes any sequence number, not just the next."""
+        assert self.link is not None
+        work = self._work([(ledger, self._batch(ledger)) for ledger in self._ledgers])
+        for ledger, sent in work.batches:
+            ledger.sent(sent)
+        self.link.send(work)
+
     def disconnect(self) -> None:
-        """The connection is gone; requests without an answer are kept."""
+        """The connection is gone; requests without an answer, and what was refused before them, are kept."""
+        self.unanswered.extend(self.refused)
+        self.refused.clear()
         if self.link is not None:
             self.unanswered.extend(work for _, work in self.link.in_flight)
         super().disconnect()
@@ -190,16 +218,22 @@ class Producer(Party):
             link.send(work)
 
     def _answered(self, work: Work, response: Any) -> None:
+        refused: list[tuple[Ledger, Sent]] = []
         outcomes = [(topic.name, outcome) for topic in response.responses for outcome in topic.partition_responses]
         for (name, outcome), (ledger, sent) in zip(outcomes, work.batches, strict=True):
             if (name, outcome.index) != (ledger.topic.name, ledger.partition):
                 raise ledger.fail(f"answered as {name}-{outcome.index}")
+            if self.bears_refusals and outcome.error_code in _REFUSALS:
+                refused.append((ledger, sent))
+                continue
             if outcome.error_code:  # nothing that is sent gives a reason for one
                 raise ledger.fail(
                     f"Produce v{work.version}: error {outcome.error_code}, {outcome.error_message}, for sequence "
                     f"{sent.sequence} of producer {sent.producer_id}, known at offset {sent.base_offset}"
                 )
             ledger.acked(sent, outcome.base_offset)
+        if refused:
+            self.refused.append(self._work(refused))
 
     def _batch(self, ledger: Ledger) -> Sent:
         topic = ledger.topic
@@ -256,6 +290,8 @@ class Consumer(Party):
         ledger = next(x for x in self._ledgers if x.name == f"{asked.topic}-{wanted.partition}")
         if data.error_code == _OFFSET_OUT_OF_RANGE and ledger.topic.start_moves:
             self._positions[ledger] = ledger.acked_end  # the log's start has moved past where we were
+        elif self.bears_refusals and data.error_code in _REFUSALS:
+            return
         elif data.error_code:
             raise ledger.fail(f"Fetch from offset {wanted.fetch_offset}: error {data.error_code}")
         for batch in iter_batches(data.records or b""):
@@ -283,6 +319,8 @@ class Trimmer(Party):
         (topic,), (asked,) = response.topics, work.request.topics
         (result,), (wanted,) = topic.partitions, asked.partitions
         ledger = next(x for x in self._ledgers if x.name == f"{asked.name}-{wanted.partition_index}")
+        if self.bears_refusals and result.error_code in _REFUSALS:
+            return
         if result.error_code or result.low_watermark < wanted.offset:
             raise ledger.fail(f"DeleteRecords up to {wanted.offset} was answered with {result}")
         ledger.start = max(ledger.start, result.low_watermark)
@@ -304,21 +342,33 @@ def await_answers(producers: Sequence[Producer]) -> None:
                 raise TortureError("the broker closed a connection")
 
 
-def drive(parties: Sequence[Party]) -> None:
-    """Let all of them do their work until the broker has closed every connection."""
+def drive(parties: Sequence[Party], stop: threading.Event | None = None) -> None:
+    """Let all of them do their work until the broker has closed every connection.
+
+    Once `stop` is set they ask for nothing more, and those that have all their answers are done as well.
+    """
+    patience = 20.0
     with selectors.DefaultSelector() as selector:
         links: dict[Link, Party] = {}
         for party in parties:
             assert party.link is not None
             links[party.link] = party
             selector.register(party.link.socket, selectors.EVENT_READ, party.link)
+        looked = time.monotonic()
         while links:
-            for link, party in links.items():
-                party.act()
+            for link, party in tuple(links.items()):
+                if stop is None or not stop.is_set():
+                    party.act()
+                elif not link.in_flight:
+                    selector.unregister(link.socket)
+                    del links[link]
+                    continue
                 events = selectors.EVENT_READ | (selectors.EVENT_WRITE if link.has_output else 0)
                 selector.modify(link.socket, events, link)
-            ready = selector.select(20)
-            if not ready:
+            ready = selector.select(patience if stop is None else _GLANCE)
+            if ready:
+                looked = time.monotonic()
+            elif time.monotonic() - looked > patience:
                 raise TortureError("the broker neither answers nor ends")
             for key, events in ready:
                 link = key.data

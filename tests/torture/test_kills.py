@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.torture.campaign import Campaign
+from tests.torture.starvation import STARVES
 
 KILLS = 20
 SEED = 4
@@ -21,3 +24,10 @@ def test_what_was_acknowledged_survives_twenty_kills_once_and_in_its_place(tmp_p
         "verifications of a log whose start had moved",
     ):
         assert counts[sign] > 0, f"{sign}: {counts}"
+
+
+@pytest.mark.skipif(not STARVES, reason="the limit of another process is Linux's to alter")
+def test_what_was_acknowledged_outlives_a_lack_of_descriptors(tmp_path: Path) -> None:
+    counts = Campaign(tmp_path, seed=29).run(0, starvations=6)
+    assert counts["starvations"] == 6
+    assert counts["batches refused"]
