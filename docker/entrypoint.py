@@ -23,8 +23,9 @@ data directory is given, as Kafka's images format it (bitnami/kafka: KAFKA_KRAFT
 cluster is refused.
 
 Arguments of the container that begin with a dash are further options of `minibroker serve`; a word is a command to run
-instead. `--print-command` prints what would be run. `--check-health` asks the broker of the same environment for its
-API versions and exits with 0 if it answers.
+instead. Passwords and login configurations are no arguments, which everybody on the host may read: the broker reads
+them from a file in memory that it inherits. `--print-command` prints what would be run, without them. `--check-health`
+asks the broker of the same environment for its API versions and exits with 0 if it answers.
 """
 
 import os
@@ -33,7 +34,7 @@ import shlex
 import socket
 import struct
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
 from minibroker.network import listeners
@@ -83,6 +84,9 @@ _SECRET_FILES = {
     "ssl.truststore.filename": "ssl.truststore.location",
     "ssl.truststore.credentials": "ssl.truststore.password",
 }
+_SECRET = re.compile(r"(?i).*(password|secret|jaas\.config|keystore\.key|token\..*key)")
+_HIDDEN = "[hidden]"
+"""As Kafka shows passwords."""
 _LOGIN_CONFIG = re.compile(r"-Djava\.security\.auth\.login\.config=(\S+)")
 # These become options of their own.
 _CONSUMED = ("advertised.listeners", "listeners", "log.dir", "log.dirs")
@@ -191,8 +195,8 @@ def effective_configs(environment: Mapping[str, str]) -> dict[str, str]:
     return properties | broker_configs(environment)
 
 
-def serve_options(environment: Mapping[str, str]) -> list[str]:
-    """Derive the options of `minibroker serve`.
+def serve_options(environment: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
+    """Derive the options of `minibroker serve`, and the settings that must not be among them.
 
     Raises ListenerError for a variable that cannot be honoured, OSError or ValueError for a file that cannot be read.
     """
@@ -231,8 +235,9 @@ def serve_options(environment: Mapping[str, str]) -> list[str]:
     if cluster_id:
         settings["minibroker.cluster.id"] = cluster_id
     for key, value in settings.items():
-        arguments += ["--set", f"{key}={value}"]
-    return arguments
+        if not _SECRET.fullmatch(key):
+            arguments += ["--set", f"{key}={value}"]
+    return arguments, {key: value for key, value in settings.items() if _SECRET.fullmatch(key)}
 
 
 def _address(address: tuple[str, int]) -> str:
@@ -240,8 +245,13 @@ def _address(address: tuple[str, int]) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def container_command(environment: Mapping[str, str], arguments: Sequence[str]) -> list[str]:
-    """Say what the container runs: the command in `arguments`, or the broker with them as further options."""
+def container_command(
+    environment: Mapping[str, str], arguments: Sequence[str], pass_on: Callable[[Mapping[str, str]], list[str]]
+) -> list[str]:
+    """Say what the container runs: the command in `arguments`, or the broker with them as further options.
+
+    `pass_on` makes options of the settings that are secret.
+    """
     if arguments and not arguments[0].startswith("-"):
         return list(arguments)
     for name in environment:
@@ -252,7 +262,23 @@ def container_command(environment: Mapping[str, str], arguments: Sequence[str]) 
             and not _SERVICE_LINKS.fullmatch(name)
         ):
             _warn(f"{name} is not known and has no effect")
-    return ["minibroker", "serve", *serve_options(environment), *arguments]
+    options, secrets = serve_options(environment)
+    return ["minibroker", "serve", *options, *(pass_on(secrets) if secrets else ()), *arguments]
+
+
+def hidden(secrets: Mapping[str, str]) -> list[str]:
+    """Name the secret settings, without their values."""
+    return [word for key in secrets for word in ("--set", f"{key}={_HIDDEN}")]
+
+
+def inherited(secrets: Mapping[str, str]) -> list[str]:
+    """Put the secret settings into a file in memory, which this process hands on to the broker. Raises OSError."""
+    from minibroker.properties import format_properties  # noqa: PLC0415 - most containers have no secrets
+
+    fd = os.memfd_create("minibroker-secrets", 0)
+    with open(fd, "w", encoding="utf-8", closefd=False) as file:
+        file.write(format_properties(secrets))
+    return ["--config", f"/proc/self/fd/{fd}"]
 
 
 def check_health(environment: Mapping[str, str]) -> None:
@@ -313,9 +339,9 @@ def main(arguments: Sequence[str]) -> NoReturn:
             check_health(os.environ)
             sys.exit(0)
         if arguments and arguments[0] == "--print-command":
-            print(shlex.join(container_command(os.environ, arguments[1:])))
+            print(shlex.join(container_command(os.environ, arguments[1:], hidden)))
             sys.exit(0)
-        become(container_command(os.environ, arguments))
+        become(container_command(os.environ, arguments, inherited))
     except (OSError, ValueError) as problem:
         _warn(str(problem))
         sys.exit(1)

@@ -71,7 +71,13 @@ def _parser() -> argparse.ArgumentParser:
     option(
         "--advertise", metavar="HOST:PORT", help="where clients find it; default: `advertised.listeners`, or as dialled"
     )
-    option("--config", metavar="FILE", help="a server.properties with Kafka's own names")
+    option(
+        "--config",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a server.properties with Kafka's own names; of several files the last one wins",
+    )
     option(
         "--set", action="append", default=[], metavar="KEY=VALUE", dest="settings", help="one of them; wins over FILE"
     )
@@ -234,12 +240,12 @@ def _remove(path: str) -> None:
 def _properties(options: argparse.Namespace) -> dict[str, str]:
     """The broker's configuration from the file and the command line."""
     properties: dict[str, str] = {}
-    if options.config:
-        with open(options.config, encoding="utf-8") as file:
+    for path in options.config:
+        with open(path, encoding="utf-8") as file:
             try:
                 properties.update(parse_properties(file.read()))
             except ValueError as error:
-                raise ValueError(f"{options.config}: {error}") from None
+                raise ValueError(f"{path}: {error}") from None
     for setting in options.settings:
         key, equals, value = setting.partition("=")
         if not equals or not key.strip():

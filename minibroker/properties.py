@@ -5,10 +5,11 @@ or `!` are comments. A backslash at the end of a line joins the next one to it, 
 values `\t`, `\n`, `\r`, `\f` and `\uXXXX` stand for characters; a backslash before anything else means that itself.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 _BLANKS = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_IN_KEYS = "=: #!"
 _HEX = frozenset("0123456789abcdefABCDEF")
 _HEX_DIGITS = 4
 
@@ -85,3 +86,16 @@ def _unescape(text: str) -> str:
             out.append(_ESCAPES.get(piece[0], piece[0]) + piece[1:])
     # Java escapes a character beyond U+FFFF as two surrogates, which only together are a character here.
     return "".join(out).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+
+
+def format_properties(properties: Mapping[str, str]) -> str:
+    """Text that `parse_properties`, and Java, read as these properties."""
+    return "".join(f"{_escape(key, _IN_KEYS)}={_escape(value, '')}\n" for key, value in properties.items())
+
+
+def _escape(text: str, special: str) -> str:
+    for character, escape in (("\\", "\\"), *((value, name) for name, value in _ESCAPES.items())):
+        text = text.replace(character, f"\\{escape}")
+    for character in special:
+        text = text.replace(character, f"\\{character}")
+    return f"\\{text}" if text.startswith(" ") and not special else text

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minibroker.properties import PropertiesError, parse_properties
+from minibroker.properties import PropertiesError, format_properties, parse_properties
 
 
 @pytest.mark.parametrize(
@@ -83,6 +83,15 @@ def escaped(text: str, *, key: bool) -> str:
 def test_what_java_would_store_is_read_back(properties: dict[str, str]) -> None:
     stored = "".join(f"{escaped(name, key=True)}={escaped(value, key=False)}\n" for name, value in properties.items())
     assert parse_properties(stored) == properties
+
+
+@given(
+    st.dictionaries(
+        st.text(st.characters(exclude_categories=["Cs"])), st.text(st.characters(exclude_categories=["Cs"]))
+    )
+)
+def test_what_is_written_is_read_back(properties: dict[str, str]) -> None:
+    assert parse_properties(format_properties(properties)) == properties
 
 
 @given(st.text())

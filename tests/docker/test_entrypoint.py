@@ -17,6 +17,8 @@ import pytest
 
 from docker import entrypoint
 from minibroker.security.sasl.jaas import parse_jaas
+from tests.broker.security.sasl.login import authenticate, handshake
+from tests.broker.socket_client import SocketClient
 
 ROOT = Path(__file__).parents[2]
 ENTRYPOINT = ROOT / "docker" / "entrypoint.py"
@@ -149,9 +151,9 @@ def test_listeners_with_tls_or_sasl_are_passed_on_with_all_that_is_said_of_them(
     assert values(command, "--set") == [
         "sasl.enabled.mechanisms=PLAIN",
         "ssl.keystore.location=/etc/kafka/secrets/broker.p12",
-        'plain.sasl.jaas.config=x.PlainLoginModule required user_alice="a;b";',
         "listeners=PLAINTEXT://:9092,SASL_SSL://:9093",
         "advertised.listeners=PLAINTEXT://broker:9092,SASL_SSL://localhost:9093",
+        "plain.sasl.jaas.config=[hidden]",
     ]
 
 
@@ -168,11 +170,12 @@ def test_users_of_bitnamis_image_may_log_in_by_every_mechanism() -> None:
         "KAFKA_INTER_BROKER_PASSWORD": "between",
         "KAFKA_KRAFT_CLUSTER_ID": "MkU3OEVBNTcwNTJENDM2Qk",
     }
-    settings = dict(each.split("=", 1) for each in values(printed_command(environment), "--set"))
+    options, secrets = entrypoint.serve_options(environment)
+    settings = dict(each.split("=", 1) for each in values(options, "--set"))
     assert settings["minibroker.cluster.id"] == "MkU3OEVBNTcwNTJENDM2Qk"
     assert not any(name.startswith(("client.", "inter.broker.user", "kraft.")) for name in settings)
     for mechanism, module in (("plain", "Plain"), ("scram-sha-256", "Scram"), ("scram-sha-512", "Scram")):
-        login = parse_jaas(settings[f"{mechanism}.sasl.jaas.config"])
+        login = parse_jaas(secrets[f"{mechanism}.sasl.jaas.config"])
         assert login.name == f"{module}LoginModule"
         assert login.options == {"user_alice": 'a\\"c;', "user_b=b": "secret", "user_broker": "between"}
 
@@ -192,11 +195,45 @@ def test_key_stores_are_found_where_the_images_have_them(tmp_path: Path, monkeyp
         "KAFKA_SSL_KEYSTORE_CREDENTIALS": "credentials",
         "KAFKA_SSL_KEY_CREDENTIALS": "credentials",
     }
-    assert values(entrypoint.serve_options(environment), "--set")[:3] == [
-        f"ssl.keystore.location={tmp_path / 'broker.p12'}",
-        "ssl.keystore.password=secret",
-        "ssl.key.password=secret",
-    ]
+    options, secrets = entrypoint.serve_options(environment)
+    assert values(options, "--set")[0] == f"ssl.keystore.location={tmp_path / 'broker.p12'}"
+    assert secrets == {"ssl.keystore.password": "secret", "ssl.key.password": "secret"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="containers run on Linux, and so do memfd_create and /proc")
+def test_secrets_reach_the_broker_and_no_command_line(tmp_path: Path, path_with_minibroker: str) -> None:
+    secret = 'pa\\ss=wo rd"\N{EURO SIGN}'
+    environment = {
+        "PATH": path_with_minibroker,
+        "KAFKA_LISTENERS": "SASL_PLAINTEXT://127.0.0.1:0",
+        "KAFKA_SASL_ENABLED_MECHANISMS": "PLAIN",
+        "KAFKA_CLIENT_USERS": "alice",
+        "KAFKA_CLIENT_PASSWORDS": secret,
+        "KAFKA_SSL_KEYSTORE_PASSWORD": "of-a-variable",
+        "KAFKA_LOG_DIRS": str(tmp_path / "data"),
+    }
+    shown = run(environment, "--print-command").stdout
+    assert "[hidden]" in shown
+    with subprocess.Popen(
+        [sys.executable, str(ENTRYPOINT)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            ready = re.search(r"bootstrap=(?:\S+?://)?(127\.0\.0\.1):(\d+)", process.stdout.readline())
+            assert ready is not None
+            arguments = Path(f"/proc/{process.pid}/cmdline").read_text(encoding="utf-8")
+            assert "serve" in arguments
+            for text in (shown, arguments):
+                assert "alice" not in text
+                assert "of-a-variable" not in text
+                assert "pa" + "\\" not in text
+            with SocketClient((ready[1], int(ready[2]))) as client:
+                handshake(client, "PLAIN")
+                assert authenticate(client, f"\0alice\0{secret}".encode()).error_code == 0
+        finally:
+            process.send_signal(signal.SIGTERM)
+            _, errors = process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 0, errors
 
 
 def test_without_listeners_all_advertised_ports_are_served_as_in_cp_kafka() -> None:
@@ -286,9 +323,9 @@ def test_a_misspelt_variable_of_minibroker_is_named_on_stderr() -> None:
 def test_a_mounted_server_properties_is_read_and_variables_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mounted = tmp_path / "server.properties"
     monkeypatch.setattr(entrypoint, "MOUNTED_CONFIG", str(mounted))
-    assert "--config" not in entrypoint.serve_options({})
+    assert "--config" not in entrypoint.serve_options({})[0]
     mounted.write_text("listeners=PLAINTEXT://:9096,CONTROLLER://:9093\nlog.dirs=/mounted\nnum.partitions=3\n")
-    options = entrypoint.serve_options({"KAFKA_LOG_DIRS": "/mine"})
+    options, _ = entrypoint.serve_options({"KAFKA_LOG_DIRS": "/mine"})
     assert values(options, "--config") == [str(mounted)]
     assert values(options, "--listen") == ["0.0.0.0:9096"]
     assert values(options, "--data-dir") == ["/mine"]
