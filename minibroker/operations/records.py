@@ -8,7 +8,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from minibroker.metadata.partition import Partition
 from minibroker.metadata.topics import Topic
@@ -112,6 +112,67 @@ async def read_records(
     `OperationError` for a topic or partition that there is not, also for a topic that is deleted meanwhile;
     `DecodeError` and `OSError` for files that cannot be read.
     """
+    committed = isolation == _COMMITTED
+    return [
+        record
+        for each, end in _stretches(state, name, partition, isolation)
+        async for slice_ in record_slices(state, each, start, end, committed=committed)
+        for record in slice_
+    ]
+
+
+class RecordPage(NamedTuple):
+    """Some of the records of a topic.
+
+    Attributes:
+        next_offsets: by partition, the offset to go on at in those that were not read to their end.
+    """
+
+    records: list[ConsumerRecord]
+    next_offsets: dict[int, int]
+
+
+async def read_page(
+    state: BrokerState,
+    name: str,
+    *,
+    partition: int | None = None,
+    start: int = 0,
+    isolation: Isolation = "read_committed",
+    limit: int,
+    max_bytes: int,
+) -> RecordPage:
+    """The first records that `read_records` finds: at most `limit`, with about `max_bytes` of keys and values.
+
+    One record comes at least, if there is one. Errors are those of `read_records`.
+    """
+    committed = isolation == _COMMITTED
+    found: list[ConsumerRecord] = []
+    next_offsets: dict[int, int] = {}
+    size = 0
+    for each, end in _stretches(state, name, partition, isolation):
+        offset = max(start, each.log.log_start_offset)
+        if len(found) < limit and size < max_bytes:
+            async for slice_ in record_slices(state, each, start, end, committed=committed):
+                for record in slice_:
+                    found.append(record)
+                    offset = record.offset + 1
+                    size += len(record.key or b"") + len(record.value or b"")
+                    if len(found) == limit or size >= max_bytes:
+                        break
+                if len(found) == limit or size >= max_bytes:
+                    break
+            else:
+                offset = end
+        if offset < end:
+            next_offsets[each.index] = offset
+    return RecordPage(found, next_offsets)
+
+
+def _stretches(
+    state: BrokerState, name: str, partition: int | None, isolation: Isolation
+) -> list[tuple[Partition, int]]:
+    """The partitions to be read, and where each ends now. `OperationError`."""
     if isolation not in {"read_committed", "read_uncommitted"}:
         raise OperationError(f"isolation: {isolation!r} is neither 'read_committed' nor 'read_uncommitted'")
     topic = state.topics.get(name)
@@ -122,13 +183,7 @@ async def read_records(
         )
     state.writes.commit()
     committed = isolation == _COMMITTED
-    ends = [(each, _end(each, committed=committed)) for each in partitions_of(topic, partition)]
-    return [
-        record
-        for each, end in ends
-        async for slice_ in record_slices(state, each, start, end, committed=committed)
-        for record in slice_
-    ]
+    return [(each, _end(each, committed=committed)) for each in partitions_of(topic, partition)]
 
 
 async def record_slices(

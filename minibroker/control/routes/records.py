@@ -1,7 +1,7 @@
 """Records: written without a producer, read without a consumer, and waited for."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query
 
@@ -15,15 +15,20 @@ from minibroker.control.models import (
     RecordList,
     RecordWait,
 )
+from minibroker.control.page_models import RecordPart
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.control.waiting_models import Absence
 from minibroker.operations.matching import ANY, RecordMatcher, record
 from minibroker.operations.payloads import Form, headers_of, payload_of
 from minibroker.operations.producing import Message
-from minibroker.operations.records import Isolation
+from minibroker.operations.records import Isolation, read_page
 
 router = APIRouter(tags=["Records"])
+
+_RECORDS: Final = 10_000
+_MOST_RECORDS: Final = 100_000
+_PAGE_BYTES: Final = 16 << 20
 
 Format = Annotated[
     Form,
@@ -63,11 +68,25 @@ async def read_records(
     partition: Annotated[int | None, Query(description="Only this one.")] = None,
     start: Annotated[int, Query(description="The offset to begin at.")] = 0,
     isolation: Isolation = "read_committed",
+    limit: Annotated[int, Query(ge=1, le=_MOST_RECORDS, description="At most so many.")] = _RECORDS,
     form: Format = "text",
-) -> RecordList:
-    """What consumers can read in a topic."""
-    found = await on_broker(lambda broker: broker.records(topic, partition=partition, start=start, isolation=isolation))
-    return RecordList.of(found, form)
+) -> RecordPart:
+    """What consumers can read in a topic: some of it, which is at most 16 MiB of keys and values.
+
+    `next_offsets` tells where to go on: ask for each of its partitions with its offset as `start`.
+    """
+    found, next_offsets = await on_broker(
+        lambda broker: read_page(
+            broker.state,
+            topic,
+            partition=partition,
+            start=start,
+            isolation=isolation,
+            limit=limit,
+            max_bytes=_PAGE_BYTES,
+        )
+    )
+    return RecordPart.part_of(found, form, next_offsets)
 
 
 @router.post("/topics/{topic}/records/wait", openapi_extra=calls("wait_for"))

@@ -15,6 +15,7 @@ from minibroker.taps import drop_journal, keep_journal
 router = APIRouter(tags=["Requests"])
 
 _NEWEST = 1000
+_MOST = 10_000
 _Pattern = Annotated[str | None, Query(description="A name, in which * and ? are wildcards.")]
 
 
@@ -59,7 +60,7 @@ async def list_requests(
     group: _Pattern = None,
     error: Annotated[str | None, Query(description="The name or number of an error in the answer.")] = None,
     after: Annotated[int, Query(description="Leaves out those up to this number.")] = 0,
-    limit: Annotated[int, Query(ge=1, description="The newest so many of those that fit.")] = _NEWEST,
+    limit: Annotated[int, Query(ge=1, le=_MOST, description="The newest so many of those that fit.")] = _NEWEST,
 ) -> JournalEntries:
     """What clients have asked and were told, as far as it fits all that is given. 409 unless a journal is kept."""
     wanted: dict[str, Any] = {"api": api, "client_id": client_id, "topic": topic, "group": group}

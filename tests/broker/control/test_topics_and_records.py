@@ -56,6 +56,36 @@ def test_a_partition_that_there_is_not_is_not_found(control: Control) -> None:
     assert answer.problem == (404, "not_found", "topic 'given' has no partition 7, only 2")
 
 
+@pytest.mark.parametrize("limit", [1, 3, 4, 5, 7, 10])
+def test_records_come_in_parts_and_each_of_them_once(control: Control, limit: int) -> None:
+    sent = [{"value": f"{number}", "partition": number % 2} for number in range(10)]
+    control.post("/topics/given/records", {"records": sent})
+    everything = control.get("/topics/given/records")
+    assert everything["next_offsets"] == {}
+    part = control.get(f"/topics/given/records?limit={limit}")
+    found = part["records"]
+    left = dict(part["next_offsets"])
+    while left:
+        partition, start = left.popitem()
+        part = control.get(f"/topics/given/records?partition={partition}&start={start}&limit={limit}")
+        assert 0 < len(part["records"]) <= limit
+        found += part["records"]
+        left |= part["next_offsets"]
+    assert sorted(found, key=lambda each: (each["partition"], each["offset"])) == everything["records"]
+
+
+def test_large_records_come_in_smaller_parts(control: Control, broker: Broker) -> None:
+    broker.produce("given", *(bytes(900_000) for _ in range(40)), partition=0)
+    part = control.get("/topics/given/records")
+    assert [each["offset"] for each in part["records"]] == list(range(19))
+    assert part["next_offsets"] == {"0": 19}
+
+
+@pytest.mark.parametrize("path", ["/topics/given/records?limit=100001", "/topics/given/records?limit=0"])
+def test_a_limit_has_limits(control: Control, path: str) -> None:
+    assert control.ask("GET", path).problem[:2] == (400, "bad_request")
+
+
 def test_records_keep_their_bytes_whatever_they_are(control: Control, broker: Broker) -> None:
     sent: list[Any] = [
         "text\n\u00e9",
