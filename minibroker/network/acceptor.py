@@ -119,7 +119,7 @@ class Acceptor:
             else:
                 self._let_in(accepted)
 
-    def _rest(self, listening: socket.socket, reason: str) -> None:
+    def _rest(self, listening: socket.socket, reason: str | None) -> None:
         """Take none for a moment; the log says so now and then."""
         now = self.loop.time()
         if now >= self._warn_at:

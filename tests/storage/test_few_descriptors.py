@@ -11,9 +11,8 @@ from typing import Any, Final
 import pytest
 
 from minibroker_storage import FilePool, LastStop, LogConfig, StorageError
-from minibroker_storage.cleaner import finish_cleaning, plan_cleaning
+from minibroker_storage.cleaner import finish_cleaning, plan_cleaning, remove_cleaned_files
 from minibroker_storage.cleaner.clean import clean
-from minibroker_storage.cleaner.manager import remove_cleaned_files
 from tests.storage.helpers import NOW, Home, a_batch, filled, offsets_of, sequenced
 
 _MOST_OPENS: Final = 300
