@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -105,7 +105,7 @@ def load_log(
 
 
 @contextlib.contextmanager
-def _closed_on_failure(segments: list[LogSegment]) -> Iterator[None]:
+def _closed_on_failure(segments: list[LogSegment]) -> Generator[None, None, None]:
     """Leave no file of a log open that could not be loaded."""
     try:
         yield

@@ -4,7 +4,7 @@ import os
 import resource
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -56,7 +56,7 @@ class LimitedBroker:
 
 
 @contextmanager
-def limited_broker(directory: Path, count: int, *options: str) -> Iterator[LimitedBroker]:
+def limited_broker(directory: Path, count: int, *options: str) -> Generator[LimitedBroker, None, None]:
     """A broker that may open `count` descriptors. It is stopped at the end, and has to end well."""
     command = [sys.executable, "-m", "minibroker", "serve", "--listen", "127.0.0.1:0"]
     command += ["--data-dir", str(directory / "data"), *options]

@@ -18,7 +18,7 @@ from minibroker_protocol.messages.list_groups import ListGroupsRequest
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minibroker_protocol.records import CompressionCodec
 from tests.broker.few_descriptors import PING, LimitedBroker, limited_broker
-from tests.broker.harness import batch, fetch_request, only_partition, produce_request
+from tests.broker.harness import batch, bytes_in, fetch_request, only_partition, produce_request
 from tests.broker.socket_client import SocketClient
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc and prlimit are Linux's")
@@ -76,7 +76,7 @@ def test_bursts_of_clients_leave_no_descriptor_behind(served: LimitedBroker) -> 
                 for each in clients:
                     _, response = each.receive()
                     data = only_partition(response)
-                    assert (data.error_code, len(bytes(data.records)) > SIZE) == (0, True)
+                    assert (data.error_code, len(bytes_in(data)) > SIZE) == (0, True)
                     each.socket.close()
         served.until(lambda: served.sockets() <= sockets + 1)  # one asks
         assert produced(client) == {0: PARTITIONS}

@@ -71,6 +71,13 @@ def test_a_log_that_cannot_be_opened_keeps_no_file_and_opens_later(
     assert offsets_of(home.log) == before
 
 
+def crowd_out(home: Home) -> None:
+    """Close the files of a log as the pool does for others."""
+    for segment in home.log.segments:
+        for handle in segment.handles:
+            handle.evict()
+
+
 def open_are(files: FilePool, home: Home) -> None:
     """Only a log that was opened has files open."""
     assert len(files) == 0 or home.log.segments[-1].log.is_open
@@ -82,7 +89,7 @@ def test_appends_and_rolls_fail_and_go_on(tmp_path: Path, kernel: Kernel) -> Non
 
     def roll_and_append() -> None:
         nonlocal appended
-        home.files._make_room(0)  # all files have been crowded out
+        crowd_out(home)
         home.log.roll(NOW)
         home.append(a_batch())
         appended += 1
@@ -110,7 +117,7 @@ def test_a_cleaning_that_cannot_be_put_in_place_leaves_the_log_as_it_was(tmp_pat
         left, kernel.left = kernel.left, None  # the cleaner's process has descriptors of its own
         result = clean(plan)
         kernel.left = left
-        home.files._make_room(0)
+        crowd_out(home)
         finish_cleaning(home.log, result)
         cleanings += 1
 

@@ -4,7 +4,7 @@ import random
 import resource
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
@@ -17,7 +17,7 @@ _LONGEST_S: Final = 0.05
 
 
 @contextmanager
-def starved(pid: int, rng: random.Random) -> Iterator[threading.Event]:
+def starved(pid: int, rng: random.Random) -> Generator[threading.Event, None, None]:
     """Take descriptors away and give them back, at random moments; the event is set once there are enough for good."""
     fed = threading.Event()
     soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
