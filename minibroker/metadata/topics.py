@@ -23,29 +23,18 @@ from typing import Any, Final, cast
 
 from minibroker.config import BrokerConfig, TopicConfig
 from minibroker.config.keys import LONG_MAX
+from minibroker.metadata.adoption import clear_away, find_topics
 from minibroker.metadata.append_policy import append_policy, keeps_batches
 from minibroker.metadata.cluster import NO_NODE, Cluster
+from minibroker.metadata.log_settings import log_config
 from minibroker.metadata.partition import LogKeeper, Partition
 from minibroker.metadata.replicas import Replicas
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.metadata import MetadataResponsePartition
 from minibroker_protocol.records.append_policy import AppendPolicy
-from minibroker_storage.checkpoints import (
-    LeaderEpochCheckpoint,
-    new_uuid,
-    parse_uuid,
-    read_partition_metadata,
-    uuid_text,
-    write_atomically,
-)
+from minibroker_storage.checkpoints import new_uuid, parse_uuid, uuid_text, write_atomically
 from minibroker_storage.config import LogConfig
-from minibroker_storage.errors import CorruptCheckpointError
-from minibroker_storage.layout import (
-    LEADER_EPOCH_CHECKPOINT,
-    PARTITION_METADATA,
-    create_partition_directory,
-    purge,
-)
+from minibroker_storage.layout import create_partition_directory, purge
 
 TOPICS_FILE: Final = "minibroker-topics.json"
 _FILE_VERSION: Final = 1
@@ -58,8 +47,6 @@ _CONFIGS_OF_ADOPTED_INTERNAL: Final = {"cleanup.policy": "compact", "compression
 """But Kafka's own topics are always compacted, and must be or they grow without end."""
 _MAX_NAME_LENGTH: Final = 249
 _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+\Z")
-_PARTITION_DIRECTORY: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)\Z")
-_DELETED_DIRECTORY: Final = re.compile(r".+\.[0-9a-f]{32}-delete\Z")
 METADATA_TOPIC: Final = "__cluster_metadata"
 """What an Apache Kafka in KRaft mode keeps its metadata in, beside the topics; no client sees it."""
 CONSUMER_OFFSETS: Final = "__consumer_offsets"
@@ -116,7 +103,7 @@ class Topic:
     def log_config(self) -> LogConfig:
         """What the configuration says to the logs; made when it is first needed."""
         if self._log_config is None:
-            self._log_config = _log_config(self.config)
+            self._log_config = log_config(self.config)
         return self._log_config
 
     @property
@@ -168,29 +155,6 @@ class Topic:
             "leaders": [None if each.leader is None else each.leader.id for each in self.partitions],
             "leader_epochs": [each.leader_epoch for each in self.partitions],
         }
-
-
-def _log_config(config: TopicConfig) -> LogConfig:
-    policy = config.items("cleanup.policy")
-    return LogConfig(
-        segment_bytes=config.integer("segment.bytes"),
-        segment_ms=config.integer("segment.ms"),
-        segment_jitter_ms=config.integer("segment.jitter.ms"),
-        index_interval_bytes=config.integer("index.interval.bytes"),
-        segment_index_bytes=config.integer("segment.index.bytes"),
-        retention_ms=config.integer("retention.ms"),
-        retention_bytes=config.integer("retention.bytes"),
-        compact="compact" in policy,
-        delete="delete" in policy,
-        delete_retention_ms=config.integer("delete.retention.ms"),
-        min_cleanable_dirty_ratio=config.number("min.cleanable.dirty.ratio"),
-        min_compaction_lag_ms=config.integer("min.compaction.lag.ms"),
-        max_compaction_lag_ms=config.integer("max.compaction.lag.ms"),
-        flush_messages=config.integer("flush.messages"),
-        flush_ms=config.integer("flush.ms"),
-        max_message_bytes=config.integer("max.message.bytes"),
-        producer_id_expiration_ms=config.broker.integer("producer.id.expiration.ms"),
-    )
 
 
 class Topics:
@@ -377,6 +341,7 @@ class Topics:
                     self._restore(name, parse_uuid(entry["id"]), int(entry["partitions"]), entry["configs"], entry)
             except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
                 raise TopicsFileError(f"{path} is damaged: {type(error).__name__}: {error}") from None
+        clear_away(self.data_dir)
         adopted = self._adopt()
         if adopted:
             self.next_producer_id = max(self.next_producer_id, _FIRST_PRODUCER_ID_BESIDE_OTHERS)
@@ -402,25 +367,12 @@ class Topics:
         self._add(topic)
 
     def _adopt(self) -> bool:
-        """Take in partition directories that the file does not know; remove those of deleted topics."""
-        found: dict[str, int] = {}
-        for entry in os.scandir(self.data_dir):
-            if _DELETED_DIRECTORY.match(entry.name):
-                purge(entry.path)
-            elif (
-                (match := _PARTITION_DIRECTORY.match(entry.name))
-                and match["topic"] not in self._by_name
-                and match["topic"] != METADATA_TOPIC
-                and entry.is_dir()
-            ):
-                found[match["topic"]] = max(found.get(match["topic"], 0), int(match["partition"]) + 1)
-        for name, partitions in found.items():
-            if topic_name_error(name) is None:
-                topic_id = _topic_id_in(f"{self.data_dir}/{name}-{partitions - 1}")
-                internal = name in _INTERNAL_TOPICS
-                configs = _CONFIGS_OF_ADOPTED_INTERNAL if internal else _CONFIGS_OF_ADOPTED
-                epochs = [_epoch_in(f"{self.data_dir}/{name}-{index}") for index in range(partitions)]
-                self._restore(name, topic_id, partitions, configs, {"leader_epochs": epochs})
+        """Take in partition directories that the file does not know."""
+        known = {*self._by_name, METADATA_TOPIC}
+        found = [each for each in find_topics(self.data_dir, known) if topic_name_error(each.name) is None]
+        for name, topic_id, epochs in found:
+            configs = _CONFIGS_OF_ADOPTED_INTERNAL if name in _INTERNAL_TOPICS else _CONFIGS_OF_ADOPTED
+            self._restore(name, topic_id, len(epochs), configs, {"leader_epochs": epochs})
         return bool(found)
 
 
@@ -455,19 +407,3 @@ def _read_state(path: str) -> dict[str, Any] | None:
     if not isinstance(state, dict) or cast("dict[str, Any]", state).get("version") != _FILE_VERSION:
         raise TopicsFileError(f"{path} is no topics file of version {_FILE_VERSION}")
     return cast("dict[str, Any]", state)
-
-
-def _topic_id_in(directory: str) -> bytes:
-    """The topic id that a partition directory names, or a new one: Kafka before 2.8 had none."""
-    try:
-        return read_partition_metadata(f"{directory}/{PARTITION_METADATA}")
-    except (FileNotFoundError, CorruptCheckpointError):
-        return new_uuid()
-
-
-def _epoch_in(directory: str) -> int:
-    """The last leader epoch that a partition directory knows; 0 if it knows none."""
-    epochs = LeaderEpochCheckpoint(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
-    with contextlib.suppress(OSError, CorruptCheckpointError):
-        epochs.load()
-    return max(epochs.latest_epoch, 0)
