@@ -3,6 +3,7 @@
 As in Kafka's `ConfigAdminManager` and `ConfigurationControlManager`, down to the sentences.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -10,8 +11,18 @@ from minibroker.call import Call
 from minibroker.config import ConfigType
 from minibroker.config.resources import ConfigResourceType
 from minibroker.dynamic_config.loggers import ROOT
-from minibroker.dynamic_config.places import PLACES, Change, Place, ResourceError, Texts, as_refusals, check_node
+from minibroker.dynamic_config.places import (
+    PLACES,
+    Change,
+    Keeping,
+    Place,
+    ResourceError,
+    Texts,
+    as_refusals,
+    check_node,
+)
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
+from minibroker.steps import Slices, finish
 from minibroker_protocol.error_codes import ErrorCode
 
 
@@ -46,23 +57,44 @@ def refusal(resource: Resource, call: Call, operation: Operation) -> ErrorCode:
     return ErrorCode.NONE
 
 
+Outcome = ResourceError | None
+"""None where all went well."""
+
+
 def outcomes(
     altered: Sequence[tuple[Resource, Changes]], call: Call, *, replaces: bool, validate_only: bool
-) -> list[ResourceError | None]:
-    """Alter each resource by itself; None where all went well. With `replaces` the changes are all that is left."""
-    resources = [resource for resource, _ in altered]
-    found: list[ResourceError | None] = []
-    for resource, changes in altered:
+) -> Slices[list[Outcome]]:
+    """Alter each resource by itself, and write all down together. With `replaces` the changes are all that is left.
+
+    A slice checks or alters a resource.
+    """
+    named = Counter(resource for resource, _ in altered)
+    found: dict[int, Outcome] = {}
+    due: dict[Keeping, list[tuple[int, Place, Texts]]] = {}
+    for number, (resource, changes) in enumerate(altered):
         try:
-            _check_form(changes, named=resources.count(resource))
-            _alter(resource, changes, call, replaces=replaces, validate_only=validate_only)
+            _check_form(changes, named=named[resource])
+            alteration = _checked(resource, changes, call, replaces=replaces, validate_only=validate_only)
+            found[number] = None
+            if alteration is not None and alteration[0].counts_at_once:
+                finish(type(alteration[0]).keep([alteration], call))
+            elif alteration is not None:
+                due.setdefault(type(alteration[0]).keep, []).append((number, *alteration))
         except ResourceError as error:
-            found.append(error)
+            found[number] = error
         except OSError as error:
-            found.append(ResourceError(ErrorCode.KAFKA_STORAGE_ERROR, f"{error.filename}: {error.strerror}"))
-        else:
-            found.append(None)
-    return found
+            found[number] = _of_disk(error)
+        yield
+    for keep, alterations in due.items():
+        try:
+            yield from keep([(place, texts) for _, place, texts in alterations], call)
+        except OSError as error:
+            found.update((number, _of_disk(error)) for number, _, _ in alterations)
+    return list(found.values())
+
+
+def _of_disk(error: OSError) -> ResourceError:
+    return ResourceError(ErrorCode.KAFKA_STORAGE_ERROR, f"{error.filename}: {error.strerror}")
 
 
 def _check_form(changes: Changes, *, named: int) -> None:
@@ -81,7 +113,10 @@ def _check_operation(what: int) -> None:
         raise ResourceError(_INVALID, f"Unknown operations type {what}")
 
 
-def _alter(resource: Resource, changes: Changes, call: Call, *, replaces: bool, validate_only: bool) -> None:
+def _checked(
+    resource: Resource, changes: Changes, call: Call, *, replaces: bool, validate_only: bool
+) -> tuple[Place, Texts] | None:
+    """The settings that a resource is to have, if others than now. ResourceError. Loggers are altered at once."""
     kind = resource.kind
     if kind not in tuple(ConfigResourceType) or (replaces and kind == ConfigResourceType.BROKER_LOGGER):
         raise ResourceError(_INVALID, f"Unknown resource type {kind}")
@@ -90,7 +125,7 @@ def _alter(resource: Resource, changes: Changes, call: Call, *, replaces: bool, 
         raise ResourceError(forbidden, None)
     if kind == ConfigResourceType.BROKER_LOGGER:
         _alter_loggers(resource.name, changes, call, validate_only=validate_only)
-        return
+        return None
     place = PLACES[ConfigResourceType(kind)](resource.name, call)
     before: Texts = {} if replaces else place.texts
     texts = dict(before)
@@ -101,8 +136,8 @@ def _alter(resource: Resource, changes: Changes, call: Call, *, replaces: bool, 
         else:
             texts[name] = (value or "") if what == Change.SET else _listed(place, before, name, what, value or "")
     place.check(texts)
-    if not validate_only and (texts != place.texts or kind == ConfigResourceType.BROKER):
-        place.put(texts)
+    is_due = not validate_only and (texts != place.texts or kind == ConfigResourceType.BROKER)
+    return (place, texts) if is_due else None
 
 
 def _listed(place: Place, before: Texts, name: str, what: int, value: str) -> str:

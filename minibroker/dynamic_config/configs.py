@@ -81,17 +81,24 @@ class DynamicConfigs:
         return self._given.altered(RunTime(texts, others) if name == ALL_BROKERS else RunTime(cluster, texts))
 
     def put(self, kind: ConfigResourceType, name: str, texts: Texts) -> None:
-        """Keep what a resource is altered to, and act on it. OSError, and then nothing has changed."""
-        place = _PLACES[kind]
-        resources = {**self._section.get(place, {}), name: dict(texts)}
-        if not texts:
-            del resources[name]
-        section = {**self._section, place: resources}
+        """Keep the settings of one resource; see `put_all`."""
+        self.put_all({(kind, name): texts})
+
+    def put_all(self, altered: Mapping[tuple[ConfigResourceType, str], Texts]) -> None:
+        """Keep the settings of resources, all at once, and act on them. OSError, and then nothing has changed."""
+        section = {place: dict(resources) for place, resources in self._section.items()}
+        for (kind, name), texts in altered.items():
+            resources = section.setdefault(_PLACES[kind], {})
+            resources.pop(name, None)
+            if texts:
+                resources[name] = dict(texts)
         self._metadata.write(_SECTION, section)
         self._section = section
-        if kind is ConfigResourceType.BROKER:
+        kinds = {kind for kind, _ in altered}
+        if ConfigResourceType.BROKER in kinds:
             self._apply()
-        self.on_change(kind)
+        for kind in kinds:
+            self.on_change(kind)
 
     def _run_time(self, name: str) -> RunTime:
         brokers = self.all_of(ConfigResourceType.BROKER)

@@ -4,7 +4,7 @@ Refusals are those of Kafka's `ConfigAdminManager` and `ControllerConfigurationV
 """
 
 import re
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 from typing import Final
@@ -15,10 +15,13 @@ from minibroker.config.client_metrics import CLIENT_METRICS_KEYS, ClientMetricsC
 from minibroker.config.group import GROUP_KEYS, GroupConfig
 from minibroker.config.resources import ConfigResourceType
 from minibroker.config.run_time import check, key_of
-from minibroker.metadata.topics import topic_name_error
+from minibroker.metadata.topics import Topic, topic_name_error
+from minibroker.steps import Slices
 from minibroker_protocol.error_codes import ErrorCode
 
 Texts = Mapping[str, str]
+Keeping = Callable[["Sequence[tuple[Place, Texts]]", Call], Slices[None]]
+"""See `Place.keep`."""
 
 _INVALID: Final = ErrorCode.INVALID_REQUEST
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}\Z")
@@ -63,9 +66,19 @@ def check_node(name: str, call: Call, unexpected: str, what: str) -> None:
 
 
 class Place:
-    """Where the configuration of one resource is: what is there, and how it is read, checked and kept."""
+    """The configuration of one resource: its settings now, and how others are read, checked and kept.
+
+    Attributes:
+        texts: the settings now.
+        kind: of the resource.
+        name: of the resource.
+        counts_at_once: the next resource of the request is checked against it.
+    """
 
     texts: Texts
+    kind: ConfigResourceType
+    name: str
+    counts_at_once = False
 
     def __init__(self, name: str, call: Call) -> None:
         raise NotImplementedError
@@ -82,9 +95,11 @@ class Place:
         """Raise ResourceError unless the resource may have these settings."""
         raise NotImplementedError
 
-    def put(self, texts: Texts) -> None:
-        """Take them. OSError."""
-        raise NotImplementedError
+    @staticmethod
+    def keep(altered: "Sequence[tuple[Place, Texts]]", call: Call) -> Slices[None]:
+        """Have resources of this kind take settings that were checked, together. OSError, and none has."""
+        call.state.configs.put_all({(place.kind, place.name): texts for place, texts in altered})
+        yield
 
     def refuse_list(self, what: Change, name: str) -> ResourceError:
         """The error for who takes a key for a list."""
@@ -92,13 +107,15 @@ class Place:
 
 
 class _OfTopic(Place):
+    kind = ConfigResourceType.TOPIC
+
     def __init__(self, name: str, call: Call) -> None:
         if not name:
             raise ResourceError(_INVALID, "Default topic resources are not allowed.")
         reason = topic_name_error(name)
         if reason is not None:
             raise ResourceError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
-        self._name = name
+        self.name = name
         self._state = call.state
         self._topic = call.state.topics.get(name)
         self.texts = {} if self._topic is None else self._topic.config.overrides
@@ -113,22 +130,30 @@ class _OfTopic(Place):
         with as_refusals():
             self._config = TopicConfig(self._state.config, texts)
         if self._topic is None:
-            raise ResourceError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{self._name}' does not exist.")
+            raise ResourceError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{self.name}' does not exist.")
 
-    def put(self, texts: Texts) -> None:  # noqa: ARG002 - they are in what was checked
-        assert self._topic is not None
-        self._state.topics.configure(self._topic, self._config)
+    @staticmethod
+    def keep(altered: Sequence[tuple[Place, Texts]], call: Call) -> Slices[None]:
+        changes: list[tuple[Topic, TopicConfig]] = []
+        for place, _ in altered:  # the settings are in the configuration that was checked
+            assert isinstance(place, _OfTopic)
+            assert place._topic is not None  # noqa: SLF001 - of this class
+            changes.append((place._topic, place._config))  # noqa: SLF001 - of this class
+        yield from call.state.topics.configuring(changes)
 
 
 class _OfBroker(Place):
+    kind = ConfigResourceType.BROKER
+    counts_at_once = True
+
     def __init__(self, name: str, call: Call) -> None:
         if name:
             check_node(name, call, "expected {0}, but received {1}", "Node id")
         self._configs = call.state.configs
-        self._name = name and str(call.node.id)
+        self.name = name and str(call.node.id)
         self._listeners = call.node.doors
         self._before = self._configs.of_node(call.node.id)
-        self.texts = self._configs.of(ConfigResourceType.BROKER, self._name)
+        self.texts = self._configs.of(ConfigResourceType.BROKER, self.name)
 
     def key(self, name: str) -> ConfigKey | None:
         return key_of(name)
@@ -140,13 +165,10 @@ class _OfBroker(Place):
 
     def check(self, texts: Texts) -> None:
         try:
-            check(texts, self._before, self._listeners, is_of_one_broker=bool(self._name))
-            self._configs.with_broker(self._name, texts)
+            check(texts, self._before, self._listeners, is_of_one_broker=bool(self.name))
+            self._configs.with_broker(self.name, texts)
         except ConfigError as error:
             raise ResourceError(_INVALID, str(error)) from None
-
-    def put(self, texts: Texts) -> None:
-        self._configs.put(ConfigResourceType.BROKER, self._name, texts)
 
     def refuse_list(self, what: Change, name: str) -> ResourceError:
         return ResourceError(
@@ -155,8 +177,10 @@ class _OfBroker(Place):
 
 
 class _OfClientMetrics(Place):
+    kind = ConfigResourceType.CLIENT_METRICS
+
     def __init__(self, name: str, call: Call) -> None:
-        self._name = name
+        self.name = name
         self._configs = call.state.configs
         self.texts = self._configs.of(ConfigResourceType.CLIENT_METRICS, name)
 
@@ -167,20 +191,19 @@ class _OfClientMetrics(Place):
         return ""
 
     def check(self, texts: Texts) -> None:
-        if not self._name:
+        if not self.name:
             raise ResourceError(_INVALID, "Subscription name can't be empty")
         with as_refusals():
             ClientMetricsConfig(texts)
 
-    def put(self, texts: Texts) -> None:
-        self._configs.put(ConfigResourceType.CLIENT_METRICS, self._name, texts)
-
 
 class _OfGroup(Place):
+    kind = ConfigResourceType.GROUP
+
     def __init__(self, name: str, call: Call) -> None:
         if not name:
             raise ResourceError(_INVALID, "Default group resources are not allowed.")
-        self._name = name
+        self.name = name
         self._state = call.state
         self.texts = call.state.configs.of_group(name)
 
@@ -194,11 +217,8 @@ class _OfGroup(Place):
         with as_refusals():
             GroupConfig(self._state.config, texts).check_limits()
 
-    def put(self, texts: Texts) -> None:
-        self._state.configs.put(ConfigResourceType.GROUP, self._name, texts)
 
-
-PLACES: Final[Mapping[ConfigResourceType, Callable[[str, Call], Place]]] = {
+PLACES: Final[Mapping[ConfigResourceType, type[Place]]] = {
     ConfigResourceType.TOPIC: _OfTopic,
     ConfigResourceType.BROKER: _OfBroker,
     ConfigResourceType.CLIENT_METRICS: _OfClientMetrics,

@@ -8,6 +8,7 @@ INVALID_REQUEST.
 from minibroker.call import Call
 from minibroker.dynamic_config.changes import Resource, outcomes
 from minibroker.dynamic_config.places import Change
+from minibroker.steps import Slices, finish
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.alter_configs import (
     AlterConfigsRequest,
@@ -18,11 +19,15 @@ from minibroker_protocol.messages.alter_configs import (
 
 def handle(request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse:
     """Check and alter one resource after the other."""
+    return finish(_served(request, call))
+
+
+def _served(request: AlterConfigsRequest, call: Call) -> Slices[AlterConfigsResponse]:
     altered = [
         (Resource(each.resource_type, each.resource_name), [(c.name, Change.SET, c.value) for c in each.configs])
         for each in request.resources
     ]
-    found = outcomes(altered, call, replaces=True, validate_only=request.validate_only)
+    found = yield from outcomes(altered, call, replaces=True, validate_only=request.validate_only)
     return AlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from minibroker.call import Call
 from minibroker.metadata.cluster import Cluster
 from minibroker.metadata.topic_admin import TopicError
+from minibroker.steps import Slices, finish
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -24,18 +25,26 @@ from minibroker_protocol.messages.alter_partition_reassignments import (
 
 def handle(request: AlterPartitionReassignmentsRequest, call: Call) -> AlterPartitionReassignmentsResponse:
     """Reassign each partition by itself."""
+    return finish(_served(request, call))
+
+
+def _served(request: AlterPartitionReassignmentsRequest, call: Call) -> Slices[AlterPartitionReassignmentsResponse]:
     may_resize = request.allow_replication_factor_change
+    responses: list[ReassignableTopicResponse] = []
+    try:
+        for topic in request.topics:
+            outcomes: list[ReassignablePartitionResponse] = []
+            for each in topic.partitions:
+                outcomes.append(_outcome(topic.name, each, call, may_resize=may_resize))
+                yield
+            responses.append(ReassignableTopicResponse(name=topic.name, partitions=outcomes))
+    finally:
+        call.state.cluster.note()
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=may_resize,
         error_code=ErrorCode.NONE,
         error_message=None,
-        responses=[
-            ReassignableTopicResponse(
-                name=topic.name,
-                partitions=[_outcome(topic.name, each, call, may_resize=may_resize) for each in topic.partitions],
-            )
-            for topic in request.topics
-        ],
+        responses=responses,
     )
 
 

@@ -5,9 +5,11 @@ Versions 0-3. New partitions have as many replicas as those that there are, also
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
 from minibroker.call import Call
+from minibroker.metadata.replicas import Replicas
 from minibroker.metadata.topic_admin import (
     TopicError,
     check_replicas,
@@ -16,6 +18,8 @@ from minibroker.metadata.topic_admin import (
     refuse_duplicate,
     refuse_too_many,
 )
+from minibroker.metadata.topics import Topic
+from minibroker.steps import Slices, finish
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -26,29 +30,50 @@ from minibroker_protocol.messages.create_partitions import (
 
 _FIRST_STRICT: Final = 3
 """As in CreateTopics."""
+_Growth = tuple[Topic, int, Sequence[Replicas]]
 
 
 def handle(request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResponse:
-    """Grow each topic by itself."""
+    """Check every topic by itself, then grow those that passed together."""
+    return finish(_served(request, call))
+
+
+def _served(request: CreatePartitionsRequest, call: Call) -> Slices[CreatePartitionsResponse]:
     named = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatePartitionsTopicResult] = {}
+    grown: list[_Growth] = []
     for wanted in request.topics:
         try:
             refuse_duplicate(wanted.name, named)
-            _grow(wanted, call, validate_only=request.validate_only)
+            growth = _plan(wanted, call)
+            if not request.validate_only:
+                count_mutation(call, growth[1] - len(growth[0].partitions), _FIRST_STRICT)
+                grown.append(growth)
             results[wanted.name] = CreatePartitionsTopicResult(name=wanted.name, error_code=ErrorCode.NONE)
         except TopicError as error:
-            results[wanted.name] = CreatePartitionsTopicResult(
-                name=wanted.name, error_code=error.code, error_message=str(error)
-            )
+            results[wanted.name] = _refusal(wanted.name, error)
+    try:
+        if grown:
+            yield from call.state.topics.growth(grown)
+    except OSError as error:
+        results.update((topic.name, _refusal(topic.name, disk_refusal(error))) for topic, _, _ in grown)
     return CreatePartitionsResponse(throttle_time_ms=call.session.muted_ms, results=list(results.values()))
 
 
-def _grow(wanted: CreatePartitionsTopic, call: Call, *, validate_only: bool) -> None:
+def _refusal(name: str, error: TopicError) -> CreatePartitionsTopicResult:
+    return CreatePartitionsTopicResult(name=name, error_code=error.code, error_message=str(error))
+
+
+def _plan(wanted: CreatePartitionsTopic, call: Call) -> _Growth:
+    """The topic, its new number of partitions, and the replicas of those that are added. TopicError."""
     topic = call.state.topics.get(wanted.name)
     if topic is None:
         raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{wanted.name}' does not exist.")
     current = len(topic.partitions)
+    if topic.coming:
+        raise TopicError(
+            ErrorCode.REASSIGNMENT_IN_PROGRESS, f"Partitions of the topic {topic.name} are being added already."
+        )
     if wanted.count == current:
         raise TopicError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {current} partition(s).")
     if wanted.count < current:
@@ -75,10 +100,4 @@ def _grow(wanted: CreatePartitionsTopic, call: Call, *, validate_only: bool) -> 
                 f"The manual partition assignment includes a partition with {len(replicas[0])} replica(s), but this is "
                 f"not consistent with previous partitions, which have {len(topic.partitions[0].replicas)} replica(s).",
             )
-    if validate_only:
-        return
-    count_mutation(call, added, _FIRST_STRICT)
-    try:
-        call.state.topics.add_partitions(topic, wanted.count, replicas)
-    except OSError as error:
-        raise disk_refusal(error) from error
+    return topic, wanted.count, replicas

@@ -17,13 +17,14 @@ from minibroker.metadata.topic_admin import (
     check_new_name,
     check_replicas,
     count_mutation,
-    create_topics,
+    creation,
     plan_topic,
     refuse_duplicate,
     refuse_empty_replicas,
 )
 from minibroker.metadata.topics import Topic
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
+from minibroker.steps import Slices, finish
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_topics import (
     CreatableTopic,
@@ -40,8 +41,12 @@ _FIRST_STRICT: Final = 6
 
 def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
     """Check every topic by itself, then create those that passed together."""
+    return finish(_served(request, call))
+
+
+def _served(request: CreateTopicsRequest, call: Call) -> Slices[CreateTopicsResponse]:
     named = Counter(topic.name for topic in request.topics)
-    results: dict[str, CreatableTopicResult] = {}
+    results: dict[str, CreatableTopicResult | None] = {}
     plans: list[TopicPlan] = []
     for wanted in request.topics:
         try:
@@ -54,15 +59,21 @@ def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
             results[wanted.name] = _refusal(wanted.name, error)
         else:
             plans.append(plan)
-            results[wanted.name] = _success(plan, None, call)
-    if not request.validate_only and plans:
-        try:
-            created = create_topics(call.state, plans)
-        except TopicError as error:
-            results.update((plan.name, _refusal(plan.name, error)) for plan in plans)
-        else:
-            results.update((plan.name, _success(plan, topic, call)) for plan, topic in zip(plans, created, strict=True))
-    return CreateTopicsResponse(throttle_time_ms=call.session.muted_ms, topics=list(results.values()))
+            results[wanted.name] = None  # keeps its place
+        yield
+    made: list[Topic] | list[None] = [None] * len(plans)
+    try:
+        if not request.validate_only and plans:
+            made = yield from creation(call.state, plans)
+    except TopicError as error:
+        results.update((plan.name, _refusal(plan.name, error)) for plan in plans)
+    else:
+        for plan, topic in zip(plans, made, strict=True):
+            results[plan.name] = _success(plan, topic, call)
+            yield
+    return CreateTopicsResponse(
+        throttle_time_ms=call.session.muted_ms, topics=[result for result in results.values() if result is not None]
+    )
 
 
 def _check_rights(name: str, call: Call) -> None:

@@ -10,9 +10,11 @@ from functools import partial
 from typing import Final
 
 from minibroker.call import Call
+from minibroker.metadata.deletion import purge_logged
 from minibroker.metadata.topic_admin import TopicError, count_mutation, disk_refusal
 from minibroker.metadata.topics import CONSUMER_OFFSETS, Topic
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
+from minibroker.steps import Slices, finish
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_topics import (
     DeletableTopicResult,
@@ -21,15 +23,19 @@ from minibroker_protocol.messages.delete_topics import (
     DeleteTopicState,
 )
 from minibroker_protocol.primitives import ZERO_UUID
-from minibroker_storage.layout import purge
 
 _FIRST_STRICT: Final = 5
 """As in CreateTopics."""
 _FIRST_WITH_DISABLED_ERROR: Final = 3
+_Gone = tuple[Topic, list[str]]
 
 
 def handle(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse:
-    """Delete what exists, and say for each whether it did."""
+    """Delete the topics that exist, and say for each whether it did."""
+    return finish(_served(request, call))
+
+
+def _served(request: DeleteTopicsRequest, call: Call) -> Slices[DeleteTopicsResponse]:
     wanted = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
     if not call.state.config.boolean("delete.topic.enable"):
         code = (
@@ -42,7 +48,16 @@ def handle(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse:
         )
     named = Counter(filter(None, (_target(topic, call) for topic in wanted)))
     distinct = {(topic.name, topic.topic_id): topic for topic in wanted}
-    results = [_delete(topic, call, named) for topic in distinct.values()]
+    results: list[DeletableTopicResult] = []
+    gone: list[_Gone] = []
+    try:
+        for each in distinct.values():
+            results.append(_delete(each, call, named, gone))
+            yield
+    finally:
+        if gone:
+            left = call.state.topics.note_deleted(gone)
+            call.state.background(partial(purge_logged, left))
     deleted = [result.name for result in results if result.name is not None and not result.error_code]
     if CONSUMER_OFFSETS in deleted or (deleted and call.state.topics.get(CONSUMER_OFFSETS) is not None):
         call.state.groups.topics_deleted(deleted)
@@ -54,7 +69,8 @@ def _target(wanted: DeleteTopicState, call: Call) -> Topic | None:
     return topics.get(wanted.name) if wanted.name is not None else topics.with_id(wanted.topic_id)
 
 
-def _delete(wanted: DeleteTopicState, call: Call, named: Counter[Topic]) -> DeletableTopicResult:
+def _delete(wanted: DeleteTopicState, call: Call, named: Counter[Topic], gone: list[_Gone]) -> DeletableTopicResult:
+    """Take a topic away, which joins those that are `gone`."""
     if wanted.name is not None and wanted.topic_id != ZERO_UUID:
         return _refusal(wanted, ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
     if wanted.name is None and wanted.topic_id == ZERO_UUID:
@@ -68,7 +84,7 @@ def _delete(wanted: DeleteTopicState, call: Call, named: Counter[Topic]) -> Dele
         return _refusal(wanted, missing, missing.meaning)
     if named[topic] > 1:
         return _refusal(wanted, ErrorCode.INVALID_REQUEST, "The topic is named more than once.")
-    return _remove(topic, wanted, call)
+    return _remove(topic, wanted, call, gone)
 
 
 def _refusal_of_rights(wanted: DeleteTopicState, topic: Topic | None, call: Call) -> DeletableTopicResult | None:
@@ -84,11 +100,10 @@ def _refusal_of_rights(wanted: DeleteTopicState, topic: Topic | None, call: Call
     return _refusal(known, code, code.meaning)
 
 
-def _remove(topic: Topic, wanted: DeleteTopicState, call: Call) -> DeletableTopicResult:
+def _remove(topic: Topic, wanted: DeleteTopicState, call: Call, gone: list[_Gone]) -> DeletableTopicResult:
     try:
         count_mutation(call, len(topic.partitions), _FIRST_STRICT)
-        for directory in call.state.topics.delete(topic):
-            call.state.background(partial(purge, directory))
+        gone.append((topic, call.state.topics.take_away(topic)))
     except TopicError as error:
         return _refusal(wanted, error.code, str(error))
     except OSError as error:

@@ -13,6 +13,7 @@ from minibroker.call import Call
 from minibroker.faults.cluster_error_answers import elect_leaders_error
 from minibroker.metadata.cluster import NO_NODE
 from minibroker.metadata.partition import Partition
+from minibroker.steps import Slices, finish
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -27,6 +28,10 @@ _UNCLEAN: Final = 1
 
 def handle(request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse:
     """Elect a leader for each partition."""
+    return finish(_served(request, call))
+
+
+def _served(request: ElectLeadersRequest, call: Call) -> Slices[ElectLeadersResponse]:
     if request.election_type not in {_PREFERRED, _UNCLEAN}:
         refused: ElectLeadersResponse = elect_leaders_error(
             request, ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}"
@@ -34,20 +39,27 @@ def handle(request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse:
         return refused
     unclean = request.election_type == _UNCLEAN
     results: list[ReplicaElectionResult] = []
-    for name, index in _wanted(request, call):
-        if index is None:
-            results.append(ReplicaElectionResult(topic=name, partition_result=[]))
-            continue
-        outcome = _elect(name, index, call, unclean=unclean)
-        if request.topic_partitions is not None or ErrorCode(outcome.error_code) is not ErrorCode.ELECTION_NOT_NEEDED:
-            results[-1].partition_result.append(outcome)
+    try:
+        for name, index in _wanted(request, call):
+            if index is None:
+                results.append(ReplicaElectionResult(topic=name, partition_result=[]))
+                continue
+            outcome = _elect(name, index, call, unclean=unclean)
+            if (
+                request.topic_partitions is not None
+                or ErrorCode(outcome.error_code) is not ErrorCode.ELECTION_NOT_NEEDED
+            ):
+                results[-1].partition_result.append(outcome)
+            yield
+    finally:
+        call.state.cluster.note()
     return ElectLeadersResponse(replica_election_results=results)
 
 
 def _wanted(request: ElectLeadersRequest, call: Call) -> Iterator[tuple[str, int | None]]:
     """The partitions that are meant, behind a None for their topic, which is told also where there is nothing to do."""
     if request.topic_partitions is None:
-        for known in call.state.topics:
+        for known in tuple(call.state.topics):
             yield known.name, None
             yield from ((known.name, each.index) for each in known.partitions)
     else:

@@ -9,6 +9,7 @@ where Kafka has UNKNOWN_SERVER_ERROR for most.
 
 from minibroker.call import Call
 from minibroker.dynamic_config.changes import Resource, outcomes
+from minibroker.steps import Slices, finish
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
@@ -19,6 +20,10 @@ from minibroker_protocol.messages.incremental_alter_configs import (
 
 def handle(request: IncrementalAlterConfigsRequest, call: Call) -> IncrementalAlterConfigsResponse:
     """Check and alter one resource after the other."""
+    return finish(_served(request, call))
+
+
+def _served(request: IncrementalAlterConfigsRequest, call: Call) -> Slices[IncrementalAlterConfigsResponse]:
     altered = [
         (
             Resource(each.resource_type, each.resource_name),
@@ -26,7 +31,7 @@ def handle(request: IncrementalAlterConfigsRequest, call: Call) -> IncrementalAl
         )
         for each in request.resources
     ]
-    found = outcomes(altered, call, replaces=False, validate_only=request.validate_only)
+    found = yield from outcomes(altered, call, replaces=False, validate_only=request.validate_only)
     return IncrementalAlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(

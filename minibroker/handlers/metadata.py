@@ -8,16 +8,24 @@ What a client may not describe is left out of all topics, and TOPIC_AUTHORIZATIO
 it exists or not; so is what would have to be created, unless the client may create it.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from minibroker.advice import tell_creation
 from minibroker.call import Call
 from minibroker.metadata.cluster import NO_NODE
-from minibroker.metadata.topic_admin import TopicError, create_topic
+from minibroker.metadata.topic_admin import (
+    COORDINATORS_TOPICS,
+    TopicError,
+    TopicPlan,
+    create_topic,
+    creation,
+    plan_topic,
+)
 from minibroker.metadata.topics import Topic, topic_name_error
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker.security.authorization.authorized_operations import authorized_cluster_operations, authorized_operations
-from minibroker.slices import Steps
+from minibroker.steps import Slices, finish
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.metadata import (
     NO_AUTHORIZED_OPERATIONS,
@@ -33,8 +41,12 @@ from minibroker_protocol.primitives import ZERO_UUID
 _FIRST_WITH_IDS: Final = 12
 
 
-def handle(request: MetadataRequest, call: Call) -> Steps[MetadataResponse]:
+def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
     """Describe the cluster as this client should see it."""
+    return finish(_served(request, call))
+
+
+def _served(request: MetadataRequest, call: Call) -> Slices[MetadataResponse]:
     state = call.state
     controller = state.cluster.controller
     named = request.topics or []
@@ -49,11 +61,14 @@ def handle(request: MetadataRequest, call: Call) -> Steps[MetadataResponse]:
                 topics.append(_describe(topic, request, call))
             yield
     else:
-        asked = {(each.topic_id, each.name): each for each in named}
-        topics = []
-        for each in asked.values():
-            topics.append(_answer(each, request, call))
-            yield
+        asked = {(wanted.topic_id, wanted.name): wanted for wanted in named}
+        found = [_find(wanted, request, call) for wanted in asked.values()]
+        missing = [name for name in found if isinstance(name, str)]
+        made = (yield from _create(missing, call)) if missing else {}
+        topics = [
+            _answer(wanted, made[each] if isinstance(each, str) else each, request, call)
+            for wanted, each in zip(asked.values(), found, strict=True)
+        ]
     return MetadataResponse(
         brokers=_brokers(call),
         cluster_id=state.cluster_id,
@@ -65,28 +80,39 @@ def handle(request: MetadataRequest, call: Call) -> Steps[MetadataResponse]:
     )
 
 
-def _answer(wanted: MetadataRequestTopic, request: MetadataRequest, call: Call) -> MetadataResponseTopic:
+def _find(wanted: MetadataRequestTopic, request: MetadataRequest, call: Call) -> Topic | ErrorCode | str:
+    """The topic that is asked for, the error, or the name of the topic that has to be made."""
     topics = call.state.topics
-    by_id = wanted.name is None or wanted.topic_id != ZERO_UUID
+    by_id = _is_by_id(wanted)
     known = topics.with_id(wanted.topic_id) if by_id else topics.get(wanted.name or "")
-    name = wanted.name or "" if known is None else known.name
-    found: Topic | ErrorCode
     if by_id and known is None:
-        found = ErrorCode.UNKNOWN_TOPIC_ID
-    elif not _may_describe(name, call):
-        found = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    else:
-        found = known or _create(name, request, call)
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    name = wanted.name or "" if known is None else known.name
+    if not _may_describe(name, call):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return known or _creatable(name, request, call)
+
+
+def _is_by_id(wanted: MetadataRequestTopic) -> bool:
+    return wanted.name is None or wanted.topic_id != ZERO_UUID
+
+
+def _answer(
+    wanted: MetadataRequestTopic, found: Topic | ErrorCode, request: MetadataRequest, call: Call
+) -> MetadataResponseTopic:
     if not isinstance(found, ErrorCode):
         return _describe(found, request, call)
-    told = _error(found, None, wanted.topic_id) if by_id else _error(found, name)
-    if not by_id and found is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-        told.topic_authorized_operations = _operations(name, request, call)
-    return told
+    if _is_by_id(wanted):
+        return _error(found, None, wanted.topic_id)
+    name = wanted.name or ""
+    answer = _error(found, name)
+    if found is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        answer.topic_authorized_operations = _operations(name, request, call)
+    return answer
 
 
-def _create(name: str, request: MetadataRequest, call: Call) -> Topic | ErrorCode:
-    """A topic that there is not, if it can be made."""
+def _creatable(name: str, request: MetadataRequest, call: Call) -> ErrorCode | str:
+    """The name of a topic that does not exist, if it may be made now."""
     creates = request.allow_auto_topic_creation and call.state.config.boolean("auto.create.topics.enable")
     if creates and not _may_create(name, call):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -98,16 +124,36 @@ def _create(name: str, request: MetadataRequest, call: Call) -> Topic | ErrorCod
 
             call.state.advised.advise(MISSING_TOPICS, name, about_missing(name))
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    # Who looks whether a topic is gone makes it again by looking, but must not find it (in Kafka nobody finds it then).
-    is_gone = call.state.topics.was_deleted(name)
-    others = [each.name for each in call.state.topics if not each.is_internal]
+    return ErrorCode.LEADER_NOT_AVAILABLE if call.state.topics.is_coming(name) else name
+
+
+def _create(names: Sequence[str], call: Call) -> Slices[dict[str, Topic | ErrorCode]]:
+    """Make topics, all that can be made together."""
+    state = call.state
+    # A client that looks whether a topic is gone makes it again by looking, but must not find it. (Kafka never tells a
+    # client of a topic that this very request has made.)
+    gone = {name for name in names if state.topics.was_deleted(name)}
+    others = [each.name for each in state.topics if not each.is_internal]
+    made: dict[str, Topic | ErrorCode] = {}
+    plans: list[TopicPlan] = []
+    for name in names:
+        try:
+            if name in COORDINATORS_TOPICS:
+                made[name] = create_topic(state, name)
+            else:
+                plans.append(plan_topic(state, name))
+        except TopicError as error:
+            made[name] = error.code
+        yield
     try:
-        created = create_topic(call.state, name)
+        for topic in (yield from creation(state, plans)):
+            made[topic.name] = topic
+            if (meant := tell_creation(topic.name, others)) is not None:
+                state.misspelt_topics[topic.name] = meant
     except TopicError as error:
-        return error.code
-    if not created.is_internal and (meant := tell_creation(name, others)) is not None:
-        call.state.misspelt_topics[name] = meant
-    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_gone else created
+        made.update((plan.name, error.code) for plan in plans)
+    made.update((name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for name in gone if not isinstance(made[name], ErrorCode))
+    return made
 
 
 def _may_describe(name: str, call: Call) -> bool:

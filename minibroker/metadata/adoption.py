@@ -9,12 +9,12 @@ import re
 from collections.abc import Container, Iterator
 from typing import Final, NamedTuple
 
+from minibroker.metadata.deletion import is_leftover, purge_logged
 from minibroker_storage.checkpoints import LeaderEpochCheckpoint, new_uuid, read_partition_metadata
 from minibroker_storage.errors import CorruptCheckpointError
-from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, purge
+from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
 
 _PARTITION_DIRECTORY: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)\Z")
-_DELETED_DIRECTORY: Final = re.compile(r".+\.[0-9a-f]{32}-delete\Z")
 
 
 class Adopted(NamedTuple):
@@ -26,10 +26,9 @@ class Adopted(NamedTuple):
 
 
 def clear_away(data_dir: str) -> None:
-    """Remove what deletions have left behind. OSError."""
-    for entry in os.scandir(data_dir):
-        if _DELETED_DIRECTORY.match(entry.name):
-            purge(entry.path)
+    """Remove the leftovers of deletions; one that cannot be removed stays, with a warning. OSError."""
+    with os.scandir(data_dir) as entries:
+        purge_logged([entry.path for entry in entries if is_leftover(entry.name)])
 
 
 def find_topics(data_dir: str, known: Container[str]) -> Iterator[Adopted]:

@@ -125,6 +125,7 @@ class Cluster:
         self.first_epoch = 0
         self._start = 0
         self._moved: list[Partition] = []
+        self._is_noted = True
 
     @property
     def up(self) -> list[Node]:
@@ -212,10 +213,11 @@ class Cluster:
             isr = {*partition.isr, to}
         partition.set_isr(tuple(each for each in partition.replicas if each in isr))
         self._lead(partition, node)
+        self.note()
         self._tell()
 
     def elect_leader(self, partition: Partition, *, unclean: bool) -> bool:
-        """Have the preferred replica lead, if it is in sync; does it?
+        """Have the preferred replica lead, if it is in sync; does it? `note` that behind the last partition.
 
         If `unclean`, any replica that is up will do where there is no leader, those in sync first.
         """
@@ -234,7 +236,8 @@ class Cluster:
     def reassign(self, partition: Partition, replicas: Replicas) -> None:
         """Give a partition other replicas, of which at least one is up; those that are up are in sync at once.
 
-        Its leader goes on if it stays one of them. An epoch begins where a replica has gone, as in Kafka.
+        `note` that behind the last partition. The leader goes on if it stays a replica. An epoch begins where a
+        replica has gone, as in Kafka.
         """
         if replicas == partition.replicas:
             return
@@ -249,7 +252,8 @@ class Cluster:
         elif gone:
             partition.leader_epoch += 1
             self._moved.append(partition)
-        self._tell(changed=True)
+        self._is_noted = False
+        self._tell()
 
     def stop_node(self, node_id: int) -> None:
         """Take a node down: its listener closes, its connections end, others lead what it has led.
@@ -270,6 +274,7 @@ class Cluster:
             if node_id in partition.replicas:
                 self._lose(partition, node)
                 partition.topic.changed()
+        self.note()
         self._tell()
         _logger.info("node %d is down", node_id)
 
@@ -290,6 +295,7 @@ class Cluster:
             if node_id in partition.replicas:
                 self._regain(partition)
                 partition.topic.changed()
+        self.note()
         self._tell()
         if node.listener is not None:
             node.listener.open()
@@ -343,6 +349,7 @@ class Cluster:
             self._catch_up(partition)
         partition.topic.changed()
         self._moved.append(partition)
+        self._is_noted = False
 
     def _partition(self, topic_name: str, index: int) -> Partition:
         topic = None if self.topics is None else self.topics.get(topic_name)
@@ -355,14 +362,19 @@ class Cluster:
         topics: Sequence[Topic] = () if self.topics is None else tuple(self.topics)
         return (partition for topic in topics for partition in topic.partitions)
 
-    def _tell(self, *, changed: bool = False) -> None:
-        """Note who leads what now, and tell whoever waits; `changed` if there is more to note than leaders."""
+    def note(self) -> None:
+        """Write down who has and leads what, if that has changed."""
+        if self.topics is None or self._is_noted:
+            return
+        try:
+            self.topics.save()
+            self._is_noted = True
+        except OSError as error:  # it counts for this run all the same
+            _logger.error("Who leads what cannot be noted: %s", error)  # noqa: TRY400 - the disk's fault, not ours
+
+    def _tell(self) -> None:
+        """Tell those who wait for partitions that have moved."""
         moved, self._moved = self._moved, []
-        if self.topics is not None and (moved or changed):
-            try:
-                self.topics.save()
-            except OSError as error:  # it counts for this run all the same
-                _logger.error("Who leads what cannot be noted: %s", error)  # noqa: TRY400 - the disk's fault, not ours
         for partition in moved:
             self.on_leader_moved(partition)
 

@@ -32,6 +32,7 @@ class ClusterMetadata:
         self._path = os.path.join(data_dir, CLUSTER_FILE)
         self._sections = self._read()
         self._first = dict(self._sections)
+        self._texts: dict[str, tuple[Any, str]] = {}
         self._changed: dict[str, list[Callable[[], None]]] = {}
 
     def read(self, section: str) -> Any:
@@ -74,9 +75,17 @@ class ClusterMetadata:
 
     def _save(self, sections: dict[str, Any]) -> None:
         if sections or os.path.exists(self._path):
-            text = json.dumps({"version": _FILE_VERSION, "sections": sections}, indent=1)
+            lines = ",\n".join(f"{json.dumps(name)}: {self._text(name, value)}" for name, value in sections.items())
+            text = f'{{"version": {_FILE_VERSION}, "sections": {{\n{lines}}}}}\n'
             write_atomically(self._path, text.encode(), mode=_OWNER_ALONE)
         self._sections = sections
+
+    def _text(self, name: str, value: Any) -> str:
+        """A section as JSON; made again only for another value."""
+        known = self._texts.get(name)
+        if known is None or known[0] is not value:
+            known = self._texts[name] = value, json.dumps(value)
+        return known[1]
 
     def _read(self) -> dict[str, Any]:
         try:

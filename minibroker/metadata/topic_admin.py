@@ -9,6 +9,7 @@ from minibroker.metadata.cluster import Cluster
 from minibroker.metadata.replicas import Replicas
 from minibroker.metadata.topics import CONSUMER_OFFSETS, METADATA_TOPIC, TRANSACTION_STATE, Topic, topic_name_error
 from minibroker.state import BrokerState
+from minibroker.steps import Slices, finish
 from minibroker_protocol.error_codes import ErrorCode
 
 DEFAULT: Final = -1
@@ -17,6 +18,9 @@ DEFAULT: Final = -1
 MAX_PARTITIONS: Final = 10_000
 """Kafka refuses to create more partitions than this in one go (`ReplicationControlManager.MAX_PARTITIONS_PER_BATCH`).
 """
+
+COORDINATORS_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
+"""Made by the coordinators, which know how."""
 
 
 class TopicError(ValueError):
@@ -115,7 +119,7 @@ def check_new_name(state: BrokerState, name: str) -> None:
         raise TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
     if name == METADATA_TOPIC:
         raise TopicError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
-    if state.topics.get(name) is not None:
+    if state.topics.get(name) is not None or state.topics.is_coming(name):
         raise TopicError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     other = state.topics.colliding(name)
     if other is not None:
@@ -189,11 +193,18 @@ def create_topic(state: BrokerState, name: str) -> Topic:
 
 
 def create_topics(state: BrokerState, plans: list[TopicPlan]) -> list[Topic]:
+    """All slices of `creation` at once."""
+    return finish(creation(state, plans))
+
+
+def creation(state: BrokerState, plans: list[TopicPlan]) -> Slices[list[Topic]]:
     """Create planned topics together; raises TopicError when the disk refuses."""
     cluster = state.cluster
     placements = [plan.replicas or cluster.place(plan.partitions, plan.replication_factor) for plan in plans]
     try:
-        return state.topics.create([(plan.name, plan.partitions, plan.config) for plan in plans], placements)
+        return (
+            yield from state.topics.creation([(plan.name, plan.partitions, plan.config) for plan in plans], placements)
+        )
     except OSError as error:
         raise disk_refusal(error) from error
 

@@ -2,42 +2,37 @@
 
 A partition is a directory `<topic>-<partition>` in the data directory, in Kafka's own layout. What no partition
 directory can tell, which topics there are, with which id, how many partitions and which overrides, stands beside them
-in `minibroker-topics.json`, replaced atomically at every change:
-
-    {"version": 1,
-     "next_producer_id": 1000,
-     "topics": {"orders": {"id": "<22 characters>", "partitions": 4, "configs": {"retention.ms": "60000"}}}}
-
-Where there are several brokers, or were, a topic also has `replicas`, `leaders` and `leader_epochs`, one for each
-partition. Whoever is named there and is no broker of this run has no part in it.
+in a file: see `topics_file`. A request changes what it changes, topic by topic, and then the file is written once.
 
 A log is opened when it is first used, so a start takes the same time whatever the number of partitions.
 """
 
 import contextlib
-import json
+import logging
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, cast
+from itertools import chain
+from typing import Any, Final
 
 from minibroker.config import BrokerConfig, TopicConfig
 from minibroker.config.keys import LONG_MAX
 from minibroker.metadata.adoption import clear_away, find_topics
 from minibroker.metadata.append_policy import append_policy, keeps_batches
 from minibroker.metadata.cluster import NO_NODE, Cluster
+from minibroker.metadata.deletion import mark, marked, purge_logged
 from minibroker.metadata.log_settings import log_config
 from minibroker.metadata.partition import LogKeeper, Partition
 from minibroker.metadata.replicas import Replicas
+from minibroker.metadata.topics_file import TopicsFile, TopicsFileError
+from minibroker.steps import Slices, finish
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.metadata import MetadataResponsePartition
 from minibroker_protocol.records.append_policy import AppendPolicy
-from minibroker_storage.checkpoints import new_uuid, parse_uuid, uuid_text, write_atomically
+from minibroker_storage.checkpoints import new_uuid, parse_uuid, uuid_text
 from minibroker_storage.config import LogConfig
-from minibroker_storage.layout import create_partition_directory, purge
+from minibroker_storage.layout import create_partition_directory, purge, purge_contents
 
-TOPICS_FILE: Final = "minibroker-topics.json"
-_FILE_VERSION: Final = 1
 _MOST_REMEMBERED: Final = 10_000
 _FIRST_PRODUCER_ID_BESIDE_OTHERS: Final = 1 << 32
 """In a directory of a Kafka, which has given out small ids: its logs may know their sequence numbers still."""
@@ -45,6 +40,7 @@ _CONFIGS_OF_ADOPTED: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
 """No directory tells its topic's configuration; what may have been meant to stay must not go by our defaults."""
 _CONFIGS_OF_ADOPTED_INTERNAL: Final = {"cleanup.policy": "compact", "compression.type": "producer"}
 """But Kafka's own topics are always compacted, and must be or they grow without end."""
+_logger = logging.getLogger(__name__)
 _MAX_NAME_LENGTH: Final = 249
 _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+\Z")
 METADATA_TOPIC: Final = "__cluster_metadata"
@@ -83,12 +79,19 @@ class Topic:
         self.name = name
         self.id = topic_id
         self.partitions: list[Partition] = []
+        #: Partitions that are being made: the topics file has them, clients do not see them yet.
+        self.coming: list[Partition] = []
+        #: It was deleted, perhaps while partitions were coming.
+        self.is_gone = False
+        #: The topic's line in the topics file; None when it has to be made again.
+        self.line: str | None = None
         self._described: list[MetadataResponsePartition] = []
         self.configure(config)
 
     def configure(self, config: TopicConfig) -> None:
         """Take a configuration; what the hot paths ask for is looked up once."""
         self.config = config
+        self.line = None
         self.max_message_bytes = config.integer("max.message.bytes")
         #: Whether sound batches are appended as they come; for the others see `append_policy`.
         self.keeps_batches = keeps_batches(config) and not self.is_internal
@@ -130,6 +133,7 @@ class Topic:
     def changed(self) -> None:
         """Something that Metadata tells of the partitions has changed."""
         self._described = []
+        self.line = None
 
     def describe(self, cluster: Cluster) -> list[MetadataResponsePartition]:
         """The partitions as Metadata tells them; built once per change, since clients ask again and again."""
@@ -149,11 +153,12 @@ class Topic:
         return self._described
 
     def placement(self) -> dict[str, list[Any]]:
-        """What the topics file keeps of who has the partitions and leads them."""
+        """The replicas and leaders of all partitions, as the topics file keeps them."""
+        partitions = [*self.partitions, *self.coming]
         return {
-            "replicas": [list(each.replicas) for each in self.partitions],
-            "leaders": [None if each.leader is None else each.leader.id for each in self.partitions],
-            "leader_epochs": [each.leader_epoch for each in self.partitions],
+            "replicas": [list(each.replicas) for each in partitions],
+            "leaders": [None if each.leader is None else each.leader.id for each in partitions],
+            "leader_epochs": [each.leader_epoch for each in partitions],
         }
 
 
@@ -171,6 +176,10 @@ class Topics:
         self._cluster = cluster or Cluster()
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
+        self._folded: dict[str, dict[str, None]] = {}
+        self._coming: dict[str, Topic] = {}
+        self._file = TopicsFile(data_dir)
+        self._markers: list[str] = []
         self._deleted: set[str] = set()
         self.next_producer_id = 0
         self._load()
@@ -189,62 +198,119 @@ class Topics:
         """The topic with this id."""
         return self._by_id.get(topic_id)
 
+    def is_coming(self, name: str) -> bool:
+        """Whether a topic of that name is being made, but not there yet."""
+        return name in self._coming
+
     def colliding(self, name: str) -> str | None:
         """A topic whose name differs only in '.' against '_', which the names of Kafka's metrics cannot tell apart."""
-        folded = name.replace(".", "_")
-        if folded == name and "_" not in name:
-            return None
-        return next((other for other in self._by_name if other != name and other.replace(".", "_") == folded), None)
+        return next((other for other in self._folded.get(_folded(name), ()) if other != name), None)
 
     def create(
         self,
         wanted: Sequence[tuple[str, int, TopicConfig]],
         placements: Sequence[Sequence[Replicas] | None] | None = None,
     ) -> list[Topic]:
+        """All slices of `creation` at once."""
+        return finish(self.creation(wanted, placements))
+
+    def creation(
+        self,
+        wanted: Sequence[tuple[str, int, TopicConfig]],
+        placements: Sequence[Sequence[Replicas] | None] | None = None,
+    ) -> Slices[list[Topic]]:
         """Create topics (name, number of partitions, configuration), all or, with an OSError, none of them.
 
+        A slice makes a directory. Until all are made, the names are taken (`is_coming`) but the topics are not there.
         `placements` has the replicas of each topic's partitions; None for one each.
         """
         self._keeper.forget(name for name, _, _ in wanted)
         created = [Topic(name, new_uuid(), config) for name, _, config in wanted]
         replicas = placements or [None] * len(created)
         for topic, (_, partitions, _), placed in zip(created, wanted, replicas, strict=True):
-            self._add_partitions(topic, partitions, placed)
-            self._add(topic)
+            self._begin_partitions(topic, partitions, placed)
+        self._coming.update((topic.name, topic) for topic in created)
         try:
             # The file first: a topic that it names gets the directories that it lacks when they are first used, but
             # directories that it does not name would be taken for a topic without configuration.
             self.save()
-            _make_directories([partition for topic in created for partition in topic.partitions])
-        except OSError:
+            yield from _make_directories([partition for topic in created for partition in topic.coming])
+        except (OSError, GeneratorExit):
             for topic in created:
-                self._forget(topic)
+                del self._coming[topic.name]
             self._save_if_possible()
             raise
+        for topic in created:
+            del self._coming[topic.name]
+            self._end_partitions(topic)
+            self._add(topic)
         return created
 
     def add_partitions(self, topic: Topic, total: int, replicas: Sequence[Replicas] | None = None) -> None:
-        """Grow a topic to `total` partitions; OSError when the disk refuses, and the topic is as it was.
+        """All slices of `growth` at once, for one topic."""
+        finish(self.growth([(topic, total, replicas)]))
 
-        `replicas` are those of the new partitions; None for one each.
+    def growth(self, wanted: Sequence[tuple[Topic, int, Sequence[Replicas] | None]]) -> Slices[None]:
+        """Grow topics to so many partitions; with an OSError of the disk they are as they were.
+
+        A slice makes a directory; clients see the partitions when all are made. The replicas are those of the new
+        partitions; None for one each. A topic whose partitions are still coming may not be grown again, but deleted.
         """
-        first = len(topic.partitions)
-        self._add_partitions(topic, total, replicas)
+        for topic, total, replicas in wanted:
+            self._begin_partitions(topic, total, replicas)
         try:
             self.save()
-            _make_directories(topic.partitions[first:])
-        except OSError:
-            del topic.partitions[first:]
+            yield from _make_directories([partition for topic, _, _ in wanted for partition in topic.coming])
+        except (OSError, GeneratorExit):
+            for topic, _, _ in wanted:
+                topic.coming, topic.line = [], None
             self._save_if_possible()
             raise
+        for topic, _, _ in wanted:
+            self._end_partitions(topic)
 
     def delete(self, topic: Topic) -> list[str]:
-        """Delete a topic; returns the renamed directories, whose removal (`purge`) may take its time elsewhere."""
+        """Delete a topic; returns the directories that are left to be removed (`purge_logged`), in any thread.
+
+        OSError, and the topic is as it was.
+        """
+        return self.note_deleted([(topic, self.take_away(topic))])
+
+    def take_away(self, topic: Topic) -> list[str]:
+        """Begin a deletion, which `note_deleted` ends, once for many; returns the renamed directories.
+
+        OSError, and the topic is as it was.
+        """
         # The directories first: those that the file does not name would be taken for a topic at the next start.
-        renamed = [partition.delete() for partition in topic.partitions]
+        renamed: list[str] = []
+        for partition in (*topic.partitions, *topic.coming):
+            try:
+                renamed.append(partition.delete())
+            except OSError as error:
+                if not renamed:
+                    raise
+                _logger.error("%s", error)  # noqa: TRY400 - the disk's fault; half a topic is not to be had
         self._forget(topic)
-        self.save()
+        topic.is_gone = True
         return renamed
+
+    def note_deleted(self, gone: Sequence[tuple[Topic, list[str]]]) -> list[str]:
+        """Write down that topics are gone; returns the directories that are left to be removed.
+
+        A full disk does not keep them: see `deletion`.
+        """
+        try:
+            self.save()
+        except OSError as error:
+            _logger.warning("%s; removing deleted topics at once to make room", error)
+            self._markers += [mark(self.data_dir, topic, directories) for topic, directories in gone]
+            purge_logged(directory for _, directories in gone for directory in directories)
+            for marker in self._markers:
+                with contextlib.suppress(OSError):
+                    purge_contents(marker)
+            self._save_if_possible()
+            return []
+        return [directory for _, directories in gone for directory in directories]
 
     def remember_deleted(self, name: str) -> None:
         """A client has deleted the topic; see `was_deleted`."""
@@ -257,13 +323,25 @@ class Topics:
         return name in self._deleted
 
     def configure(self, topic: Topic, config: TopicConfig) -> None:
-        """Give a topic another configuration, which counts at once; OSError, and the topic is as it was."""
-        before = topic.config
-        topic.configure(config)
+        """All slices of `configuring` at once, for one topic."""
+        finish(self.configuring([(topic, config)]))
+
+    def configuring(self, changes: Sequence[tuple[Topic, TopicConfig]]) -> Slices[None]:
+        """Give topics other configurations, which count at once; OSError, and the topics are as they were.
+
+        A slice configures a topic.
+        """
+        before: list[TopicConfig] = []
         try:
+            for topic, config in changes:
+                before.append(topic.config)
+                topic.configure(config)
+                yield
             self.save()
-        except OSError:
-            topic.configure(before)
+        except (OSError, GeneratorExit):
+            for (topic, config), older in zip(changes, before, strict=False):
+                if topic.config is config:
+                    topic.configure(older)
             raise
 
     def reconfigure(self) -> None:
@@ -273,12 +351,9 @@ class Topics:
 
     def delete_all(self) -> list[str]:
         """Delete all topics; see `delete`. The file is written once."""
-        renamed = [partition.delete() for topic in self for partition in topic.partitions]
-        self._by_name.clear()
-        self._by_id.clear()
+        gone = [(topic, self.take_away(topic)) for topic in tuple(self)]
         self._deleted.clear()
-        self.save()
-        return renamed
+        return self.note_deleted(gone)
 
     def load(self) -> None:
         """Take in what the directory holds, where topics were brought back. TopicsFileError, OSError."""
@@ -291,39 +366,54 @@ class Topics:
             self.save()
 
     def save(self) -> None:
-        """Write the topics file anew."""
-        state = {
-            "version": _FILE_VERSION,
-            "next_producer_id": self.next_producer_id,
-            "topics": {topic.name: self._entry(topic) for topic in self._by_name.values()},
-        }
-        write_atomically(os.path.join(self.data_dir, TOPICS_FILE), json.dumps(state, indent=1).encode())
+        """Write the topics file; once for a request, whatever it changes. OSError, and the old one stays."""
+        topics = chain(self._by_name.values(), self._coming.values())
+        self._file.write(self.next_producer_id, (topic.line or self._line(topic) for topic in topics))
+        if self._markers:
+            markers, self._markers = self._markers, []
+            purge_logged(markers)
+
+    def _line(self, topic: Topic) -> str:
+        topic.line = self._file.line_of(topic.name, self._entry(topic))
+        return topic.line
 
     def _entry(self, topic: Topic) -> dict[str, Any]:
         """A topic as the file has it; of partitions that are all where they belong there is nothing to tell."""
         entry: dict[str, Any] = {
             "id": uuid_text(topic.id),
-            "partitions": len(topic.partitions),
+            "partitions": len(topic.partitions) + len(topic.coming),
             "configs": dict(topic.config.overrides),
         }
-        if not self._cluster.is_single or any(each.leader_epoch for each in topic.partitions):
+        if not self._cluster.is_single or any(each.leader_epoch for each in (*topic.partitions, *topic.coming)):
             entry.update(topic.placement())
         return entry
 
     def _add(self, topic: Topic) -> None:
         self._by_name[topic.name] = topic
         self._by_id[topic.id] = topic
+        self._folded.setdefault(_folded(topic.name), {})[topic.name] = None
         self._deleted.discard(topic.name)
 
     def _forget(self, topic: Topic) -> None:
         del self._by_name[topic.name]
         del self._by_id[topic.id]
+        del self._folded[_folded(topic.name)][topic.name]
 
-    def _add_partitions(self, topic: Topic, total: int, replicas: Sequence[Replicas] | None) -> None:
+    def _begin_partitions(self, topic: Topic, total: int, replicas: Sequence[Replicas] | None) -> None:
+        """Note the partitions that a topic lacks as coming; settled, so that the file has their places."""
         first = len(topic.partitions)
         for index in range(first, total):
-            partition = self._append_partition(topic, index)
+            partition = Partition(topic, index, f"{self.data_dir}/{topic.name}-{index}", self._keeper)
             self._cluster.settle(partition, None if replicas is None else replicas[index - first])
+            topic.coming.append(partition)
+        topic.line = None
+
+    def _end_partitions(self, topic: Topic) -> None:
+        """Let clients see the partitions that were coming."""
+        for partition in topic.coming:
+            self._cluster.settle(partition, partition.replicas)  # nodes may have come and gone meanwhile
+        topic.partitions += topic.coming
+        topic.coming = []
 
     def _append_partition(self, topic: Topic, index: int) -> Partition:
         partition = Partition(topic, index, f"{self.data_dir}/{topic.name}-{index}", self._keeper)
@@ -332,21 +422,26 @@ class Topics:
 
     def _load(self) -> None:
         os.makedirs(self.data_dir, exist_ok=True)
-        path = os.path.join(self.data_dir, TOPICS_FILE)
-        state = _read_state(path)
+        state = self._file.read()
+        deleted = marked(self.data_dir)
         if state is not None:
             try:
                 self.next_producer_id = int(state["next_producer_id"])
                 for name, entry in state["topics"].items():
-                    self._restore(name, parse_uuid(entry["id"]), int(entry["partitions"]), entry["configs"], entry)
+                    topic_id = parse_uuid(entry["id"])
+                    if topic_id not in deleted:
+                        self._restore(name, topic_id, int(entry["partitions"]), entry["configs"], entry)
             except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-                raise TopicsFileError(f"{path} is damaged: {type(error).__name__}: {error}") from None
+                raise TopicsFileError(f"{self._file.path} is damaged: {type(error).__name__}: {error}") from None
         clear_away(self.data_dir)
         adopted = self._adopt()
         if adopted:
             self.next_producer_id = max(self.next_producer_id, _FIRST_PRODUCER_ID_BESIDE_OTHERS)
+        self._markers = list(deleted.values())
         if adopted or state is None:
             self.save()
+        elif deleted:
+            self._save_if_possible()
 
     def _restore(
         self,
@@ -376,34 +471,24 @@ class Topics:
         return bool(found)
 
 
-def _make_directories(partitions: Iterable[Partition]) -> None:
-    """Make the directories of new partitions, all or, with an OSError, none of them."""
-    made: list[str] = []
-    for partition in partitions:
-        topic = partition.topic
-        try:
-            create_partition_directory(partition.directory, topic.id)
-        except OSError as error:
-            ours = [] if isinstance(error, FileExistsError) else [partition.directory]
-            for directory in [*made, *ours]:
-                purge(directory)
-            raise
-        made.append(partition.directory)
+def _folded(name: str) -> str:
+    return name.replace(".", "_")
 
 
-class TopicsFileError(ValueError):
-    """The topics file cannot be read; the message names it and says why."""
-
-
-def _read_state(path: str) -> dict[str, Any] | None:
-    """The content of the topics file, None when there is none."""
+def _make_directories(partitions: Iterable[Partition]) -> Slices[None]:
+    """Make the directories of new partitions, one in a slice; all or, with an OSError, none of them."""
+    made: list[Partition] = []
     try:
-        with open(path, "rb") as file:
-            state: object = json.load(file)
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        raise TopicsFileError(f"{path} is not JSON: {error}") from None
-    if not isinstance(state, dict) or cast("dict[str, Any]", state).get("version") != _FILE_VERSION:
-        raise TopicsFileError(f"{path} is no topics file of version {_FILE_VERSION}")
-    return cast("dict[str, Any]", state)
+        for partition in partitions:
+            if partition.topic.is_gone:
+                continue
+            made.append(partition)
+            create_partition_directory(partition.directory, partition.topic.id)
+            yield
+    except (OSError, GeneratorExit) as error:
+        if isinstance(error, FileExistsError):
+            made.pop()  # not ours
+        for partition in made:
+            if not partition.topic.is_gone:  # or the directory may be a newer topic's
+                purge(partition.directory)
+        raise

@@ -1,11 +1,11 @@
 """A broker as if it had just started: what tests need between them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 
+from minibroker.metadata.deletion import purge_logged
 from minibroker.metadata.topics import Topic
 from minibroker.state import BrokerState
-from minibroker_storage.layout import purge
 
 
 def reset(state: BrokerState, make_topics: Callable[[], object], *, keep_topics: bool = False) -> None:
@@ -62,9 +62,4 @@ def _empty(topic: Topic, now_ms: int) -> None:
 
 def _remove(state: BrokerState, directories: list[str]) -> None:
     if directories:
-        state.background(partial(_purge, directories))
-
-
-def _purge(directories: Iterable[str]) -> None:
-    for directory in directories:
-        purge(directory)
+        state.background(partial(purge_logged, directories))

@@ -11,7 +11,7 @@ from typing import Final, Self
 
 from minibroker import temporary
 from minibroker.metadata.cluster_metadata import CLUSTER_FILE
-from minibroker.metadata.topics import TOPICS_FILE
+from minibroker.metadata.topics_file import TOPICS_FILE
 from minibroker.operations.errors import ConflictError, NotFoundError, is_the_callers
 from minibroker.operations.reset import forget_topics, forget_visitors
 from minibroker.state import BrokerState

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from minibroker.metadata.deletion import purge_logged
 from minibroker.metadata.topic_admin import DEFAULT, TopicError, create_topics, plan_topic
 from minibroker.metadata.topics import CONSUMER_OFFSETS, Topic
 from minibroker.operations.errors import ConflictError, OperationError, is_the_callers
@@ -11,7 +12,6 @@ from minibroker.operations.records import topic_of
 from minibroker.state import BrokerState
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_storage.checkpoints import uuid_text
-from minibroker_storage.layout import purge
 
 __tracebackhide__ = is_the_callers
 
@@ -66,8 +66,7 @@ def delete_topic(state: BrokerState, name: str) -> None:
     """Delete a topic, and what groups have committed for it. `OperationError`."""
     topic = topic_of(state, name)
     state.writes.commit()
-    for directory in state.topics.delete(topic):
-        state.background(partial(purge, directory))
+    state.background(partial(purge_logged, state.topics.delete(topic)))
     if name == CONSUMER_OFFSETS or state.topics.get(CONSUMER_OFFSETS) is not None:
         state.groups.topics_deleted([name])
 

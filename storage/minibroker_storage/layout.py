@@ -79,9 +79,19 @@ def rename_if_there(directory: str, target: str) -> None:
 def purge(directory: str) -> None:
     """Remove a directory that `Log.delete()` renamed, or a leftover one (see `publication`), with all that is in it.
 
-    The slow part of a deletion; touches nothing of an open log, so that it can run in another thread. What vanishes
-    meanwhile is no error; `OSError` otherwise.
+    Of a symbolic link only the link goes. The slow part of a deletion; touches nothing of an open log, so that it can
+    run in another thread. A file that vanishes meanwhile is no error; `OSError` otherwise.
     """
+    if os.path.islink(directory):
+        unlink_files([directory])
+        return
+    purge_contents(directory)
+    with contextlib.suppress(FileNotFoundError):
+        os.rmdir(directory)
+
+
+def purge_contents(directory: str) -> None:
+    """Remove all that is in a directory, and nothing that a link in it leads to; see `purge`."""
     try:
         with os.scandir(directory) as entries:
             found = [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries]
@@ -91,8 +101,6 @@ def purge(directory: str) -> None:
     for path, is_directory in found:
         if is_directory:
             purge(path)
-    with contextlib.suppress(FileNotFoundError):
-        os.rmdir(directory)
 
 
 def unlink_files(paths: Iterable[str]) -> None:

@@ -1,0 +1,57 @@
+"""Topics that are gone: their directories, and how a full disk still lets them go.
+
+A deletion renames a topic's directories, then writes the topics file without it, then removes the directories. Where
+the disk has no room for the file, the directories are removed first. If there is no room even then, one of them stays
+under a name that holds the topic's id, and the deletion counts: the next start takes the topic out of the file.
+"""
+
+import contextlib
+import logging
+import os
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from minibroker_storage.layout import purge
+
+if TYPE_CHECKING:
+    from minibroker.metadata.topics import Topic
+
+_MARKER: Final = re.compile(r"deleted-0\.(?P<id>[0-9a-f]{32})-unnoted-delete\Z")
+"""Of the form that Kafka removes at its start."""
+_DELETED_DIRECTORY: Final = re.compile(r".+\.[0-9a-f]{32}-delete\Z")
+_logger = logging.getLogger(__name__)
+
+
+def purge_logged(directories: Iterable[str]) -> None:
+    """Remove directories, in any thread; an error is logged, and the next start tries again."""
+    for directory in directories:
+        try:
+            purge(directory)
+        except OSError as error:
+            _logger.warning("%s cannot be removed: %s", directory, error)
+
+
+def is_leftover(name: str) -> bool:
+    """Whether a directory of this name is what a deletion has left behind."""
+    return _DELETED_DIRECTORY.match(name) is not None
+
+
+def mark(data_dir: str, topic: "Topic", directories: Sequence[str]) -> str:
+    """Give one of a deleted topic's directories the name that says so; returns its path. An error is logged."""
+    marker = f"{data_dir}/deleted-0.{topic.id.hex()}-unnoted-delete"
+    for directory in directories:
+        with contextlib.suppress(OSError):
+            os.rename(directory, marker)
+            return marker
+    try:
+        os.mkdir(marker)
+    except OSError as error:
+        _logger.error("The deletion of %s may not outlast this run: %s", topic.name, error)  # noqa: TRY400 - not ours
+    return marker
+
+
+def marked(data_dir: str) -> dict[bytes, str]:
+    """The markers of a data directory: topic id -> path. OSError."""
+    with os.scandir(data_dir) as entries:
+        return {bytes.fromhex(match["id"]): entry.path for entry in entries if (match := _MARKER.match(entry.name))}
