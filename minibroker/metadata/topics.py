@@ -302,7 +302,9 @@ class Topics:
         try:
             self.save()
         except OSError as error:
-            _logger.warning("%s; removing deleted topics at once to make room", error)
+            _logger.warning(
+                "%s cannot be written (%s); removing deleted topics at once", self._file.path, error.strerror or error
+            )
             self._markers += [mark(self.data_dir, topic, directories) for topic, directories in gone]
             purge_logged(directory for _, directories in gone for directory in directories)
             for marker in self._markers:

@@ -340,7 +340,12 @@ class Log(ReadableLog):
         if not count:
             return 0
         if count == len(self.segments):
-            self._roll(now_ms)
+            try:
+                self._roll(now_ms)
+            except LogWriteError:
+                count -= 1  # a disk with no room for a new segment: keep the last one, and let the others go
+                if not count:
+                    raise
         self.advance_log_start_offset(self.segments[count].base_offset)
         self._durability.names_changed = True
         removed = self._segments.remove_oldest(count)
@@ -369,7 +374,7 @@ class Log(ReadableLog):
     def advance_log_start_offset(self, offset: int) -> None:
         """Let the log begin at `offset` (DeleteRecords); a smaller one than now changes nothing. No segment is removed.
 
-        `OffsetOutOfRangeError` above the high watermark.
+        `OffsetOutOfRangeError` above the high watermark. It needs no room on the disk.
         """
         if offset > self.high_watermark:
             raise OffsetOutOfRangeError(offset, self.log_start_offset, self.high_watermark)
@@ -377,7 +382,8 @@ class Log(ReadableLog):
             self.log_start_offset = offset
             self.producers.on_log_start_offset_incremented(offset)
             if self.epochs.truncate_from_start(offset):
-                self.epochs.write()
+                with contextlib.suppress(OSError):  # opening the log cuts them again
+                    self.epochs.write()
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Drop everything from `offset` on, and with it the whole batch that holds it; the log then ends at `offset`.

@@ -1,6 +1,10 @@
 """Moving the start and the end of a log: deletion of old segments, truncation."""
 
+import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +12,7 @@ import pytest
 from minibroker_storage import (
     LastStop,
     LogClosedError,
+    LogWriteError,
     OffsetOutOfRangeError,
 )
 from tests.storage.helpers import (
@@ -119,3 +124,44 @@ def test_truncating_to_the_very_start_of_the_first_segment_keeps_it(tmp_path: Pa
     home.log.truncate_to(0, NOW)
     assert home.append(a_batch()) == [0]
     assert home.names(".log") == [LOG]
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """No file can be made within the block, as on a disk without room."""
+    real = os.open
+
+    def refuse(path: str, flags: int, *rest: int) -> int:
+        if flags & os.O_CREAT:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        return real(path, flags, *rest)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "open", refuse)
+        yield
+
+
+def test_the_log_start_moves_on_a_full_disk_and_the_next_start_mends_the_epochs(tmp_path: Path) -> None:
+    home = filled(tmp_path)
+    before = home.file("leader-epoch-checkpoint").read_text()
+    with full_disk():
+        home.log.advance_log_start_offset(50)
+        assert home.log.log_start_offset == 50
+        assert home.log.delete_old_segments(NOW) > 0
+    assert home.file("leader-epoch-checkpoint").read_text() == before
+    home.log.close()
+    assert home.open(last_stop=LastStop.CLEAN, log_start_offset=50).log_start_offset == 50
+    assert home.file("leader-epoch-checkpoint").read_text() == "0\n1\n0 50\n"
+
+
+def test_retention_frees_what_it_can_where_there_is_no_room_for_a_new_segment(tmp_path: Path) -> None:
+    home = filled(tmp_path, config=replace(SMALL, retention_ms=1))
+    last = home.log.segments[-1].base_offset
+    count = len(home.log.segments)
+    with full_disk():
+        assert home.log.delete_old_segments(NOW + 1_000_000) == count - 1
+        assert (home.log.log_start_offset, home.log.log_end_offset) == (last, 180)
+        with pytest.raises(LogWriteError):
+            home.log.delete_old_segments(NOW + 1_000_000)
+    assert home.log.delete_old_segments(NOW + 1_000_000) == 1
+    assert home.log.log_start_offset == 180
