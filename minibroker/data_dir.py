@@ -15,9 +15,11 @@ import fcntl
 import logging
 import os
 import sys
+from collections.abc import Mapping
 from typing import Final
 
 from minibroker.properties import parse_properties
+from minibroker.temporary import is_temporary
 from minibroker_storage.checkpoints import fsync_directory, new_uuid, read_file, uuid_text, write_atomically
 from minibroker_storage.publication import finish
 from minibroker_storage.recovery import LastStop
@@ -29,6 +31,8 @@ DEFAULT_NODE_ID: Final = 1
 
 _CLEAN_SHUTDOWN_TEXT: Final = b'{"version":0,"brokerEpoch":-1}'
 _META_VERSION: Final = 1
+_META_KEYS: Final = frozenset({"version", "cluster.id", "node.id", "broker.id"})
+_COPY_SUFFIX: Final = ".bak"
 _UNRECOVERED: Final = "unrecovered"
 _MAX_LOCK_TEXT: Final = 256
 _logger = logging.getLogger(__name__)
@@ -56,6 +60,7 @@ class DataDir:
     Attributes:
         cluster_id: of the cluster that the directory belongs to.
         last_stop: how the last run ended, for the logs that this run has not opened yet.
+        is_temporary: the directory goes with the broker, so that nothing has to outlast a crash of the machine.
     """
 
     def __init__(self, path: str, node_id: int = -1, cluster_id: str | None = None) -> None:
@@ -64,11 +69,12 @@ class DataDir:
         except FileExistsError:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path) from None
         self.path = path
+        self.is_temporary = is_temporary(path)
         self._fd = _lock(path)
         try:
             if finish(path):
                 _logger.info("%s: finished what a killed writer had begun", path)
-            self.cluster_id, self.node_id = _identity(path, node_id, cluster_id)
+            self.cluster_id, self.node_id = _identity(path, node_id, cluster_id, is_durable=not self.is_temporary)
             self.last_stop = self._read_last_stop()
         except BaseException:
             self.release()
@@ -151,25 +157,62 @@ def _sysctl(name: bytes) -> str | None:
     return None if failed else text.value.decode(errors="replace").strip() or None
 
 
-def _identity(directory: str, configured: int, configured_cluster: str | None) -> tuple[str, int]:
-    """The cluster and the node that the directory belongs to; what it does not say yet is written down.
+def _identity(directory: str, configured: int, configured_cluster: str | None, *, is_durable: bool) -> tuple[str, int]:
+    """The cluster and the node that the directory belongs to; what `meta.properties` lacks of it is written down.
 
     Kafka's `MetaProperties`: version 1 has `node.id`; version 0, of a broker with ZooKeeper, has `broker.id`, and both
-    it and the cluster's id may be missing.
+    it and the cluster's id may be missing. A file that a crash of the machine has torn is made again from its copy.
     """
     path = os.path.join(directory, META_PROPERTIES)
-    try:
-        found = parse_properties(read_file(path).decode("latin-1"))
-    except FileNotFoundError:
-        found = {}
-    except ValueError as error:
-        raise MetaPropertiesError(f"{path}: {error}") from None
+    found = _read_meta(path)
+    is_torn = found is not None and not found
+    if is_torn:
+        found = _read_meta(path + _COPY_SUFFIX)
+        if not found:
+            raise MetaPropertiesError(
+                f"{path} is empty or no file of properties: put back its lines (version, cluster.id, node.id), "
+                "or remove it, and the directory begins a cluster of its own"
+            )
+        _logger.warning("%s is damaged; it is made again from %s", path, path + _COPY_SUFFIX)
+    found = found or {}
     version = found.get("version", "0")
     if version not in {"0", str(_META_VERSION)}:
         raise MetaPropertiesError(f"{path}: unknown version {version!r}")
-    key = "node.id" if version != "0" else "broker.id"
+    key = "node.id" if found and version != "0" else "broker.id"
     text, cluster_id = found.get(key), found.get("cluster.id")
-    if version != "0" and (text is None or cluster_id is None):
+    _check_identity(path, key, found, configured, configured_cluster)
+    if text is not None and cluster_id is not None and not is_torn:
+        return cluster_id, int(text)
+    node_id = int(text) if text is not None else configured if configured >= 0 else DEFAULT_NODE_ID
+    cluster_id = cluster_id or configured_cluster or uuid_text(new_uuid())
+    directory_id = found.get("directory.id") or uuid_text(new_uuid())
+    lines = f"version={_META_VERSION}\ncluster.id={cluster_id}\nnode.id={node_id}\ndirectory.id={directory_id}\n"
+    if is_durable:
+        write_atomically(path + _COPY_SUFFIX, lines.encode(), sync=True)
+    write_atomically(path, lines.encode(), sync=is_durable)
+    return cluster_id, node_id
+
+
+def _read_meta(path: str) -> dict[str, str] | None:
+    """The properties of a file, none where it has none of those that belong there; None without a file.
+
+    MetaPropertiesError, OSError.
+    """
+    try:
+        found = parse_properties(read_file(path).decode("latin-1"))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise MetaPropertiesError(f"{path}: {error}") from None
+    return found if found.keys() & _META_KEYS else {}
+
+
+def _check_identity(
+    path: str, key: str, found: Mapping[str, str], configured: int, configured_cluster: str | None
+) -> None:
+    """Raise MetaPropertiesError where `key`, which has the node's id, or the cluster's id is missing or another one."""
+    text, cluster_id = found.get(key), found.get("cluster.id")
+    if key == "node.id" and (text is None or cluster_id is None):
         raise MetaPropertiesError(f"{path}: {key if text is None else 'cluster.id'} is missing")
     if text is not None and not (text.isascii() and text.isdigit()):
         raise MetaPropertiesError(f"{path}: {key} is no number: {text!r}")
@@ -184,14 +227,3 @@ def _identity(directory: str, configured: int, configured_cluster: str | None) -
             "(minibroker.cluster.id, or CLUSTER_ID of a container): "
             "set it to that id, or give the broker a directory of its own"
         )
-    if text is not None and cluster_id is not None:
-        return cluster_id, int(text)
-    node_id = int(text) if text is not None else configured if configured >= 0 else DEFAULT_NODE_ID
-    cluster_id = cluster_id or configured_cluster or uuid_text(new_uuid())
-    _write_identity(path, cluster_id, node_id, found.get("directory.id") or uuid_text(new_uuid()))
-    return cluster_id, node_id
-
-
-def _write_identity(path: str, cluster_id: str, node_id: int, directory_id: str) -> None:
-    lines = f"version={_META_VERSION}\ncluster.id={cluster_id}\nnode.id={node_id}\ndirectory.id={directory_id}\n"
-    write_atomically(path, lines.encode())

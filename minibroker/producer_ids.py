@@ -1,14 +1,10 @@
 """Producer ids for idempotent producers.
 
-Unique in the cluster's whole life, so handed out of blocks that are noted on disk first.
+Unique in the cluster's whole life, so handed out of blocks that are noted on disk first. The rest of a block is lost at
+a restart.
 """
 
-from typing import Final
-
-from minibroker.metadata.topics import Topics
-
-_BLOCK: Final = 1000
-"""As many as Kafka's controller hands to a broker at once; what is left of a block is lost at a restart."""
+from minibroker.metadata.topics import PRODUCER_ID_BLOCK, Topics
 
 
 class ProducerIds:
@@ -22,8 +18,8 @@ class ProducerIds:
     def next(self) -> int:
         """A producer id that nobody has had. OSError when a new block cannot be noted."""
         if self._next == self._block_end:
-            self._topics.next_producer_id = self._block_end + _BLOCK
-            self._topics.save()
-            self._block_end += _BLOCK
+            self._topics.next_producer_id = self._block_end + PRODUCER_ID_BLOCK
+            self._topics.save(sync=True)  # once in a thousand ids; an id that is given out twice loses records
+            self._block_end += PRODUCER_ID_BLOCK
         self._next += 1
         return self._next - 1

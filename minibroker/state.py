@@ -15,6 +15,7 @@ from minibroker.logs.log_manager import LogManager
 from minibroker.logs.write_group import WriteGroup
 from minibroker.metadata.cluster import Cluster
 from minibroker.metadata.cluster_metadata import ClusterMetadata
+from minibroker.metadata.durability import Durability
 from minibroker.metadata.features import FEATURES, Features
 from minibroker.metadata.partition import Partition
 from minibroker.metadata.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, Topics
@@ -47,6 +48,7 @@ class BrokerState:
         call_soon: runs a callback once the current wake-up of the event loop is done.
         background: runs slow work (removing files) aside from the event loop, then a callback on it.
         host_names: looks up hosts that are named.
+        durability: holds answers until the metadata that they tell of is on disk.
         chores: what is done in the background, in slices.
         logs: what happens to the logs beside requests.
         cluster_id, node_id: as the data directory says; `node_id` is that of the first node.
@@ -85,8 +87,9 @@ class BrokerState:
         self.cluster = Cluster(self.node_id, brokers, config)
         self.files = FilePool(max_open_files)
         self.chores = Chores(clock, call_soon)
+        self.durability = Durability(call_soon, background, is_needed=not self._data_dir.is_temporary)
         try:
-            self.metadata = ClusterMetadata(data_dir)
+            self.metadata = ClusterMetadata(data_dir, self.durability)
             self.configs = DynamicConfigs(config, self.metadata, self.node_id)
             config = self.config = self.configs.broker
             self.features = Features(self.metadata, FEATURES if release is None else release.features)
@@ -102,7 +105,7 @@ class BrokerState:
                 background=background,
                 run_cleaning=run_cleaning,
             )
-            self.topics = self.cluster.topics = Topics(data_dir, config, self.logs, self.cluster)
+            self.topics = self.cluster.topics = Topics(data_dir, config, self.logs, self.cluster, self.durability)
             self.logs.start(self.topics)
             self.configs.on_change = self._on_config_change
         except BaseException:
@@ -258,6 +261,8 @@ class BrokerState:
             if coordinator in self.__dict__:  # a cached property: there once someone has asked for it
                 getattr(self, coordinator).close()
         self.writes.commit()
+        if keep:
+            self.durability.sync()
         self.logs.close(keep=keep)
         self._data_dir.release()
 

@@ -25,6 +25,11 @@ def make(prefix: str = "minibroker-") -> str:
     return path
 
 
+def is_temporary(path: str) -> bool:
+    """Whether `make` has made this directory, in this process or its parent: nothing in it has to outlast a crash."""
+    return path in _owners
+
+
 def remove(path: str) -> None:
     """Remove a directory that `make` has made in this process, with all that is in it."""
     if _owners.get(path) != os.getpid():

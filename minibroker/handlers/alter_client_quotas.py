@@ -41,7 +41,7 @@ def handle(request: AlterClientQuotasRequest, call: Call) -> Steps[AlterClientQu
         yield
     if unknown:
         return _Search(request, call, addresses, unknown[:_MOST_UNKNOWN])
-    return (yield from _alter(request, call, addresses))
+    return call.state.durability.hold((yield from _alter(request, call, addresses)))
 
 
 class _Search(Parked):
@@ -73,6 +73,13 @@ class _Search(Parked):
             self._tell(altering)
 
     def _tell(self, response: AlterClientQuotasResponse) -> None:
+        held = self._call.state.durability.hold(response)
+        if isinstance(held, Parked):
+            held.deliver = self._give
+        else:
+            self._give(held)
+
+    def _give(self, response: AlterClientQuotasResponse) -> None:
         if not self._is_gone:
             self.deliver(response)
 

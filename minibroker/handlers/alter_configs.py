@@ -5,7 +5,7 @@ metrics and groups; what may be set, and with which error, is as in IncrementalA
 INVALID_REQUEST.
 """
 
-from minibroker.call import Call
+from minibroker.call import Call, Parked
 from minibroker.dynamic_config.changes import Resource, outcomes
 from minibroker.dynamic_config.places import Change
 from minibroker.steps import Slices, finish
@@ -17,25 +17,27 @@ from minibroker_protocol.messages.alter_configs import (
 )
 
 
-def handle(request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse:
+def handle(request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse | Parked:
     """Check and alter one resource after the other."""
     return finish(_served(request, call))
 
 
-def _served(request: AlterConfigsRequest, call: Call) -> Slices[AlterConfigsResponse]:
+def _served(request: AlterConfigsRequest, call: Call) -> Slices[AlterConfigsResponse | Parked]:
     altered = [
         (Resource(each.resource_type, each.resource_name), [(c.name, Change.SET, c.value) for c in each.configs])
         for each in request.resources
     ]
     found = yield from outcomes(altered, call, replaces=True, validate_only=request.validate_only)
-    return AlterConfigsResponse(
-        responses=[
-            AlterConfigsResourceResponse(
-                error_code=ErrorCode.NONE if error is None else error.code,
-                error_message=None if error is None else error.message,
-                resource_type=resource.kind,
-                resource_name=resource.name,
-            )
-            for (resource, _), error in zip(altered, found, strict=True)
-        ]
+    return call.state.durability.hold(
+        AlterConfigsResponse(
+            responses=[
+                AlterConfigsResourceResponse(
+                    error_code=ErrorCode.NONE if error is None else error.code,
+                    error_message=None if error is None else error.message,
+                    resource_type=resource.kind,
+                    resource_name=resource.name,
+                )
+                for (resource, _), error in zip(altered, found, strict=True)
+            ]
+        )
     )

@@ -9,7 +9,7 @@ replicas, if the client forbids that (KIP-860); UNKNOWN_TOPIC_OR_PARTITION.
 
 from collections.abc import Sequence
 
-from minibroker.call import Call
+from minibroker.call import Call, Parked
 from minibroker.metadata.cluster import Cluster
 from minibroker.metadata.topic_admin import TopicError
 from minibroker.steps import Slices, finish
@@ -23,12 +23,14 @@ from minibroker_protocol.messages.alter_partition_reassignments import (
 )
 
 
-def handle(request: AlterPartitionReassignmentsRequest, call: Call) -> AlterPartitionReassignmentsResponse:
+def handle(request: AlterPartitionReassignmentsRequest, call: Call) -> AlterPartitionReassignmentsResponse | Parked:
     """Reassign each partition by itself."""
     return finish(_served(request, call))
 
 
-def _served(request: AlterPartitionReassignmentsRequest, call: Call) -> Slices[AlterPartitionReassignmentsResponse]:
+def _served(
+    request: AlterPartitionReassignmentsRequest, call: Call
+) -> Slices[AlterPartitionReassignmentsResponse | Parked]:
     may_resize = request.allow_replication_factor_change
     responses: list[ReassignableTopicResponse] = []
     try:
@@ -40,11 +42,13 @@ def _served(request: AlterPartitionReassignmentsRequest, call: Call) -> Slices[A
             responses.append(ReassignableTopicResponse(name=topic.name, partitions=outcomes))
     finally:
         call.state.cluster.note()
-    return AlterPartitionReassignmentsResponse(
-        allow_replication_factor_change=may_resize,
-        error_code=ErrorCode.NONE,
-        error_message=None,
-        responses=responses,
+    return call.state.durability.hold(
+        AlterPartitionReassignmentsResponse(
+            allow_replication_factor_change=may_resize,
+            error_code=ErrorCode.NONE,
+            error_message=None,
+            responses=responses,
+        )
     )
 
 

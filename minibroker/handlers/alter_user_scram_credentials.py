@@ -6,7 +6,7 @@ needs a name and 4096 to 16384 iterations (UNACCEPTABLE_CREDENTIAL) and a mechan
 whatever others have.
 """
 
-from minibroker.call import Call
+from minibroker.call import Call, Parked
 from minibroker.security.sasl.scram import LEAST_ITERATIONS, MOST_ITERATIONS, ScramCredential, credential_of_salted
 from minibroker.security.sasl.scram_credentials import ScramCredentials
 from minibroker.security.sasl.scram_mechanisms import NAMES
@@ -24,7 +24,7 @@ _Refusal = tuple[ErrorCode, str]
 _TWICE: _Refusal = (ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
 
 
-def handle(request: AlterUserScramCredentialsRequest, call: Call) -> AlterUserScramCredentialsResponse:
+def handle(request: AlterUserScramCredentialsRequest, call: Call) -> AlterUserScramCredentialsResponse | Parked:
     """Alter credentials."""
     stored = call.state.security.scram
     refused: dict[str, _Refusal] = {}
@@ -51,7 +51,7 @@ def handle(request: AlterUserScramCredentialsRequest, call: Call) -> AlterUserSc
         AlterUserScramCredentialsResult(user=user, error_code=code, error_message=message)
         for user, (code, message) in refused.items()
     ]
-    return AlterUserScramCredentialsResponse(results=results)
+    return call.state.durability.hold(AlterUserScramCredentialsResponse(results=results))
 
 
 def _refusal(change: _Change, stored: ScramCredentials) -> _Refusal | None:

@@ -5,7 +5,7 @@ the others are made, and one that there is already is no error. As in Kafka a ru
 spoils the whole request (UNKNOWN_SERVER_ERROR for each), and one with a number 0 closes the connection.
 """
 
-from minibroker.call import Call, UnservedRequestError
+from minibroker.call import Call, Parked, UnservedRequestError
 from minibroker.error_mapping import MAPPED, error_code_of
 from minibroker.security.authorization.acls import (
     AclBinding,
@@ -24,7 +24,7 @@ from minibroker_protocol.messages.create_acls import (
 )
 
 
-def handle(request: CreateAclsRequest, call: Call) -> CreateAclsResponse:
+def handle(request: CreateAclsRequest, call: Call) -> CreateAclsResponse | Parked:
     """Make those that can be."""
     if any(0 in _numbers(each) for each in request.creations):
         raise UnservedRequestError("CreateAcls: a rule about what is not known")
@@ -48,7 +48,7 @@ def handle(request: CreateAclsRequest, call: Call) -> CreateAclsResponse:
         authorizer.add(valid)
     except MAPPED as error:
         return _all(request, error_code_of(error), str(error))
-    return CreateAclsResponse(results=results)
+    return call.state.durability.hold(CreateAclsResponse(results=results))
 
 
 def _numbers(creation: AclCreation) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ come with a token themselves: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED. Without `del
 DELEGATION_TOKEN_AUTH_DISABLED. Renewers have to be users (INVALID_PRINCIPAL_TYPE).
 """
 
-from minibroker.call import Call
+from minibroker.call import Call, Parked
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.security.principals import USER, Principal
 from minibroker.security.token_requests import NO_TIME, may_ask, named
@@ -16,7 +16,7 @@ from minibroker_protocol.messages.create_delegation_token import (
 )
 
 
-def handle(request: CreateDelegationTokenRequest, call: Call) -> CreateDelegationTokenResponse:
+def handle(request: CreateDelegationTokenRequest, call: Call) -> CreateDelegationTokenResponse | Parked:
     """Make a token."""
     requester = call.principal
     owner = named(request.owner_principal_type, request.owner_principal_name) or requester
@@ -34,7 +34,7 @@ def handle(request: CreateDelegationTokenRequest, call: Call) -> CreateDelegatio
         token = tokens.create(owner, requester, renewers, request.max_lifetime_ms)
     except OSError:
         return _refusal(ErrorCode.KAFKA_STORAGE_ERROR, owner, requester)
-    return CreateDelegationTokenResponse(
+    response = CreateDelegationTokenResponse(
         error_code=ErrorCode.NONE,
         principal_type=owner.type,
         principal_name=owner.name,
@@ -46,6 +46,7 @@ def handle(request: CreateDelegationTokenRequest, call: Call) -> CreateDelegatio
         token_id=token.id,
         hmac=tokens.hmac_of(token),
     )
+    return call.state.durability.hold(response)
 
 
 def _refusal(code: ErrorCode, owner: Principal, requester: Principal) -> CreateDelegationTokenResponse:

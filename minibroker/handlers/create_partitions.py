@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from minibroker.call import Call
+from minibroker.call import Call, Parked
 from minibroker.metadata.replicas import Replicas
 from minibroker.metadata.topic_admin import (
     TopicError,
@@ -33,12 +33,12 @@ _FIRST_STRICT: Final = 3
 _Growth = tuple[Topic, int, Sequence[Replicas]]
 
 
-def handle(request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResponse:
+def handle(request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResponse | Parked:
     """Check every topic by itself, then grow those that passed together."""
     return finish(_served(request, call))
 
 
-def _served(request: CreatePartitionsRequest, call: Call) -> Slices[CreatePartitionsResponse]:
+def _served(request: CreatePartitionsRequest, call: Call) -> Slices[CreatePartitionsResponse | Parked]:
     named = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatePartitionsTopicResult] = {}
     grown: list[_Growth] = []
@@ -57,7 +57,9 @@ def _served(request: CreatePartitionsRequest, call: Call) -> Slices[CreatePartit
             yield from call.state.topics.growth(grown)
     except OSError as error:
         results.update((topic.name, _refusal(topic.name, disk_refusal(error))) for topic, _, _ in grown)
-    return CreatePartitionsResponse(throttle_time_ms=call.session.muted_ms, results=list(results.values()))
+    return call.state.durability.hold(
+        CreatePartitionsResponse(throttle_time_ms=call.session.muted_ms, results=list(results.values()))
+    )
 
 
 def _refusal(name: str, error: TopicError) -> CreatePartitionsTopicResult:

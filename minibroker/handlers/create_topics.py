@@ -9,7 +9,7 @@ several, INVALID_REPLICATION_FACTOR and INVALID_REPLICA_ASSIGNMENT are as in Kaf
 from collections import Counter
 from typing import Final
 
-from minibroker.call import Call
+from minibroker.call import Call, Parked
 from minibroker.metadata.topic_admin import (
     DEFAULT,
     TopicError,
@@ -39,12 +39,12 @@ _FIRST_STRICT: Final = 6
 """From here on a client that is over its quota is refused, THROTTLING_QUOTA_EXCEEDED; before it has to wait."""
 
 
-def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
+def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse | Parked:
     """Check every topic by itself, then create those that passed together."""
     return finish(_served(request, call))
 
 
-def _served(request: CreateTopicsRequest, call: Call) -> Slices[CreateTopicsResponse]:
+def _served(request: CreateTopicsRequest, call: Call) -> Slices[CreateTopicsResponse | Parked]:
     named = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatableTopicResult | None] = {}
     plans: list[TopicPlan] = []
@@ -71,8 +71,10 @@ def _served(request: CreateTopicsRequest, call: Call) -> Slices[CreateTopicsResp
         for plan, topic in zip(plans, made, strict=True):
             results[plan.name] = _success(plan, topic, call)
             yield
-    return CreateTopicsResponse(
-        throttle_time_ms=call.session.muted_ms, topics=[result for result in results.values() if result is not None]
+    return call.state.durability.hold(
+        CreateTopicsResponse(
+            throttle_time_ms=call.session.muted_ms, topics=[result for result in results.values() if result is not None]
+        )
     )
 
 

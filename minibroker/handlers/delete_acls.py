@@ -5,7 +5,7 @@ reason, and one with a number 0 closes the connection. Each filter tells what it
 removed.
 """
 
-from minibroker.call import Call, UnservedRequestError
+from minibroker.call import Call, Parked, UnservedRequestError
 from minibroker.error_mapping import MAPPED, error_code_of
 from minibroker.security.authorization.acls import (
     AclBinding,
@@ -27,7 +27,7 @@ from minibroker_protocol.messages.delete_acls import (
 )
 
 
-def handle(request: DeleteAclsRequest, call: Call) -> Steps[DeleteAclsResponse]:
+def handle(request: DeleteAclsRequest, call: Call) -> Steps[DeleteAclsResponse | Parked]:
     """Remove what the filters find, together."""
     if any(0 in _numbers(each) for each in request.filters):
         raise UnservedRequestError("DeleteAcls: a filter for what is not known")
@@ -55,7 +55,7 @@ def handle(request: DeleteAclsRequest, call: Call) -> Steps[DeleteAclsResponse]:
         authorizer.remove(gone)
     except MAPPED as error:
         return _all(request, error_code_of(error), str(error))
-    return DeleteAclsResponse(filter_results=results)
+    return call.state.durability.hold(DeleteAclsResponse(filter_results=results))
 
 
 def _numbers(wanted: DeleteAclsFilter) -> tuple[int, ...]:

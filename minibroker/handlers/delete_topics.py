@@ -9,7 +9,7 @@ from collections import Counter
 from functools import partial
 from typing import Final
 
-from minibroker.call import Call
+from minibroker.call import Call, Parked
 from minibroker.metadata.deletion import purge_logged
 from minibroker.metadata.topic_admin import TopicError, count_mutation, disk_refusal
 from minibroker.metadata.topics import CONSUMER_OFFSETS, Topic
@@ -30,12 +30,12 @@ _FIRST_WITH_DISABLED_ERROR: Final = 3
 _Gone = tuple[Topic, list[str]]
 
 
-def handle(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse:
+def handle(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse | Parked:
     """Delete the topics that exist, and say for each whether it did."""
     return finish(_served(request, call))
 
 
-def _served(request: DeleteTopicsRequest, call: Call) -> Slices[DeleteTopicsResponse]:
+def _served(request: DeleteTopicsRequest, call: Call) -> Slices[DeleteTopicsResponse | Parked]:
     wanted = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
     if not call.state.config.boolean("delete.topic.enable"):
         code = (
@@ -61,7 +61,7 @@ def _served(request: DeleteTopicsRequest, call: Call) -> Slices[DeleteTopicsResp
     deleted = [result.name for result in results if result.name is not None and not result.error_code]
     if CONSUMER_OFFSETS in deleted or (deleted and call.state.topics.get(CONSUMER_OFFSETS) is not None):
         call.state.groups.topics_deleted(deleted)
-    return DeleteTopicsResponse(throttle_time_ms=call.session.muted_ms, responses=results)
+    return call.state.durability.hold(DeleteTopicsResponse(throttle_time_ms=call.session.muted_ms, responses=results))
 
 
 def _target(wanted: DeleteTopicState, call: Call) -> Topic | None:

@@ -9,7 +9,7 @@ alive. Asked for all partitions, the answer tells of those that needed an electi
 from collections.abc import Iterator
 from typing import Final
 
-from minibroker.call import Call
+from minibroker.call import Call, Parked
 from minibroker.faults.cluster_error_answers import elect_leaders_error
 from minibroker.metadata.cluster import NO_NODE
 from minibroker.metadata.partition import Partition
@@ -26,12 +26,12 @@ _PREFERRED: Final = 0
 _UNCLEAN: Final = 1
 
 
-def handle(request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse:
+def handle(request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse | Parked:
     """Elect a leader for each partition."""
     return finish(_served(request, call))
 
 
-def _served(request: ElectLeadersRequest, call: Call) -> Slices[ElectLeadersResponse]:
+def _served(request: ElectLeadersRequest, call: Call) -> Slices[ElectLeadersResponse | Parked]:
     if request.election_type not in {_PREFERRED, _UNCLEAN}:
         refused: ElectLeadersResponse = elect_leaders_error(
             request, ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}"
@@ -53,7 +53,7 @@ def _served(request: ElectLeadersRequest, call: Call) -> Slices[ElectLeadersResp
             yield
     finally:
         call.state.cluster.note()
-    return ElectLeadersResponse(replica_election_results=results)
+    return call.state.durability.hold(ElectLeadersResponse(replica_election_results=results))
 
 
 def _wanted(request: ElectLeadersRequest, call: Call) -> Iterator[tuple[str, int | None]]:

@@ -3,7 +3,7 @@
 Versions 0-2. Who may do it, and the errors, are those of RenewDelegationToken.
 """
 
-from minibroker.call import Call
+from minibroker.call import Call, Parked
 from minibroker.security.token_requests import NO_TIME, find
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.expire_delegation_token import (
@@ -12,7 +12,7 @@ from minibroker_protocol.messages.expire_delegation_token import (
 )
 
 
-def handle(request: ExpireDelegationTokenRequest, call: Call) -> ExpireDelegationTokenResponse:
+def handle(request: ExpireDelegationTokenRequest, call: Call) -> ExpireDelegationTokenResponse | Parked:
     """Expire a token."""
     period_ms = request.expiry_time_period_ms
     code, token = find(request.hmac, call)
@@ -23,4 +23,6 @@ def handle(request: ExpireDelegationTokenRequest, call: Call) -> ExpireDelegatio
     except OSError:
         return ExpireDelegationTokenResponse(error_code=ErrorCode.KAFKA_STORAGE_ERROR, expiry_timestamp_ms=NO_TIME)
     ends_ms = period_ms if left is None else left.expires_ms
-    return ExpireDelegationTokenResponse(error_code=ErrorCode.NONE, expiry_timestamp_ms=ends_ms)
+    return call.state.durability.hold(
+        ExpireDelegationTokenResponse(error_code=ErrorCode.NONE, expiry_timestamp_ms=ends_ms)
+    )

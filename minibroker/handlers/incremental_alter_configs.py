@@ -7,7 +7,7 @@ what Kafka calls read-only, and their listeners. An operation that does not exis
 where Kafka has UNKNOWN_SERVER_ERROR for most.
 """
 
-from minibroker.call import Call
+from minibroker.call import Call, Parked
 from minibroker.dynamic_config.changes import Resource, outcomes
 from minibroker.steps import Slices, finish
 from minibroker_protocol.error_codes import ErrorCode
@@ -18,12 +18,12 @@ from minibroker_protocol.messages.incremental_alter_configs import (
 )
 
 
-def handle(request: IncrementalAlterConfigsRequest, call: Call) -> IncrementalAlterConfigsResponse:
+def handle(request: IncrementalAlterConfigsRequest, call: Call) -> IncrementalAlterConfigsResponse | Parked:
     """Check and alter one resource after the other."""
     return finish(_served(request, call))
 
 
-def _served(request: IncrementalAlterConfigsRequest, call: Call) -> Slices[IncrementalAlterConfigsResponse]:
+def _served(request: IncrementalAlterConfigsRequest, call: Call) -> Slices[IncrementalAlterConfigsResponse | Parked]:
     altered = [
         (
             Resource(each.resource_type, each.resource_name),
@@ -32,14 +32,16 @@ def _served(request: IncrementalAlterConfigsRequest, call: Call) -> Slices[Incre
         for each in request.resources
     ]
     found = yield from outcomes(altered, call, replaces=False, validate_only=request.validate_only)
-    return IncrementalAlterConfigsResponse(
-        responses=[
-            AlterConfigsResourceResponse(
-                error_code=ErrorCode.NONE if error is None else error.code,
-                error_message=None if error is None else error.message,
-                resource_type=resource.kind,
-                resource_name=resource.name,
-            )
-            for (resource, _), error in zip(altered, found, strict=True)
-        ]
+    return call.state.durability.hold(
+        IncrementalAlterConfigsResponse(
+            responses=[
+                AlterConfigsResourceResponse(
+                    error_code=ErrorCode.NONE if error is None else error.code,
+                    error_message=None if error is None else error.message,
+                    resource_type=resource.kind,
+                    resource_name=resource.name,
+                )
+                for (resource, _), error in zip(altered, found, strict=True)
+            ]
+        )
     )

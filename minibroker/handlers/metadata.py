@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from minibroker.advice import tell_creation
-from minibroker.call import Call
+from minibroker.call import Call, Parked
 from minibroker.metadata.cluster import NO_NODE
 from minibroker.metadata.topic_admin import (
     COORDINATORS_TOPICS,
@@ -41,12 +41,12 @@ from minibroker_protocol.primitives import ZERO_UUID
 _FIRST_WITH_IDS: Final = 12
 
 
-def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
+def handle(request: MetadataRequest, call: Call) -> MetadataResponse | Parked:
     """Describe the cluster as this client should see it."""
     return finish(_served(request, call))
 
 
-def _served(request: MetadataRequest, call: Call) -> Slices[MetadataResponse]:
+def _served(request: MetadataRequest, call: Call) -> Slices[MetadataResponse | Parked]:
     state = call.state
     controller = state.cluster.controller
     named = request.topics or []
@@ -55,6 +55,7 @@ def _served(request: MetadataRequest, call: Call) -> Slices[MetadataResponse]:
         return MetadataResponse(brokers=[], topics=refused)
     wants_all = request.topics is None or (call.api_version == 0 and not request.topics)
     if wants_all:
+        made: dict[str, Topic | ErrorCode] = {}
         topics: list[MetadataResponseTopic] = []
         for topic in tuple(state.topics):
             if _may_describe(topic.name, call):
@@ -69,7 +70,7 @@ def _served(request: MetadataRequest, call: Call) -> Slices[MetadataResponse]:
             _answer(wanted, made[each] if isinstance(each, str) else each, request, call)
             for wanted, each in zip(asked.values(), found, strict=True)
         ]
-    return MetadataResponse(
+    response = MetadataResponse(
         brokers=_brokers(call),
         cluster_id=state.cluster_id,
         controller_id=NO_NODE if controller is None else controller.id,
@@ -78,6 +79,7 @@ def _served(request: MetadataRequest, call: Call) -> Slices[MetadataResponse]:
         if request.include_cluster_authorized_operations
         else NO_AUTHORIZED_OPERATIONS,
     )
+    return state.durability.hold(response) if made else response
 
 
 def _find(wanted: MetadataRequestTopic, request: MetadataRequest, call: Call) -> Topic | ErrorCode | str:

@@ -4,7 +4,7 @@ Versions 0-2. The owner and the renewers may do it (DELEGATION_TOKEN_OWNER_MISMA
 HMAC (DELEGATION_TOKEN_NOT_FOUND), and one that has ended cannot be renewed (DELEGATION_TOKEN_EXPIRED).
 """
 
-from minibroker.call import Call
+from minibroker.call import Call, Parked
 from minibroker.security.token_requests import NO_TIME, find
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.renew_delegation_token import (
@@ -13,7 +13,7 @@ from minibroker_protocol.messages.renew_delegation_token import (
 )
 
 
-def handle(request: RenewDelegationTokenRequest, call: Call) -> RenewDelegationTokenResponse:
+def handle(request: RenewDelegationTokenRequest, call: Call) -> RenewDelegationTokenResponse | Parked:
     """Renew a token."""
     code, token = find(request.hmac, call)
     if token is None:
@@ -22,4 +22,6 @@ def handle(request: RenewDelegationTokenRequest, call: Call) -> RenewDelegationT
         renewed = call.state.security.tokens.renew(token, request.renew_period_ms)
     except OSError:
         return RenewDelegationTokenResponse(error_code=ErrorCode.KAFKA_STORAGE_ERROR, expiry_timestamp_ms=NO_TIME)
-    return RenewDelegationTokenResponse(error_code=ErrorCode.NONE, expiry_timestamp_ms=renewed.expires_ms)
+    return call.state.durability.hold(
+        RenewDelegationTokenResponse(error_code=ErrorCode.NONE, expiry_timestamp_ms=renewed.expires_ms)
+    )

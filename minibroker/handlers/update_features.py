@@ -8,7 +8,7 @@ beneath one that has changed what metadata looks like, and kraft.version stays a
 from collections.abc import Mapping
 from typing import Final
 
-from minibroker.call import Call
+from minibroker.call import Call, Parked
 from minibroker.metadata.features import (
     ELIGIBLE_LEADER_REPLICAS_VERSION,
     KRAFT_VERSION,
@@ -36,7 +36,7 @@ class _RefusedError(ValueError):
     """Why a feature cannot have a level."""
 
 
-def handle(request: UpdateFeaturesRequest, call: Call) -> UpdateFeaturesResponse:
+def handle(request: UpdateFeaturesRequest, call: Call) -> UpdateFeaturesResponse | Parked:
     """Check all changes, then make them."""
     features = call.state.features
     controller = f"Local controller {call.node.id}"
@@ -66,7 +66,9 @@ def handle(request: UpdateFeaturesRequest, call: Call) -> UpdateFeaturesResponse
         if call.api_version <= _LAST_WITH_RESULTS
         else []
     )
-    return UpdateFeaturesResponse(error_code=ErrorCode.NONE, error_message=None, results=results)
+    return call.state.durability.hold(
+        UpdateFeaturesResponse(error_code=ErrorCode.NONE, error_message=None, results=results)
+    )
 
 
 def _level(update: FeatureUpdateKey, features: Features, controller: str) -> int:

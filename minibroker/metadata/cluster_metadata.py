@@ -13,7 +13,8 @@ import os
 from collections.abc import Callable
 from typing import Any, Final, cast
 
-from minibroker_storage.checkpoints import write_atomically
+from minibroker.metadata.durability import Durability
+from minibroker.metadata.metadata_file import MetadataFile
 
 CLUSTER_FILE: Final = "minibroker-cluster.json"
 _FILE_VERSION: Final = 1
@@ -28,8 +29,13 @@ class ClusterFileError(ValueError):
 class ClusterMetadata:
     """The sections of one data directory. ClusterFileError, OSError."""
 
-    def __init__(self, data_dir: str) -> None:
+    def __init__(self, data_dir: str, durability: Durability | None = None) -> None:
         self._path = os.path.join(data_dir, CLUSTER_FILE)
+        self._file = (
+            MetadataFile(self._path, mode=_OWNER_ALONE)
+            if durability is None
+            else durability.file(self._path, mode=_OWNER_ALONE)
+        )
         self._sections = self._read()
         self._first = dict(self._sections)
         self._texts: dict[str, tuple[Any, str]] = {}
@@ -63,6 +69,10 @@ class ClusterMetadata:
         """Take in what the directory holds, where it was brought back. ClusterFileError, OSError."""
         self._announce(self._read())
 
+    def remove(self) -> None:
+        """Remove the file, before another one is brought back and `load` is called. OSError."""
+        self._file.remove()
+
     def _replace(self, sections: dict[str, Any]) -> None:
         self._save(sections)
         self._announce(sections)
@@ -77,7 +87,7 @@ class ClusterMetadata:
         if sections or os.path.exists(self._path):
             lines = ",\n".join(f"{json.dumps(name)}: {self._text(name, value)}" for name, value in sections.items())
             text = f'{{"version": {_FILE_VERSION}, "sections": {{\n{lines}}}}}\n'
-            write_atomically(self._path, text.encode(), mode=_OWNER_ALONE)
+            self._file.write(text.encode())
         self._sections = sections
 
     def _text(self, name: str, value: Any) -> str:
@@ -88,11 +98,11 @@ class ClusterMetadata:
         return known[1]
 
     def _read(self) -> dict[str, Any]:
+        return self._file.read(self._parse) or {}
+
+    def _parse(self, data: bytes) -> dict[str, Any]:
         try:
-            with open(self._path, encoding="utf-8") as file:
-                content: object = json.load(file)
-        except FileNotFoundError:
-            return {}
+            content: object = json.loads(data)
         except ValueError as error:
             raise ClusterFileError(f"{self._path} cannot be understood: {error}") from None
         if not isinstance(content, dict):

@@ -7,9 +7,10 @@ has taken are those of its followers.
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
+from minibroker.steps import Slices
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_storage.config import LogConfig
-from minibroker_storage.layout import delete_directory_name, rename_if_there
+from minibroker_storage.layout import create_partition_directory, delete_directory_name, purge, rename_if_there
 from minibroker_storage.log import Log
 
 if TYPE_CHECKING:
@@ -135,3 +136,22 @@ class Partition:
         if leader_only and self.leader is not node:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.NONE
+
+
+def make_directories(partitions: Iterable[Partition]) -> Slices[None]:
+    """Make the directories of new partitions, one in a slice; all or, with an OSError, none of them."""
+    made: list[Partition] = []
+    try:
+        for partition in partitions:
+            if partition.topic.is_gone:
+                continue
+            made.append(partition)
+            create_partition_directory(partition.directory, partition.topic.id)
+            yield
+    except (OSError, GeneratorExit) as error:
+        if isinstance(error, FileExistsError):
+            made.pop()  # not ours
+        for partition in made:
+            if not partition.topic.is_gone:  # or the directory may be a newer topic's
+                purge(partition.directory)
+        raise

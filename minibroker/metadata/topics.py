@@ -11,7 +11,7 @@ import contextlib
 import logging
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
@@ -21,8 +21,9 @@ from minibroker.metadata.adoption import clear_away, find_topics
 from minibroker.metadata.append_policy import append_policy, keeps_batches
 from minibroker.metadata.cluster import NO_NODE, Cluster
 from minibroker.metadata.deletion import mark, marked, purge_logged
+from minibroker.metadata.durability import Durability
 from minibroker.metadata.log_settings import log_config
-from minibroker.metadata.partition import LogKeeper, Partition
+from minibroker.metadata.partition import LogKeeper, Partition, make_directories
 from minibroker.metadata.replicas import Replicas
 from minibroker.metadata.topics_file import TopicsFile, TopicsFileError
 from minibroker.steps import Slices, finish
@@ -31,9 +32,11 @@ from minibroker_protocol.messages.metadata import MetadataResponsePartition
 from minibroker_protocol.records.append_policy import AppendPolicy
 from minibroker_storage.checkpoints import new_uuid, parse_uuid, uuid_text
 from minibroker_storage.config import LogConfig
-from minibroker_storage.layout import create_partition_directory, purge, purge_contents
+from minibroker_storage.layout import purge_contents
 
 _MOST_REMEMBERED: Final = 10_000
+PRODUCER_ID_BLOCK: Final = 1000
+"""Producer ids are noted in blocks, as many as Kafka's controller hands to a broker at once."""
 _FIRST_PRODUCER_ID_BESIDE_OTHERS: Final = 1 << 32
 """In a directory of a Kafka, which has given out small ids: its logs may know their sequence numbers still."""
 _CONFIGS_OF_ADOPTED: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
@@ -169,7 +172,14 @@ class Topics:
     Kafka), and takes away what a deletion left behind.
     """
 
-    def __init__(self, data_dir: str, config: BrokerConfig, keeper: LogKeeper, cluster: Cluster | None = None) -> None:
+    def __init__(
+        self,
+        data_dir: str,
+        config: BrokerConfig,
+        keeper: LogKeeper,
+        cluster: Cluster | None = None,
+        durability: Durability | None = None,
+    ) -> None:
         self.data_dir = data_dir
         self._config = config
         self._keeper = keeper
@@ -178,7 +188,7 @@ class Topics:
         self._by_id: dict[bytes, Topic] = {}
         self._folded: dict[str, dict[str, None]] = {}
         self._coming: dict[str, Topic] = {}
-        self._file = TopicsFile(data_dir)
+        self._file = TopicsFile(data_dir, durability)
         self._markers: list[str] = []
         self._deleted: set[str] = set()
         self.next_producer_id = 0
@@ -234,7 +244,7 @@ class Topics:
             # The file first: a topic that it names gets the directories that it lacks when they are first used, but
             # directories that it does not name would be taken for a topic without configuration.
             self.save()
-            yield from _make_directories([partition for topic in created for partition in topic.coming])
+            yield from make_directories([partition for topic in created for partition in topic.coming])
         except (OSError, GeneratorExit):
             for topic in created:
                 del self._coming[topic.name]
@@ -260,7 +270,7 @@ class Topics:
             self._begin_partitions(topic, total, replicas)
         try:
             self.save()
-            yield from _make_directories([partition for topic, _, _ in wanted for partition in topic.coming])
+            yield from make_directories([partition for topic, _, _ in wanted for partition in topic.coming])
         except (OSError, GeneratorExit):
             for topic, _, _ in wanted:
                 topic.coming, topic.line = [], None
@@ -367,10 +377,14 @@ class Topics:
         with contextlib.suppress(OSError):
             self.save()
 
-    def save(self) -> None:
-        """Write the topics file; once for a request, whatever it changes. OSError, and the old one stays."""
+    def save(self, *, sync: bool = False) -> None:
+        """Write the topics file; once for a request, whatever it changes. OSError, and the old one stays.
+
+        It is forced to disk soon afterwards (`Durability`), with `sync` at once.
+        """
         topics = chain(self._by_name.values(), self._coming.values())
-        self._file.write(self.next_producer_id, (topic.line or self._line(topic) for topic in topics))
+        lines = (topic.line or self._line(topic) for topic in topics)
+        self._file.write(self.next_producer_id, lines, sync=sync)
         if self._markers:
             markers, self._markers = self._markers, []
             purge_logged(markers)
@@ -428,7 +442,9 @@ class Topics:
         deleted = marked(self.data_dir)
         if state is not None:
             try:
-                self.next_producer_id = int(state["next_producer_id"])
+                # The generation that was lost may have given out another block.
+                lost = PRODUCER_ID_BLOCK if self._file.was_torn else 0
+                self.next_producer_id = int(state["next_producer_id"]) + lost
                 for name, entry in state["topics"].items():
                     topic_id = parse_uuid(entry["id"])
                     if topic_id not in deleted:
@@ -442,7 +458,7 @@ class Topics:
         self._markers = list(deleted.values())
         if adopted or state is None:
             self.save()
-        elif deleted:
+        elif deleted or self._file.was_torn:
             self._save_if_possible()
 
     def _restore(
@@ -475,22 +491,3 @@ class Topics:
 
 def _folded(name: str) -> str:
     return name.replace(".", "_")
-
-
-def _make_directories(partitions: Iterable[Partition]) -> Slices[None]:
-    """Make the directories of new partitions, one in a slice; all or, with an OSError, none of them."""
-    made: list[Partition] = []
-    try:
-        for partition in partitions:
-            if partition.topic.is_gone:
-                continue
-            made.append(partition)
-            create_partition_directory(partition.directory, partition.topic.id)
-            yield
-    except (OSError, GeneratorExit) as error:
-        if isinstance(error, FileExistsError):
-            made.pop()  # not ours
-        for partition in made:
-            if not partition.topic.is_gone:  # or the directory may be a newer topic's
-                purge(partition.directory)
-        raise

@@ -15,7 +15,8 @@ import os
 from collections.abc import Iterable
 from typing import Any, Final, cast
 
-from minibroker_storage.checkpoints import write_atomically
+from minibroker.metadata.durability import Durability
+from minibroker.metadata.metadata_file import MetadataFile
 
 TOPICS_FILE: Final = "minibroker-topics.json"
 _FILE_VERSION: Final = 1
@@ -28,27 +29,36 @@ class TopicsFileError(ValueError):
 class TopicsFile:
     """The file of one data directory."""
 
-    def __init__(self, data_dir: str) -> None:
+    def __init__(self, data_dir: str, durability: Durability | None = None) -> None:
         self.path = os.path.join(data_dir, TOPICS_FILE)
+        self._file = MetadataFile(self.path) if durability is None else durability.file(self.path)
+
+    @property
+    def was_torn(self) -> bool:
+        """Whether `read` had to take the generation before, after a crash of the machine."""
+        return self._file.was_torn
 
     def read(self) -> dict[str, Any] | None:
         """The content; None where there is no file. TopicsFileError, OSError."""
+        return self._file.read(self._parse)
+
+    def _parse(self, data: bytes) -> dict[str, Any]:
         try:
-            with open(self.path, "rb") as file:
-                state: object = json.load(file)
-        except FileNotFoundError:
-            return None
+            state: object = json.loads(data)
         except ValueError as error:
             raise TopicsFileError(f"{self.path} is not JSON: {error}") from None
         if not isinstance(state, dict) or cast("dict[str, Any]", state).get("version") != _FILE_VERSION:
             raise TopicsFileError(f"{self.path} is no topics file of version {_FILE_VERSION}")
         return cast("dict[str, Any]", state)
 
-    def write(self, next_producer_id: int, lines: Iterable[str]) -> None:
-        """Replace it by one with these `lines`, each as `line_of` makes them. OSError, and the old one stays."""
+    def write(self, next_producer_id: int, lines: Iterable[str], *, sync: bool = False) -> None:
+        """Replace it by one with these `lines`, each as `line_of` makes them, with `sync` down to the disk.
+
+        OSError, and the old one stays.
+        """
         head = f'{{"version": {_FILE_VERSION}, "next_producer_id": {next_producer_id}, "topics": {{'
         text = ",\n".join(lines)
-        write_atomically(self.path, f"{head}\n{text}}}}}\n".encode() if text else f"{head}}}}}\n".encode())
+        self._file.write(f"{head}\n{text}}}}}\n".encode() if text else f"{head}}}}}\n".encode(), sync=sync)
 
     @staticmethod
     def line_of(name: str, entry: dict[str, Any]) -> str:

@@ -1,6 +1,5 @@
 """A broker as it was before: everything in a directory of its own, and back."""
 
-import contextlib
 import os
 import shutil
 import weakref
@@ -10,7 +9,7 @@ from io import FileIO
 from typing import Final, Self
 
 from minibroker import temporary
-from minibroker.metadata.cluster_metadata import CLUSTER_FILE
+from minibroker.metadata.metadata_file import BACKUP_SUFFIX
 from minibroker.metadata.topics_file import TOPICS_FILE
 from minibroker.operations.errors import ConflictError, NotFoundError, is_the_callers
 from minibroker.operations.reset import forget_topics, forget_visitors
@@ -82,18 +81,12 @@ def restore_snapshot(state: BrokerState, snapshot: Snapshot | str) -> None:
     forget_topics(state)
     with os.scandir(source) as entries:
         partitions = {entry.name for entry in entries if entry.is_dir()}
-    _remove_cluster_file(state.topics.data_dir)
+    state.metadata.remove()  # a snapshot has one only if anything was altered before it was taken
     _copy_all(source, state.topics.data_dir, partitions, but=_OF_THE_RUN)
     state.metadata.load()
     state.topics.load()
     state.logs.restored()
     state.resume_coordinators()
-
-
-def _remove_cluster_file(data_dir: str) -> None:
-    """A snapshot has one only if anything was altered before it was taken."""
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(f"{data_dir}/{CLUSTER_FILE}")
 
 
 def _copy_all(source: str, target: str, partitions: set[str], but: frozenset[str] | set[str]) -> None:
@@ -107,7 +100,7 @@ def _copy_all(source: str, target: str, partitions: set[str], but: frozenset[str
                 names = [file.name for file in files if file.is_file()]
             for each in names:
                 _copy_file(f"{source}/{name}/{each}", f"{target}/{name}/{each}")
-        elif not is_directory and name not in but and not name.endswith(".tmp"):
+        elif not is_directory and name not in but and not name.endswith((".tmp", BACKUP_SUFFIX)):
             _copy_file(f"{source}/{name}", f"{target}/{name}")
 
 

@@ -224,6 +224,28 @@ def test_a_damaged_description_is_named(tmp_path: Path, text: str, because: str)
     DataDir(str(tmp_path)).release()  # the refused start has let go of it
 
 
+@pytest.mark.parametrize("left", [b"", b"\0" * 80, b"\x93\x00garbage\xff", b"vers"])
+def test_a_description_that_a_crash_has_torn_is_made_again_from_its_copy(
+    tmp_path: Path, left: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = DataDir(str(tmp_path), node_id=4)
+    first.release()
+    whole = meta(tmp_path)
+    (tmp_path / META_PROPERTIES).write_bytes(left)
+    again = DataDir(str(tmp_path))
+    again.release()
+    assert (again.cluster_id, again.node_id, meta(tmp_path)) == (first.cluster_id, 4, whole)
+    assert f"{tmp_path / META_PROPERTIES} is damaged; it is made again from" in caplog.text
+
+
+@pytest.mark.parametrize("left", [b"", b"\x93\x00garbage\xff"])
+def test_without_a_copy_a_torn_description_gets_no_new_cluster_in_silence(tmp_path: Path, left: bytes) -> None:
+    (tmp_path / META_PROPERTIES).write_bytes(left)
+    with pytest.raises(MetaPropertiesError, match="is empty or no file of properties: put back its lines"):
+        DataDir(str(tmp_path))
+    assert (tmp_path / META_PROPERTIES).read_bytes() == left
+
+
 def test_another_nodes_directory_is_refused(tmp_path: Path) -> None:
     DataDir(str(tmp_path), node_id=1).release()
     with pytest.raises(MetaPropertiesError, match=r"belongs to node 1, but node\.id is configured as 2"):

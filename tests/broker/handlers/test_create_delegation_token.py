@@ -7,7 +7,11 @@ from minibroker.handlers.create_delegation_token import handle
 from minibroker.security.principals import ANONYMOUS
 from minibroker.security.sasl.mechanism import SCRAM_SHA_512
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
+from minibroker_protocol.messages.create_delegation_token import (
+    CreatableRenewers,
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+)
 from tests.broker.harness import Harness
 from tests.broker.security.tokens import DAY_MS, SECRET, call_of, create
 
@@ -53,7 +57,9 @@ def test_only_who_has_proved_his_name_gets_a_token(harness: Harness) -> None:
 def test_renewers_are_users(harness: Harness) -> None:
     group = CreatableRenewers(principal_type="Group", principal_name="x")
     request = CreateDelegationTokenRequest(renewers=[group], max_lifetime_ms=-1)
-    assert handle(request, call_of(harness)).error_code == ErrorCode.INVALID_PRINCIPAL_TYPE
+    refused = handle(request, call_of(harness))
+    assert isinstance(refused, CreateDelegationTokenResponse)
+    assert refused.error_code == ErrorCode.INVALID_PRINCIPAL_TYPE
 
 
 def test_without_a_secret_there_are_no_tokens(configured: Configured) -> None:

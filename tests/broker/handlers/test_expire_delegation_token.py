@@ -5,7 +5,10 @@ import pytest
 from minibroker.handlers.expire_delegation_token import handle
 from minibroker.security.sasl.mechanism import SCRAM_SHA_256
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from minibroker_protocol.messages.expire_delegation_token import (
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+)
 from tests.broker.harness import Harness
 from tests.broker.security.tokens import SECRET, call_of, create
 
@@ -20,6 +23,7 @@ def expire(
 ) -> tuple[int, int]:
     request = ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=period_ms)
     response = handle(request, call_of(harness, user))
+    assert isinstance(response, ExpireDelegationTokenResponse)
     return response.error_code, response.expiry_timestamp_ms
 
 

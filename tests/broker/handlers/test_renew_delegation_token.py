@@ -4,7 +4,10 @@ import pytest
 
 from minibroker.handlers.renew_delegation_token import handle
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
+from minibroker_protocol.messages.renew_delegation_token import (
+    RenewDelegationTokenRequest,
+    RenewDelegationTokenResponse,
+)
 from tests.broker.harness import Harness
 from tests.broker.security.tokens import DAY_MS, SECRET, call_of, create
 
@@ -24,6 +27,7 @@ def renew(
 ) -> tuple[int, int]:
     request = RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=period_ms)
     response = handle(request, call_of(harness, user, protocol=protocol))
+    assert isinstance(response, RenewDelegationTokenResponse)
     return response.error_code, response.expiry_timestamp_ms
 
 

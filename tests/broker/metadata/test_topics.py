@@ -358,7 +358,9 @@ def test_names_collide_when_only_dots_and_underscores_differ(
 
 
 @pytest.mark.parametrize(
-    ("step", "partitions"), [("Topics.save", None), ("create_partition_directory", 3)], ids=["before", "after"]
+    ("step", "partitions"),
+    [("topics.Topics.save", None), ("partition.create_partition_directory", 3)],
+    ids=["before", "after"],
 )
 def test_a_kill_while_a_topic_is_made_leaves_it_whole_or_not_at_all(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, step: str, partitions: int | None
@@ -370,7 +372,7 @@ def test_a_kill_while_a_topic_is_made_leaves_it_whole_or_not_at_all(
         raise KilledError
 
     with monkeypatch.context() as patched:
-        patched.setattr(f"minibroker.metadata.topics.{step}", kill)
+        patched.setattr(f"minibroker.metadata.{step}", kill)
         with pytest.raises(KilledError):
             harness.create("new", 3, cleanup_policy="compact")
     harness.crash()

@@ -17,7 +17,8 @@ DAY_MS = 24 * 3_600_000
 
 
 def call_of(harness: Harness, user: str = "alice", *, protocol: str = "SASL_SSL", version: int = 3) -> Call:
-    """A request of a user."""
+    """A request of a user, after all that came before."""
+    harness.run_soon()
     session = harness.session(principal=Principal(USER, user), protocol=protocol)
     return Call(harness.state, version, "test", session)
 
@@ -29,4 +30,6 @@ def create(harness: Harness, *renewers: str, call: Call | None = None, **fields:
         renewers=[CreatableRenewers(principal_type=USER, principal_name=name) for name in renewers],
         **given,
     )
-    return create_token(request, call or call_of(harness))
+    response = create_token(request, call or call_of(harness))
+    assert isinstance(response, CreateDelegationTokenResponse)
+    return response

@@ -1,0 +1,264 @@
+"""Metadata is on disk before it is acknowledged, and a file that a crash of the machine has torn is survived."""
+
+import errno
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minibroker import temporary
+from minibroker.metadata.durability import Durability
+from minibroker.metadata.metadata_file import MetadataFile
+from minibroker.metadata.topics_file import TopicsFileError
+from minibroker_protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from minibroker_protocol.messages.init_producer_id import InitProducerIdRequest
+from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.broker.harness import Harness, Pending
+
+TOPICS, CLUSTER = "minibroker-topics.json", "minibroker-cluster.json"
+ACLS = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of what was forced to disk."""
+    real, seen = os.fsync, list[str]()
+
+    def fsync(fd: int) -> None:
+        seen.append(os.path.basename(os.readlink(f"/proc/self/fd/{fd}")))
+        real(fd)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    return seen
+
+
+class Threads:
+    """A thread for fsyncs that runs when a test says so."""
+
+    def __init__(self, harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.due: list[tuple[Callable[[], None], Callable[[], None]]] = []
+        self._harness = harness
+        monkeypatch.setattr(harness.state.durability, "_background", lambda work, then: self.due.append((work, then)))
+
+    def run(self) -> None:
+        """One round."""
+        work, then = self.due.pop(0)
+        work()
+        then()
+        self._harness.run_soon()
+
+
+@pytest.fixture
+def threads(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> Threads:
+    return Threads(harness, monkeypatch)
+
+
+def creation(name: str) -> CreateTopicsRequest:
+    return CreateTopicsRequest(topics=[CreatableTopic(name=name, num_partitions=1, replication_factor=1)])
+
+
+def test_topics_acls_and_producer_ids_are_forced_to_disk_with_their_directory(
+    tmp_path: Path, synced: list[str]
+) -> None:
+    harness = Harness(str(tmp_path / "data"), ACLS)
+    synced.clear()
+    harness.ask(creation("a"), 7)
+    assert synced == [TOPICS, "data"]
+    rule = AclCreation(
+        resource_type=2, resource_name="a", resource_pattern_type=3, principal="User:m", host="*", operation=2,
+        permission_type=2,
+    )  # fmt: skip
+    synced.clear()
+    harness.ask(CreateAclsRequest(creations=[rule]), 3)
+    assert synced == [f"{CLUSTER}.tmp", "data"]  # the first generation goes to disk at once
+    synced.clear()
+    harness.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000), 4)
+    assert synced == [f"{TOPICS}.tmp", "data"]
+    synced.clear()
+    harness.ask(MetadataRequest(topics=[MetadataRequestTopic(name="b")], allow_auto_topic_creation=True), 9)
+    assert synced == [TOPICS, "data"]
+    harness.close()
+
+
+def test_nothing_is_forced_to_disk_for_a_temporary_directory(synced: list[str]) -> None:
+    directory = temporary.make()
+    try:
+        harness = Harness(directory)
+        harness.ask(creation("a"), 7)
+        harness.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000), 4)
+        harness.state.close(keep=False)
+        assert synced == []
+        assert not [name for name in os.listdir(directory) if name.endswith(".bak")]
+    finally:
+        temporary.remove(directory)
+
+
+def test_an_answer_waits_for_the_disk_and_others_share_the_next_round(harness: Harness, threads: Threads) -> None:
+    first = harness.send(creation("a"), 7)
+    assert isinstance(first, Pending)
+    assert not first.is_answered
+    second, third = harness.send(creation("b"), 7), harness.send(creation("c"), 7)
+    assert harness.ask(MetadataRequest(topics=None), 9).topics  # reads do not wait
+    threads.run()
+    assert (first.is_answered, second.is_answered, third.is_answered) == (True, False, False)
+    threads.run()
+    assert (second.is_answered, third.is_answered) == (True, True)
+    assert third.response.topics[0].error_code == 0
+    assert threads.due == []
+
+
+def test_the_answer_to_a_client_that_has_gone_is_forgotten(harness: Harness, threads: Threads) -> None:
+    pending = harness.send(creation("a"), 7)
+    pending.cancel()
+    threads.run()
+    assert not pending.is_answered
+
+
+def test_an_fsync_that_fails_is_told_and_tried_again(
+    harness: Harness, threads: Threads, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fsync(fd: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    pending = harness.send(creation("a"), 7)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", fsync)
+        threads.run()
+    assert pending.is_answered
+    assert f"{TOPICS} cannot be forced to disk: [Errno 5]" in caplog.text
+    states = [harness.state.durability.is_behind]
+    harness.state.durability.sync()
+    assert [*states, harness.state.durability.is_behind] == [True, False]
+
+
+# After a crash of the machine.
+
+
+@pytest.mark.parametrize("left", [b"", b'{"version": 1, "next_producer_id": 1000, "topics": {\n"t": {"id', b"\0" * 100])
+def test_a_torn_topics_file_is_replaced_by_the_generation_before(
+    harness: Harness, left: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    harness.create("kept", 3, retention_ms="60000")
+    first = harness.state.producer_ids.next()
+    harness.create("new")
+    harness.crash()
+    before = Path(harness.data_dir, TOPICS)
+    before.write_bytes(left)
+    harness.crash()
+    assert f"going on with the generation before, from {before}.bak" in caplog.text
+    kept = harness.state.topics.get("kept")
+    assert kept is not None
+    assert (len(kept.partitions), dict(kept.config.overrides)) == (3, {"retention.ms": "60000"})
+    new = harness.state.topics.get("new")  # its directory is there
+    assert new is not None
+    assert dict(new.config.overrides) == {"retention.ms": "-1", "retention.bytes": "-1"}
+    assert harness.state.producer_ids.next() >= first + 2000
+    assert set(json.loads(before.read_text())["topics"]) == {"t", "kept", "new"}
+
+
+def test_a_torn_cluster_file_is_replaced_by_the_generation_before(harness: Harness) -> None:
+    harness.state.metadata.write("one", 1)
+    harness.run_soon()
+    harness.state.metadata.write("two", 2)
+    harness.crash()
+    path = Path(harness.data_dir, CLUSTER)
+    assert path.stat().st_mode & 0o777 == Path(f"{path}.bak").stat().st_mode & 0o777 == 0o600
+    path.write_bytes(b"")
+    harness.crash()
+    assert (harness.state.metadata.read("one"), harness.state.metadata.read("two")) == (1, None)
+
+
+def test_a_mistake_of_somebody_who_edits_the_file_is_no_torn_file(harness: Harness) -> None:
+    harness.create("a")
+    harness.close()
+    path = Path(harness.data_dir, TOPICS)
+    path.write_text(path.read_text().replace('"partitions": 1', '"partitions": one'))
+    with pytest.raises(TopicsFileError, match="is not JSON"):
+        harness.start()
+    path.write_text('{"version": 1, "next_producer_id": 0, "topics": {}}')
+    harness.start()
+
+
+# The file alone.
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> MetadataFile:
+    return MetadataFile(str(tmp_path / "f"), is_durable=True)
+
+
+def backup(file: MetadataFile) -> str | None:
+    path = Path(f"{file.path}.bak")
+    return path.read_text() if path.exists() else None
+
+
+def test_the_backup_is_the_last_generation_that_is_on_disk(file: MetadataFile) -> None:
+    file.write(b"{1}")
+    assert (backup(file), file.is_behind) == (None, False)
+    file.write(b"{2}")
+    assert (backup(file), file.is_behind) == ("{1}", True)
+    file.write(b"{3}")
+    assert backup(file) == "{1}"  # 2 never was
+    file.sync()
+    assert not file.is_behind
+    file.write(b"{4}")
+    assert backup(file) == "{3}"
+
+
+def test_where_there_are_no_links_every_generation_goes_to_disk_at_once(
+    file: MetadataFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def link(source: str, target: str) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM), target)
+
+    monkeypatch.setattr(os, "link", link)
+    for content in (b"{1}", b"{2}", b"{3}"):
+        file.write(content)
+        assert not file.is_behind
+
+
+def test_the_backup_stays_until_a_torn_file_is_replaced(file: MetadataFile) -> None:
+    file.write(b'{"a": 1}')
+    file.write(b'{"a": 2}')
+    Path(file.path).write_bytes(b"")
+    again = MetadataFile(file.path, is_durable=True)
+    assert again.read(json.loads) == {"a": 1}
+    again.write(b'{"a": 3}')
+    assert backup(again) == '{"a": 1}'
+    again.sync()
+    again.write(b'{"a": 4}')
+    assert backup(again) == '{"a": 3}'
+
+
+def test_without_a_file_nothing_comes_from_the_backup(file: MetadataFile) -> None:
+    file.write(b"{}")
+    file.write(b"{}")
+    os.unlink(file.path)
+    assert MetadataFile(file.path).read(json.loads) is None
+
+
+def test_what_is_not_held_is_forced_to_disk_soon(tmp_path: Path) -> None:
+    soon: list[Callable[[], None]] = []
+
+    def background(work: Callable[[], None], then: Callable[[], None] | None = None) -> None:
+        work()
+        assert then is not None
+        then()
+
+    durability = Durability(soon.append, background, is_needed=True)
+    file = durability.file(str(tmp_path / "f"))
+    file.write(b"{1}")
+    file.write(b"{2}")
+    states = [durability.is_behind]
+    for call in soon:
+        call()
+    assert [*states, durability.is_behind] == [True, False]
+    answer: Any = object()
+    assert durability.hold(answer) is answer
