@@ -2,10 +2,11 @@
 
 Three small files, all with Kafka's names:
 
-- `.lock` keeps a second broker off. The lock is one of `flock`, which also holds between two brokers of one process;
-  the JVM's is a POSIX record lock, which does not. Kafka leaves the file empty; here it holds what names the machine's
-  present run, so that the next start can tell a killed process, whose writes the machine still has, from a crash of
-  the machine.
+- `.lock` keeps a second broker off. It is locked twice: by `flock`, as minibroker always did, and by a POSIX record
+  lock, as the JVM does, so that a Kafka and a minibroker keep off each other. A POSIX lock ends as soon as its process
+  closes any descriptor of the file: nobody else in the process may open it. Kafka leaves the file empty; here it holds
+  the name of the machine's present run, so that the next start can tell a killed process, whose writes the machine
+  still has, from a crash of the machine.
 - `meta.properties` tells which cluster and which node the directory belongs to.
 - `.kafka_cleanshutdown` says that every log was closed well. It is there between two runs only.
 """
@@ -108,6 +109,7 @@ class DataDir:
     def release(self) -> None:
         """Let others in; releasing twice does nothing."""
         if self._fd >= 0:
+            _held.pop(self._fd, None)
             os.close(self._fd)
             self._fd = -1
 
@@ -124,13 +126,38 @@ class DataDir:
 
 def _lock(directory: str) -> int:
     path = os.path.join(directory, LOCK_FILE)
+    if _is_held_here(path):
+        raise DataDirInUseError(f"{directory} is in use by another broker ({path} is locked)")
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(fd)
         raise DataDirInUseError(f"{directory} is in use by another broker ({path} is locked)") from None
+    if sys.platform != "darwin":  # there, the two kinds of locks exclude each other: the first one does
+        try:
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(fd)
+            raise DataDirInUseError(
+                f"{directory} is in use by an Apache Kafka ({path} is locked as Java does it): stop it first, or serve "
+                "a copy of the directory"
+            ) from None
+    status = os.fstat(fd)
+    _held[fd] = os.getpid(), status.st_dev, status.st_ino
     return fd
+
+
+_held: Final[dict[int, tuple[int, int, int]]] = {}
+"""Descriptor -> process, device and inode of each lock file that a broker of this process holds."""
+
+
+def _is_held_here(path: str) -> bool:
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return False
+    return (os.getpid(), status.st_dev, status.st_ino) in _held.values()
 
 
 def _holds_directories(path: str) -> bool:

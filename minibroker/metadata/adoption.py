@@ -4,6 +4,7 @@ They tell a topic's name, id, partitions and leader epochs, but not its configur
 """
 
 import contextlib
+import logging
 import os
 import re
 from collections.abc import Container, Iterator
@@ -12,9 +13,13 @@ from typing import Final, NamedTuple
 from minibroker.metadata.deletion import is_leftover, purge_logged
 from minibroker_storage.checkpoints import LeaderEpochCheckpoint, new_uuid, read_partition_metadata
 from minibroker_storage.errors import CorruptCheckpointError
-from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
+from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, offset_of
 
-_PARTITION_DIRECTORY: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)\Z")
+_PARTITION_DIRECTORY: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>[0-9]+)\Z")
+MOST_PARTITIONS: Final = 100_000
+"""A directory with a larger number is not taken for a partition, but for a name with a date."""
+_MOST_NAMED: Final = 5
+_logger = logging.getLogger(__name__)
 
 
 class Adopted(NamedTuple):
@@ -32,21 +37,51 @@ def clear_away(data_dir: str) -> None:
 
 
 def find_topics(data_dir: str, known: Container[str]) -> Iterator[Adopted]:
-    """The topics of all partition directories but those of `known` names. OSError."""
+    """The topics of all partition directories but those of `known` names. OSError.
+
+    Directories that only look like partitions are left alone, with a warning. (Kafka 3.9 renames those of topics that
+    it does not know to `-stray`.)
+    """
     found: dict[str, int] = {}
-    for entry in os.scandir(data_dir):
-        if (match := _PARTITION_DIRECTORY.match(entry.name)) and match["topic"] not in known and entry.is_dir():
-            found[match["topic"]] = max(found.get(match["topic"], 0), int(match["partition"]) + 1)
+    foreign: dict[str, list[str]] = {}
+    with os.scandir(data_dir) as entries:
+        for entry in entries:
+            match = _PARTITION_DIRECTORY.match(entry.name)
+            if match is None or match["topic"] in known or not entry.is_dir():
+                continue
+            reason = _why_foreign(entry, match["partition"])
+            if reason is None:
+                found[match["topic"]] = max(found.get(match["topic"], 0), int(match["partition"]) + 1)
+            else:
+                foreign.setdefault(reason, []).append(entry.name)
+    for reason, names in foreign.items():
+        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        _logger.warning("%s: left alone (%s): %s%s", data_dir, reason, ", ".join(sorted(names)[:_MOST_NAMED]), more)
     for name, partitions in found.items():
         epochs = [_epoch_in(f"{data_dir}/{name}-{index}") for index in range(partitions)]
         yield Adopted(name, _topic_id_in(f"{data_dir}/{name}-{partitions - 1}"), epochs)
+
+
+def _why_foreign(entry: os.DirEntry[str], number: str) -> str | None:
+    """The reason why a directory is not taken for a partition; None if it is one."""
+    if entry.is_symlink():
+        return "symbolic links are not taken for partitions"
+    if len(number) > len(str(MOST_PARTITIONS)) or int(number) >= MOST_PARTITIONS:
+        return f"no partition has a number of {MOST_PARTITIONS} or more"
+    try:
+        names = os.listdir(entry.path)
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    if PARTITION_METADATA in names or any(offset_of(name) is not None for name in names):
+        return None
+    return "no files of a partition are in them"
 
 
 def _topic_id_in(directory: str) -> bytes:
     """The topic id that a partition directory names, or a new one: Kafka before 2.8 had none."""
     try:
         return read_partition_metadata(f"{directory}/{PARTITION_METADATA}")
-    except (FileNotFoundError, CorruptCheckpointError):
+    except (OSError, CorruptCheckpointError):
         return new_uuid()
 
 

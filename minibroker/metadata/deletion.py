@@ -24,9 +24,14 @@ _logger = logging.getLogger(__name__)
 
 
 def purge_logged(directories: Iterable[str]) -> None:
-    """Remove directories, in any thread; an error is logged, and the next start tries again."""
+    """Remove directories, in any thread; an error is logged, and the next start tries again.
+
+    Of one that is a symbolic link only the link goes, with a warning.
+    """
     for directory in directories:
         try:
+            if os.path.islink(directory):
+                _logger.warning("%s: its files stay where the link leads: %s", directory, os.readlink(directory))
             purge(directory)
         except OSError as error:
             _logger.warning("%s cannot be removed: %s", directory, error)

@@ -1,6 +1,8 @@
 """The data directory as a whole: the lock, whose it is, and how the last run ended."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -80,6 +82,45 @@ def test_a_refused_start_leaves_everything_as_it_was(tmp_path: Path) -> None:
         DataDir(str(tmp_path))
     held.release()
     assert {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)} == before
+
+
+LOCKING = "import fcntl, sys; f = open(sys.argv[1], 'r+'); fcntl.lockf(f, fcntl.LOCK_EX | fcntl.LOCK_NB)"
+"""As Java's FileLock does it."""
+posix_locks = pytest.mark.skipif(sys.platform == "darwin", reason="the two kinds of locks exclude each other")
+
+
+def is_locked_for_java(path: Path) -> bool:
+    command = [sys.executable, "-c", LOCKING, str(path / LOCK_FILE)]
+    return subprocess.run(command, check=False, capture_output=True).returncode != 0
+
+
+@posix_locks
+def test_a_directory_that_a_kafka_runs_on_is_refused(path: Path) -> None:
+    (path / LOCK_FILE).touch()
+    command = [sys.executable, "-c", f"{LOCKING}; print('held', flush=True); sys.stdin.read()", str(path / LOCK_FILE)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as kafka:
+        assert kafka.stdout is not None
+        assert kafka.stdout.readline() == b"held\n"
+        with pytest.raises(DataDirInUseError, match=r"is in use by an Apache Kafka \(.*\.lock is locked as Java does"):
+            DataDir(str(path))
+        assert (path / LOCK_FILE).read_bytes() == b""
+        kafka.communicate()
+    DataDir(str(path)).release()
+
+
+@posix_locks
+def test_a_kafka_finds_the_directory_locked_also_after_others_were_refused(path: Path) -> None:
+    held = DataDir(str(path))
+    held.take_over()
+    assert is_locked_for_java(path)
+    with pytest.raises(DataDirInUseError):
+        DataDir(str(path))
+    (path.parent / "link").symlink_to(path)
+    with pytest.raises(DataDirInUseError):
+        DataDir(str(path.parent / "link"))
+    assert is_locked_for_java(path)
+    held.release()
+    assert not is_locked_for_java(path)
 
 
 # How the last run ended.
