@@ -251,6 +251,9 @@ ACTED_ON = by_name((
     ConfigKey("minibroker.request.elements.max", INT, 250_000, Range(1000), LOW, HONOURED,
               "How many elements the arrays of one request may hold in all, such as topics, partitions and offsets. "
               "A larger request closes its connection. Kafka has no such key: it bounds a request's bytes alone."),
+    ConfigKey("minibroker.replication.factor.strict", BOOLEAN, False, None, LOW, HONOURED,
+              "A broker that is alone refuses more replicas than there are brokers with INVALID_REPLICATION_FACTOR, as "
+              "Kafka does, instead of making one; so does default.replication.factor. Kafka has no such key."),
     ConfigKey("minibroker.validate.records.max", INT, 100, Range(-1), LOW, HONOURED,
               "Batches with at most this many records are opened and each record is checked as Kafka does; larger ones "
               "are trusted if header and checksum are right. -1 opens every batch, 0 none. Kafka has no such key."),

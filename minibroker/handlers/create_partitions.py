@@ -1,7 +1,8 @@
 """CreatePartitions: a topic grows to a new total of partitions; it never shrinks.
 
-Versions 0-3. New partitions have as many replicas as those that there are, also if a client places them by hand
-(INVALID_REPLICA_ASSIGNMENT). They are ready when the answer leaves.
+Versions 0-3. POLICY_VIOLATION for all topics when a request adds more than 10,000 partitions. New partitions have as
+many replicas as those that exist, also if a client places them by hand (INVALID_REPLICA_ASSIGNMENT). They are ready
+when the answer leaves.
 """
 
 from collections import Counter
@@ -16,7 +17,7 @@ from minibroker.metadata.topic_admin import (
     count_mutation,
     disk_refusal,
     refuse_duplicate,
-    refuse_too_many,
+    refuse_too_large,
 )
 from minibroker.metadata.topics import Topic
 from minibroker.steps import Slices, finish
@@ -42,7 +43,14 @@ def _served(request: CreatePartitionsRequest, call: Call) -> Slices[CreatePartit
     named = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatePartitionsTopicResult] = {}
     grown: list[_Growth] = []
-    for wanted in request.topics:
+    try:
+        refuse_too_large(sum(_added(wanted, call) for wanted in request.topics if named[wanted.name] == 1))
+    except TopicError as error:
+        refused = [_refusal(topic.name, error) for topic in request.topics]
+        return CreatePartitionsResponse(throttle_time_ms=call.session.muted_ms, results=refused)
+    for (
+        wanted
+    ) in request.topics:  # in one slice with the growth's beginning: nobody else may grow these topics meanwhile
         try:
             refuse_duplicate(wanted.name, named)
             growth = _plan(wanted, call)
@@ -60,6 +68,13 @@ def _served(request: CreatePartitionsRequest, call: Call) -> Slices[CreatePartit
     return call.state.durability.hold(
         CreatePartitionsResponse(throttle_time_ms=call.session.muted_ms, results=list(results.values()))
     )
+
+
+def _added(wanted: CreatePartitionsTopic, call: Call) -> int:
+    """How many partitions a topic would get, if nothing else is wrong."""
+    topic = call.state.topics.get(wanted.name)
+    added = 0 if topic is None else max(0, wanted.count - len(topic.partitions))
+    return added if wanted.assignments is None or len(wanted.assignments) == added else 0
 
 
 def _refusal(name: str, error: TopicError) -> CreatePartitionsTopicResult:
@@ -84,18 +99,16 @@ def _plan(wanted: CreatePartitionsTopic, call: Call) -> _Growth:
             f"The topic {topic.name} currently has {current} partition(s); {wanted.count} would not be an increase.",
         )
     added = wanted.count - current
-    refuse_too_many(added)
     if wanted.assignments is not None and len(wanted.assignments) != added:
         raise TopicError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"Attempted to add {added} additional partition(s), but only {len(wanted.assignments)} assignment(s) were "
             "specified.",
         )
-    cluster = call.state.cluster
     if wanted.assignments is None:
-        replicas = tuple(cluster.place_more(topic, added))
+        replicas = tuple(call.state.cluster.place_more(topic, added))
     else:
-        replicas = check_replicas(cluster, [assignment.broker_ids for assignment in wanted.assignments], current)
+        replicas = check_replicas(call.state, [assignment.broker_ids for assignment in wanted.assignments], current)
         if len(replicas[0]) != len(topic.partitions[0].replicas):
             raise TopicError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,

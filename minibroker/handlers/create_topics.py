@@ -2,8 +2,10 @@
 
 Versions 0-7: validate_only from 1, the resulting configuration (KIP-525) from 5, topic ids
 from 7. A topic is ready to be produced to when the answer leaves, so the timeout is not looked at. A broker that is
-alone accepts any replication factor, and replicas placed by hand wherever, and reports a factor of 1. Where there are
-several, INVALID_REPLICATION_FACTOR and INVALID_REPLICA_ASSIGNMENT are as in Kafka.
+alone accepts any replication factor, and replicas placed by hand wherever, and reports a factor of 1, unless
+`minibroker.replication.factor.strict` is set. Then, and where there are several, INVALID_REPLICATION_FACTOR and
+INVALID_REPLICA_ASSIGNMENT are as in Kafka. POLICY_VIOLATION for all topics when a request asks for more than 10,000
+partitions, or would make more than 10,000 records in Kafka's metadata log.
 """
 
 from collections import Counter
@@ -21,6 +23,9 @@ from minibroker.metadata.topic_admin import (
     plan_topic,
     refuse_duplicate,
     refuse_empty_replicas,
+    refuse_too_large,
+    refuse_too_many,
+    taken,
 )
 from minibroker.metadata.topics import Topic
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
@@ -48,6 +53,10 @@ def _served(request: CreateTopicsRequest, call: Call) -> Slices[CreateTopicsResp
     named = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatableTopicResult | None] = {}
     plans: list[TopicPlan] = []
+    try:
+        refuse_too_many(sum(_partitions(each, call) for each in request.topics if named[each.name] == 1))
+    except TopicError as error:
+        return _refuse_all(request, error, call)
     for wanted in request.topics:
         try:
             refuse_duplicate(wanted.name, named)
@@ -61,11 +70,17 @@ def _served(request: CreateTopicsRequest, call: Call) -> Slices[CreateTopicsResp
             plans.append(plan)
             results[wanted.name] = None  # keeps its place
         yield
+    for plan, refusal in taken(call.state, plans):  # between two slices
+        plans.remove(plan)
+        results[plan.name] = _refusal(plan.name, refusal)
     made: list[Topic] | list[None] = [None] * len(plans)
     try:
+        refuse_too_large(sum(1 + plan.partitions + len(plan.config.overrides) for plan in plans))
         if not request.validate_only and plans:
             made = yield from creation(call.state, plans)
     except TopicError as error:
+        if error.code is ErrorCode.POLICY_VIOLATION:
+            return _refuse_all(request, error, call)
         results.update((plan.name, _refusal(plan.name, error)) for plan in plans)
     else:
         for plan, topic in zip(plans, made, strict=True):
@@ -76,6 +91,20 @@ def _served(request: CreateTopicsRequest, call: Call) -> Slices[CreateTopicsResp
             throttle_time_ms=call.session.muted_ms, topics=[result for result in results.values() if result is not None]
         )
     )
+
+
+def _partitions(wanted: CreatableTopic, call: Call) -> int:
+    """How many partitions are asked for, as far as that can be."""
+    if wanted.assignments:
+        return len(wanted.assignments)
+    if wanted.num_partitions == DEFAULT:
+        return call.state.config.integer("num.partitions")
+    return max(0, wanted.num_partitions)
+
+
+def _refuse_all(request: CreateTopicsRequest, error: TopicError, call: Call) -> CreateTopicsResponse:
+    topics = [_refusal(each.name, error) for each in request.topics]
+    return CreateTopicsResponse(throttle_time_ms=call.session.muted_ms, topics=topics)
 
 
 def _check_rights(name: str, call: Call) -> None:
@@ -104,7 +133,7 @@ def _plan(wanted: CreatableTopic, call: Call) -> TopicPlan:
             raise TopicError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
             )
-        replicas = check_replicas(call.state.cluster, [by_hand[index] for index in range(partitions)])
+        replicas = check_replicas(call.state, [by_hand[index] for index in range(partitions)])
     return plan_topic(
         call.state,
         wanted.name,

@@ -21,6 +21,7 @@ from minibroker.metadata.topic_admin import (
     create_topic,
     creation,
     plan_topic,
+    taken,
 )
 from minibroker.metadata.topics import Topic, topic_name_error
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
@@ -147,6 +148,9 @@ def _create(names: Sequence[str], call: Call) -> Slices[dict[str, Topic | ErrorC
         except TopicError as error:
             made[name] = error.code
         yield
+    for plan, _ in taken(state, plans):  # between two slices
+        plans.remove(plan)
+        made[plan.name] = state.topics.get(plan.name) or ErrorCode.LEADER_NOT_AVAILABLE
     try:
         for topic in (yield from creation(state, plans)):
             made[topic.name] = topic

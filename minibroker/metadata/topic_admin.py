@@ -16,8 +16,9 @@ DEFAULT: Final = -1
 """What a client sends to leave a number to the broker (KIP-464)."""
 
 MAX_PARTITIONS: Final = 10_000
-"""Kafka refuses to create more partitions than this in one go (`ReplicationControlManager.MAX_PARTITIONS_PER_BATCH`).
-"""
+"""More partitions cannot be asked for in one request (`ReplicationControlManager.MAX_PARTITIONS_PER_BATCH`)."""
+MAX_RECORDS: Final = 10_000
+"""Nor may a request change more than would make so many records (`QuorumController.MAX_RECORDS_PER_USER_OP`)."""
 
 COORDINATORS_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
 """Made by the coordinators, which know how."""
@@ -74,10 +75,13 @@ def refuse_empty_replicas(replicas: Iterable[Sequence[int]]) -> None:
 def refuse_too_many(partitions: int) -> None:
     """Raise TopicError when one request asks for more new partitions than Kafka makes at once."""
     if partitions > MAX_PARTITIONS:
-        raise TopicError(
-            ErrorCode.POLICY_VIOLATION,
-            f"Excessively large number of partitions per request: {partitions} is over {MAX_PARTITIONS}.",
-        )
+        raise TopicError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+
+
+def refuse_too_large(records: int) -> None:
+    """Raise TopicError when a request would make more records in Kafka's metadata log than Kafka writes at once."""
+    if records > MAX_RECORDS:
+        raise TopicError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
 
 
 def disk_refusal(error: OSError) -> TopicError:
@@ -95,7 +99,8 @@ def plan_topic(
 ) -> TopicPlan:
     """Check what a client wants.
 
-    Raises TopicError with Kafka's code. A broker that is alone takes any replication factor, and makes it 1.
+    Raises TopicError with Kafka's code. A broker that is alone takes any replication factor, and makes it 1, unless
+    `minibroker.replication.factor.strict` is set.
     """
     check_new_name(state, name)
     if replication_factor != DEFAULT and replication_factor <= 0:
@@ -126,14 +131,24 @@ def check_new_name(state: BrokerState, name: str) -> None:
         raise TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
 
 
+def is_strict_about_replicas(config: BrokerConfig) -> bool:
+    """Whether more replicas than there are brokers are refused everywhere, as in Kafka."""
+    return config.boolean("minibroker.replication.factor.strict")
+
+
 def _replication_factor(cluster: Cluster, wanted: int, config: BrokerConfig) -> int:
     """How many replicas a partition gets.
 
-    The default goes as far as there are brokers. INVALID_REPLICATION_FACTOR when a client wants more than that.
+    INVALID_REPLICATION_FACTOR when a client wants more than there are brokers. The default goes as far as there are,
+    and so does any factor on a broker that is alone, unless the configuration is strict.
     """
     nodes = len(cluster.nodes)
-    if wanted == DEFAULT or nodes == 1:
-        return min(config.integer("default.replication.factor"), nodes)
+    is_strict = is_strict_about_replicas(config)
+    default = config.integer("default.replication.factor")
+    if wanted == DEFAULT and is_strict:
+        wanted = default
+    if wanted == DEFAULT or (nodes == 1 and not is_strict):
+        return min(default, nodes)
     if wanted > nodes:
         raise TopicError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -144,16 +159,17 @@ def _replication_factor(cluster: Cluster, wanted: int, config: BrokerConfig) -> 
 
 
 def check_replicas(
-    cluster: Cluster, replicas: Sequence[Sequence[int]], first_partition: int = 0
+    state: BrokerState, replicas: Sequence[Sequence[int]], first_partition: int = 0
 ) -> tuple[Replicas, ...]:
     """Replicas as a client has placed them by hand (`ReplicationControlManager.validateManualPartitionAssignment`).
 
     INVALID_REPLICA_ASSIGNMENT for a partition with no broker and, where there is more than one broker, for one that is
     named twice or does not exist, and for partitions with different numbers of replicas. A broker that is alone takes
-    all of them.
+    all of them, unless the configuration is strict.
     """
     refuse_empty_replicas(replicas)
-    if cluster.is_single:
+    cluster = state.cluster
+    if cluster.is_single and not is_strict_about_replicas(state.config):
         return tuple((cluster.first.id,) for _ in replicas)
     for index, each in enumerate(replicas, first_partition):
         unknown = next((node_id for node_id in each if node_id not in cluster.nodes), None)
@@ -190,6 +206,17 @@ def create_topic(state: BrokerState, name: str) -> Topic:
     if name == TRANSACTION_STATE:
         return state.transactions.store.log.ensure()
     return create_topics(state, [plan_topic(state, name)])[0]
+
+
+def taken(state: BrokerState, plans: Sequence[TopicPlan]) -> list[tuple[TopicPlan, TopicError]]:
+    """The plans whose names others have taken since, with the refusals of their clients."""
+    found: list[tuple[TopicPlan, TopicError]] = []
+    for plan in plans:
+        try:
+            check_new_name(state, plan.name)
+        except TopicError as error:
+            found.append((plan, error))
+    return found
 
 
 def create_topics(state: BrokerState, plans: list[TopicPlan]) -> list[Topic]:
