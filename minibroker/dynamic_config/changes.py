@@ -22,7 +22,7 @@ from minibroker.dynamic_config.places import (
     check_node,
 )
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
-from minibroker.steps import Slices, finish
+from minibroker.slices import Steps, drain
 from minibroker_protocol.error_codes import ErrorCode
 
 
@@ -63,7 +63,7 @@ Outcome = ResourceError | None
 
 def outcomes(
     altered: Sequence[tuple[Resource, Changes]], call: Call, *, replaces: bool, validate_only: bool
-) -> Slices[list[Outcome]]:
+) -> Steps[list[Outcome]]:
     """Alter each resource by itself, and write all down together. With `replaces` the changes are all that is left.
 
     A slice checks or alters a resource.
@@ -77,7 +77,7 @@ def outcomes(
             alteration = _checked(resource, changes, call, replaces=replaces, validate_only=validate_only)
             found[number] = None
             if alteration is not None and alteration[0].counts_at_once:
-                finish(type(alteration[0]).keep([alteration], call))
+                drain(type(alteration[0]).keep([alteration], call))
             elif alteration is not None:
                 due.setdefault(type(alteration[0]).keep, []).append((number, *alteration))
         except ResourceError as error:

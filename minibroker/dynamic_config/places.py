@@ -16,11 +16,11 @@ from minibroker.config.group import GROUP_KEYS, GroupConfig
 from minibroker.config.resources import ConfigResourceType
 from minibroker.config.run_time import check, key_of
 from minibroker.metadata.topics import Topic, topic_name_error
-from minibroker.steps import Slices
+from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 
 Texts = Mapping[str, str]
-Keeping = Callable[["Sequence[tuple[Place, Texts]]", Call], Slices[None]]
+Keeping = Callable[["Sequence[tuple[Place, Texts]]", Call], Steps[None]]
 """See `Place.keep`."""
 
 _INVALID: Final = ErrorCode.INVALID_REQUEST
@@ -96,7 +96,7 @@ class Place:
         raise NotImplementedError
 
     @staticmethod
-    def keep(altered: "Sequence[tuple[Place, Texts]]", call: Call) -> Slices[None]:
+    def keep(altered: "Sequence[tuple[Place, Texts]]", call: Call) -> Steps[None]:
         """Have resources of this kind take settings that were checked, together. OSError, and none has."""
         call.state.configs.put_all({(place.kind, place.name): texts for place, texts in altered})
         yield
@@ -133,7 +133,7 @@ class _OfTopic(Place):
             raise ResourceError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{self.name}' does not exist.")
 
     @staticmethod
-    def keep(altered: Sequence[tuple[Place, Texts]], call: Call) -> Slices[None]:
+    def keep(altered: Sequence[tuple[Place, Texts]], call: Call) -> Steps[None]:
         changes: list[tuple[Topic, TopicConfig]] = []
         for place, _ in altered:  # the settings are in the configuration that was checked
             assert isinstance(place, _OfTopic)

@@ -8,7 +8,7 @@ INVALID_REQUEST.
 from minibroker.call import Call, Parked
 from minibroker.dynamic_config.changes import Resource, outcomes
 from minibroker.dynamic_config.places import Change
-from minibroker.steps import Slices, finish
+from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.alter_configs import (
     AlterConfigsRequest,
@@ -17,12 +17,8 @@ from minibroker_protocol.messages.alter_configs import (
 )
 
 
-def handle(request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse | Parked:
+def handle(request: AlterConfigsRequest, call: Call) -> Steps[AlterConfigsResponse | Parked]:
     """Check and alter one resource after the other."""
-    return finish(_served(request, call))
-
-
-def _served(request: AlterConfigsRequest, call: Call) -> Slices[AlterConfigsResponse | Parked]:
     altered = [
         (Resource(each.resource_type, each.resource_name), [(c.name, Change.SET, c.value) for c in each.configs])
         for each in request.resources

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from minibroker.call import Call, Parked
 from minibroker.metadata.cluster import Cluster
 from minibroker.metadata.topic_admin import TopicError
-from minibroker.steps import Slices, finish
+from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -23,14 +23,10 @@ from minibroker_protocol.messages.alter_partition_reassignments import (
 )
 
 
-def handle(request: AlterPartitionReassignmentsRequest, call: Call) -> AlterPartitionReassignmentsResponse | Parked:
-    """Reassign each partition by itself."""
-    return finish(_served(request, call))
-
-
-def _served(
+def handle(
     request: AlterPartitionReassignmentsRequest, call: Call
-) -> Slices[AlterPartitionReassignmentsResponse | Parked]:
+) -> Steps[AlterPartitionReassignmentsResponse | Parked]:
+    """Reassign each partition by itself."""
     may_resize = request.allow_replication_factor_change
     responses: list[ReassignableTopicResponse] = []
     try:

@@ -20,7 +20,7 @@ from minibroker.metadata.topic_admin import (
     refuse_too_large,
 )
 from minibroker.metadata.topics import Topic
-from minibroker.steps import Slices, finish
+from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -34,12 +34,8 @@ _FIRST_STRICT: Final = 3
 _Growth = tuple[Topic, int, Sequence[Replicas]]
 
 
-def handle(request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResponse | Parked:
+def handle(request: CreatePartitionsRequest, call: Call) -> Steps[CreatePartitionsResponse | Parked]:
     """Check every topic by itself, then grow those that passed together."""
-    return finish(_served(request, call))
-
-
-def _served(request: CreatePartitionsRequest, call: Call) -> Slices[CreatePartitionsResponse | Parked]:
     named = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatePartitionsTopicResult] = {}
     grown: list[_Growth] = []

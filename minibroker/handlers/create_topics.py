@@ -29,7 +29,7 @@ from minibroker.metadata.topic_admin import (
 )
 from minibroker.metadata.topics import Topic
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
-from minibroker.steps import Slices, finish
+from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_topics import (
     CreatableTopic,
@@ -44,12 +44,8 @@ _FIRST_STRICT: Final = 6
 """From here on a client that is over its quota is refused, THROTTLING_QUOTA_EXCEEDED; before it has to wait."""
 
 
-def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse | Parked:
+def handle(request: CreateTopicsRequest, call: Call) -> Steps[CreateTopicsResponse | Parked]:
     """Check every topic by itself, then create those that passed together."""
-    return finish(_served(request, call))
-
-
-def _served(request: CreateTopicsRequest, call: Call) -> Slices[CreateTopicsResponse | Parked]:
     named = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatableTopicResult | None] = {}
     plans: list[TopicPlan] = []

@@ -14,7 +14,7 @@ from minibroker.metadata.deletion import purge_logged
 from minibroker.metadata.topic_admin import TopicError, count_mutation, disk_refusal
 from minibroker.metadata.topics import CONSUMER_OFFSETS, Topic
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
-from minibroker.steps import Slices, finish
+from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_topics import (
     DeletableTopicResult,
@@ -30,12 +30,8 @@ _FIRST_WITH_DISABLED_ERROR: Final = 3
 _Gone = tuple[Topic, list[str]]
 
 
-def handle(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse | Parked:
+def handle(request: DeleteTopicsRequest, call: Call) -> Steps[DeleteTopicsResponse | Parked]:
     """Delete the topics that exist, and say for each whether it did."""
-    return finish(_served(request, call))
-
-
-def _served(request: DeleteTopicsRequest, call: Call) -> Slices[DeleteTopicsResponse | Parked]:
     wanted = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
     if not call.state.config.boolean("delete.topic.enable"):
         code = (

@@ -13,7 +13,7 @@ from minibroker.call import Call, Parked
 from minibroker.faults.cluster_error_answers import elect_leaders_error
 from minibroker.metadata.cluster import NO_NODE
 from minibroker.metadata.partition import Partition
-from minibroker.steps import Slices, finish
+from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -26,12 +26,8 @@ _PREFERRED: Final = 0
 _UNCLEAN: Final = 1
 
 
-def handle(request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse | Parked:
+def handle(request: ElectLeadersRequest, call: Call) -> Steps[ElectLeadersResponse | Parked]:
     """Elect a leader for each partition."""
-    return finish(_served(request, call))
-
-
-def _served(request: ElectLeadersRequest, call: Call) -> Slices[ElectLeadersResponse | Parked]:
     if request.election_type not in {_PREFERRED, _UNCLEAN}:
         refused: ElectLeadersResponse = elect_leaders_error(
             request, ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}"

@@ -9,7 +9,7 @@ where Kafka has UNKNOWN_SERVER_ERROR for most.
 
 from minibroker.call import Call, Parked
 from minibroker.dynamic_config.changes import Resource, outcomes
-from minibroker.steps import Slices, finish
+from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
@@ -18,12 +18,8 @@ from minibroker_protocol.messages.incremental_alter_configs import (
 )
 
 
-def handle(request: IncrementalAlterConfigsRequest, call: Call) -> IncrementalAlterConfigsResponse | Parked:
+def handle(request: IncrementalAlterConfigsRequest, call: Call) -> Steps[IncrementalAlterConfigsResponse | Parked]:
     """Check and alter one resource after the other."""
-    return finish(_served(request, call))
-
-
-def _served(request: IncrementalAlterConfigsRequest, call: Call) -> Slices[IncrementalAlterConfigsResponse | Parked]:
     altered = [
         (
             Resource(each.resource_type, each.resource_name),

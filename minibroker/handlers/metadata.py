@@ -26,7 +26,7 @@ from minibroker.metadata.topic_admin import (
 from minibroker.metadata.topics import Topic, topic_name_error
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker.security.authorization.authorized_operations import authorized_cluster_operations, authorized_operations
-from minibroker.steps import Slices, finish
+from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.metadata import (
     NO_AUTHORIZED_OPERATIONS,
@@ -42,12 +42,8 @@ from minibroker_protocol.primitives import ZERO_UUID
 _FIRST_WITH_IDS: Final = 12
 
 
-def handle(request: MetadataRequest, call: Call) -> MetadataResponse | Parked:
+def handle(request: MetadataRequest, call: Call) -> Steps[MetadataResponse | Parked]:
     """Describe the cluster as this client should see it."""
-    return finish(_served(request, call))
-
-
-def _served(request: MetadataRequest, call: Call) -> Slices[MetadataResponse | Parked]:
     state = call.state
     controller = state.cluster.controller
     named = request.topics or []
@@ -130,7 +126,7 @@ def _creatable(name: str, request: MetadataRequest, call: Call) -> ErrorCode | s
     return ErrorCode.LEADER_NOT_AVAILABLE if call.state.topics.is_coming(name) else name
 
 
-def _create(names: Sequence[str], call: Call) -> Slices[dict[str, Topic | ErrorCode]]:
+def _create(names: Sequence[str], call: Call) -> Steps[dict[str, Topic | ErrorCode]]:
     """Make topics, all that can be made together."""
     state = call.state
     # A client that looks whether a topic is gone makes it again by looking, but must not find it. (Kafka never tells a

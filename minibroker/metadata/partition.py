@@ -7,7 +7,7 @@ has taken are those of its followers.
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
-from minibroker.steps import Slices
+from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_storage.config import LogConfig
 from minibroker_storage.layout import create_partition_directory, delete_directory_name, purge, rename_if_there
@@ -138,7 +138,7 @@ class Partition:
         return ErrorCode.NONE
 
 
-def make_directories(partitions: Iterable[Partition]) -> Slices[None]:
+def make_directories(partitions: Iterable[Partition]) -> Steps[None]:
     """Make the directories of new partitions, one in a slice; all or, with an OSError, none of them."""
     made: list[Partition] = []
     try:

@@ -8,8 +8,8 @@ from minibroker.config import BrokerConfig, ConfigError, TopicConfig
 from minibroker.metadata.cluster import Cluster
 from minibroker.metadata.replicas import Replicas
 from minibroker.metadata.topics import CONSUMER_OFFSETS, METADATA_TOPIC, TRANSACTION_STATE, Topic, topic_name_error
+from minibroker.slices import Steps, drain
 from minibroker.state import BrokerState
-from minibroker.steps import Slices, finish
 from minibroker_protocol.error_codes import ErrorCode
 
 DEFAULT: Final = -1
@@ -221,10 +221,10 @@ def taken(state: BrokerState, plans: Sequence[TopicPlan]) -> list[tuple[TopicPla
 
 def create_topics(state: BrokerState, plans: list[TopicPlan]) -> list[Topic]:
     """All slices of `creation` at once."""
-    return finish(creation(state, plans))
+    return drain(creation(state, plans))
 
 
-def creation(state: BrokerState, plans: list[TopicPlan]) -> Slices[list[Topic]]:
+def creation(state: BrokerState, plans: list[TopicPlan]) -> Steps[list[Topic]]:
     """Create planned topics together; raises TopicError when the disk refuses."""
     cluster = state.cluster
     placements = [plan.replicas or cluster.place(plan.partitions, plan.replication_factor) for plan in plans]

@@ -26,7 +26,7 @@ from minibroker.metadata.log_settings import log_config
 from minibroker.metadata.partition import LogKeeper, Partition, make_directories
 from minibroker.metadata.replicas import Replicas
 from minibroker.metadata.topics_file import TopicsFile, TopicsFileError
-from minibroker.steps import Slices, finish
+from minibroker.slices import Steps, drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.metadata import MetadataResponsePartition
 from minibroker_protocol.records.append_policy import AppendPolicy
@@ -222,13 +222,13 @@ class Topics:
         placements: Sequence[Sequence[Replicas] | None] | None = None,
     ) -> list[Topic]:
         """All slices of `creation` at once."""
-        return finish(self.creation(wanted, placements))
+        return drain(self.creation(wanted, placements))
 
     def creation(
         self,
         wanted: Sequence[tuple[str, int, TopicConfig]],
         placements: Sequence[Sequence[Replicas] | None] | None = None,
-    ) -> Slices[list[Topic]]:
+    ) -> Steps[list[Topic]]:
         """Create topics (name, number of partitions, configuration), all or, with an OSError, none of them.
 
         A slice makes a directory. Until all are made, the names are taken (`is_coming`) but the topics are not there.
@@ -258,9 +258,9 @@ class Topics:
 
     def add_partitions(self, topic: Topic, total: int, replicas: Sequence[Replicas] | None = None) -> None:
         """All slices of `growth` at once, for one topic."""
-        finish(self.growth([(topic, total, replicas)]))
+        drain(self.growth([(topic, total, replicas)]))
 
-    def growth(self, wanted: Sequence[tuple[Topic, int, Sequence[Replicas] | None]]) -> Slices[None]:
+    def growth(self, wanted: Sequence[tuple[Topic, int, Sequence[Replicas] | None]]) -> Steps[None]:
         """Grow topics to so many partitions; with an OSError of the disk they are as they were.
 
         A slice makes a directory; clients see the partitions when all are made. The replicas are those of the new
@@ -336,9 +336,9 @@ class Topics:
 
     def configure(self, topic: Topic, config: TopicConfig) -> None:
         """All slices of `configuring` at once, for one topic."""
-        finish(self.configuring([(topic, config)]))
+        drain(self.configuring([(topic, config)]))
 
-    def configuring(self, changes: Sequence[tuple[Topic, TopicConfig]]) -> Slices[None]:
+    def configuring(self, changes: Sequence[tuple[Topic, TopicConfig]]) -> Steps[None]:
         """Give topics other configurations, which count at once; OSError, and the topics are as they were.
 
         A slice configures a topic.

@@ -17,8 +17,8 @@ STRICT = {"minibroker.replication.factor.strict": "true"}
 ONLY_ONE = (
     ErrorCode.INVALID_REPLICATION_FACTOR,
     (
-        "Unable to replicate the partition 3 time(s): The target replication factor of 3 cannot be reached because only "
-        "1 broker(s) are registered."
+        "Unable to replicate the partition 3 time(s): The target replication factor of 3 cannot be reached because "
+        "only 1 broker(s) are registered."
     ),
 )
 
