@@ -1,12 +1,14 @@
 """The transaction coordinator: what producers may do under a transactional id (Kafka's `TransactionCoordinator`).
 
 Every step is written to `__transaction_state` before it counts, and everything is written when a call returns: the
-markers of a transaction that ends, too. So a producer meets CONCURRENT_TRANSACTIONS only where Kafka asks for a second
-try on purpose (InitProducerId over an open transaction), and when the disk has refused a marker.
+markers of a transaction that ends, too, unless there are many. So a producer meets CONCURRENT_TRANSACTIONS only where
+Kafka asks for a second try on purpose (InitProducerId over an open transaction), while many markers are written, and
+when the disk has refused a marker.
 """
 
 import logging
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from typing import Final, NamedTuple
 
 from minibroker.clock import Timer
@@ -14,6 +16,8 @@ from minibroker.logs.chores import Steps
 from minibroker.metadata.cluster import Node
 from minibroker.metadata.features import TRANSACTION_VERSION
 from minibroker.metadata.topics import TopicPartition
+from minibroker.slices import Steps as SlicedSteps
+from minibroker.slices import Work
 from minibroker.state import BrokerState
 from minibroker.transactions.markers import Marker, write_marker
 from minibroker.transactions.store import TransactionStore
@@ -31,6 +35,8 @@ from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 _RETRY_MS: Final = 500
 """How long a marker waits that the disk has refused, or whose partition nobody leads."""
 _STEP: Final = 1000
+_MARKERS_AT_ONCE: Final = 50
+"""So many markers are written before anybody is told."""
 _GONE: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -79,6 +85,7 @@ class TransactionCoordinator:
         self.store = TransactionStore(state, self._on_loaded)
         self._timer: Timer | None = None
         self._delayed: set[str] = set()
+        self._completing: set[str] = set()
         self._closed = False
         config, chores = state.config, state.chores
         self._max_timeout_ms = config.integer("transaction.max.timeout.ms")
@@ -336,8 +343,40 @@ class TransactionCoordinator:
         return self._end(transaction.fenced(), commit=False)
 
     def _complete(self, transaction: Transaction) -> None:
-        """Write the markers of a transaction whose end is decided. What the disk refuses is tried again later."""
-        left = frozenset(each for each in transaction.partitions if not self._write_marker(transaction, each))
+        """Write the markers of a transaction whose end is decided. What the disk refuses is tried again later.
+
+        Where there are many the rest is written in slices. Until then the transaction is prepared, as in Kafka, whose
+        coordinator sends markers when it has answered.
+        """
+        if len(transaction.partitions) <= _MARKERS_AT_ONCE:
+            left = [each for each in transaction.partitions if not self._write_marker(transaction, each)]
+            self._end_completing(transaction, frozenset(left))
+        elif transaction.transactional_id not in self._completing:
+            self._completing.add(transaction.transactional_id)
+            completing = self._state.slices.begin(self._complete_in_slices(transaction))
+            if isinstance(completing, Work):
+                completing.then(lambda _: None, partial(self._completing_failed, transaction))
+
+    def _complete_in_slices(self, transaction: Transaction) -> SlicedSteps[None]:
+        known = self.store.get(transaction.transactional_id)
+        left: list[TopicPartition] = []
+        for each in transaction.partitions:
+            if self._closed or self.store.get(transaction.transactional_id) is not known:
+                self._completing.discard(transaction.transactional_id)
+                return  # another node coordinates it, or everything is forgotten
+            if not self._write_marker(transaction, each):
+                left.append(each)
+            yield
+        self._completing.discard(transaction.transactional_id)
+        if self.store.get(transaction.transactional_id) is known:
+            self._end_completing(transaction, frozenset(left))
+
+    def _completing_failed(self, transaction: Transaction, error: Exception) -> None:
+        self._completing.discard(transaction.transactional_id)
+        _logger.error("The markers of %s could not be written", transaction.transactional_id, exc_info=error)
+
+    def _end_completing(self, transaction: Transaction, left: frozenset[TopicPartition]) -> None:
+        """Note that a transaction is complete, or what is left of it."""
         if left or self.store.save(transaction.completed(self._state.clock.now_ms())):
             self.store.keep(transaction._replace(partitions=left))
             self._delayed.add(transaction.transactional_id)

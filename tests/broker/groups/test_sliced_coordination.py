@@ -142,6 +142,7 @@ def test_a_group_has_its_target_although_others_are_served_after_each_piece_of_i
     assert (joined.member_epoch, slow.given(joined)) == (1, {})
     assert slow.given(slow.beat("a", 1, {})) == {"four": [0, 1, 2, 3]}
     slow.beat("b", topics=["four", "five"])
+    slow.harness.state.slices.slice_s = math.inf
     assert slow.settle("a", "b") == {"a": {"four": [0, 1, 2, 3]}, "b": {"five": [0, 1, 2, 3, 4]}}
 
 
