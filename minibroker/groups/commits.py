@@ -154,11 +154,11 @@ def answered(
     made = 0
     for each in unknown:
         indexes = [partition.partition_index for partition in each.partitions]
-        partitions = [partition_of(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_ID) for index in indexes]
-        listed.append(topic_of(topic_id=each.topic_id, partitions=partitions))
+        nothing = [partition_of(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_ID) for index in indexes]
+        listed.append(topic_of(topic_id=each.topic_id, partitions=nothing))
         yield
     for name, results in outcomes.items():
-        partitions = []
+        partitions: list[Any] = []
         for index, code in results:
             partitions.append(partition_of(partition_index=index, error_code=code))
             made += 1

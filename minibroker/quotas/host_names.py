@@ -54,7 +54,7 @@ class HostNames:
         """Have `done` called with the addresses of a host; none if it is not found, or too many hosts are asked for."""
         known = self.known(host)
         if known is None and host not in self._waiting and len(self._waiting) >= _MOST_WAITING:
-            known = frozenset()
+            known = frozenset[str]()
         if known is not None:
             done(known)
             return

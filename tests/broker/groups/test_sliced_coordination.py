@@ -126,8 +126,12 @@ def test_a_target_that_cannot_be_stored_is_made_again(slow: Slow, monkeypatch: p
     slow.beat("a", topics=["four"])
     slow.beat_first("b", topics=["four"])
     store = slow.harness.state.groups.store
+
+    def refuse(*_: object) -> ErrorCode:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+
     with monkeypatch.context() as patch:
-        patch.setattr(store, "save_target", lambda *_: ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        patch.setattr(store, "save_target", refuse)
         slow.harness.run_soon()
     assert slow.describe().assignment_epoch == 1
     assert tuple(slow.settle("a", "b").values()) == HALVES
