@@ -24,11 +24,12 @@ from minibroker.slices import Slices
 from minibroker_storage.files import FilePool
 
 if TYPE_CHECKING:
+    from minibroker.background import Background
     from minibroker.dynamic_config.loggers import BrokerLoggers
     from minibroker.faults.registry import FaultRegistry
     from minibroker.groups.coordinator import GroupCoordinator
     from minibroker.inspection.journal import Journal
-    from minibroker.logs.flusher import Background, Flusher
+    from minibroker.logs.flusher import Flusher
     from minibroker.logs.log_cleaner import RunCleaning
     from minibroker.quotas.entities import QuotaTable
     from minibroker.quotas.host_names import HostNames

@@ -7,22 +7,15 @@ answer takes, not how many answers there are.
 
 import logging
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
+from minibroker.background import Background
 from minibroker_storage.flush import LogFlush
 from minibroker_storage.log import Log
 
 Done = Callable[[OSError | None], None]
 _THREADS: Final = 8
 _logger = logging.getLogger(__name__)
-
-
-class Background(Protocol):
-    """Where slow work is done."""
-
-    def __call__(self, work: Callable[[], None], then: Callable[[], None] | None = None) -> object:
-        """Run `work` aside from the event loop, then `then` on it. `work` sees to its errors itself."""
-        ...
 
 
 class Flusher:

@@ -33,11 +33,12 @@ from minibroker_storage.log import Log
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from minibroker.background import Background
     from minibroker.clock import Clock, Timer
     from minibroker.config import BrokerConfig
     from minibroker.data_dir import DataDir
     from minibroker.logs.chores import Chores, Steps
-    from minibroker.logs.flusher import Background, Flusher
+    from minibroker.logs.flusher import Flusher
     from minibroker.logs.log_cleaner import LogCleaner, RunCleaning
     from minibroker.metadata.partition import Partition
     from minibroker.metadata.topics import TopicPartition, Topics

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TypeVar
 from minibroker.metadata.metadata_file import MetadataFile
 
 if TYPE_CHECKING:
+    from minibroker.background import Background
     from minibroker.call import Parked
-    from minibroker.logs.flusher import Background
 
 _T = TypeVar("_T")
 _logger = logging.getLogger(__name__)

@@ -1,32 +1,19 @@
-"""The compiler: one flat decoder and one flat encoder per (message class, version), generated on first use.
+"""Decoding and encoding of messages: one flat decoder and one flat encoder per (message class, version).
 
-What a version needs is known before the first byte arrives, so the generated functions hold no decisions about
-versions: runs of fixed-size fields, together with the length that follows them, become one `struct` call, nested
-structures become nested loops in the same function. `source()` shows what was generated.
+They are generated on first use. What a version needs is known before the first byte arrives, so the generated functions
+hold no decisions about versions: runs of fixed-size fields, together with the length that follows them, become one
+`struct` call, nested structures become nested loops in the same function. `source()` shows what was generated.
 
-Rules of the generated code:
-
-- A decoder is called as `decode(buffer, position, end, most_elements)` and returns (value, position after it). It
-  copies nothing but text: bytes and records are slices of the memoryview it was given, so they live no longer than
-  the caller's buffer.
-- Every length is held against the bytes that are left before anything is allocated for it.
-- Tagged fields that the class does not declare are skipped (KIP-482).
-- A decoder counts the elements of all arrays against a limit: an element may take a byte of a frame, and takes a
-  hundred of memory.
-- Each function also has a sliced form for large messages: a generator that does the same and yields every few hundred
-  elements (`decode_in_slices`, `encode_in_slices`), so that an event loop can serve others in between.
-- An encoder is called as `encode(value, out, splices)`. It appends to `out`; records that are not in memory
-  (`schema.Splice`) get their length written and an entry (position in `out`, splice) in `splices`.
+The rules of the generated code stand in `compiler`.
 """
 
 import struct
 from collections.abc import Callable, Generator
 from typing import Any, Final, NamedTuple, TypeVar
 
-from minibroker_protocol import primitives as p
+from minibroker_protocol.compiler import compile_decoder, compile_encoder, generated_source
 from minibroker_protocol.errors import DecodeError, EncodeError, ProtocolError, TooManyElementsError
-from minibroker_protocol.records.varint import decode_varint, decode_varlong, encode_varint, encode_varlong
-from minibroker_protocol.schema import Field, Splice, fields_of, schema_of
+from minibroker_protocol.schema import Splice, schema_of
 
 T = TypeVar("T")
 
@@ -53,13 +40,7 @@ class SlicedCodec(NamedTuple):
 
 NO_LIMIT: Final = 1 << 62
 """More elements than any buffer holds."""
-_CUT_TO_FIT: Final = frozenset(("error_message", "batch_index_error_message"))
-"""Fields whose text is for people, and may repeat what a client sent: too long, it is cut instead of refused."""
-_NULL_STRUCTURE: Final = 255
-_NULL_LENGTH: Final = {"h": b"\xff\xff", "i": b"\xff\xff\xff\xff"}
 
-_ELEMENTS_OF_A_STEP: Final = 256
-"""A sliced function yields after so many elements, which take well under a millisecond."""
 
 _CODECS: dict[tuple[type[Any], int], Codec] = {}
 _SLICED_CODECS: dict[tuple[type[Any], int], SlicedCodec] = {}
@@ -134,443 +115,24 @@ _UNENCODABLE: Final = (ProtocolError, struct.error, TypeError, AttributeError, U
 
 
 def source(cls: type[Any], version: int, *, sliced: bool = False) -> str:
-    """The generated Python source of both functions, or of their sliced twins, for readers and tests."""
-    return _Decoder(cls, version, sliced=sliced).text + "\n\n" + _Encoder(cls, version, sliced=sliced).text
+    """The generated Python source of both functions, or of their sliced forms, for readers and tests."""
+    return generated_source(cls, version, sliced=sliced)
 
 
 def _compile(cls: type[Any], version: int) -> Codec:
-    if version not in schema_of(cls).versions:
-        raise ValueError(f"{cls.__name__} has no version {version}")
-    decoder, encoder = _Decoder(cls, version), _Encoder(cls, version)
-    return Codec(decoder.function("decode"), encoder.function("encode"))
+    _check_version(cls, version)
+    return Codec(compile_decoder(cls, version), compile_encoder(cls, version))
 
 
 def _sliced_codec_for(cls: type[Any], version: int) -> SlicedCodec:
     codec = _SLICED_CODECS.get((cls, version))
     if codec is None:
-        if version not in schema_of(cls).versions:
-            raise ValueError(f"{cls.__name__} has no version {version}")
-        decoder, encoder = _Decoder(cls, version, sliced=True), _Encoder(cls, version, sliced=True)
-        codec = SlicedCodec(decoder.function("decode"), encoder.function("encode"))
-        _SLICED_CODECS[cls, version] = codec
+        _check_version(cls, version)
+        decoder, encoder = compile_decoder(cls, version, sliced=True), compile_encoder(cls, version, sliced=True)
+        codec = _SLICED_CODECS[cls, version] = SlicedCodec(decoder, encoder)
     return codec
 
 
-def _utf8(buffer: memoryview, start: int, stop: int) -> str:
-    return str(buffer[start:stop], "utf-8")
-
-
-class _Generator:
-    """What both directions share: lines with indentation, fresh names, and runs of fixed-size values."""
-
-    def __init__(self, cls: type[Any], version: int, *, sliced: bool) -> None:
-        self.cls = cls
-        self.version = version
-        self.sliced = sliced
-        self.flexible = version in schema_of(cls).flexible
-        self.lines: list[str] = []
-        self.depth = 1
-        self.names: dict[str, object] = {}
-        self.run: list[tuple[str, str]] = []
-        self.counter = 0
-
-    @property
-    def text(self) -> str:
-        return "\n".join(self.lines)
-
-    def function(self, name: str) -> Callable[..., Any]:
-        namespace: dict[str, Any] = dict(self.names)
-        code = compile(self.text, f"<{self.cls.__name__} v{self.version} {name}>", "exec")
-        exec(code, namespace)  # noqa: S102 - our own text
-        function: Callable[..., Any] = namespace[name]
-        return function
-
-    def line(self, text: str) -> None:
-        self.lines.append("    " * self.depth + text)
-
-    def fresh(self, prefix: str) -> str:
-        self.counter += 1
-        return f"{prefix}{self.counter}"
-
-    def bind(self, prefix: str, value: object) -> str:
-        """A name in the function's globals for `value`; the same value keeps its name."""
-        for name, known in self.names.items():
-            if known is value:
-                return name
-        name = self.fresh(prefix)
-        self.names[name] = value
-        return name
-
-    def fixed(self, fmt: str, expression: str) -> None:
-        """Add a fixed-size value to the run that one struct call will take."""
-        self.run.append((fmt, expression))
-
-    def bind_struct(self, formats: str, method: str) -> str:
-        name = f"{method}_{formats.replace('?', 'B0')}"
-        self.names.setdefault(name, getattr(struct.Struct(">" + formats), method))
-        return name
-
-    def step(self) -> None:
-        """Emit, at the head of a loop over elements, what has a sliced function yield now and then."""
-        if self.sliced:
-            self.line("steps -= 1")
-            self.line(f"if steps <= 0: yield; steps = {_ELEMENTS_OF_A_STEP}")
-
-    def begin_steps(self) -> None:
-        """Emit the first line of a sliced function."""
-        if self.sliced:
-            self.line(f"steps = {_ELEMENTS_OF_A_STEP}")
-
-    def end_steps(self) -> None:
-        """Make a generator also of a function that has no loop."""
-        if self.sliced:
-            self.line("if steps < 0: yield")
-
-    def here(self, field: Field) -> bool:
-        """Is it an ordinary field of this version?"""
-        return self.version in field.present and not self.is_tagged(field)
-
-    def is_tagged(self, field: Field) -> bool:
-        return self.flexible and self.version in field.tagged_in
-
-
-class _Decoder(_Generator):
-    def __init__(self, cls: type[Any], version: int, *, sliced: bool = False) -> None:
-        super().__init__(cls, version, sliced=sliced)
-        self.names.update(
-            DecodeError=DecodeError,
-            TooManyElementsError=TooManyElementsError,
-            read_uvarint=p.read_uvarint,
-            skip_tagged_fields=p.skip_tagged_fields,
-            too_many_tagged_fields=p.too_many_tagged_fields,
-            decode_varint=decode_varint,
-            decode_varlong=decode_varlong,
-            utf8=_utf8,
-        )
-        self.lines.append("def decode(buf, p, end, left):")
-        self.begin_steps()
-        result = self.structure(cls)
-        self.flush()
-        self.end_steps()
-        self.line(f"return {result}, p")
-
-    def flush(self) -> None:
-        if not self.run:
-            return
-        formats = "".join(fmt for fmt, _ in self.run)
-        targets = ", ".join(target for _, target in self.run)
-        comma = "," if len(self.run) == 1 else ""
-        self.line(f"{targets}{comma} = {self.bind_struct(formats, 'unpack_from')}(buf, p)")
-        self.line(f"p += {struct.calcsize('>' + formats)}")
-        self.run.clear()
-
-    def structure(self, cls: type[Any]) -> str:
-        """Emit the fields of a structure; returns the expression that builds it."""
-        values: dict[str, str] = {}
-        for field in fields_of(cls):
-            if self.here(field):
-                values[field.name] = self.field(field)
-            elif self.is_tagged(field) or field.required:
-                values[field.name] = self.default(field)
-        if self.flexible:
-            self.flush()
-            self.tagged_section(cls, values)
-        arguments = ", ".join(f"{name}={value}" for name, value in values.items())
-        return f"{self.bind('C', cls)}({arguments})"
-
-    def default(self, field: Field) -> str:
-        target = self.fresh("d")
-        self.line(f"{target} = {self.bind('default', field.default)}()")
-        return target
-
-    def field(self, field: Field) -> str:
-        kind = field.kind
-        null = self.version in field.nullable
-        if field.is_array:
-            return self.array(field, null=null)
-        if not isinstance(kind, p.WireType):
-            return self.nullable_structure(field) if null else self.built(kind)
-        target = self.fresh("v")
-        if kind.fmt:
-            self.fixed(kind.fmt, target)
-        elif kind.prefix:
-            self.sized(field.name, kind, target, null=null)
-        else:
-            self.flush()
-            self.line(f"{target}, p = decode_{kind.name.lower()}(buf, p)")
-        return target
-
-    def built(self, cls: type[Any]) -> str:
-        """A nested structure in a variable of its own (its expression may need values from the pending run)."""
-        expression = self.structure(cls)
-        self.flush()
-        target = self.fresh("s")
-        self.line(f"{target} = {expression}")
-        return target
-
-    def nullable_structure(self, field: Field) -> str:
-        """A structure that may be null starts with an int8: -1 is null, 1 is present; 0 is null in a tagged field."""
-        flag, target = self.fresh("n"), self.fresh("s")
-        self.fixed("b", flag)
-        self.flush()
-        self.line(f"{target} = None")
-        self.line(f"if {flag} {'>' if self.is_tagged(field) else '>='} 0:")
-        self.depth += 1
-        assert isinstance(field.kind, type)
-        expression = self.structure(field.kind)
-        self.flush()
-        self.line(f"{target} = {expression}")
-        self.depth -= 1
-        return target
-
-    def length(self, prefix: str) -> str:
-        """Emit the read of a length or count; in both forms -1 is null afterwards."""
-        length = self.fresh("n")
-        if self.flexible:
-            self.flush()
-            self.line(f"{length} = buf[p]")
-            self.line(f"if {length} < 128: p += 1")
-            self.line(f"else: {length}, p = read_uvarint(buf, p)")
-            self.line(f"{length} -= 1")
-        else:
-            self.fixed(prefix, length)
-            self.flush()
-        return length
-
-    def sized(self, name: str, kind: p.WireType, target: str, *, null: bool) -> None:
-        length = self.length(kind.prefix)
-        self.line(f"q = p + {length}")
-        # The compact form has room for more, but Kafka keeps to what the older form can hold.
-        fits = (
-            f"p <= q <= end and {length} <= {p.LONGEST_STRING}"
-            if kind is p.STRING and self.flexible
-            else "p <= q <= end"
-        )
-        self.line(f"if {fits}: {target} = {'utf8(buf, p, q)' if kind is p.STRING else 'buf[p:q]'}; p = q")
-        if null:
-            self.line(f"elif {length} == -1: {target} = None")
-        self.line(f"else: raise DecodeError(f'{name}: length {{{length}}} with {{end - p}} bytes left')")
-
-    def array(self, field: Field, *, null: bool) -> str:
-        count, target, element = self.length("i"), self.fresh("a"), self.fresh("e")
-        # Every element takes at least a byte, so a count over the bytes that are left is a lie.
-        self.line(f"if 0 <= {count} <= end - p: {target} = []")
-        if null:
-            self.line(f"elif {count} == -1: {target} = None; {count} = 0")
-        self.line(f"else: raise DecodeError(f'{field.name}: count {{{count}}} with {{end - p}} bytes left')")
-        self.line(f"left -= {count}")
-        self.line(f"if left < 0: raise TooManyElementsError(f'{field.name}: {{{count}}} elements are too many')")
-        kind = field.kind
-        if isinstance(kind, p.WireType) and kind.fmt and kind.fmt != "16s":
-            width = struct.calcsize(">" + kind.fmt)
-            self.line(f"if {count}:")
-            self.line(
-                f"    if {count} * {width} > end - p: raise DecodeError(f'{field.name}: count {{{count}}} too large')"
-            )
-            self.line(
-                f"    {target} = list({self.bind('unpack', struct.unpack_from)}(f'>{{{count}}}{kind.fmt}', buf, p))"
-            )
-            self.line(f"    p += {count} * {width}")
-            return target
-        self.line(f"for {element} in range({count}):")
-        self.depth += 1
-        self.step()
-        value = self.field(field._replace(is_array=False, nullable=field.nullable._replace(first=1, last=0)))
-        self.flush()
-        self.line(f"{target}.append({value})")
-        self.depth -= 1
-        return target
-
-    def tagged_section(self, cls: type[Any], values: dict[str, str]) -> None:
-        known = [field for field in fields_of(cls) if self.is_tagged(field)]
-        if self.sliced:
-            self.line("steps -= buf[p]")
-        if not known:
-            self.line("p = skip_tagged_fields(buf, p) if buf[p] else p + 1")
-            return
-        count, tag, size, after = (self.fresh("t") for _ in range(4))
-        self.line(f"{count} = buf[p]")
-        self.line("p += 1")
-        self.line(f"if {count}:")
-        self.depth += 1
-        self.line(f"if {count} > {p.MOST_TAGGED_FIELDS}: raise DecodeError(too_many_tagged_fields(buf, p - 1))")
-        self.line(f"for {self.fresh('e')} in range({count}):")
-        self.depth += 1
-        self.line(f"{tag}, p = read_uvarint(buf, p)")
-        self.line(f"{size}, p = read_uvarint(buf, p)")
-        self.line(f"{after} = p + {size}")
-        self.line(f"if {after} > end: raise DecodeError(f'tag {{{tag}}}: size {{{size}}} with {{end - p}} bytes left')")
-        for field in known:
-            self.line(f"if {tag} == {field.tag}:")
-            self.depth += 1
-            value = self.field(field)
-            self.flush()
-            self.line(f"{values[field.name]} = {value}")
-            self.line(f"if p != {after}: raise DecodeError('tag {field.name}: its size is not what its content takes')")
-            self.depth -= 1
-        self.line(f"p = {after}")
-        self.depth -= 2
-
-
-class _Encoder(_Generator):
-    def __init__(self, cls: type[Any], version: int, *, sliced: bool = False) -> None:
-        super().__init__(cls, version, sliced=sliced)
-        self.names.update(
-            EncodeError=EncodeError,
-            write_uvarint=p.write_uvarint,
-            encode_varint=encode_varint,
-            encode_varlong=encode_varlong,
-        )
-        self.lines.append("def encode(m, out, splices):")
-        self.begin_steps()
-        self.structure(cls, "m")
-        self.flush()
-        self.end_steps()
-        self.line("return")
-
-    def flush(self) -> None:
-        if not self.run:
-            return
-        formats = "".join(fmt for fmt, _ in self.run)
-        expressions = ", ".join(expression for _, expression in self.run)
-        self.line(f"out += {self.bind_struct(formats, 'pack')}({expressions})")
-        self.run.clear()
-
-    def structure(self, cls: type[Any], owner: str) -> None:
-        for field in fields_of(cls):
-            if self.here(field):
-                self.field(field, f"{owner}.{field.name}")
-        if self.flexible:
-            self.tagged_section(cls, owner)
-
-    def field(self, field: Field, expression: str) -> None:
-        kind = field.kind
-        null = self.version in field.nullable
-        if field.is_array:
-            self.array(field, expression, null=null)
-        elif not isinstance(kind, p.WireType):
-            self.nested(kind, expression, null=(0 if self.is_tagged(field) else _NULL_STRUCTURE) if null else None)
-        elif kind.fmt:
-            self.fixed(kind.fmt, expression)
-        elif kind.prefix:
-            self.sized(field.name, kind, expression, null=null)
-        else:
-            self.flush()
-            self.line(f"out += encode_{kind.name.lower()}({expression})")
-
-    def nested(self, cls: type[Any], expression: str, *, null: int | None) -> None:
-        owner = self.fresh("s")
-        self.line(f"{owner} = {expression}")
-        if null is None:
-            self.structure(cls, owner)
-            return
-        self.flush()
-        self.line(f"if {owner} is None: out.append({null})")
-        self.line("else:")
-        self.depth += 1
-        self.line("out.append(1)")
-        self.structure(cls, owner)
-        self.flush()
-        self.depth -= 1
-
-    def length(self, prefix: str, expression: str) -> None:
-        """Write a length or count that is not null."""
-        if self.flexible:
-            self.flush()
-            self.line(f"if {expression} < 127: out.append({expression} + 1)")
-            self.line(f"else: write_uvarint(out, {expression} + 1)")
-        else:
-            self.fixed(prefix, expression)
-
-    def null(self, prefix: str) -> None:
-        if self.flexible:
-            self.line("out.append(0)")
-        else:
-            self.line(f"out += {_NULL_LENGTH[prefix]!r}")
-
-    def guard_null(self, name: str, value: str, prefix: str, *, null: bool) -> None:
-        """Emit the branch for None and open the one for a value."""
-        self.flush()
-        self.line(f"if {value} is None:")
-        self.depth += 1
-        if null:
-            self.null(prefix)
-        else:
-            self.line(f"raise EncodeError('{name} must not be null')")
-        self.depth -= 1
-        self.line("else:")
-        self.depth += 1
-
-    def sized(self, name: str, kind: p.WireType, expression: str, *, null: bool) -> None:
-        value = self.fresh("v")
-        self.line(f"{value} = {expression}")
-        guarded = null or kind is not p.STRING  # a None that reaches .encode() fails by itself
-        if guarded:
-            self.guard_null(name, value, kind.prefix, null=null)
-        if kind is p.STRING:
-            self.line(f"{value} = {value}.encode()")
-            if name in _CUT_TO_FIT:
-                shortened = self.bind("shortened", p.shortened)
-                self.line(f"if len({value}) > {p.LONGEST_STRING}: {value} = {shortened}({value})")
-        if kind is p.RECORDS:
-            self.records(value, kind)
-        else:
-            length = self.fresh("n")
-            self.line(f"{length} = len({value})")
-            self.length(kind.prefix, length)
-            self.flush()
-            self.line(f"out += {value}")
-        if guarded:
-            self.depth -= 1
-
-    def records(self, value: str, kind: p.WireType) -> None:
-        length = self.fresh("n")
-        in_memory = self.bind("in_memory", (bytes, bytearray, memoryview))
-        self.line(f"{length} = len({value}) if isinstance({value}, {in_memory}) else {value}.size")
-        self.length(kind.prefix, length)
-        self.flush()
-        self.line(f"if isinstance({value}, {in_memory}): out += {value}")
-        self.line(f"elif {length}: splices.append((len(out), {value}))")
-
-    def array(self, field: Field, expression: str, *, null: bool) -> None:
-        values, count, element = self.fresh("a"), self.fresh("n"), self.fresh("e")
-        self.line(f"{values} = {expression}")
-        if null:
-            self.guard_null(field.name, values, "i", null=null)
-        self.line(f"{count} = len({values})")
-        self.length("i", count)
-        self.flush()
-        self.line(f"for {element} in {values}:")
-        self.depth += 1
-        self.step()
-        self.field(field._replace(is_array=False, nullable=field.nullable._replace(first=1, last=0)), element)
-        self.flush()
-        self.depth -= 1
-        if null:
-            self.depth -= 1
-
-    def tagged_section(self, cls: type[Any], owner: str) -> None:
-        self.flush()
-        known = sorted((field for field in fields_of(cls) if self.is_tagged(field)), key=lambda field: field.tag)
-        if not known:
-            self.line("out.append(0)")
-            return
-        # Each field is encoded aside, because its size comes before it.
-        parts, outer = self.fresh("t"), self.fresh("o")
-        self.line(f"{parts} = []")
-        self.line(f"{outer} = out")
-        for field in known:
-            value = f"{owner}.{field.name}"
-            default = self.bind("default", field.default())
-            self.line(f"if {value} is not {default} and {value} != {default}:")
-            self.depth += 1
-            self.line("out = bytearray()")
-            self.field(field, value)
-            self.flush()
-            self.line(f"{parts}.append(({field.tag}, out))")
-            self.depth -= 1
-        self.line(f"out = {outer}")
-        self.line(f"write_uvarint(out, len({parts}))")
-        tag, content = self.fresh("k"), self.fresh("c")
-        self.line(f"for {tag}, {content} in {parts}:")
-        self.line(f"    write_uvarint(out, {tag}); write_uvarint(out, len({content})); out += {content}")
+def _check_version(cls: type[Any], version: int) -> None:
+    if version not in schema_of(cls).versions:
+        raise ValueError(f"{cls.__name__} has no version {version}")
