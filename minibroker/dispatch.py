@@ -8,7 +8,7 @@ which versions; ApiVersions answers from it. The modules of an API (`minibroker_
 import importlib
 from collections.abc import Callable
 from types import GeneratorType
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 from minibroker.call import Call, Parked, UnservedRequestError
 from minibroker.produce_memo import ProduceMemo, has_many_batches
@@ -297,7 +297,7 @@ def accept(frame: memoryview, session: Session) -> Answer | Waiting | None:
     if memo is not None:
         memo.forget_records()
     if isinstance(response, GeneratorType):
-        steps = _outcome_in_slices(response, served, header, version)
+        steps = _outcome_in_slices(cast("Steps[Any]", response), served, header, version)
         return in_slices(steps, state, header.api_key)
     flexible_header = served.has_flexible_response_header(version)
     return outcome_of(response, version, header.correlation_id, flexible_header=flexible_header)

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from types import GeneratorType
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar, cast
 
 from minibroker_protocol.steps import Steps, drain
 
@@ -25,7 +25,7 @@ _SLICE_S: Final = 0.003
 def result_of(result: Any) -> Steps[Any]:
     """The result of a function that may return steps, as some handlers do."""
     if isinstance(result, GeneratorType):
-        result = yield from result
+        return (yield from cast("Steps[Any]", result))
     return result
 
 
