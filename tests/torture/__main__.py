@@ -89,7 +89,7 @@ def kill_copies(root: Path, seed: int, program: CopierProgram, options: argparse
         try:
             total += campaign.run(min(KILLS_IN_A_ROW, options.copies - total["kills"]))
         except BaseException:
-            again = f"--kills 0 --streams 0 --clients {program.name} --seed {seed} --verbose"
+            again = f"--kills 0 --streams 0 --fuzz 0 --clients {program.name} --seed {seed} --verbose"
             say(f"Failed after {total['kills'] + campaign.kills} kills. Again: {again}")
             say(f"{directory} is kept: `data` as it is now, `crashed` as the last kill left it, logs of all processes.")
             raise
