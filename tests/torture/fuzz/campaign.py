@@ -165,9 +165,10 @@ class Round:
                 raise TortureError("started again, the broker complains:\n" + "\n".join(complaints)[-4000:])
         finally:
             self.broker.close()
-            for each in (self._probe, self._attacker and self._attacker.socket):
-                if each is not None:
-                    each.close()
+            if self._probe is not None:
+                self._probe.close()
+            if self._attacker is not None:
+                self._attacker.socket.close()
 
     # What is sent
 
@@ -240,7 +241,7 @@ class Round:
         """What an answer tells is used later. A spoilt frame may have been answered in another version."""
         kind = _REQUESTS[case.api]
         with suppress(DecodeError, AssertionError, struct.error):
-            self._pool.learn(response_of(kind.__new__(kind), case.version, data))
+            self._pool.learn(response_of(object.__new__(kind), case.version, data))
 
     def _open_probe(self) -> None:
         if self._probe is not None:

@@ -191,7 +191,8 @@ class Hostile:
 
     def _number_maker(self, kind: p.WireType) -> Callable[[str], int]:
         bits = 8 * struct.calcsize(">" + kind.fmt)
-        low, high = (0, 2**bits - 1) if kind.fmt.isupper() else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+        most = (1 << bits) - 1
+        low, high = (0, most) if kind.fmt.isupper() else (-(most >> 1) - 1, most >> 1)
         usual = [low, high, high - 1, 0, 0, 0, 1, 1, 2, 3, 5, 100] + ([] if low == 0 else [-1, -1, -1, -2])
 
         def number(name: str) -> int:
