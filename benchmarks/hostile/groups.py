@@ -1,6 +1,7 @@
 """Requests of group members, and of those who look at groups."""
 
 import struct
+import time
 
 from benchmarks.hostile.bytes_of import frame, text
 from benchmarks.hostile.case import Ask, Attack, Cases, Target, sent
@@ -68,6 +69,7 @@ def _groups_ready(target: Target) -> None:
         request = OffsetFetchRequest(group_id=target.tag, topics=[])
         if target.ask(request, 5).error_code == 0:
             return
+        time.sleep(0.1)
     raise WireError("no coordinator serves the group")
 
 

@@ -105,8 +105,11 @@ class Findings:
     def told(self) -> Iterator[str]:
         """A line or two for each finding, the worst holds first."""
         yield from self.faults.values()
-        for hold in sorted(self.holds.values(), key=lambda each: -each.again):
-            yield f"held for {hold.at_first:.0f} ms of CPU, sent again for {hold.again:.1f} ms: {hold.where}"
+        for hold in sorted(self.holds.values(), key=lambda each: (-each.again, -each.at_first)):
+            if hold.again > MOST_HOLD_MS:
+                yield f"held for {hold.at_first:.0f} ms of CPU, sent again for {hold.again:.0f} ms: {hold.where}"
+            else:  # what it was the first to ask for had to be loaded, or made
+                yield f"held for {hold.at_first:.0f} ms of CPU, but only once: {hold.where.partition(',')[0]}"
 
 
 _REQUESTS: Final = {route.message: message_class(route, "Request") for route in ROUTES}
