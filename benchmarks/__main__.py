@@ -131,7 +131,7 @@ def _run(
         interrupted = False
         try:
             runner.run()
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):  # Ctrl-C, or a signal that asks it to end
             interrupted = True
             console.print("[yellow]interrupted: this is what was measured until then[/yellow]")
     names = [kind.name for kind in kinds]
