@@ -123,6 +123,7 @@ class FuzzedBroker:
             status = self._child.wait(_STOP_S)
         except subprocess.TimeoutExpired:
             raise TortureError(f"the broker has not stopped within {_STOP_S:.0f} s") from None
+        self.close()
         if status:
             raise TortureError(f"the broker has stopped with status {status}")
 
@@ -133,6 +134,7 @@ class FuzzedBroker:
             self._child.wait()
             assert self._child.stdout is not None
             self._child.stdout.close()
+            self._child = None
 
     def complaints(self, since: int = 0) -> list[str]:
         """The errors that it has logged behind byte `since` of its log, with their tracebacks."""
