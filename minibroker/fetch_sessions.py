@@ -17,6 +17,7 @@ from minibroker_protocol.error_codes import ErrorCode
 if TYPE_CHECKING:
     # Names for the type checkers: a start loads no message that nobody has sent yet.
     from minibroker.metadata.topics import Topics
+    from minibroker.slices import Steps
     from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, PartitionData
 
 FetchKey = tuple[str | bytes, int]
@@ -27,6 +28,8 @@ _FINAL_EPOCH: Final = -1
 _MAX_EPOCH: Final = 0x7FFFFFFF
 _EVICTION_MS: Final = 120_000
 _UNKNOWN: Final = -1
+_OF_A_STEP: Final = 64
+"""Partitions between two steps."""
 
 
 class CachedPartition:
@@ -79,7 +82,7 @@ class FetchSession:
         self.last_used_ms = now_ms
         self.partitions: dict[FetchKey, CachedPartition] = {}
 
-    def update(self, request: FetchRequest, ids: Topics | None) -> None:
+    def update(self, request: FetchRequest, ids: Topics | None) -> Steps[None]:
         """Add, change and forget what the request names; `ids` as for `FetchSessionCache.context`."""
         partitions = self.partitions
         for topic in request.topics:
@@ -96,6 +99,9 @@ class FetchSession:
                     partitions[key] = CachedPartition(partition)
                 else:
                     known.request = partition
+                if not partition.partition % _OF_A_STEP:
+                    yield
+            yield
         for forgotten in request.forgotten_topics_data:
             for index in forgotten.partitions:
                 partitions.pop((forgotten.topic if ids is None else forgotten.topic_id, index), None)
@@ -123,22 +129,24 @@ class FetchContext:
         self.session_id = session.id if session else NO_SESSION
         self.incremental = incremental
 
-    def select(self, results: dict[FetchKey, PartitionData]) -> dict[FetchKey, PartitionData]:
+    def select(self, results: dict[FetchKey, PartitionData]) -> Steps[dict[FetchKey, PartitionData]]:
         """What the answer holds, in order; the session notes what its consumer now knows."""
         if self.session is None:
             return results
         cached = self.session.partitions
-        told: dict[FetchKey, PartitionData] = {}
-        for key, data in results.items():
+        selected: dict[FetchKey, PartitionData] = {}
+        for number, (key, data) in enumerate(results.items(), 1):
+            if not number % _OF_A_STEP:
+                yield
             entry = cached.get(key)
             if entry is None:
                 continue
             if entry.note(data) or not self.incremental:
-                told[key] = data
+                selected[key] = data
                 if self.incremental and has_records(data):
                     # Partitions that were served go to the end, so that max_bytes starves nobody.
                     cached[key] = cached.pop(key)
-        return told
+        return selected
 
 
 class FetchSessionError(Exception):
@@ -163,7 +171,7 @@ class FetchSessionCache:
         """The session with this id."""
         return self._sessions.get(session_id)
 
-    def context(self, request: FetchRequest, now_ms: int, ids: Topics | None = None) -> FetchContext:
+    def context(self, request: FetchRequest, now_ms: int, ids: Topics | None = None) -> Steps[FetchContext]:
         """The context of a request; `ids` has the topics of one that names them by their ids.
 
         Raises FetchSessionError when it names a session that is not there, or a wrong epoch, or when it goes by ids and
@@ -171,7 +179,7 @@ class FetchSessionCache:
         """
         if request.session_epoch in {_INITIAL_EPOCH, _FINAL_EPOCH}:
             self._sessions.pop(request.session_id, None)
-            return self._full(request, now_ms, ids)
+            return (yield from self._full(request, now_ms, ids))
         session = self._sessions.get(request.session_id)
         if session is None:
             raise FetchSessionError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -179,26 +187,27 @@ class FetchSessionCache:
             raise FetchSessionError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if (session.names is None) is not (ids is None):
             raise FetchSessionError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        session.update(request, ids)
-        partitions = {key: entry.request for key, entry in session.partitions.items()}
-        if not partitions:
-            del self._sessions[session.id]
-            return FetchContext(partitions)
         session.epoch = 1 if session.epoch == _MAX_EPOCH else session.epoch + 1
         session.last_used_ms = now_ms
         self._sessions[session.id] = self._sessions.pop(session.id)
+        yield from session.update(request, ids)
+        partitions = {key: entry.request for key, entry in session.partitions.items()}
+        if not partitions:
+            self._sessions.pop(session.id, None)
+            return FetchContext(partitions)
         return FetchContext(partitions, session, incremental=True)
 
-    def _full(self, request: FetchRequest, now_ms: int, ids: Topics | None) -> FetchContext:
-        partitions: dict[FetchKey, FetchPartition] = {
-            (topic.topic if ids is None else topic.topic_id, p.partition): p
-            for topic in request.topics
-            for p in topic.partitions
-        }
+    def _full(self, request: FetchRequest, now_ms: int, ids: Topics | None) -> Steps[FetchContext]:
+        partitions: dict[FetchKey, FetchPartition] = {}
+        for topic in request.topics:
+            named = topic.topic if ids is None else topic.topic_id
+            for each in topic.partitions:
+                partitions[named, each.partition] = each
+            yield
         if request.session_epoch == _FINAL_EPOCH or not self._make_room(len(partitions), now_ms):
             return FetchContext(partitions)
         session = FetchSession(self._new_id(), now_ms, uses_ids=ids is not None)
-        session.update(request, ids)
+        yield from session.update(request, ids)
         self._sessions[session.id] = session
         return FetchContext(partitions, session)
 

@@ -31,7 +31,7 @@ from minibroker.fetch_sessions import NO_SESSION, FetchContext, FetchKey, FetchS
 from minibroker.metadata.cluster import NO_NODE
 from minibroker.metadata.topics import Topic
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
-from minibroker.slices import Steps, Work
+from minibroker.slices import Steps, Work, drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.fetch import (
     AbortedTransaction,
@@ -53,6 +53,10 @@ _FIRST_WITH_ZSTD: Final = 10
 _FIRST_FROM_FOLLOWERS: Final = 11
 _FIRST_WITH_IDS: Final = 13
 _FIRST_WITH_LEADERS: Final = 16
+_FEW: Final = 256
+"""A fetch of more partitions is served in slices."""
+_OF_A_STEP: Final = 64
+"""Partitions that are read in one step: some take 10 us."""
 _LED_BY_ANOTHER: Final = frozenset({int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.FENCED_LEADER_EPOCH)})
 _ZSTD: Final = "zstd"
 _READ_COMMITTED: Final = 1
@@ -68,19 +72,34 @@ _NO_FAILURE: Final = frozenset(
 )
 
 
-def handle(request: FetchRequest, call: Call) -> FetchResponse | Parked | Steps[FetchResponse]:
+def handle(request: FetchRequest, call: Call) -> FetchResponse | Parked | Steps[FetchResponse | Parked]:
     """Answer at once when there is enough to tell, or park until there is."""
+    steps = _serve(request, call)
+    if call.api_version < FIRST_WITH_V2 or _has_many_partitions(request, call):
+        return steps
+    return drain(steps)
+
+
+def _serve(request: FetchRequest, call: Call) -> Steps[FetchResponse | Parked]:
     state = call.state
     ids = state.topics if call.api_version >= _FIRST_WITH_IDS else None
     try:
-        context = call.node.fetch_sessions.context(request, state.clock.now_ms(), ids)
+        context = yield from call.node.fetch_sessions.context(request, state.clock.now_ms(), ids)
     except FetchSessionError as error:
         return FetchResponse(error_code=error.code, session_id=NO_SESSION, responses=[])
     reader = _Reader(request, call, context)
-    results = reader.read()
+    results = yield from reader.read()
     if request.max_wait_ms <= 0 or not reader.logs or reader.has_enough():
-        return reader.answer(results) if call.api_version >= FIRST_WITH_V2 else reader.converted_answer(results)
+        return (yield from reader.answer(results))
     return _ParkedFetch(request, call, reader)
+
+
+def _has_many_partitions(request: FetchRequest, call: Call) -> bool:
+    """Whether the request names many partitions, or its session has them."""
+    if len(request.topics) > _FEW or sum(len(topic.partitions) for topic in request.topics) > _FEW:
+        return True
+    session = call.node.fetch_sessions.get(request.session_id) if request.session_id else None
+    return session is not None and len(session.partitions) > _FEW
 
 
 class _Reader:
@@ -102,7 +121,7 @@ class _Reader:
         self._found: list[tuple[LogSlice, FetchPartition]] = []
         self.logs: list[Log] = []
 
-    def read(self) -> dict[FetchKey, PartitionData]:
+    def read(self) -> Steps[dict[FetchKey, PartitionData]]:
         """Read every partition; afterwards the attributes tell what came of it."""
         self._size = 0
         self._failed = False
@@ -130,6 +149,8 @@ class _Reader:
                 left = max(0, left - records.size)
             if data.error_code not in _NO_FAILURE:
                 self._failed = True
+            if not len(results) % _OF_A_STEP:
+                yield
         return results
 
     @property
@@ -180,26 +201,25 @@ class _Reader:
                 code = ErrorCode.INCONSISTENT_TOPIC_ID
         return _error(index, code)
 
-    def converted_answer(self, results: dict[FetchKey, PartitionData]) -> Steps[FetchResponse]:
-        """`answer` for a client that reads no v2, in steps. Such clients have no sessions: all that is read is sent."""
-        for key, data in results.items():
-            if isinstance(data.records, LogSlice):
-                results[key] = yield from self._converted(key, data, data.records)
-        return self.answer(results)
-
-    def answer(self, results: dict[FetchKey, PartitionData]) -> FetchResponse:
+    def answer(self, results: dict[FetchKey, PartitionData]) -> Steps[FetchResponse]:
         """The response, or an empty one for a client that is over its quota."""
-        response, call = self.response(results), self._call
+        call = self._call
+        if call.api_version < FIRST_WITH_V2:  # such clients have no sessions: all that is read is sent
+            for key, data in results.items():
+                if isinstance(data.records, LogSlice):
+                    results[key] = yield from self._converted(key, data, data.records)
+        response = yield from self.response(results)
         quotas = call.state.quotas
         if quotas is None:
             return response
         return quotas.fetched(response, self._request, call.session, call.client_id, call.api_version)
 
-    def response(self, results: dict[FetchKey, PartitionData]) -> FetchResponse:
+    def response(self, results: dict[FetchKey, PartitionData]) -> Steps[FetchResponse]:
         """The response of what was read, as the session's consumer needs it told."""
         topics: dict[str | bytes, FetchableTopicResponse] = {}
         leaders: dict[int, NodeEndpoint] = {}
-        for key, data in self._context.select(results).items():
+        selected = yield from self._context.select(results)
+        for number, (key, data) in enumerate(selected.items(), 1):
             topic = key[0]
             if data.error_code and data.error_code in _LED_BY_ANOTHER and self._call.api_version >= _FIRST_WITH_LEADERS:
                 self._hint(topic, data, leaders)
@@ -211,6 +231,8 @@ class _Reader:
             else:
                 name = found.name if (found := self._topic(topic)) is not None else ""
                 topics[topic] = FetchableTopicResponse(topic=name, topic_id=topic, partitions=[data])
+            if not number % _OF_A_STEP:
+                yield
         response = FetchResponse(session_id=self._context.session_id, responses=list(topics.values()))
         if leaders:
             response.node_endpoints = list(leaders.values())
@@ -321,7 +343,7 @@ def _error(index: int, code: ErrorCode) -> PartitionData:
 class _ParkedFetch(Parked):
     """A fetch that waits for appends to its partitions, or for its time to be up."""
 
-    __slots__ = ("_call", "_is_gone", "_logs", "_reader", "_timer", "_woken", "deliver")
+    __slots__ = ("_call", "_is_gone", "_is_over", "_is_reading", "_logs", "_reader", "_timer", "_woken", "deliver")
 
     deliver: Callable[[FetchResponse], None]
 
@@ -330,6 +352,8 @@ class _ParkedFetch(Parked):
         self._reader = reader
         self._woken = False
         self._is_gone = False
+        self._is_over = False  # its time is up
+        self._is_reading = False
         self._logs = tuple(reader.logs)
         for log in self._logs:
             log.add_append_listener(self._on_append)
@@ -355,27 +379,35 @@ class _ParkedFetch(Parked):
 
     def _look(self) -> None:
         self._woken = False
-        if self._timer is None:
-            return
-        reader = self._reader
-        results = self._read()
-        if reader.has_enough() or len(reader.logs) != len(self._logs):
-            self._answer(results)
+        self._read()
 
     def _on_timeout(self) -> None:
-        if self._timer is not None:
-            self._answer(self._read())
+        self._is_over = True
+        self._read()
 
-    def _read(self) -> dict[FetchKey, PartitionData]:
-        self._call.state.writes.commit()  # as before any request but Produce: what is staged can be read
-        return self._reader.read()
+    def _read(self) -> None:
+        if self._timer is None or self._is_reading:
+            return
+        self._is_reading = True
+        state = self._call.state
+        state.writes.commit()  # as before any request but Produce: what is staged can be read
+        results = state.slices.begin(self._reader.read())
+        if isinstance(results, Work):
+            results.then(self._on_read, self._fail)
+        else:
+            self._on_read(results)
+
+    def _on_read(self, results: dict[FetchKey, PartitionData]) -> None:
+        self._is_reading = False
+        reader = self._reader
+        if self._timer is None:
+            return
+        if self._is_over or reader.has_enough() or len(reader.logs) != len(self._logs):
+            self._answer(results)
 
     def _answer(self, results: dict[FetchKey, PartitionData]) -> None:
         self._stop_waiting()
-        if self._call.api_version >= FIRST_WITH_V2:
-            self.deliver(self._reader.answer(results))
-            return
-        answer = self._call.state.slices.begin(self._reader.converted_answer(results))
+        answer = self._call.state.slices.begin(self._reader.answer(results))
         if isinstance(answer, Work):
             answer.then(self._deliver_unless_gone, self._fail)
         else:
@@ -388,5 +420,6 @@ class _ParkedFetch(Parked):
     def _fail(self, error: Exception) -> None:
         """Answer what a client takes for a reason to try again, and have the event loop log the error."""
         failed = {key: _error(key[1], ErrorCode.UNKNOWN_SERVER_ERROR) for key in self._reader.asked}
-        self._deliver_unless_gone(self._reader.answer(failed))
+        self._stop_waiting()
+        self._deliver_unless_gone(drain(self._reader.answer(failed)))
         raise error

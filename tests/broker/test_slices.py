@@ -15,7 +15,7 @@ from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTop
 from minibroker_protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.broker.harness import Harness, Pending, batch, values_in
+from tests.broker.harness import Harness, Pending, batch, fetch_request, produce_request, values_in
 from tests.broker.socket_client import SocketClient
 
 MANY = 2500
@@ -241,3 +241,18 @@ def test_a_request_of_too_many_elements_closes_its_connection(caplog: pytest.Log
         with pytest.raises(ConnectionError):
             client.receive()
     assert any("partitions: 1600 elements are too many" in record.getMessage() for record in caplog.records)
+
+
+def test_a_fetch_of_many_partitions_is_read_in_slices_and_waits_as_others_do(served: Broker) -> None:
+    asked = [("t", index, 0) for index in range(40)] + [("unknown", index, 0) for index in range(400)]
+    with SocketClient(served.address) as client, SocketClient(served.address) as producer:
+        first = client.ask(fetch_request(*asked, max_wait_ms=0, session_epoch=0), 12)
+        found = {(topic.topic, each.partition_index): each for topic in first.responses for each in topic.partitions}
+        assert len(found) == 440
+        assert [found["t", 7].error_code, found["unknown", 7].error_code] == [0, 3]
+        client.send(fetch_request(session_id=first.session_id, session_epoch=1, max_wait_ms=300_000), 12)
+        assert producer.ask(produce_request(batch(b"x"), "t", 3), 9).responses[0].partition_responses[0].error_code == 0
+        _, answer = client.receive()
+    records = [each for topic in answer.responses for each in topic.partitions if topic.topic == "t"]
+    assert [each.partition_index for each in records] == [3]
+    assert values_in(records[0].records) == [(0, b"x")]
