@@ -94,7 +94,8 @@ def show(console: Console, measures: Sequence[Measure], peers: Sequence[str], re
     if titled := [measure for measure in measures if measure.title]:
         console.print(rows(titled, peers, results))
         missed = sum(False in _verdicts(measure, results) for measure in titled)
-        console.print(f"{missed} of {len(titled)} rows miss a target on {SUBJECT}.")
+        if SUBJECT in peers:
+            console.print(f"{missed} of {len(titled)} rows miss a target on {SUBJECT}.")
     if results.client_bound:
         console.print("* the client's thread used a whole CPU: the broker may be faster than this")
     if any(measure.when == "round" for measure in measures):

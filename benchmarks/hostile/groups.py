@@ -10,6 +10,7 @@ from minibroker_protocol.messages.consumer_group_describe import ConsumerGroupDe
 from minibroker_protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from minibroker_protocol.messages.delete_groups import DeleteGroupsRequest
 from minibroker_protocol.messages.describe_groups import DescribeGroupsRequest
+from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
 from minibroker_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from minibroker_protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from minibroker_protocol.messages.list_groups import ListGroupsRequest
@@ -64,7 +65,8 @@ def offset_commit(target: Target, size: int) -> Attack:
 
 
 def _groups_ready(target: Target) -> None:
-    """A Kafka creates the topic of its groups when the first of them asks."""
+    """A Kafka creates the topic of its groups when somebody looks for a coordinator."""
+    target.ask(FindCoordinatorRequest(key=target.tag, key_type=0), 3)
     for _ in range(600):
         request = OffsetFetchRequest(group_id=target.tag, topics=[])
         if target.ask(request, 5).error_code == 0:

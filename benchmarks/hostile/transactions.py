@@ -7,6 +7,7 @@ from benchmarks.wire import WireError
 from minibroker_protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from minibroker_protocol.messages.describe_transactions import DescribeTransactionsRequest
 from minibroker_protocol.messages.end_txn import EndTxnRequest
+from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
 from minibroker_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from minibroker_protocol.messages.list_transactions import ListTransactionsRequest
 from minibroker_protocol.messages.txn_offset_commit import (
@@ -32,6 +33,7 @@ def _begin(name: str | None) -> Ask:
 
 def _producer(target: Target, name: str) -> InitProducerIdResponse:
     """A transactional id; a Kafka makes the topic of its transactions for the first of them."""
+    target.ask(FindCoordinatorRequest(key=name, key_type=1), 3)
     deadline = time.monotonic() + 60
     while True:
         ask = _begin(name)
