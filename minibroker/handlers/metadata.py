@@ -40,6 +40,8 @@ from minibroker_protocol.messages.metadata import (
 from minibroker_protocol.primitives import ZERO_UUID
 
 _FIRST_WITH_IDS: Final = 12
+_OF_A_STEP: Final = 32
+"""Topics between two steps."""
 
 
 def handle(request: MetadataRequest, call: Call) -> Steps[MetadataResponse | Parked]:
@@ -59,14 +61,22 @@ def handle(request: MetadataRequest, call: Call) -> Steps[MetadataResponse | Par
                 topics.append(_describe(topic, request, call))
             yield
     else:
-        asked = {(wanted.topic_id, wanted.name): wanted for wanted in named}
-        found = [_find(wanted, request, call) for wanted in asked.values()]
-        missing = [name for name in found if isinstance(name, str)]
+        found: dict[tuple[bytes, str | None], Topic | ErrorCode | str] = {}
+        asked: list[MetadataRequestTopic] = []
+        for number, each in enumerate(named, 1):
+            key = each.topic_id, each.name
+            if key not in found:
+                found[key] = _find(each, request, call)
+                asked.append(each)
+            if not number % _OF_A_STEP:
+                yield
+        missing = [name for name in found.values() if isinstance(name, str)]
         made = (yield from _create(missing, call)) if missing else {}
-        topics = [
-            _answer(wanted, made[each] if isinstance(each, str) else each, request, call)
-            for wanted, each in zip(asked.values(), found, strict=True)
-        ]
+        topics = []
+        for number, (each, known) in enumerate(zip(asked, found.values(), strict=True), 1):
+            topics.append(_answer(each, made[known] if isinstance(known, str) else known, request, call))
+            if not number % _OF_A_STEP:
+                yield
     response = MetadataResponse(
         brokers=_brokers(call),
         cluster_id=state.cluster_id,
