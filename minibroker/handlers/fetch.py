@@ -91,7 +91,10 @@ def _serve(request: FetchRequest, call: Call) -> Steps[FetchResponse | Parked]:
     results = yield from reader.read()
     if request.max_wait_ms <= 0 or not reader.logs or reader.has_enough():
         return (yield from reader.answer(results))
-    return _ParkedFetch(request, call, reader)
+    parked = _ParkedFetch(request, call, reader)
+    if len(context.partitions) > _OF_A_STEP:
+        parked.look_soon()  # others may have appended between the steps, to what was read before
+    return parked
 
 
 def _has_many_partitions(request: FetchRequest, call: Call) -> bool:
@@ -373,13 +376,18 @@ class _ParkedFetch(Parked):
 
     def _on_append(self, log: Log) -> None:  # noqa: ARG002 - the listener's signature
         # Not at once: the wake-up that appended has its own answer to send first, and may append more.
+        self.look_soon()
+
+    def look_soon(self) -> None:
+        """Read again in the event loop's next turn."""
         if not self._woken:
             self._woken = True
             self._call.state.call_soon(self._look)
 
     def _look(self) -> None:
-        self._woken = False
-        self._read()
+        if not self._is_reading:
+            self._woken = False
+            self._read()
 
     def _on_timeout(self) -> None:
         self._is_over = True
@@ -404,6 +412,8 @@ class _ParkedFetch(Parked):
             return
         if self._is_over or reader.has_enough() or len(reader.logs) != len(self._logs):
             self._answer(results)
+        elif self._woken:  # by an append between the steps
+            self._call.state.call_soon(self._look)
 
     def _answer(self, results: dict[FetchKey, PartitionData]) -> None:
         self._stop_waiting()
