@@ -2,9 +2,7 @@
 
 Three small files, all with Kafka's names:
 
-- `.lock` keeps a second broker off. It is locked twice: by `flock`, as minibroker always did, and by a POSIX record
-  lock, as the JVM does, so that a Kafka and a minibroker keep off each other. A POSIX lock ends as soon as its process
-  closes any descriptor of the file: nobody else in the process may open it. Kafka leaves the file empty; here it holds
+- `.lock` keeps a second broker off (`minibroker_storage.directory_lock`). Kafka leaves the file empty; here it holds
   the name of the machine's present run, so that the next start can tell a killed process, whose writes the machine
   still has, from a crash of the machine.
 - `meta.properties` tells which cluster and which node the directory belongs to.
@@ -12,7 +10,6 @@ Three small files, all with Kafka's names:
 """
 
 import errno
-import fcntl
 import logging
 import os
 import sys
@@ -22,10 +19,10 @@ from typing import Final
 from minibroker.properties import parse_properties
 from minibroker.temporary import is_temporary
 from minibroker_storage.checkpoints import fsync_directory, new_uuid, read_file, uuid_text, write_atomically
+from minibroker_storage.directory_lock import DirectoryLock, DirectoryLockedError
 from minibroker_storage.publication import finish
 from minibroker_storage.recovery import LastStop
 
-LOCK_FILE: Final = ".lock"
 META_PROPERTIES: Final = "meta.properties"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 DEFAULT_NODE_ID: Final = 1
@@ -71,7 +68,7 @@ class DataDir:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path) from None
         self.path = path
         self.is_temporary = is_temporary(path)
-        self._fd = _lock(path)
+        self._lock = _lock(path)
         try:
             if finish(path):
                 _logger.info("%s: finished what a killed writer had begun", path)
@@ -108,56 +105,29 @@ class DataDir:
 
     def release(self) -> None:
         """Let others in; releasing twice does nothing."""
-        if self._fd >= 0:
-            _held.pop(self._fd, None)
-            os.close(self._fd)
-            self._fd = -1
+        self._lock.release()
 
     def _read_last_stop(self) -> LastStop:
         if os.path.exists(f"{self.path}/{CLEAN_SHUTDOWN}") or not _holds_directories(self.path):
             return LastStop.CLEAN
-        noted = os.pread(self._fd, _MAX_LOCK_TEXT, 0).decode(errors="replace").split()
+        noted = os.pread(self._lock.fd, _MAX_LOCK_TEXT, 0).decode(errors="replace").split()
         return LastStop.KILLED if noted and noted == [_boot_id()] else LastStop.CRASHED
 
     def _write_lock(self, note: str) -> None:
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, f"{_boot_id() or ''}\n{note}".encode(), 0)
+        os.ftruncate(self._lock.fd, 0)
+        os.pwrite(self._lock.fd, f"{_boot_id() or ''}\n{note}".encode(), 0)
 
 
-def _lock(directory: str) -> int:
-    path = os.path.join(directory, LOCK_FILE)
-    if _is_held_here(path):
-        raise DataDirInUseError(f"{directory} is in use by another broker ({path} is locked)")
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+def _lock(directory: str) -> DirectoryLock:
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(fd)
-        raise DataDirInUseError(f"{directory} is in use by another broker ({path} is locked)") from None
-    if sys.platform != "darwin":  # there, the two kinds of locks exclude each other: the first one does
-        try:
-            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(fd)
+        return DirectoryLock(directory)
+    except DirectoryLockedError as error:
+        if error.is_as_java:
             raise DataDirInUseError(
-                f"{directory} is in use by an Apache Kafka ({path} is locked as Java does it): stop it first, or serve "
-                "a copy of the directory"
+                f"{directory} is in use by an Apache Kafka ({error.path} is locked as Java does it): stop it first, or "
+                "serve a copy of the directory"
             ) from None
-    status = os.fstat(fd)
-    _held[fd] = os.getpid(), status.st_dev, status.st_ino
-    return fd
-
-
-_held: Final[dict[int, tuple[int, int, int]]] = {}
-"""Descriptor -> process, device and inode of each lock file that a broker of this process holds."""
-
-
-def _is_held_here(path: str) -> bool:
-    try:
-        status = os.stat(path)
-    except FileNotFoundError:
-        return False
-    return (os.getpid(), status.st_dev, status.st_ino) in _held.values()
+        raise DataDirInUseError(f"{directory} is in use by another broker ({error.path} is locked)") from None
 
 
 def _holds_directories(path: str) -> bool:

@@ -10,8 +10,6 @@ A directory that was not there appears with one rename, complete. One that is th
 """
 
 import contextlib
-import errno
-import fcntl
 import os
 import shutil
 from collections.abc import Collection, Generator, Iterable, Mapping
@@ -19,7 +17,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
-from minibroker_pipeline.logs import CLEAN_SHUTDOWN, HIGH_WATERMARKS, LOCK, LOG_START_OFFSETS, TopicPartition
+from minibroker_pipeline.logs import CLEAN_SHUTDOWN, HIGH_WATERMARKS, LOG_START_OFFSETS, TopicPartition
 from minibroker_pipeline.places import LocalPlace, place_of
 from minibroker_pipeline.staging_owners import claim, remove_abandoned
 from minibroker_storage import publication
@@ -29,6 +27,7 @@ from minibroker_storage.checkpoints import (
     write_atomically,
     write_offset_checkpoint,
 )
+from minibroker_storage.directory_lock import LOCK_FILE, DirectoryLock, DirectoryLockedError
 from minibroker_storage.layout import DELETE_DIRECTORY_SUFFIX, LOG_SUFFIX
 from minibroker_storage.publication import NEW, Steps
 
@@ -68,24 +67,19 @@ def local_path(path: str) -> str:
 
 @contextmanager
 def locked(data_dir: str) -> Generator[None]:
-    """Hold a directory as brokers do: minibroker locks `.lock` by `flock`, Kafka by a POSIX record lock.
+    """Hold a directory as brokers do, of this process, too.
 
     What a killed writer had begun is finished first. `DirectoryInUseError`, `OSError`, `PublicationError`.
     """
-    path = f"{data_dir}/{LOCK}"
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno in {errno.EAGAIN, errno.EACCES}:
-                raise DirectoryInUseError(f"{data_dir} is in use: stop the broker that runs there first") from None
-            raise
+        lock = DirectoryLock(data_dir)
+    except DirectoryLockedError:
+        raise DirectoryInUseError(f"{data_dir} is in use: stop the broker that runs there first") from None
+    try:
         publication.finish(data_dir)
         yield
     finally:
-        os.close(fd)
+        lock.release()
 
 
 def check_closed(data_dir: str) -> None:
@@ -113,7 +107,7 @@ def is_vacant(target: str) -> bool:
     """Whether a directory is not there, or has nothing in it but what jobs leave that did not come to their end."""
     if not os.path.lexists(target):
         return True
-    return os.path.isdir(target) and all(name == LOCK or _is_staging(name) for name in os.listdir(target))
+    return os.path.isdir(target) and all(name == LOCK_FILE or _is_staging(name) for name in os.listdir(target))
 
 
 def _is_staging(name: str) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from minibroker_pipeline.places import Entry, Place, place_of
 from minibroker_storage.checkpoints import parse_offset_checkpoint
+from minibroker_storage.directory_lock import LOCK_FILE
 from minibroker_storage.errors import CorruptCheckpointError
 from minibroker_storage.layout import INDEX_SUFFIX as OFFSET_INDEX_SUFFIX
 from minibroker_storage.layout import (
@@ -27,7 +28,6 @@ from minibroker_storage.publication import UNFINISHED
 LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
-LOCK: Final = ".lock"
 INTERNAL_TOPICS: Final = frozenset(
     {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
 )
@@ -169,8 +169,20 @@ def _data_directory(place: Place, path: str, names: set[str] | None = None) -> D
         return parse_offset_checkpoint(data, f"{path}/{name}") if data else {}
 
     is_clean = _read_if_there(place, f"{path}/{CLEAN_SHUTDOWN}", names) is not None
-    is_single = bool(_read_if_there(place, f"{path}/{LOCK}", names))  # Kafka leaves the file empty
+    is_single = (names is None or LOCK_FILE in names) and _size_of_lock(place, path) > 0  # Kafka leaves the file empty
     return DataDirectory(path, place, checkpoint(LOG_START_OFFSETS), checkpoint(HIGH_WATERMARKS), is_clean, is_single)
+
+
+def _size_of_lock(place: Place, path: str) -> int:
+    """Bytes of `.lock`, 0 without one. Opens nothing: closing the file would end the lock of a broker of this process.
+
+    `OSError`.
+    """
+    try:
+        entries = place.entries(path, (LOCK_FILE,))
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+    return next((entry.size for entry in entries if entry.name == LOCK_FILE), 0)
 
 
 def _read_if_there(place: Place, path: str, names: set[str] | None) -> bytes | None:

@@ -10,7 +10,6 @@ import pytest
 from minibroker import data_dir as module
 from minibroker.data_dir import (
     CLEAN_SHUTDOWN,
-    LOCK_FILE,
     META_PROPERTIES,
     DataDir,
     DataDirInUseError,
@@ -18,6 +17,7 @@ from minibroker.data_dir import (
 )
 from minibroker.properties import parse_properties
 from minibroker_storage.checkpoints import parse_uuid
+from minibroker_storage.directory_lock import LOCK_FILE
 from minibroker_storage.recovery import LastStop
 
 

@@ -193,6 +193,24 @@ def test_a_directory_that_a_broker_of_ours_holds_is_refused(closed: Path) -> Non
         held.release()
 
 
+@pytest.mark.skipif(sys.platform == "darwin", reason="the two kinds of locks exclude each other")
+def test_neither_a_writer_nor_a_reader_ends_the_lock_of_a_broker_of_the_same_process(closed: Path) -> None:
+    code = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    command = [sys.executable, "-c", code, str(closed / ".lock")]  # as Java's FileLock does it
+    held = DataDir(str(closed))
+    try:
+        held.take_over()
+        with pytest.raises(DirectoryInUseError, match="stop the broker"):
+            check_writable(str(closed))
+        with pytest.raises(DirectoryInUseError, match="stop the broker"):
+            changed(closed)
+        assert find_partitions([str(closed)])["a", 0].data.is_single
+        assert subprocess.run(command, check=False, capture_output=True).returncode
+    finally:
+        held.release()
+    assert not subprocess.run(command, check=False, capture_output=True).returncode
+
+
 @pytest.fixture
 def held_as_by_kafka(closed: Path) -> Iterator[Path]:
     """Java's file locks are POSIX record locks, which only other processes see."""
