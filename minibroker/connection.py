@@ -153,7 +153,7 @@ class Connection(asyncio.BufferedProtocol):
             try:
                 self._secure(security)
             except OSError as error:
-                self._fail(error)
+                self.fail(error)
 
     @property
     def is_open(self) -> bool:
@@ -282,7 +282,7 @@ class Connection(asyncio.BufferedProtocol):
         if not self._send(answers):
             return
         if fault is not None:
-            self._fail(fault)
+            self.fail(fault)
             return
         self._reader.settle(parked=self._parked is not None and self._parked is not _LATER)
         self._regulate()
@@ -306,7 +306,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             outcome = outcome_of()
         except Exception as error:  # noqa: BLE001 - as above
-            self._fail(error)
+            self.fail(error)
             return
         if isinstance(outcome, Waiting):
             self._park(outcome)
@@ -315,7 +315,7 @@ class Connection(asyncio.BufferedProtocol):
         if outcome is None or self._answer([outcome]):
             self._go_behind()
 
-    def _fail(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:
         """Close the connection: what has come is no request, or could not be served."""
         if isinstance(error, DecodeError | UnservedRequestError):
             self._advise(error)
@@ -361,7 +361,7 @@ class Connection(asyncio.BufferedProtocol):
         except UnencodableAnswerError as error:
             if error.data:
                 self._outbox.send(error.data, error.splices)
-            self._fail(error)
+            self.fail(error)
             return False
         self._outbox.send(data, splices)
         return True

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from minibroker.call import Parked
-from minibroker.dispatch import Answer, encode_answers
+from minibroker.dispatch import Answer, UnencodableAnswerError, encode_answers
 from minibroker.inspection.message_json import detached
 from minibroker.inspection.targets import Target
 from minibroker_protocol.records.header import MAGIC_AT, MAGIC_V2
@@ -45,6 +45,10 @@ class Line(Protocol):
 
     def end(self) -> None:
         """Close the connection once all has left that was sent."""
+        ...
+
+    def fail(self, error: Exception) -> None:
+        """Log why a request could not be answered, and close the connection."""
         ...
 
     def swallow(self) -> None:
@@ -94,13 +98,25 @@ class HeldRequest(Parked):
             self._answer.entry.response = detached(response)
             if self._strike.delay_ms:
                 _read_ranges(response)  # whose files may be gone by then
-        self._after(self._strike.delay_ms, partial(self._act, response))
+        self._after(self._strike.delay_ms, partial(self._act_or_fail, response))
 
     def _after(self, delay_ms: float, then: Any) -> None:
         if delay_ms:
             self._timer = self._clock.call_later(delay_ms, then)
         else:
             then()
+
+    def _act_or_fail(self, response: Any) -> None:
+        """Do what the fault says. A response that has no form in the protocol costs the connection, as it always does.
+
+        The bytes are made before anything is sent, so that no part of the answer leaves.
+        """
+        try:
+            self._act(response)
+        except UnencodableAnswerError as error:
+            self._answer.entry.failure = str(error)
+            self._answer.entry.end()
+            self._line.fail(error)
 
     def _act(self, response: Any) -> None:
         fault, line = self._strike.fault, self._line

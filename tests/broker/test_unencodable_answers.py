@@ -3,6 +3,7 @@
 import logging
 import struct
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -70,6 +71,23 @@ def test_answers_before_it_leave_and_the_connection_closes(served: Broker, caplo
         assert other.ask(PING, 4).brokers
     (line,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
     assert "DescribeConfigsResponse v1" in line
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+@pytest.mark.parametrize("damage", [{"delay_ms": 1}, {"truncate": 9}, {"corrupt": "body"}, {"throttle_ms": 1}])
+def test_an_answer_that_a_fault_holds_costs_its_connection_too(damage: Any, caplog: pytest.LogCaptureFixture) -> None:
+    with Broker(topics=["t"], journal=True) as broker:
+        with SocketClient(broker.address) as client, SocketClient(broker.address) as other:
+            grow_a_value_beyond_what_text_can_be(other)
+            with broker.fault(api="DescribeConfigs", **damage):
+                client.send(DESCRIBE, 1)
+                assert client.is_closed()
+            assert other.ask(PING, 4).brokers
+        (entry,) = broker.requests.entries(api="DescribeConfigs")
+    (line,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    assert "An answer cannot be encoded" in line
+    assert "DescribeConfigsResponse v1" in line
+    assert "DescribeConfigsResponse v1" in str(entry.failure)
     assert not [record for record in caplog.records if record.exc_info]
 
 

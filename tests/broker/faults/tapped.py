@@ -31,6 +31,9 @@ class Line:
     def end(self) -> None:
         self.events.append("end")
 
+    def fail(self, error: Exception) -> None:
+        self.events.append(f"fail: {error}")
+
     def swallow(self) -> None:
         self.events.append("swallow")
 
