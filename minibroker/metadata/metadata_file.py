@@ -6,6 +6,7 @@ beside it as `<name>.bak`, and is read where the file is torn.
 """
 
 import contextlib
+import json
 import logging
 import os
 from collections.abc import Callable
@@ -78,6 +79,7 @@ class MetadataFile:
         self._written += 1
         if sync:
             self._synced = self._written
+            self.was_torn = False  # the file is the better generation again: the next backup
         self._on_write()
 
     def _keep_backup(self) -> bool:
@@ -120,4 +122,12 @@ class MetadataFile:
 
 def _is_torn(data: bytes) -> bool:
     """Whether a crash of the machine can have left this of a JSON object: nothing, zeros, or its beginning."""
-    return not data.rstrip().endswith(b"}") or b"\0" in data
+    if b"\0" in data or not data.rstrip().endswith(b"}"):
+        return True
+    try:
+        json.loads(data)
+    except json.JSONDecodeError as error:
+        return error.pos >= len(error.doc.rstrip())  # cut off behind one of its inner objects
+    except ValueError:
+        return False
+    return False

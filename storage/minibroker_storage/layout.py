@@ -42,15 +42,31 @@ def create_partition_directory(directory: str, topic_id: bytes, *, start_offset:
     Writes `partition.metadata` with the 16 bytes of `topic_id`, an empty leader epoch checkpoint, the empty log and
     both indexes without room for entries, which a log gives them when it is opened: after a clean stop Kafka takes an
     index of its full size for a full one. No fsync, no temporary files: this is done 5,000 times at once. A crash
-    in between leaves a directory that opens as an empty log. `FileExistsError` when it is there, `OSError`.
+    in between leaves a directory that opens as an empty log. `FileExistsError` when it is there and holds something,
+    `OSError`.
     """
-    os.mkdir(directory, 0o755)
+    _make_directory(directory)
     stem = f"{directory}/{start_offset:020d}"
     _create(f"{directory}/{PARTITION_METADATA}", data=partition_metadata(topic_id))
     _create(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
     _create(stem + LOG_SUFFIX)
     _create(stem + INDEX_SUFFIX)
     _create(stem + TIME_INDEX_SUFFIX)
+
+
+def _make_directory(directory: str) -> None:
+    """Make a directory. An empty one is taken over: a crash of the machine leaves it, with the names in it lost."""
+    try:
+        os.mkdir(directory, 0o755)
+    except FileExistsError:
+        try:
+            os.rmdir(directory)
+        except OSError:
+            pass
+        else:
+            os.mkdir(directory, 0o755)
+            return
+        raise
 
 
 def _create(path: str, *, data: bytes = b"") -> None:

@@ -56,11 +56,15 @@ def test_a_new_partition_opens_as_an_empty_log(tmp_path: Path, last_stop: LastSt
     log.close()
 
 
-def test_a_directory_that_exists_is_not_touched(tmp_path: Path) -> None:
+def test_a_directory_that_holds_something_is_not_touched_and_an_empty_one_is_taken_over(tmp_path: Path) -> None:
+    (tmp_path / "orders-1").mkdir()
+    create_partition_directory(str(tmp_path / "orders-1"), TOPIC_ID)
+    assert len(os.listdir(tmp_path / "orders-1")) == 5
     (tmp_path / "orders-0").mkdir()
+    (tmp_path / "orders-0" / "notes").touch()
     with pytest.raises(FileExistsError):
         create_partition_directory(str(tmp_path / "orders-0"), TOPIC_ID)
-    assert os.listdir(tmp_path / "orders-0") == []
+    assert os.listdir(tmp_path / "orders-0") == ["notes"]
 
 
 def test_a_deleted_partition_is_named_as_kafka_names_it() -> None:

@@ -21,6 +21,7 @@ from tests.torture import coordinator_steps, equality, steps
 from tests.torture.campaign import Campaign
 from tests.torture.copier_process import PROGRAMS, CopierProgram
 from tests.torture.copy_campaign import CopyCampaign
+from tests.torture.machine_crashes import MachineCrashes
 from tests.torture.stream_campaign import StreamCampaign
 from tests.torture.stream_runs import StreamProcess
 from tests.torture.workload import TOPICS
@@ -28,6 +29,7 @@ from tests.torture.workload import TOPICS
 KILLS_IN_A_ROW = 20
 """Then a new data directory is begun: all of it is read after every kill."""
 
+CRASHES_IN_A_ROW = 40
 
 ALONE = "--kills 0 --copies 0"
 """What leaves the streams."""
@@ -40,6 +42,8 @@ def main() -> int:
     if options.steps:
         kill_at_every_step(root, seed)
         return 0
+    if options.crashes and not options.bootstrap:
+        crash_machines(root, seed, options.crashes)
     if options.kills and not options.bootstrap:
         kill_at_random(root, seed, options)
     for name in options.clients.split(",") if options.copies else ():
@@ -67,6 +71,22 @@ def kill_at_random(root: Path, seed: int, options: argparse.Namespace) -> None:
             raise
         shutil.rmtree(directory)
         say(f"seed {seed}: {total['kills']} kills in {time.monotonic() - began:.0f} s, and nothing was lost")
+        seed += 1
+    for name, count in total.most_common():
+        say(f"{count:12,} {name}")
+
+
+def crash_machines(root: Path, seed: int, crashes: int) -> None:
+    total: Counter[str] = Counter()
+    while total["crashes"] < crashes:
+        directory = root / f"machine-{seed}"
+        try:
+            total += MachineCrashes(directory, seed).run(min(CRASHES_IN_A_ROW, crashes - total["crashes"]))
+        except BaseException:
+            say(f"Failed. Again: {ALONE} --streams 0 --crashes {CRASHES_IN_A_ROW} --seed {seed}; {directory} is kept")
+            raise
+        shutil.rmtree(directory)
+        say(f"seed {seed}: {total['crashes']} crashes of the machine, and no acknowledged metadata was lost")
         seed += 1
     for name, count in total.most_common():
         say(f"{count:12,} {name}")
@@ -159,6 +179,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make torture", description="Kill brokers, and see that nothing is lost.")
     option = parser.add_argument
     option("--kills", type=int, default=500, metavar="N", help="how often under load (default: %(default)s)")
+    option("--crashes", type=int, default=400, metavar="N", help="how often with the machine (default: %(default)s)")
     option(
         "--copies",
         type=int,

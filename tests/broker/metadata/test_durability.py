@@ -237,6 +237,35 @@ def test_the_backup_stays_until_a_torn_file_is_replaced(file: MetadataFile) -> N
     assert backup(again) == '{"a": 3}'
 
 
+def test_a_file_that_is_cut_behind_an_inner_object_is_torn(file: MetadataFile) -> None:
+    file.write(b'{"a": {"b": 1}}')
+    file.write(b'{"a": {"b": 2}}')
+    Path(file.path).write_bytes(b'{"a": {"b": 2}')
+    assert MetadataFile(file.path, is_durable=True).read(json.loads) == {"a": {"b": 1}}
+
+
+def test_after_a_torn_file_one_that_was_forced_to_disk_at_once_is_the_next_backup(file: MetadataFile) -> None:
+    file.write(b'{"a": 1}')
+    file.write(b'{"a": 2}')
+    Path(file.path).write_bytes(b"")
+    again = MetadataFile(file.path, is_durable=True)
+    assert again.read(json.loads) == {"a": 1}
+    again.write(b'{"a": 3}', sync=True)
+    again.write(b'{"a": 4}')
+    assert backup(again) == '{"a": 3}'
+
+
+def test_an_empty_directory_that_a_crash_has_left_does_not_take_a_topics_name(harness: Harness) -> None:
+    Path(harness.data_dir, "a-0").mkdir()
+    harness.crash()
+    harness.create("a")
+    Path(harness.data_dir, "b-0").mkdir()
+    Path(harness.data_dir, "b-0", "notes").touch()
+    (refused,) = harness.ask(creation("b"), 7).topics
+    assert refused.error_code == 56
+    assert os.listdir(Path(harness.data_dir, "b-0")) == ["notes"]
+
+
 def test_without_a_file_nothing_comes_from_the_backup(file: MetadataFile) -> None:
     file.write(b"{}")
     file.write(b"{}")
