@@ -15,6 +15,7 @@ from minibroker.security.authorization.acls import (
     PermissionType,
     ResourceType,
 )
+from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_acls import (
     AclCreation,
@@ -24,16 +25,21 @@ from minibroker_protocol.messages.create_acls import (
 )
 
 
-def handle(request: CreateAclsRequest, call: Call) -> CreateAclsResponse | Parked:
+def handle(request: CreateAclsRequest, call: Call) -> Steps[CreateAclsResponse | Parked]:
     """Make those that can be."""
-    if any(0 in _numbers(each) for each in request.creations):
-        raise UnservedRequestError("CreateAcls: a rule about what is not known")
+    for each in request.creations:
+        if 0 in _numbers(each):
+            raise UnservedRequestError("CreateAcls: a rule about what is not known")
+        yield
     authorizer = call.state.authorizer
     if authorizer is None:
         return _all(request, ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
-    wanted = [_binding(each) for each in request.creations]
-    if any(_is_for_filters(acl) for acl in wanted):
-        return _all(request, ErrorCode.UNKNOWN_SERVER_ERROR, None)
+    wanted: list[AclBinding] = []
+    for each in request.creations:
+        wanted.append(_binding(each))
+        if _is_for_filters(wanted[-1]):
+            return _all(request, ErrorCode.UNKNOWN_SERVER_ERROR, None)
+        yield
     results: list[AclCreationResult] = []
     valid: list[AclBinding] = []
     for acl in wanted:
@@ -44,8 +50,9 @@ def handle(request: CreateAclsRequest, call: Call) -> CreateAclsResponse | Parke
         else:
             valid.append(acl)
             results.append(AclCreationResult(error_code=ErrorCode.NONE, error_message=""))
+        yield
     try:
-        authorizer.add(valid)
+        yield from authorizer.adding(valid)
     except MAPPED as error:
         return _all(request, error_code_of(error), str(error))
     return call.state.durability.hold(CreateAclsResponse(results=results))

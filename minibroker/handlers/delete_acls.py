@@ -29,13 +29,15 @@ from minibroker_protocol.messages.delete_acls import (
 
 def handle(request: DeleteAclsRequest, call: Call) -> Steps[DeleteAclsResponse | Parked]:
     """Remove what the filters find, together."""
-    if any(0 in _numbers(each) for each in request.filters):
-        raise UnservedRequestError("DeleteAcls: a filter for what is not known")
+    for each in request.filters:
+        if 0 in _numbers(each):
+            raise UnservedRequestError("DeleteAcls: a filter for what is not known")
+        yield
     authorizer = call.state.authorizer
     if authorizer is None:
         return _all(request, ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
     results: list[DeleteAclsFilterResult] = []
-    gone: list[AclBinding] = []
+    gone: dict[AclBinding, None] = {}
     for each in request.filters:
         yield
         wanted = _filter(each)
@@ -44,15 +46,14 @@ def handle(request: DeleteAclsRequest, call: Call) -> Steps[DeleteAclsResponse |
         except InvalidAclError as error:
             results.append(_error(ErrorCode.INVALID_REQUEST, str(error)))
             continue
-        found = authorizer.find(wanted)
-        gone += found
-        results.append(
-            DeleteAclsFilterResult(
-                error_code=ErrorCode.NONE, error_message=None, matching_acls=[_matching(acl) for acl in found]
-            )
-        )
+        found: list[DeleteAclsMatchingAcl] = []
+        for acl in (yield from authorizer.finding(wanted)):
+            gone[acl] = None
+            found.append(_matching(acl))
+            yield
+        results.append(DeleteAclsFilterResult(error_code=ErrorCode.NONE, error_message=None, matching_acls=found))
     try:
-        authorizer.remove(gone)
+        yield from authorizer.removing(gone)
     except MAPPED as error:
         return _all(request, error_code_of(error), str(error))
     return call.state.durability.hold(DeleteAclsResponse(filter_results=results))

@@ -7,6 +7,7 @@ in which they were made.
 
 from minibroker.call import Call, UnservedRequestError
 from minibroker.security.authorization.acls import AclFilter, Operation, PatternType, PermissionType, ResourceType
+from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_acls import (
     AclDescription,
@@ -16,7 +17,7 @@ from minibroker_protocol.messages.describe_acls import (
 )
 
 
-def handle(request: DescribeAclsRequest, call: Call) -> DescribeAclsResponse:
+def handle(request: DescribeAclsRequest, call: Call) -> Steps[DescribeAclsResponse]:
     """Tell the rules."""
     if 0 in {
         request.resource_type_filter,
@@ -42,7 +43,7 @@ def handle(request: DescribeAclsRequest, call: Call) -> DescribeAclsResponse:
         PermissionType(request.permission_type),
     )
     found: dict[tuple[ResourceType, str, PatternType], list[AclDescription]] = {}
-    for acl in authorizer.find(wanted):
+    for acl in (yield from authorizer.finding(wanted)):
         found.setdefault(acl[:3], []).append(
             AclDescription(
                 principal=acl.principal,
@@ -51,11 +52,13 @@ def handle(request: DescribeAclsRequest, call: Call) -> DescribeAclsResponse:
                 permission_type=acl.permission_type,
             )
         )
+        yield
+    resources: list[DescribeAclsResource] = []
+    for (kind, name, pattern), acls in found.items():
+        resources.append(DescribeAclsResource(resource_type=kind, resource_name=name, pattern_type=pattern, acls=acls))
+        yield
     return DescribeAclsResponse(
         error_code=ErrorCode.NONE,
         error_message="",
-        resources=[
-            DescribeAclsResource(resource_type=kind, resource_name=name, pattern_type=pattern, acls=acls)
-            for (kind, name, pattern), acls in found.items()
-        ],
+        resources=resources,
     )

@@ -15,6 +15,8 @@ from typing import Any, Final, cast
 
 from minibroker.metadata.durability import Durability
 from minibroker.metadata.metadata_file import MetadataFile
+from minibroker.metadata.section_text import SectionText
+from minibroker.slices import Steps, drain
 
 CLUSTER_FILE: Final = "minibroker-cluster.json"
 _FILE_VERSION: Final = 1
@@ -38,15 +40,23 @@ class ClusterMetadata:
         )
         self._sections = self._read()
         self._first = dict(self._sections)
-        self._texts: dict[str, tuple[Any, str]] = {}
+        self._texts: dict[str, SectionText] = {}
         self._changed: dict[str, list[Callable[[], None]]] = {}
 
     def read(self, section: str) -> Any:
         """What a section holds; None where nothing was ever written. Do not change it: write another one."""
         return self._sections.get(section)
 
+    def preparing(self, section: str, value: Any) -> Steps[None]:
+        """Make the text of a JSON value in slices, so that `write` of the same value costs little."""
+        if value is not None:
+            yield from self._texts.setdefault(section, SectionText()).encode(value)
+
     def write(self, section: str, value: Any) -> None:
-        """Put a JSON value in the place of a section; None removes it. OSError, and then nothing has changed."""
+        """Put a JSON value in the place of a section; None removes it. OSError, and then nothing has changed.
+
+        The value and what is in it have to stay as they are: their texts are kept.
+        """
         sections = {**self._sections, section: value}
         if value is None:
             del sections[section]
@@ -91,11 +101,10 @@ class ClusterMetadata:
         self._sections = sections
 
     def _text(self, name: str, value: Any) -> str:
-        """A section as JSON; made again only for another value."""
-        known = self._texts.get(name)
-        if known is None or known[0] is not value:
-            known = self._texts[name] = value, json.dumps(value)
-        return known[1]
+        """A section as JSON; made only for another value, and of that only what is new."""
+        known = self._texts.setdefault(name, SectionText())
+        drain(known.encode(value))
+        return known.text
 
     def _read(self) -> dict[str, Any]:
         return self._file.read(self._parse) or {}

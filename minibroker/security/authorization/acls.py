@@ -12,6 +12,8 @@ from typing import Final, NamedTuple, Self
 class _Coded(IntEnum):
     """Numbers on the wire, of which 0 is UNKNOWN and stands for all that have no name."""
 
+    __hash__ = int.__hash__  # Enum's own one is Python, and rules are looked up by the thousand
+
     @classmethod
     def _missing_(cls, value: object) -> "Self | None":
         return cls(0) if isinstance(value, int) else None
@@ -167,6 +169,24 @@ class AclFilter(NamedTuple):
             raise InvalidAclError("Unknown patternFilter.")
         if Operation.UNKNOWN is self.operation or PermissionType.UNKNOWN is self.permission_type:
             raise InvalidAclError("Unknown entryFilter.")
+
+    @property
+    def only(self) -> AclBinding | None:
+        """The only rule that it can find; None for a filter that may find several."""
+        name, principal, host = self.resource_name, self.principal, self.host
+        if (
+            name is None
+            or principal is None
+            or host is None
+            or self.resource_type is ResourceType.ANY
+            or self.pattern_type not in {PatternType.LITERAL, PatternType.PREFIXED}
+            or self.operation is Operation.ANY
+            or self.permission_type is PermissionType.ANY
+        ):
+            return None
+        return AclBinding(
+            self.resource_type, name, self.pattern_type, principal, host, self.operation, self.permission_type
+        )
 
     def matches(self, acl: AclBinding) -> bool:
         """Is it about this rule?"""

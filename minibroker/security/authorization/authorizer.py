@@ -24,16 +24,18 @@ from minibroker.security.authorization.acls import (
     ResourceType,
     bits_of,
 )
+from minibroker.security.authorization.rules import RuleSet
 from minibroker.security.log_text import one_line
 from minibroker.security.principals import BROKER
-from minibroker_storage.checkpoints import new_uuid, uuid_text
+from minibroker.slices import drain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable
 
     from minibroker.config import BrokerConfig
     from minibroker.metadata.cluster_metadata import ClusterMetadata
     from minibroker.session import Session
+    from minibroker.slices import Steps
 
 _logger = logging.getLogger(__name__)
 
@@ -87,38 +89,6 @@ def authorizer_of(config: BrokerConfig, metadata: ClusterMetadata) -> Authorizer
     return Authorizer(config, metadata)
 
 
-class _Rules:
-    """The rules for one type of resources, by what they name."""
-
-    __slots__ = ("_lengths", "_literal", "_prefixed")
-
-    def __init__(self) -> None:
-        self._literal: dict[str, list[AclBinding]] = {}
-        self._prefixed: dict[str, list[AclBinding]] = {}
-        self._lengths: list[int] = []
-
-    def add(self, acl: AclBinding) -> None:
-        """One more."""
-        prefixed = acl.pattern_type is PatternType.PREFIXED
-        (self._prefixed if prefixed else self._literal).setdefault(acl.resource_name, []).append(acl)
-        if prefixed and len(acl.resource_name) not in self._lengths:
-            self._lengths.append(len(acl.resource_name))
-
-    def about(self, name: str) -> Iterator[AclBinding]:
-        """Those that are about a resource. Kafka takes no wildcard for a name that begins like one; nor is it here."""
-        yield from self._literal.get(name, ())
-        if not name.startswith(WILDCARD):
-            yield from self._literal.get(WILDCARD, ())
-        for length in self._lengths:
-            if length <= len(name):
-                yield from self._prefixed.get(name[:length], ())
-
-    def __iter__(self) -> Iterator[AclBinding]:
-        for named in (self._literal, self._prefixed):
-            for rules in named.values():
-                yield from rules
-
-
 class Authorizer:
     """The rules of one broker; they are kept in the section "acls" of its metadata."""
 
@@ -126,8 +96,6 @@ class Authorizer:
         self._metadata = metadata
         self._super_users = _super_users(config.optional_text(_SUPER_USERS) or "")
         self._default = config.boolean("allow.everyone.if.no.acl.found")
-        self._ids: dict[AclBinding, str] = {}
-        self._rules: dict[ResourceType, _Rules] = {}
         self._decisions: dict[_Question, bool] = {}
         #: How often the rules have changed.
         self.changes = 0
@@ -155,7 +123,7 @@ class Authorizer:
         allowing: list[AclBinding] = []
         denied: set[tuple[PatternType, str]] = set()
         principal, host = str(session.principal), _address(session.client_host)
-        for acl in self._rules.get(resource_type, ()):
+        for acl in self._rules.by_type.get(resource_type, ()):
             if (
                 acl.principal not in {principal, _EVERYBODY}
                 or acl.host not in {host, WILDCARD}
@@ -187,23 +155,43 @@ class Authorizer:
         )
 
     def find(self, wanted: AclFilter) -> list[AclBinding]:
-        """The rules that a filter finds, in the order in which they were made."""
-        return [acl for acl in self._ids if wanted.matches(acl)]
+        """`finding`, at once."""
+        return drain(self.finding(wanted))
 
     def add(self, acls: Iterable[AclBinding]) -> None:
-        """Make rules; those that there are stay. InvalidAclError, before any is made. OSError of the disk."""
-        acls = tuple(acls)
-        for acl in acls:
-            acl.check()
-        new = {acl: uuid_text(new_uuid()) for acl in acls if acl not in self._ids}
-        if new:
-            self._write({**self._ids, **new})
+        """`adding`, at once."""
+        drain(self.adding(tuple(acls)))
 
     def remove(self, acls: Iterable[AclBinding]) -> None:
+        """`removing`, at once."""
+        drain(self.removing(tuple(acls)))
+
+    def finding(self, wanted: AclFilter) -> Steps[list[AclBinding]]:
+        """The rules that a filter finds, in the order in which they were made."""
+        return self._rules.find(wanted)
+
+    def adding(self, acls: Collection[AclBinding]) -> Steps[None]:
+        """Make rules; those that exist stay. InvalidAclError, before any is made. OSError of the disk."""
+        for acl in acls:
+            acl.check()
+            yield
+        yield from self._change(lambda rules: rules.with_rules(acls))
+
+    def removing(self, acls: Collection[AclBinding]) -> Steps[None]:
         """Forget rules. OSError of the disk."""
-        gone = frozenset(acls)
-        if gone:
-            self._write({acl: id_ for acl, id_ in self._ids.items() if acl not in gone})
+        yield from self._change(lambda rules: rules.without(acls))
+
+    def _change(self, changed: Callable[[RuleSet], Steps[RuleSet]]) -> Steps[None]:
+        while True:
+            before = self._rules
+            after = yield from changed(before)
+            kept = list(after.entries.values())
+            yield from self._metadata.preparing(_SECTION, kept)
+            if self._rules is before:  # else the rules were reset, or changed from within the process
+                break
+        if after is not before:
+            self._metadata.write(_SECTION, kept)
+            self._take(after)
 
     def _may(self, session: Session, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         return self._answer(str(session.principal), _address(session.client_host), operation, resource_type, name)
@@ -224,7 +212,7 @@ class Authorizer:
     def _answer(self, principal: str, host: str, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         if principal in self._super_users:
             return True
-        rules = self._rules.get(resource_type)
+        rules = self._rules.by_type.get(resource_type)
         granting = _GRANTING[operation]
         found = allowed = False
         for acl in () if rules is None else rules.about(name):
@@ -239,18 +227,10 @@ class Authorizer:
 
     def _load(self) -> None:
         """Take what the metadata has."""
-        kept: list[dict[str, str]] = self._metadata.read(_SECTION) or []
-        self._take({_read(each): each["id"] for each in kept})
+        self._take(RuleSet.read(self._metadata.read(_SECTION) or ()))
 
-    def _write(self, ids: dict[AclBinding, str]) -> None:
-        self._metadata.write(_SECTION, [_written(acl, id_) for acl, id_ in ids.items()])
-        self._take(ids)
-
-    def _take(self, ids: dict[AclBinding, str]) -> None:
-        rules: dict[ResourceType, _Rules] = {}
-        for acl in ids:
-            rules.setdefault(acl.resource_type, _Rules()).add(acl)
-        self._ids, self._rules = ids, rules
+    def _take(self, rules: RuleSet) -> None:
+        self._rules = rules
         self.changes += 1
         self._decisions.clear()
 
@@ -271,29 +251,3 @@ def _address(host: str) -> str:
 
 def _is_wildcard(acl: AclBinding) -> bool:
     return acl.pattern_type is PatternType.LITERAL and acl.resource_name == WILDCARD
-
-
-def _written(acl: AclBinding, id_: str) -> dict[str, str]:
-    """A rule as the metadata keeps it."""
-    return {
-        "id": id_,
-        "resourceType": acl.resource_type.name,
-        "resourceName": acl.resource_name,
-        "patternType": acl.pattern_type.name,
-        "principal": acl.principal,
-        "host": acl.host,
-        "operation": acl.operation.name,
-        "permissionType": acl.permission_type.name,
-    }
-
-
-def _read(entry: dict[str, str]) -> AclBinding:
-    return AclBinding(
-        ResourceType[entry["resourceType"]],
-        entry["resourceName"],
-        PatternType[entry["patternType"]],
-        entry["principal"],
-        entry["host"],
-        Operation[entry["operation"]],
-        PermissionType[entry["permissionType"]],
-    )

@@ -151,7 +151,7 @@ def test_rules_are_kept_with_their_ids(metadata: ClusterMetadata, tmp_path: Path
     kept = metadata.read("acls")
     again = made(ClusterMetadata(str(tmp_path)))
     assert again.find(AclFilter()) == acls
-    assert [each["id"] for each in kept] == list(again._ids.values())
+    assert [each["id"] for each in kept] == [each["id"] for each in again._rules.entries.values()]
     again.remove(acls[:1])
     assert [each["id"] for each in again._metadata.read("acls")] == [kept[1]["id"]]
 
