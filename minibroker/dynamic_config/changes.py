@@ -4,8 +4,8 @@ As in Kafka's `ConfigAdminManager` and `ConfigurationControlManager`, down to th
 """
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, TypeVar
 
 from minibroker.call import Call
 from minibroker.config import ConfigType
@@ -24,6 +24,8 @@ from minibroker.dynamic_config.places import (
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker.slices import Steps, drain
 from minibroker_protocol.error_codes import ErrorCode
+
+T = TypeVar("T")
 
 
 class Resource(NamedTuple):
@@ -68,7 +70,10 @@ def outcomes(
 
     A slice checks or alters a resource.
     """
-    named = Counter(resource for resource, _ in altered)
+    named: Counter[Resource] = Counter()
+    for resource, _ in altered:
+        named[resource] += 1
+        yield
     found: dict[int, Outcome] = {}
     due: dict[Keeping, list[tuple[int, Place, Texts]]] = {}
     for number, (resource, changes) in enumerate(altered):
@@ -91,6 +96,24 @@ def outcomes(
         except OSError as error:
             found.update((number, _of_disk(error)) for number, _, _ in alterations)
     return list(found.values())
+
+
+def answered(
+    altered: Sequence[tuple[Resource, Changes]], found: Sequence[Outcome], answer_of: Callable[..., T]
+) -> Steps[list[T]]:
+    """The outcomes as the response of either API has them, made by its class."""
+    answers: list[T] = []
+    for (resource, _), error in zip(altered, found, strict=True):
+        answers.append(
+            answer_of(
+                error_code=ErrorCode.NONE if error is None else error.code,
+                error_message=None if error is None else error.message,
+                resource_type=resource.kind,
+                resource_name=resource.name,
+            )
+        )
+        yield
+    return answers
 
 
 def _of_disk(error: OSError) -> ResourceError:

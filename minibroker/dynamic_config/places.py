@@ -98,8 +98,7 @@ class Place:
     @staticmethod
     def keep(altered: "Sequence[tuple[Place, Texts]]", call: Call) -> Steps[None]:
         """Have resources of this kind take settings that were checked, together. OSError, and none has."""
-        call.state.configs.put_all({(place.kind, place.name): texts for place, texts in altered})
-        yield
+        yield from call.state.configs.putting_all({(place.kind, place.name): texts for place, texts in altered})
 
     def refuse_list(self, what: Change, name: str) -> ResourceError:
         """The error for who takes a key for a list."""

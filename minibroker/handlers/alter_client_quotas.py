@@ -113,7 +113,7 @@ def _alter(
         yield
     if not request.validate_only and changes:
         try:
-            call.state.quota_table.alter(changes)
+            yield from call.state.quota_table.altering(changes)
         except OSError as error:
             failure = f"{error.filename}: {error.strerror}"
             results = [_result(entry, ErrorCode.KAFKA_STORAGE_ERROR, failure) for entry in request.entries]

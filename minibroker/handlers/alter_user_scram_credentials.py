@@ -3,13 +3,16 @@
 Version 0. The rules are those of `ScramControlManager`: a user may be named once in a request (DUPLICATE_RESOURCE),
 needs a name and 4096 to 16384 iterations (UNACCEPTABLE_CREDENTIAL) and a mechanism that is known
 (UNSUPPORTED_SASL_MECHANISM); what is removed has to be there (RESOURCE_NOT_FOUND). Users without an error are altered
-whatever others have.
+whatever others have. Unlike in Kafka a salt or a salted password of more than 65,536 bytes is UNACCEPTABLE_CREDENTIAL.
 """
+
+from typing import Final
 
 from minibroker.call import Call, Parked
 from minibroker.security.sasl.scram import LEAST_ITERATIONS, MOST_ITERATIONS, ScramCredential, credential_of_salted
 from minibroker.security.sasl.scram_credentials import ScramCredentials
 from minibroker.security.sasl.scram_mechanisms import NAMES
+from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -21,16 +24,18 @@ from minibroker_protocol.messages.alter_user_scram_credentials import (
 
 _Change = ScramCredentialDeletion | ScramCredentialUpsertion
 _Refusal = tuple[ErrorCode, str]
+_LONGEST: Final = 1 << 16
 _TWICE: _Refusal = (ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
 
 
-def handle(request: AlterUserScramCredentialsRequest, call: Call) -> AlterUserScramCredentialsResponse | Parked:
+def handle(request: AlterUserScramCredentialsRequest, call: Call) -> Steps[AlterUserScramCredentialsResponse | Parked]:
     """Alter credentials."""
     stored = call.state.security.scram
     refused: dict[str, _Refusal] = {}
     changes: dict[str, tuple[str, ScramCredential | None]] = {}
     wanted: list[_Change] = [*request.deletions, *request.upsertions]
     for each in wanted:
+        yield
         if each.name in refused:
             continue
         refusal = _TWICE if each.name in changes else _refusal(each, stored)
@@ -40,7 +45,7 @@ def handle(request: AlterUserScramCredentialsRequest, call: Call) -> AlterUserSc
             refused[each.name] = refusal
             changes.pop(each.name, None)
     try:
-        stored.alter({(mechanism, user): credential for user, (mechanism, credential) in changes.items()})
+        yield from stored.altering({(mechanism, user): credential for user, (mechanism, credential) in changes.items()})
     except OSError as error:
         refused |= dict.fromkeys(changes, (ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
         changes.clear()
@@ -63,10 +68,17 @@ def _refusal(change: _Change, stored: ScramCredentials) -> _Refusal | None:
     if isinstance(change, ScramCredentialDeletion):
         if stored.find(mechanism, change.name) is None:
             return ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist"
-    elif change.iterations < LEAST_ITERATIONS:
+        return None
+    return _upsertion_refusal(change)
+
+
+def _upsertion_refusal(change: ScramCredentialUpsertion) -> _Refusal | None:
+    if change.iterations < LEAST_ITERATIONS:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations"
-    elif change.iterations > MOST_ITERATIONS:
+    if change.iterations > MOST_ITERATIONS:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations"
+    if max(len(change.salt), len(change.salted_password)) > _LONGEST:
+        return ErrorCode.UNACCEPTABLE_CREDENTIAL, f"The salt or the salted password has more than {_LONGEST} bytes"
     return None
 
 

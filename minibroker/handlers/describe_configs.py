@@ -22,6 +22,7 @@ from minibroker.dynamic_config.configs import ALL_BROKERS
 from minibroker.dynamic_config.places import ResourceError, check_node
 from minibroker.metadata.topics import topic_name_error
 from minibroker.security.authorization.acls import Operation
+from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -37,12 +38,16 @@ _UNKNOWN_TYPE: Final = 0
 Rows = list[DescribeConfigsResourceResult]
 
 
-def handle(request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:
+def handle(request: DescribeConfigsRequest, call: Call) -> Steps[DescribeConfigsResponse]:
     """Describe every resource by itself."""
     if any(each.resource_type not in _DESCRIBED for each in request.resources):
         malformed = ResourceError(_INVALID, _INVALID.meaning)
         return DescribeConfigsResponse(results=[_refused(each, malformed) for each in request.resources])
-    return DescribeConfigsResponse(results=[_describe(each, request, call) for each in request.resources])
+    results: list[DescribeConfigsResult] = []
+    for each in request.resources:
+        results.append(_describe(each, request, call))
+        yield
+    return DescribeConfigsResponse(results=results)
 
 
 def _describe(resource: DescribeConfigsResource, request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResult:
@@ -54,8 +59,8 @@ def _describe(resource: DescribeConfigsResource, request: DescribeConfigsRequest
         rows = _DESCRIBED[resource.resource_type](name, call)
     except ResourceError as error:
         return _refused(resource, error)
-    wanted = resource.configuration_keys
-    if wanted:
+    if resource.configuration_keys:
+        wanted = frozenset(resource.configuration_keys)
         rows = [row for row in rows if row.name in wanted]
     for row in rows:
         if not request.include_synonyms:

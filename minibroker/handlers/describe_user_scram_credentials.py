@@ -9,6 +9,7 @@ from collections import Counter
 from minibroker.call import Call
 from minibroker.security.sasl.scram_credentials import ScramCredentials
 from minibroker.security.sasl.scram_mechanisms import NUMBERS
+from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_user_scram_credentials import (
     CredentialInfo,
@@ -18,11 +19,14 @@ from minibroker_protocol.messages.describe_user_scram_credentials import (
 )
 
 
-def handle(request: DescribeUserScramCredentialsRequest, call: Call) -> DescribeUserScramCredentialsResponse:
+def handle(request: DescribeUserScramCredentialsRequest, call: Call) -> Steps[DescribeUserScramCredentialsResponse]:
     """Tell credentials."""
     stored = call.state.security.scram
     named = Counter(each.name for each in request.users or ()) or dict.fromkeys(stored.users(), 1)
-    results = [_result(stored, user, times) for user, times in named.items()]
+    results: list[DescribeUserScramCredentialsResult] = []
+    for user, times in named.items():
+        results.append(_result(stored, user, times))
+        yield
     return DescribeUserScramCredentialsResponse(error_code=ErrorCode.NONE, error_message=None, results=results)
 
 

@@ -8,9 +8,8 @@ where Kafka has UNKNOWN_SERVER_ERROR for most.
 """
 
 from minibroker.call import Call, Parked
-from minibroker.dynamic_config.changes import Resource, outcomes
+from minibroker.dynamic_config.changes import Changes, Resource, answered, outcomes
 from minibroker.slices import Steps
-from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
@@ -20,24 +19,11 @@ from minibroker_protocol.messages.incremental_alter_configs import (
 
 def handle(request: IncrementalAlterConfigsRequest, call: Call) -> Steps[IncrementalAlterConfigsResponse | Parked]:
     """Check and alter one resource after the other."""
-    altered = [
-        (
-            Resource(each.resource_type, each.resource_name),
-            [(config.name, config.config_operation, config.value) for config in each.configs],
-        )
-        for each in request.resources
-    ]
+    altered: list[tuple[Resource, Changes]] = []
+    for each in request.resources:
+        changes = [(config.name, config.config_operation, config.value) for config in each.configs]
+        altered.append((Resource(each.resource_type, each.resource_name), changes))
+        yield
     found = yield from outcomes(altered, call, replaces=False, validate_only=request.validate_only)
-    return call.state.durability.hold(
-        IncrementalAlterConfigsResponse(
-            responses=[
-                AlterConfigsResourceResponse(
-                    error_code=ErrorCode.NONE if error is None else error.code,
-                    error_message=None if error is None else error.message,
-                    resource_type=resource.kind,
-                    resource_name=resource.name,
-                )
-                for (resource, _), error in zip(altered, found, strict=True)
-            ]
-        )
-    )
+    responses = yield from answered(altered, found, AlterConfigsResourceResponse)
+    return call.state.durability.hold(IncrementalAlterConfigsResponse(responses=responses))

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from minibroker.metadata.cluster_metadata import ClusterMetadata
+from minibroker.slices import Steps, drain
 
 USER: Final = "user"
 CLIENT_ID: Final = "client-id"
@@ -111,30 +112,49 @@ class QuotaTable:
         return None if values is None else values.get(key)
 
     def alter(self, changes: Mapping[Entity, Mapping[str, float | None]]) -> None:
+        """`altering`, at once."""
+        drain(self.altering(changes))
+
+    def altering(self, changes: Mapping[Entity, Mapping[str, float | None]]) -> Steps[None]:
         """Set limits, or remove those that are None, all at once. OSError, and then nothing has changed."""
-        altered = dict(self._by_entity)
-        for entity, ops in changes.items():
-            values = {**altered.get(entity, {}), **ops}
-            kept = {key: value for key, value in values.items() if value is not None}
-            if kept:
-                altered[entity] = kept
-            else:
-                altered.pop(entity, None)
-        rows = [{"entity": dict(entity), "values": dict(values)} for entity, values in altered.items()]
-        self._metadata.write(_SECTION, rows or None)
-        self._take(altered)
+        while True:
+            before = self._by_entity
+            altered, rows = dict(before), dict(self._rows)
+            for entity, ops in changes.items():
+                values = {**altered.get(entity, {}), **ops}
+                kept = {key: value for key, value in values.items() if value is not None}
+                if kept:
+                    altered[entity] = kept
+                    rows[entity] = {"entity": dict(entity), "values": kept}
+                else:
+                    altered.pop(entity, None)
+                    rows.pop(entity, None)
+                yield
+            section = list(rows.values()) or None
+            yield from self._metadata.preparing(_SECTION, section)
+            if self._by_entity is before:  # else they were reset, or altered from within the process
+                break
+        self._metadata.write(_SECTION, section)
+        self._by_entity, self._rows = altered, rows
+        self.hosts = {**self.hosts}
+        for entity in changes:
+            for name in (name for kind, name in entity if kind == IP and name):
+                self.hosts.pop(name, None)
+                if entity in altered:
+                    self.hosts[name] = altered[entity]
         self._changed()
 
     def _reread(self) -> None:
         self._take(self._read())
         self._changed()
 
-    def _take(self, by_entity: dict[Entity, Values]) -> None:
-        self._by_entity = by_entity
+    def _take(self, rows: dict[Entity, dict[str, Any]]) -> None:
+        self._rows = rows
+        self._by_entity: dict[Entity, Values] = {entity: row["values"] for entity, row in rows.items()}
         self.hosts = {
-            name: values for entity, values in by_entity.items() for kind, name in entity if kind == IP and name
+            name: values for entity, values in self._by_entity.items() for kind, name in entity if kind == IP and name
         }
 
-    def _read(self) -> dict[Entity, Values]:
+    def _read(self) -> dict[Entity, dict[str, Any]]:
         rows: list[dict[str, Any]] = self._metadata.read(_SECTION) or []
-        return {frozenset(row["entity"].items()): row["values"] for row in rows}
+        return {frozenset(row["entity"].items()): row for row in rows}
