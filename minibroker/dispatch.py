@@ -245,6 +245,9 @@ _IN_ORDER: Final = frozenset(
         ApiKey.CREATE_ACLS,
         ApiKey.DELETE_ACLS,
         ApiKey.UPDATE_FEATURES,
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        ApiKey.RENEW_DELEGATION_TOKEN,
+        ApiKey.EXPIRE_DELEGATION_TOKEN,
     )
 )
 """Changes of the cluster's metadata, which a Kafka's controller makes one request after the other."""

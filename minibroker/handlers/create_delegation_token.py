@@ -9,6 +9,7 @@ from minibroker.call import Call, Parked
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.security.principals import USER, Principal
 from minibroker.security.token_requests import NO_TIME, may_ask, named
+from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
@@ -16,11 +17,14 @@ from minibroker_protocol.messages.create_delegation_token import (
 )
 
 
-def handle(request: CreateDelegationTokenRequest, call: Call) -> CreateDelegationTokenResponse | Parked:
+def handle(request: CreateDelegationTokenRequest, call: Call) -> Steps[CreateDelegationTokenResponse | Parked]:
     """Make a token."""
     requester = call.principal
     owner = named(request.owner_principal_type, request.owner_principal_name) or requester
-    renewers = [Principal(each.principal_type, each.principal_name) for each in request.renewers]
+    renewers: list[Principal] = []
+    for each in request.renewers:
+        renewers.append(Principal(each.principal_type, each.principal_name))
+        yield
     tokens = call.state.security.tokens
     if not may_ask(call):
         return _refusal(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, owner, requester)
@@ -31,7 +35,7 @@ def handle(request: CreateDelegationTokenRequest, call: Call) -> CreateDelegatio
     if not tokens.is_enabled:
         return _refusal(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, owner, requester)
     try:
-        token = tokens.create(owner, requester, renewers, request.max_lifetime_ms)
+        token = yield from tokens.create(owner, requester, renewers, request.max_lifetime_ms)
     except OSError:
         return _refusal(ErrorCode.KAFKA_STORAGE_ERROR, owner, requester)
     response = CreateDelegationTokenResponse(

@@ -10,6 +10,7 @@ from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.security.delegation_tokens import DelegationToken
 from minibroker.security.principals import Principal
 from minibroker.security.token_requests import may_ask
+from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_delegation_token import (
     DescribedDelegationToken,
@@ -19,7 +20,7 @@ from minibroker_protocol.messages.describe_delegation_token import (
 )
 
 
-def handle(request: DescribeDelegationTokenRequest, call: Call) -> DescribeDelegationTokenResponse:
+def handle(request: DescribeDelegationTokenRequest, call: Call) -> Steps[DescribeDelegationTokenResponse]:
     """Tell tokens."""
     tokens = call.state.security.tokens
     if not may_ask(call):
@@ -28,27 +29,37 @@ def handle(request: DescribeDelegationTokenRequest, call: Call) -> DescribeDeleg
         return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, tokens=[])
     owners = None
     if request.owners is not None:
-        owners = [Principal(each.principal_type, each.principal_name) for each in request.owners]
-    told = [
-        DescribedDelegationToken(
-            principal_type=each.owner.type,
-            principal_name=each.owner.name,
-            token_requester_principal_type=each.requester.type,
-            token_requester_principal_name=each.requester.name,
-            issue_timestamp=each.issued_ms,
-            expiry_timestamp=each.expires_ms,
-            max_timestamp=each.max_ms,
-            token_id=each.id,
-            hmac=tokens.hmac_of(each),
-            renewers=[
-                DescribedDelegationTokenRenewer(principal_type=other.type, principal_name=other.name)
-                for other in each.renewers
-            ],
-        )
-        for each in tokens.all()
-        if (owners is None or any(each.may_be_renewed_by(owner) for owner in owners)) and _may_see(each, call)
-    ]
+        owners = set[Principal]()
+        for owner in request.owners:
+            owners.add(Principal(owner.principal_type, owner.principal_name))
+            yield
+    told: list[DescribedDelegationToken] = []
+    for each in tokens.all():
+        yield
+        if owners is not None and each.owner not in owners and owners.isdisjoint(each.renewers):
+            continue
+        if _may_see(each, call):
+            told.append((yield from _described(each, tokens.hmac_of(each))))
     return DescribeDelegationTokenResponse(error_code=ErrorCode.NONE, tokens=told)
+
+
+def _described(token: DelegationToken, proof: bytes) -> Steps[DescribedDelegationToken]:
+    renewers: list[DescribedDelegationTokenRenewer] = []
+    for each in token.renewers:
+        renewers.append(DescribedDelegationTokenRenewer(principal_type=each.type, principal_name=each.name))
+        yield
+    return DescribedDelegationToken(
+        principal_type=token.owner.type,
+        principal_name=token.owner.name,
+        token_requester_principal_type=token.requester.type,
+        token_requester_principal_name=token.requester.name,
+        issue_timestamp=token.issued_ms,
+        expiry_timestamp=token.expires_ms,
+        max_timestamp=token.max_ms,
+        token_id=token.id,
+        hmac=proof,
+        renewers=renewers,
+    )
 
 
 def _may_see(token: DelegationToken, call: Call) -> bool:

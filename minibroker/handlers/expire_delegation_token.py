@@ -5,6 +5,7 @@ Versions 0-2. Who may do it, and the errors, are those of RenewDelegationToken.
 
 from minibroker.call import Call, Parked
 from minibroker.security.token_requests import NO_TIME, find
+from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,
@@ -12,14 +13,14 @@ from minibroker_protocol.messages.expire_delegation_token import (
 )
 
 
-def handle(request: ExpireDelegationTokenRequest, call: Call) -> ExpireDelegationTokenResponse | Parked:
+def handle(request: ExpireDelegationTokenRequest, call: Call) -> Steps[ExpireDelegationTokenResponse | Parked]:
     """Expire a token."""
     period_ms = request.expiry_time_period_ms
     code, token = find(request.hmac, call)
     if token is None:
         return ExpireDelegationTokenResponse(error_code=code, expiry_timestamp_ms=NO_TIME)
     try:
-        left = call.state.security.tokens.expire(token, period_ms)
+        left = yield from call.state.security.tokens.expire(token, period_ms)
     except OSError:
         return ExpireDelegationTokenResponse(error_code=ErrorCode.KAFKA_STORAGE_ERROR, expiry_timestamp_ms=NO_TIME)
     ends_ms = period_ms if left is None else left.expires_ms

@@ -6,6 +6,7 @@ HMAC (DELEGATION_TOKEN_NOT_FOUND), and one that has ended cannot be renewed (DEL
 
 from minibroker.call import Call, Parked
 from minibroker.security.token_requests import NO_TIME, find
+from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
@@ -13,13 +14,13 @@ from minibroker_protocol.messages.renew_delegation_token import (
 )
 
 
-def handle(request: RenewDelegationTokenRequest, call: Call) -> RenewDelegationTokenResponse | Parked:
+def handle(request: RenewDelegationTokenRequest, call: Call) -> Steps[RenewDelegationTokenResponse | Parked]:
     """Renew a token."""
     code, token = find(request.hmac, call)
     if token is None:
         return RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=NO_TIME)
     try:
-        renewed = call.state.security.tokens.renew(token, request.renew_period_ms)
+        renewed = yield from call.state.security.tokens.renew(token, request.renew_period_ms)
     except OSError:
         return RenewDelegationTokenResponse(error_code=ErrorCode.KAFKA_STORAGE_ERROR, expiry_timestamp_ms=NO_TIME)
     return call.state.durability.hold(

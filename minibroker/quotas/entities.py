@@ -95,6 +95,9 @@ class QuotaTable:
     def __init__(self, metadata: ClusterMetadata, changed: Callable[[], None]) -> None:
         self._metadata = metadata
         self._changed = changed
+        self._by_entity: dict[Entity, Values] = {}
+        self._rows: dict[Entity, dict[str, Any]] = {}
+        self.hosts: dict[str, Values] = {}
         self._take(self._read())
         metadata.subscribe(_SECTION, self._reread)
 
@@ -150,7 +153,7 @@ class QuotaTable:
 
     def _take(self, rows: dict[Entity, dict[str, Any]]) -> None:
         self._rows = rows
-        self._by_entity: dict[Entity, Values] = {entity: row["values"] for entity, row in rows.items()}
+        self._by_entity = {entity: row["values"] for entity, row in rows.items()}
         self.hosts = {
             name: values for entity, values in self._by_entity.items() for kind, name in entity if kind == IP and name
         }

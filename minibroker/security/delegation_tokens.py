@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from minibroker.security.principals import Principal
 from minibroker.security.sasl.scram import ScramAccount, credential_of
+from minibroker.slices import Steps
 
 if TYPE_CHECKING:
     from minibroker.state import BrokerState
 
 _SECTION: Final = "tokens"
 _ID_BYTES: Final = 16
+_BY_STEP: Final = 500
 
 
 class DelegationToken(NamedTuple):
@@ -67,23 +69,36 @@ class DelegationTokens:
         self.is_enabled = bool(secret)
         self._most_ms = state.config.integer("delegation.token.max.lifetime.ms")
         self._renewal_ms = state.config.integer("delegation.token.expiry.time.ms")
+        self._section: list[dict[str, Any]] | None = None
+        self._rows: dict[str, dict[str, Any]] = {}
+        self._tokens: dict[str, DelegationToken] = {}
+        self._by_hmac: dict[bytes, str] = {}
 
     def all(self) -> list[DelegationToken]:
         """Those that are not over."""
         now_ms = self._clock.now_ms()
-        stored = [DelegationToken.read(each) for each in self._metadata.read(_SECTION) or ()]
-        return [token for token in stored if not token.is_over(now_ms)]
+        return [token for token in self._known().values() if not token.is_over(now_ms)]
+
+    def _known(self) -> dict[str, DelegationToken]:
+        """All that are kept, by id. Tokens are read again where the section is another one than was written here."""
+        section = self._metadata.read(_SECTION)
+        if section is not self._section:
+            self._section = section
+            self._rows = {each["id"]: each for each in section or ()}
+            self._tokens = {id_: DelegationToken.read(each) for id_, each in self._rows.items()}
+            self._by_hmac = {self.hmac_of(token): id_ for id_, token in self._tokens.items()}
+        return self._tokens
 
     def create(
         self, owner: Principal, requester: Principal, renewers: Iterable[Principal], max_lifetime_ms: int
-    ) -> DelegationToken:
+    ) -> Steps[DelegationToken]:
         """Make one; a lifetime of 0 or less is the longest one. OSError."""
         now_ms = self._clock.now_ms()
         most_ms = now_ms + (min(self._most_ms, max_lifetime_ms) if max_lifetime_ms > 0 else self._most_ms)
         name = base64.urlsafe_b64encode(secrets.token_bytes(_ID_BYTES)).decode().rstrip("=")
         expires_ms = min(most_ms, now_ms + self._renewal_ms)
         token = DelegationToken(name, owner, requester, tuple(renewers), now_ms, expires_ms, most_ms)
-        self._write([*self.all(), token])
+        yield from self._keep(token)
         return token
 
     def hmac_of(self, token: DelegationToken) -> bytes:
@@ -92,20 +107,21 @@ class DelegationTokens:
 
     def with_hmac(self, proof: bytes) -> DelegationToken | None:
         """The token that this proves, also one that is over and not yet forgotten."""
-        stored = [DelegationToken.read(each) for each in self._metadata.read(_SECTION) or ()]
-        return next((token for token in stored if hmac.compare_digest(self.hmac_of(token), proof)), None)
+        known = self._known()
+        id_ = self._by_hmac.get(proof)
+        return None if id_ is None else known[id_]
 
-    def renew(self, token: DelegationToken, period_ms: int) -> DelegationToken:
+    def renew(self, token: DelegationToken, period_ms: int) -> Steps[DelegationToken]:
         """Put its end off by a period, or by the usual one if that is 0 or less. OSError."""
         period_ms = min(self._renewal_ms, period_ms) if period_ms > 0 else self._renewal_ms
-        return self._ends(token, self._clock.now_ms() + period_ms)
+        return (yield from self._ends(token, self._clock.now_ms() + period_ms))
 
-    def expire(self, token: DelegationToken, period_ms: int) -> DelegationToken | None:
+    def expire(self, token: DelegationToken, period_ms: int) -> Steps[DelegationToken | None]:
         """Have it end after a period; None is left of it when that is negative. OSError."""
         if period_ms < 0:
-            self._write([each for each in self.all() if each.id != token.id])
+            yield from self._keep(token, is_gone=True)
             return None
-        return self._ends(token, self._clock.now_ms() + period_ms)
+        return (yield from self._ends(token, self._clock.now_ms() + period_ms))
 
     def is_over(self, token: DelegationToken) -> bool:
         """Has it ended by now?"""
@@ -113,16 +129,45 @@ class DelegationTokens:
 
     def account(self, mechanism: str, name: str) -> ScramAccount | None:
         """What a SCRAM login with a token is checked with: its password is the HMAC in base64."""
-        token = next((each for each in self.all() if each.id == name), None)
-        if token is None or not self.is_enabled:
+        token = self._known().get(name)
+        if token is None or not self.is_enabled or self.is_over(token):
             return None
         password = base64.b64encode(self.hmac_of(token)).decode()
         return ScramAccount(credential_of(mechanism, password), token.owner.name, token.expires_ms)
 
-    def _ends(self, token: DelegationToken, at_ms: int) -> DelegationToken:
+    def _ends(self, token: DelegationToken, at_ms: int) -> Steps[DelegationToken]:
         changed = token._replace(expires_ms=min(token.max_ms, at_ms))
-        self._write([changed if each.id == token.id else each for each in self.all()])
+        yield from self._keep(changed)
         return changed
 
-    def _write(self, tokens: list[DelegationToken]) -> None:
-        self._metadata.write(_SECTION, [token._asdict() for token in tokens] or None)
+    def _keep(self, token: DelegationToken, *, is_gone: bool = False) -> Steps[None]:
+        """Store a token, or forget it, with all that are over. OSError, and then nothing has changed."""
+        row = token._asdict()
+        while True:
+            self._known()
+            before = self._section
+            now_ms = self._clock.now_ms()
+            rows = dict(self._rows)
+            rows[token.id] = row
+            gone: list[str] = []
+            for number, (id_, each) in enumerate(self._rows.items(), 1):
+                if each["expires_ms"] < now_ms or each["max_ms"] < now_ms:
+                    gone.append(id_)
+                    del rows[id_]
+                if not number % _BY_STEP:
+                    yield
+            if is_gone and token.id in rows:
+                del rows[token.id]
+                gone.append(token.id)
+            section = list(rows.values()) or None
+            yield from self._metadata.preparing(_SECTION, section)
+            if self._metadata.read(_SECTION) is before:  # else the tokens were reset
+                break
+        self._metadata.write(_SECTION, section)
+        self._section, self._rows = section, rows
+        for id_ in gone:
+            if id_ in self._tokens:
+                del self._by_hmac[self.hmac_of(self._tokens.pop(id_))]
+        if token.id in rows:
+            self._tokens[token.id] = token
+            self._by_hmac[self.hmac_of(token)] = token.id

@@ -4,9 +4,11 @@ from collections.abc import Callable
 
 from minibroker.config.resources import ConfigResourceType
 from minibroker.quotas.entities import Entity
+from minibroker.security.principals import USER, Principal
 from minibroker.security.sasl.scram import ScramCredential
 from minibroker.slices import Steps, drain
 from tests.broker.harness import Harness
+from tests.broker.security.tokens import SECRET
 
 MANY = 1000
 STEPS = 5
@@ -65,3 +67,22 @@ def test_configurations(harness: Harness) -> None:
     check(configs.putting_all(many), lambda: configs.put(group, "other", texts), lambda: set(configs.all_of(group)))
     harness.restart()
     assert len(harness.state.configs.all_of(group)) == MANY + 1
+
+
+def test_delegation_tokens(configured: Callable[[dict[str, str]], Harness]) -> None:
+    harness = configured(SECRET)
+    tokens = harness.state.security.tokens
+    alice = Principal(USER, "alice")
+    old = [drain(tokens.create(alice, alice, (), 1000)) for _ in range(10)]
+    renewers = [Principal(USER, f"n{number}") for number in range(MANY * 3)]
+    creating = tokens.create(alice, alice, renewers, -1)
+    for _ in range(STEPS):
+        next(creating)
+    other = drain(tokens.create(alice, alice, (), -1))
+    harness.clock.advance(1001)
+    made = drain(creating)
+    assert [tokens.with_hmac(tokens.hmac_of(each)) for each in (*old, other, made)] == [*[None] * 10, other, made]
+    drain(tokens.expire(other, -1))
+    assert [tokens.with_hmac(tokens.hmac_of(each)) for each in (*old, other, made)] == [*[None] * 11, made]
+    harness.restart()
+    assert harness.state.security.tokens.all() == [made]

@@ -5,6 +5,7 @@ from typing import Any
 from minibroker.call import Call
 from minibroker.handlers.create_delegation_token import handle as create_token
 from minibroker.security.principals import USER, Principal
+from minibroker.slices import drain
 from minibroker_protocol.messages.create_delegation_token import (
     CreatableRenewers,
     CreateDelegationTokenRequest,
@@ -30,6 +31,6 @@ def create(harness: Harness, *renewers: str, call: Call | None = None, **fields:
         renewers=[CreatableRenewers(principal_type=USER, principal_name=name) for name in renewers],
         **given,
     )
-    response = create_token(request, call or call_of(harness))
+    response = drain(create_token(request, call or call_of(harness)))
     assert isinstance(response, CreateDelegationTokenResponse)
     return response
