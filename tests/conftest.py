@@ -9,6 +9,7 @@ import pytest
 from minibroker import Broker
 from tests.clients.broker_process import BrokerProcess
 from tests.kafka.fixtures import kafka_libs, oracle, real_kafka
+from tests.patience import PATIENCE_S
 from tests.shares import place, scheduler
 
 __all__ = ["kafka_libs", "oracle", "real_kafka"]
@@ -31,7 +32,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
     """A broker inside this process, shared by the tests of a module."""
-    with Broker() as running:
+    with Broker(timeout=PATIENCE_S) as running:
         yield running
 
 

@@ -14,8 +14,9 @@ import venv
 from pathlib import Path
 from typing import Final
 
+from tests.patience import PATIENCE_S
+
 ROOT: Final = Path(__file__).parents[1]
-_TIMEOUT: Final = 600
 _PROGRAM: Final = """
 from minibroker import Broker
 
@@ -56,7 +57,7 @@ def _try(archive: Path, place: Path) -> str:
 def _run(place: Path, *command: str) -> str:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     done = subprocess.run(
-        command, cwd=place, env=environment, stdout=subprocess.PIPE, text=True, timeout=_TIMEOUT, check=True
+        command, cwd=place, env=environment, stdout=subprocess.PIPE, text=True, timeout=PATIENCE_S, check=True
     )
     return done.stdout
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.documented import Block, blocks
+from tests.patience import PATIENCE_S
 
 TESTING = "docs/testing.md"
 PROGRAMS = [
@@ -32,7 +33,7 @@ def test_test_files_pass(block: Block, tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(block.text)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q"]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert result.returncode == 0, result.stdout
 
 

@@ -8,6 +8,7 @@ from typing import Final
 import pytest
 
 from tests.documented import ROOT, Block, blocks
+from tests.patience import PATIENCE_S
 
 PAGES: Final = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
 CODE: Final = {"csharp", "go", "java", "js", "python", "rust", "sh"}
@@ -68,7 +69,7 @@ PROGRAMS: Final = [
 @pytest.mark.parametrize(("page", "block"), PROGRAMS)
 def test_a_program_that_is_shown_runs(page: str, block: Block) -> None:
     result = subprocess.run(
-        [sys.executable, "-c", block.text], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", block.text], capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert result.returncode == 0, f"{page}:{block.line}: {result.stderr}"
 
@@ -78,5 +79,5 @@ def test_the_test_that_is_shown_passes(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(block.text)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q"]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert result.returncode == 0, result.stdout

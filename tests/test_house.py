@@ -16,6 +16,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.patience import PATIENCE_S
+
 ROOT = Path(__file__).parents[1]
 ROOMS_WITHOUT_A_PACKAGE = ["protocol", "storage", "pipeline", "docker", "tests"]
 LONG = 500
@@ -101,7 +103,7 @@ def test_imports_follow_the_arrows_between_the_rooms() -> None:
         env={**os.environ, "PYTHONPATH": rooms},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert linted.returncode == 0, linted.stdout + linted.stderr
@@ -143,7 +145,7 @@ def test_every_verb_of_the_makefile_has_a_line_of_help_and_is_in_contributing() 
         env=environment,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=PATIENCE_S,
         check=True,
     )
     lines = dict(re.findall(r"^make (\w+) +(\S.*)$", helped.stdout, re.MULTILINE))

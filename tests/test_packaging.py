@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import minibroker
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[1]
 ROOMS = {
@@ -63,7 +64,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(directory), str(ROOT)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert built.returncode == 0, built.stdout + built.stderr
@@ -95,7 +96,7 @@ def run_unpacked(unpacked: Path, *arguments: str) -> str:
         env={**os.environ, "PYTHONPATH": str(unpacked)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert completed.returncode == 0, completed.stderr

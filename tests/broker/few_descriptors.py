@@ -12,6 +12,7 @@ from typing import Final
 from minibroker_protocol.messages.metadata import MetadataRequest
 from tests.broker.socket_client import Address, SocketClient, address_of
 from tests.clients.broker_process import environment
+from tests.patience import PATIENCE_S
 
 PING: Final = MetadataRequest(topics=[])
 _PATIENCE: Final = 20_000
@@ -70,7 +71,7 @@ def limited_broker(directory: Path, count: int, *options: str) -> Generator[Limi
         assert "bootstrap=" in ready, stderr.read_text()
         yield LimitedBroker(child, address_of(ready.partition("bootstrap=")[2].split()[0]), stderr)
         child.terminate()
-        assert child.wait(60) == 0, stderr.read_text()
+        assert child.wait(PATIENCE_S) == 0, stderr.read_text()
     finally:
         child.kill()
         child.wait()

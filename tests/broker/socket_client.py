@@ -3,12 +3,10 @@
 import socket
 import struct
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from tests.broker.harness import frame_of, response_of
-
-TIMEOUT_S: Final = 20.0
-"""How long a test waits for what must come at once, before it fails."""
+from tests.patience import PATIENCE_S
 
 Address = tuple[str, int]
 """Host and port."""
@@ -27,7 +25,7 @@ class SocketClient:
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         if receive_buffer is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        self.socket.settimeout(TIMEOUT_S)
+        self.socket.settimeout(PATIENCE_S)
         self.socket.connect(address)
         self._number = 0
         self._asked: dict[int, tuple[Any, int]] = {}

@@ -18,7 +18,8 @@ import pytest
 from minibroker import Broker, __version__
 from minibroker.cli import main
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataResponse
-from tests.broker.socket_client import TIMEOUT_S, SocketClient
+from tests.broker.socket_client import SocketClient
+from tests.patience import PATIENCE_S
 
 ROOT: Final = Path(__file__).parents[2]
 
@@ -52,7 +53,7 @@ class Served:
     def end(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
         """End it; its status, and what it wrote after the first line."""
         self.child.send_signal(number)
-        out, error = self.child.communicate(timeout=TIMEOUT_S)
+        out, error = self.child.communicate(timeout=PATIENCE_S)
         return self.child.returncode, (out + error).decode()
 
     def close(self) -> None:
@@ -63,7 +64,7 @@ class Served:
         assert self.child.stdout is not None
         with selectors.DefaultSelector() as selector:
             selector.register(self.child.stdout, selectors.EVENT_READ)
-            if not selector.select(TIMEOUT_S):
+            if not selector.select(PATIENCE_S):
                 self.close()
                 raise AssertionError("the broker did not say that it is ready")
         line = self.child.stdout.readline().decode()
@@ -118,7 +119,7 @@ def test_where_each_of_several_listeners_is_stands_in_the_line_too(serve: Serve)
     first, second = served.words["listeners"].split(",")
     assert first == f"PLAINTEXT://{served.words['bootstrap']}"
     host, _, port = second.removeprefix("OTHER://").rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=30):
+    with socket.create_connection((host, int(port)), timeout=PATIENCE_S):
         pass
     assert served.end() == (0, "")
 
@@ -282,7 +283,7 @@ def test_listeners_that_cannot_be_served_are_refused(tmp_path: Path, listeners: 
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert (done.returncode, done.stdout, done.stderr) == (1, "", f"minibroker: {reason}\n")
 
@@ -407,7 +408,7 @@ def test_verbose_tells_requests_on_stderr(serve: Serve) -> None:
 
 def test_a_client_that_speaks_tls_is_told_of(serve: Serve) -> None:
     served = serve()
-    with socket.create_connection(served.address, TIMEOUT_S) as client:
+    with socket.create_connection(served.address, PATIENCE_S) as client:
         client.sendall(b"\x16\x03\x01\x02\x00")
         assert client.recv(1) == b""
     assert "minibroker: a client speaks TLS" in served.end()[1]

@@ -4,6 +4,7 @@ import asyncio
 import time
 
 from minibroker.clock import ManualClock, SystemClock, Timer
+from tests.patience import PATIENCE_S
 
 
 def test_a_manual_clock_stands_still() -> None:
@@ -134,7 +135,7 @@ async def test_a_timer_comes_as_much_earlier_as_the_clock_was_advanced() -> None
     called = asyncio.Event()
     clock.call_later(24 * 3_600_000, called.set)
     clock.advance(24 * 3_600_000 - 1)
-    await asyncio.wait_for(called.wait(), 10)
+    await asyncio.wait_for(called.wait(), PATIENCE_S)
 
 
 async def test_resetting_takes_back_the_wall_clock_and_nothing_else() -> None:

@@ -13,8 +13,7 @@ from minibroker import AsyncBroker, Broker, loop_watch
 from minibroker.loop_watch import LoopWatch
 from minibroker_protocol.messages.metadata import MetadataRequest
 from tests.broker.socket_client import SocketClient
-
-DEADLINE_S = 60
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +25,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def hold_up(until: Callable[[], object]) -> None:
     """Block this thread, as a client does that waits for its broker."""
-    deadline = time.monotonic() + DEADLINE_S
+    deadline = time.monotonic() + PATIENCE_S
     while not until():
         assert time.monotonic() < deadline
         threading.Event().wait(0.01)

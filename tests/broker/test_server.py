@@ -21,7 +21,8 @@ from minibroker_protocol.messages.metadata import MetadataRequest
 from minibroker_protocol.messages.produce import ProduceRequest
 from minibroker_protocol.records import HEADER, compute_crc, read_header
 from tests.broker.harness import batch, fetch_request, frame_of, only_partition, produce_request, values_in
-from tests.broker.socket_client import TIMEOUT_S, SocketClient
+from tests.broker.socket_client import SocketClient
+from tests.patience import PATIENCE_S
 
 PING = MetadataRequest(topics=[])
 
@@ -118,7 +119,7 @@ def test_a_waiting_fetch_holds_back_its_connection_and_no_other(client: SocketCl
     client.socket.setblocking(False)
     with pytest.raises(BlockingIOError):
         client.socket.recv(1)
-    client.socket.settimeout(TIMEOUT_S)
+    client.socket.settimeout(PATIENCE_S)
     second.ask(produce_request(batch(b"a")), 9)
     number, response = client.receive()
     assert (number, values_in(only_partition(response).records)) == (waiting, [(0, b"a")])

@@ -13,7 +13,7 @@ from minibroker import Broker
 from minibroker.async_broker import AsyncBroker
 from minibroker.logs.log_manager import LogManager
 from minibroker.server import Server
-from tests.broker.socket_client import TIMEOUT_S
+from tests.patience import PATIENCE_S
 
 
 def server_of(broker: AsyncBroker) -> Server:
@@ -26,7 +26,7 @@ async def test_a_stop_waits_for_work_in_the_background(tmp_path: Path) -> None:
     done: list[str] = []
 
     def work() -> None:
-        release.wait(60)
+        release.wait(PATIENCE_S)
         done.append(f"work, {threading.current_thread() is not loop_thread}")
 
     def then() -> None:
@@ -76,7 +76,7 @@ async def test_only_a_directory_that_is_kept_is_forced_to_disk(tmp_path: Path, m
 async def test_a_stop_closes_connections_that_are_still_being_accepted(rounds: int) -> None:
     with contextlib.ExitStack() as stack:
         async with Broker() as broker:
-            clients = [stack.enter_context(socket.create_connection(broker.address, TIMEOUT_S)) for _ in range(5)]
+            clients = [stack.enter_context(socket.create_connection(broker.address, PATIENCE_S)) for _ in range(5)]
             for _ in range(rounds):
                 await asyncio.sleep(0)
         for client in clients:

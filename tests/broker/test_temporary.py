@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 ENDINGS = {
     "at its end": "",
     "with SystemExit": "raise SystemExit(0)",
@@ -28,7 +30,7 @@ def run(program: str, folder: Path) -> str:
         env={**os.environ, "TMPDIR": str(folder)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")

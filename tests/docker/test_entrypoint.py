@@ -19,10 +19,10 @@ from docker import entrypoint
 from minibroker.security.sasl.jaas import parse_jaas
 from tests.broker.security.sasl.login import authenticate, handshake
 from tests.broker.socket_client import SocketClient
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 ENTRYPOINT = ROOT / "docker" / "entrypoint.py"
-TIMEOUT = 30
 
 Completed: TypeAlias = "subprocess.CompletedProcess[str]"
 
@@ -34,7 +34,7 @@ def run(environment: Mapping[str, str], *arguments: str) -> Completed:
         env=dict(environment),
         capture_output=True,
         text=True,
-        timeout=TIMEOUT,
+        timeout=PATIENCE_S,
         check=False,
     )
 
@@ -232,7 +232,7 @@ def test_secrets_reach_the_broker_and_no_command_line(tmp_path: Path, path_with_
                 assert authenticate(client, f"\0alice\0{secret}".encode()).error_code == 0
         finally:
             process.send_signal(signal.SIGTERM)
-            _, errors = process.communicate(timeout=TIMEOUT)
+            _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, errors
 
 
@@ -370,7 +370,7 @@ def silent_port() -> Iterator[int]:
         thread.start()
         yield server.getsockname()[1]
         server.shutdown(socket.SHUT_RDWR)
-        thread.join(TIMEOUT)
+        thread.join(PATIENCE_S)
 
 
 def test_a_server_that_does_not_answer_is_not_healthy(silent_port: int) -> None:
@@ -418,7 +418,7 @@ def test_the_container_serves_answers_its_health_check_and_stops_at_sigterm(
             assert "cluster.id=MkU3OEVBNTcwNTJENDM2Qk" in properties
         finally:
             process.send_signal(signal.SIGTERM)
-            _, errors = process.communicate(timeout=TIMEOUT)
+            _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, errors
     assert "Traceback" not in errors
 

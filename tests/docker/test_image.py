@@ -11,6 +11,7 @@ import pytest
 
 from docker.entrypoint import SECRETS_DIR
 from tests.documented import blocks
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 DOCKER = ROOT / "docker"
@@ -96,7 +97,7 @@ def test_a_compose_file_listens_and_advertises_as_it_publishes(name: str, option
         env=service["environment"],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=PATIENCE_S,
         check=True,
     )
     assert printed.stderr == ""
@@ -130,7 +131,7 @@ def test_the_environment_of_other_images_that_is_shown_serves_both_sides() -> No
         env={name: str(value) for name, value in environment.items()},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=PATIENCE_S,
         check=True,
     )
     assert printed.stderr == ""
@@ -140,7 +141,9 @@ def test_the_environment_of_other_images_that_is_shown_serves_both_sides() -> No
 
 def test_the_dockerfile_is_what_hadolint_wants() -> None:
     hadolint = Path(sys.executable).with_name("hadolint")
-    linted = run([str(hadolint), str(DOCKER / "Dockerfile")], capture_output=True, text=True, timeout=60, check=False)
+    linted = run(
+        [str(hadolint), str(DOCKER / "Dockerfile")], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
     assert (linted.returncode, linted.stdout) == (0, "")
 
 
@@ -151,7 +154,7 @@ def test_the_compose_files_are_what_the_compose_specification_wants(path: Path) 
         [str(checker), "--builtin-schema", "vendor.compose-spec", str(path)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert (checked.returncode, checked.stderr) == (0, ""), checked.stdout

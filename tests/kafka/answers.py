@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
-from tests.clients.contract import TIMEOUT
+from tests.patience import PATIENCE_S
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -42,7 +42,7 @@ def answers(bootstrap: str, topic: str, times: Sequence[int] | None = None) -> A
     consumer = _consumer(bootstrap, "read_uncommitted")
     try:
         records, end = _consume(consumer, topic)
-        beginning, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=TIMEOUT)
+        beginning, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=PATIENCE_S)
         assert high == end
         found = {at: _offset_for(consumer, topic, at) for at in (_times_of(records) if times is None else times)}
     finally:
@@ -67,7 +67,7 @@ def _times_of(lines: Sequence[Line]) -> list[int]:
 
 
 def _offset_for(consumer: Consumer, topic: str, time: int) -> int:
-    (found,) = consumer.offsets_for_times([TopicPartition(topic, 0, time)], timeout=TIMEOUT)
+    (found,) = consumer.offsets_for_times([TopicPartition(topic, 0, time)], timeout=PATIENCE_S)
     assert found.error is None, found.error
     return int(found.offset)
 
@@ -91,10 +91,10 @@ def _consumer(bootstrap: str, isolation: str) -> Consumer:
 def _consume(consumer: Consumer, topic: str) -> tuple[list[Line], int]:
     """Every record, and the offset at which the end came."""
     lines: list[Line] = []
-    consumer.list_topics(topic, timeout=TIMEOUT)  # or its first question would wait half a second for a leader
+    consumer.list_topics(topic, timeout=PATIENCE_S)  # or its first question would wait half a second for a leader
     consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
     while True:
-        message = consumer.poll(TIMEOUT)
+        message = consumer.poll(PATIENCE_S)
         assert message is not None, f"{topic}: the end did not come in time"
         error = message.error()
         if error is None:

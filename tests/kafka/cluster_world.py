@@ -16,9 +16,8 @@ from minibroker_protocol.messages.describe_quorum import Listener, PartitionStat
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.socket_client import SocketClient
 from tests.kafka.real_cluster import NODES
+from tests.patience import PATIENCE_S
 
-PATIENCE_S: Final = 30.0
-"""How long a Kafka may take until all of its brokers know what one has been told."""
 _NOT_COMPARED: Final = {
     "throttle_time_ms",
     "client_host",

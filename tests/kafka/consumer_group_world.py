@@ -35,8 +35,8 @@ from minibroker_protocol.messages.offset_fetch import (
 )
 from minibroker_protocol.records import RecordBatch, iter_batches
 from minibroker_protocol.schema import schema_of
-from tests.broker.socket_client import TIMEOUT_S
 from tests.kafka.group_world import World
+from tests.patience import PATIENCE_S
 
 Owned = Mapping[str, Sequence[int]]
 _OFFSETS: Final = "__consumer_offsets"
@@ -108,7 +108,7 @@ class ConsumerWorld(World):
 
     def wait(self, ready: Callable[[], bool]) -> None:
         """Look until something is so."""
-        end = time.monotonic() + TIMEOUT_S
+        end = time.monotonic() + PATIENCE_S
         while not ready():
             assert time.monotonic() < end, self.transcript
             time.sleep(_PAUSE_S)  # Kafka does it in its own time

@@ -8,9 +8,8 @@ from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.broker.groups.offset_requests import fetch_with_error
 from tests.broker.socket_client import Address, SocketClient, address_of
 from tests.broker.transactions.producer import Asks, init_producer_id
+from tests.patience import PATIENCE_S
 
-READY_S: Final = 60.0
-"""For what Kafka does when it gets round to it."""
 _GROUP, _TRANSACTION = 0, 1
 _NAME: Final = "warm-up"
 """Of a group, and of a transactional id, that nobody else uses."""
@@ -18,7 +17,7 @@ _NAME: Final = "warm-up"
 
 def until(ready: Callable[[], bool]) -> None:
     """Ask until it is so."""
-    end = time.monotonic() + READY_S
+    end = time.monotonic() + PATIENCE_S
     while not ready():
         assert time.monotonic() < end
 

@@ -29,7 +29,8 @@ from minibroker_protocol.messages.offset_commit import (
 )
 from minibroker_protocol.records import RecordBatch, iter_batches
 from tests.broker.groups.member_requests import heartbeat_request, join_request, leave_request, sync_request
-from tests.broker.socket_client import TIMEOUT_S, SocketClient
+from tests.broker.socket_client import SocketClient
+from tests.patience import PATIENCE_S
 
 UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _NOT_COMPARED: Final = {
@@ -190,7 +191,7 @@ class World:
         self._until(lambda group: all(each.member_id != member_id for each in group.members))
 
     def _until(self, ready: Callable[[Any], bool]) -> None:
-        end = time.monotonic() + TIMEOUT_S
+        end = time.monotonic() + PATIENCE_S
         while True:
             (group,) = self.client("admin").ask(DescribeGroupsRequest(groups=[self.group_id]), 5).groups
             if ready(group):

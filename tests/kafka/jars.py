@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.patience import PATIENCE_S
+
 VERSION = "3.9.1"
 """The last minor version of Kafka that writes and converts every message format."""
 NEWEST = "4.3.1"
@@ -25,7 +27,6 @@ NEWEST = "4.3.1"
 
 _POM = Path(__file__).with_name("pom.xml")
 _MAVEN_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
-_TIMEOUT = 600
 
 
 class NoJarsError(Exception):
@@ -39,7 +40,10 @@ def java() -> str:
     found = os.path.join(home, "bin", "java") if home else shutil.which("java")
     try:
         # The java of a macOS without any is a program that says so and fails.
-        if found and not subprocess.run([found, "-version"], capture_output=True, timeout=60, check=False).returncode:
+        if (
+            found
+            and not subprocess.run([found, "-version"], capture_output=True, timeout=PATIENCE_S, check=False).returncode
+        ):
             return found
     except OSError:
         pass
@@ -49,7 +53,9 @@ def java() -> str:
 @functools.cache
 def java_modules() -> str:
     """The list of modules of that java."""
-    return subprocess.run([java(), "--list-modules"], capture_output=True, text=True, timeout=60, check=False).stdout
+    return subprocess.run(
+        [java(), "--list-modules"], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    ).stdout
 
 
 def cache_dir(version: str = VERSION) -> Path:
@@ -150,9 +156,9 @@ def _ivy_of_pyspark() -> str | None:
 
 def _run(command: list[str]) -> None:
     try:
-        subprocess.run(command, check=True, timeout=_TIMEOUT, capture_output=True, text=True)
+        subprocess.run(command, check=True, timeout=PATIENCE_S, capture_output=True, text=True)
     except subprocess.TimeoutExpired:
-        raise NoJarsError(f"{command[0]} did not resolve Kafka's jars within {_TIMEOUT} s") from None
+        raise NoJarsError(f"{command[0]} did not resolve Kafka's jars within {PATIENCE_S} s") from None
     except subprocess.CalledProcessError as failure:
         output = (failure.stdout or failure.stderr).strip()
         reason = output.splitlines()[0] if output else "no output"

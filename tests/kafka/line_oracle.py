@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final, Self
 
 from tests.kafka import jars
+from tests.patience import PATIENCE_S
 
 _JVM: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
-_TIMEOUT: Final = 30
 
 
 class LineOracle:
@@ -36,7 +36,7 @@ class LineOracle:
         try:
             with contextlib.suppress(BrokenPipeError):
                 self._jvm.stdin.close()
-            self._jvm.wait(_TIMEOUT)
+            self._jvm.wait(PATIENCE_S)
         finally:
             self._jvm.kill()
             self._jvm.wait()

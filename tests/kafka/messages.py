@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Final, Self
 
 from tests.kafka import jars
+from tests.patience import PATIENCE_S
 
 _SOURCE: Final = Path(__file__).with_name("Messages.java")
 _JVM: Final = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-_TIMEOUT: Final = 60
 UNKNOWN: Final = "?"
 
 
@@ -35,7 +35,7 @@ class Messages:
         assert stdout is not None
         try:
             stdin.close()
-            self._jvm.wait(_TIMEOUT)
+            self._jvm.wait(PATIENCE_S)
         finally:
             self._jvm.kill()
             self._jvm.wait()

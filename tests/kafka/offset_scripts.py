@@ -34,9 +34,10 @@ from minibroker_protocol.records import iter_batches
 from minibroker_protocol.records.batch import RecordBatch
 from tests.broker.groups import offset_requests as requests
 from tests.broker.groups.member_requests import CHANGED
-from tests.broker.socket_client import TIMEOUT_S, SocketClient
+from tests.broker.socket_client import SocketClient
 from tests.broker.transactions.producer import Producer
 from tests.kafka.group_world import World
+from tests.patience import PATIENCE_S
 
 Script = Callable[["OffsetWorld"], None]
 SCRIPTS: Final[dict[str, Script]] = {}
@@ -70,7 +71,7 @@ class OffsetWorld(World):
 
     def wait(self, ready: Callable[[], bool]) -> None:
         """Ask until the answer is yes."""
-        end = time.monotonic() + TIMEOUT_S
+        end = time.monotonic() + PATIENCE_S
         while not ready():
             assert time.monotonic() < end, self.transcript
 

@@ -15,13 +15,13 @@ from struct import error as StructError  # noqa: N812 - it is a class
 from typing import IO, Any, Final, NamedTuple, Self, TypeVar
 
 from tests.kafka import jars
+from tests.patience import PATIENCE_S
 
 T = TypeVar("T")
 Headers = tuple[tuple[str, bytes | None], ...]
 
 _SOURCE: Final = Path(__file__).with_name("Oracle.java")
 _JVM: Final = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
-_TIMEOUT: Final = 30
 _INT32: Final = Struct(">i")
 _INT64: Final = Struct(">q")
 _REQUEST: Final = Struct(">ibi")
@@ -171,7 +171,7 @@ class Oracle:
         try:
             with contextlib.suppress(BrokenPipeError):
                 stdin.close()
-            self._jvm.wait(_TIMEOUT)
+            self._jvm.wait(PATIENCE_S)
         finally:
             self._jvm.kill()
             self._jvm.wait()

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.kafka import jars
+from tests.patience import PATIENCE_S
 
 _JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
-_TIMEOUT = 120.0
 _ATTEMPTS = 3
 _STARTED = "Kafka Server started"
 _CLUSTER_ID = "bWluaWJyb2tlci10ZXN0cw"
@@ -114,7 +114,7 @@ class RealKafka:
         self._ready = False
         started = threading.Event()
         threading.Thread(target=self._drain, args=(self._child, started), daemon=True).start()
-        assert started.wait(_TIMEOUT), f"Kafka did not start in time:\n{self.output()}"
+        assert started.wait(PATIENCE_S), f"Kafka did not start in time:\n{self.output()}"
         if not self._ready:
             self.close()
         return self._ready
@@ -135,7 +135,7 @@ class RealKafka:
         child, self._child = self._child, None
         child.send_signal(number)
         try:
-            child.wait(_TIMEOUT)
+            child.wait(PATIENCE_S)
         finally:
             child.kill()
             child.wait()
@@ -144,7 +144,7 @@ class RealKafka:
         self._write_properties(*free_ports())
         command = [*self._java, "kafka.tools.StorageTool", "format", "--cluster-id", _CLUSTER_ID]
         command += ["--config", str(self.directory / "server.properties")]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
 
     def _write_properties(self, port: int, controller: int) -> None:

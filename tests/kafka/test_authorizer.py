@@ -19,11 +19,11 @@ from minibroker.security.authorization.acls import (
 from minibroker.security.authorization.authorizer import Authorizer
 from minibroker.security.principals import Principal
 from tests.kafka import jars
+from tests.patience import PATIENCE_S
 
 T = TypeVar("T")
 
 SOURCE: Final = Path(__file__).with_name("AuthorizerOracle.java")
-TIMEOUT_S: Final = 300
 SCENARIOS: Final = 300
 QUESTIONS: Final = 60
 NAMES: Final = ("*", "a", "ab", "abc", "abd", "b", "hardcode", "kafka-cluster", "Ünï", "*a")
@@ -108,7 +108,7 @@ def ask_kafka(libs: Path, scenarios: list[Scenario]) -> list[str]:
         lines += [line("find", *wanted) for wanted in each.filters]
     command = [jars.java(), "-Xmx256m", "-cp", f"{libs}/*", str(SOURCE)]
     asked = "".join(f"{each}\n" for each in lines).encode()
-    done = subprocess.run(command, input=asked, capture_output=True, timeout=TIMEOUT_S, check=False)
+    done = subprocess.run(command, input=asked, capture_output=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout.decode().splitlines()
 

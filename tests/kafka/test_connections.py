@@ -11,8 +11,9 @@ from minibroker import Broker
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.configs import BROKER, SET, change_request
 from tests.broker.harness import fetch_request, only_partition
-from tests.broker.socket_client import TIMEOUT_S, Address, SocketClient, address_of
+from tests.broker.socket_client import Address, SocketClient, address_of
 from tests.kafka.real_kafka import RealKafka, free_ports
+from tests.patience import PATIENCE_S
 
 PING: Final = MetadataRequest(topics=[])
 SHORT_S: Final = 0.3
@@ -71,7 +72,7 @@ def waits(client: SocketClient) -> bool:
     except TimeoutError:
         return True
     finally:
-        client.socket.settimeout(TIMEOUT_S)
+        client.socket.settimeout(PATIENCE_S)
 
 
 def test_a_full_broker_lets_clients_wait_and_brokers_push_them_out(start: Start) -> None:

@@ -13,11 +13,11 @@ from minibroker.releases import RELEASES, release
 from minibroker_protocol.api_keys import ApiKey
 from tests.clients import toolchains
 from tests.kafka import jars
+from tests.patience import PATIENCE_S
 
 _POM: Final = Path(__file__).with_name("releases.xml")
 _PROGRAM: Final = Path(__file__).with_name("Releases.java")
 _GOAL: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
-_TIMEOUT: Final = 120
 _LAST_WITH_ZOOKEEPER: Final = RELEASES.index("3.2")
 _SHARE_AND_STREAMS_GROUPS: Final = frozenset({*range(76, 80), *range(83, 94)})
 _BETWEEN_BROKERS_OF_0_8: Final = {4: (0, 0), 5: (0, 0), 6: (0, 0), 7: (0, 0)}
@@ -67,7 +67,7 @@ def _told_by(listener: str) -> dict[str, Table]:
         [java, "-XX:TieredStopAtLevel=1", str(_PROGRAM), str(logging), listener, *found],
         capture_output=True,
         text=True,
-        timeout=_TIMEOUT,
+        timeout=PATIENCE_S,
         check=True,
     )
     told: dict[str, Table] = {}

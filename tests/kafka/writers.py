@@ -8,8 +8,9 @@ from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.clients.contract import TIMEOUT, eventually
+from tests.clients.contract import eventually
 from tests.kafka.answers import answers
+from tests.patience import PATIENCE_S
 
 MOVED_TO: Final = 77
 FIRST: Final = 1_700_000_000_000
@@ -46,7 +47,7 @@ def create(bootstrap: str, topics: Mapping[str, Mapping[str, str]]) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     new = [NewTopic(name, 1, 1, config=dict(config)) for name, config in topics.items()]
     for future in admin.create_topics(new).values():
-        future.result(TIMEOUT)
+        future.result(PATIENCE_S)
 
 
 def write_all(bootstrap: str, checkpoint: Path) -> None:
@@ -76,7 +77,7 @@ def write(
 ) -> None:
     """Records with and without keys, values and headers, whose times go back here and there, or are of now."""
     producer = _producer(bootstrap, {"compression.type": codec, "enable.idempotence": idempotent})
-    producer.list_topics(topic, timeout=TIMEOUT)  # or the first record would wait half a second for a leader
+    producer.list_topics(topic, timeout=PATIENCE_S)  # or the first record would wait half a second for a leader
     records = [_record(topic, number, headers=headers) for number in range(start, start + count)]
     if recent:
         for record in records:
@@ -130,14 +131,14 @@ def delete_before(bootstrap: str, topic: str, offset: int) -> None:
     """DeleteRecords."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.delete_records([TopicPartition(topic, 0, offset)]).values():
-        assert future.result(TIMEOUT).low_watermark == offset
+        assert future.result(PATIENCE_S).low_watermark == offset
 
 
 def write_transactions(bootstrap: str) -> None:
     """Fill `TRANSACTIONAL`: transactions of two producers at a time, commits and aborts; the last one stays open."""
     first, second = (_producer(bootstrap, {"transactional.id": name}) for name in ("first", "second"))
     for producer in (first, second):
-        producer.init_transactions(TIMEOUT)
+        producer.init_transactions(PATIENCE_S)
     number = 0
     for turn in range(5):
         for producer in (first, second):
@@ -149,9 +150,9 @@ def write_transactions(bootstrap: str) -> None:
         number += 4
         for producer, aborts in ((second, turn % 2 == 0), (first, turn % 3 == 0)):
             if aborts:
-                producer.abort_transaction(TIMEOUT)
+                producer.abort_transaction(PATIENCE_S)
             else:
-                producer.commit_transaction(TIMEOUT)
+                producer.commit_transaction(PATIENCE_S)
     write(bootstrap, "ongoing", 10, batch=2)
     first.begin_transaction()
     with_batches(first, 2, [_record("ongoing", number) for number in range(10, 16)])
@@ -169,7 +170,7 @@ def with_batches(producer: Producer, size: int, records: Sequence[Mapping[str, A
     for start in range(0, len(records), size):
         for record in records[start : start + size]:
             producer.produce(**record, on_delivery=delivered)
-        assert producer.flush(TIMEOUT) == 0
+        assert producer.flush(PATIENCE_S) == 0
     if failures:
         raise KafkaException(failures[0])
 

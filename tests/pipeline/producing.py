@@ -7,7 +7,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-TIMEOUT = 30.0
+from tests.patience import PATIENCE_S
 
 
 class Message(NamedTuple):
@@ -23,14 +23,14 @@ class Message(NamedTuple):
 def create(bootstrap: str, topic: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})  # must outlive its futures
     for future in admin.create_topics([NewTopic(topic, partitions, 1, config=dict(config or {}))]).values():
-        future.result(TIMEOUT)
+        future.result(PATIENCE_S)
 
 
 def produce(bootstrap: str, topic: str, messages: Iterable[Message]) -> None:
     """Write them and wait until they are acknowledged."""
     producer = Producer({"bootstrap.servers": bootstrap})
     _send(producer, topic, messages)
-    assert producer.flush(TIMEOUT) == 0
+    assert producer.flush(PATIENCE_S) == 0
 
 
 def produce_in_transaction(
@@ -38,18 +38,18 @@ def produce_in_transaction(
 ) -> None:
     producer = begin(bootstrap, topic, messages, name=name)
     if commit:
-        producer.commit_transaction(TIMEOUT)
+        producer.commit_transaction(PATIENCE_S)
     else:
-        producer.abort_transaction(TIMEOUT)
+        producer.abort_transaction(PATIENCE_S)
 
 
 def begin(bootstrap: str, topic: str, messages: Iterable[Message], *, name: str = "transactor") -> Producer:
     """Leave a transaction open that holds them."""
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"{topic}-{name}"})
-    producer.init_transactions(TIMEOUT)
+    producer.init_transactions(PATIENCE_S)
     producer.begin_transaction()
     _send(producer, topic, messages)
-    assert producer.flush(TIMEOUT) == 0
+    assert producer.flush(PATIENCE_S) == 0
     return producer
 
 

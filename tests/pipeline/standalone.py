@@ -12,8 +12,9 @@ from typing import Final
 
 import pyspark
 
+from tests.patience import PATIENCE_S
+
 _HOME: Final = os.path.dirname(pyspark.__file__)
-_TIMEOUT: Final = 60.0
 _MASTER_READY: Final = re.compile(r"Starting Spark master at (spark://\S+)")
 _WORKER_READY: Final = re.compile(r"Successfully registered with master (\S+)")
 # An optimising compiler does not pay for itself in programs that end after seconds.
@@ -66,7 +67,7 @@ class Cluster:
         for child in reversed(self._children):
             child.send_signal(signal.SIGTERM)
             try:
-                child.wait(_TIMEOUT)
+                child.wait(PATIENCE_S)
             finally:
                 child.kill()
                 child.wait()
@@ -79,7 +80,7 @@ class Cluster:
             env={**self._environment, **environment},
             capture_output=True,
             text=True,
-            timeout=10 * _TIMEOUT,
+            timeout=PATIENCE_S,
             check=False,
         )
 
@@ -108,6 +109,6 @@ class Cluster:
             known.set()
 
         threading.Thread(target=drain, daemon=True).start()
-        known.wait(_TIMEOUT)
+        known.wait(PATIENCE_S)
         assert found, "".join(said)
         return found[0]

@@ -13,6 +13,7 @@ import pytest
 from minibroker import Broker
 from minibroker_pipeline import jars
 from tests.documented import ROOT, code
+from tests.patience import PATIENCE_S
 from tests.pipeline.producing import Message, create, produce
 from tests.pipeline.standalone import Cluster
 
@@ -44,7 +45,7 @@ class Site(NamedTuple):
 
 def bare_environment(path: Path) -> str:
     """A Python with the packages of this one, but without what is installed editable: links (.pth) are not followed."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(path)], check=True, timeout=60)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(path)], check=True, timeout=PATIENCE_S)
     packages = next(entry for entry in reversed(sys.path) if os.path.isdir(os.path.join(entry, "pyarrow")))
     (site,) = path.glob("lib/python*/site-packages")
     (site / "packages.pth").write_text(packages)
@@ -53,7 +54,7 @@ def bare_environment(path: Path) -> str:
 
 def build_wheel(directory: Path) -> None:
     command = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(directory), str(ROOT)]
-    built = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    built = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert built.returncode == 0, built.stdout + built.stderr
     next(directory.glob("*.whl")).rename(directory / WHEEL)
 

@@ -19,6 +19,7 @@ from minibroker_pipeline.cli import main
 from tests.clients.broker_process import environment
 from tests.clients.kafka_python_client import KafkaProducer
 from tests.documented import ROOT, Block, blocks
+from tests.patience import PATIENCE_S
 from tests.pipeline.producing import Message, create, produce
 
 ELSEWHERE: Final = {
@@ -150,7 +151,7 @@ def test_readme_in_python(tmp_path: Path) -> None:
     (tmp_path / "test_orders.py").write_text(test.text)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q"]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert result.returncode == 0, result.stdout
 
 
@@ -178,7 +179,7 @@ def test_readme_in_a_shell(logs: Path, tmp_path: Path) -> None:
         line = told.partition(" # ")[0].replace("FILE.log", file).replace("./data/orders-0", str(logs / "orders-0"))
         arguments = shlex.split(line)
         done = subprocess.run(
-            [sys.executable, "-m", *arguments], env=environment(), capture_output=True, timeout=60, check=False
+            [sys.executable, "-m", *arguments], env=environment(), capture_output=True, timeout=PATIENCE_S, check=False
         )
         assert done.returncode == 0, line
         assert done.stdout

@@ -27,15 +27,14 @@ from minibroker_pipeline.messages import Payload, compose, parse
 from minibroker_pipeline.progress import show_progress
 from minibroker_pipeline.sink_log import committed_files
 from tests.clients.broker_process import BrokerProcess
+from tests.patience import PATIENCE_S
 from tests.pipeline.producing import Message, begin, create, produce
-
-TIMEOUT = 120
 
 
 def finish(query: StreamingQuery) -> None:
     """Wait until it has read what there is."""
     try:
-        assert query.awaitTermination(TIMEOUT), query.status
+        assert query.awaitTermination(PATIENCE_S), query.status
     finally:
         query.stop()
 

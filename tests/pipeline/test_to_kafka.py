@@ -17,7 +17,8 @@ from tests.documented import code
 from tests.kafka import jars
 from tests.kafka.answers import all_answers, answers
 from tests.kafka.real_kafka import RealKafka
-from tests.pipeline.producing import TIMEOUT, Message, begin, create, produce, produce_in_transaction
+from tests.patience import PATIENCE_S
+from tests.pipeline.producing import Message, begin, create, produce, produce_in_transaction
 
 PAGE: Final = "docs/spark-to-kafka.md"
 STEPS: Final = "Step by step"
@@ -57,7 +58,7 @@ class Move(NamedTuple):
             env={**os.environ, "PATH": path},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE_S,
             check=False,
         )
         assert done.returncode == 0, script + done.stdout + done.stderr
@@ -114,8 +115,10 @@ def running(kafka: RealKafka) -> Generator[str]:
 
 def ends(bootstrap: str, topic: str) -> list[int]:
     consumer = billing(bootstrap)
-    places = [TopicPartition(topic, number) for number in consumer.list_topics(topic, TIMEOUT).topics[topic].partitions]
-    found = [consumer.get_watermark_offsets(place, TIMEOUT)[1] for place in places]
+    places = [
+        TopicPartition(topic, number) for number in consumer.list_topics(topic, PATIENCE_S).topics[topic].partitions
+    ]
+    found = [consumer.get_watermark_offsets(place, PATIENCE_S)[1] for place in places]
     consumer.close()
     return found
 
@@ -163,7 +166,7 @@ def test_a_directory_of_kafka_is_served_and_goes_back(move: Move) -> None:
         produce(served.bootstrap, "kept", [Message(b"of minibroker", partition=n % 2) for n in range(4)])
         create(served.bootstrap, "made", 1)
         admin = AdminClient({"bootstrap.servers": served.bootstrap})  # must outlive its futures
-        admin.delete_topics(["deleted"])["deleted"].result(TIMEOUT)
+        admin.delete_topics(["deleted"])["deleted"].result(PATIENCE_S)
         kept = answers(served.bootstrap, "kept")
         assert kept.end == 7
         served.terminate()

@@ -9,6 +9,8 @@ from typing import Final
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 CLIENT: Final = """
 from confluent_kafka import Consumer, Producer
@@ -29,7 +31,7 @@ def run(tmp_path: Path) -> Run:
         (tmp_path / "test_it.py").write_text(CLIENT + tests)
         (tmp_path / "pytest.ini").write_text(f"[pytest]\n{ini}\n")
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
     return start
 

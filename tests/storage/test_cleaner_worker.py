@@ -19,10 +19,9 @@ from minibroker_storage.cleaner.process import (
     worker_environment,
 )
 from minibroker_storage.cleaner.worker import NICENESS
+from tests.patience import PATIENCE_S
 from tests.storage.cleaning import batch, entries_in, pairs_of, plan_for, put_in_place, write_segments
 from tests.storage.helpers import contents
-
-DEADLINE_S = 30
 
 
 @pytest.fixture
@@ -47,7 +46,7 @@ def work(told: bytes) -> subprocess.CompletedProcess[bytes]:
         started.stdin.write(told)
         started.stdin.flush()
         output, complaint = started.stdout.read(), started.stderr.read()
-        return subprocess.CompletedProcess(worker_command(), started.wait(DEADLINE_S), output, complaint)
+        return subprocess.CompletedProcess(worker_command(), started.wait(PATIENCE_S), output, complaint)
 
 
 def test_a_worker_does_what_the_plan_says(plan: CleaningPlan) -> None:
@@ -120,16 +119,16 @@ def test_an_error_of_the_bytes_arrives_with_its_name() -> None:
 
 def test_a_worker_gives_way_to_everybody_else() -> None:
     with worker() as started:
-        deadline = time.monotonic() + DEADLINE_S
+        deadline = time.monotonic() + PATIENCE_S
         while os.getpriority(os.PRIO_PROCESS, started.pid) != NICENESS:
             assert time.monotonic() < deadline
-        started.communicate(timeout=DEADLINE_S)
+        started.communicate(timeout=PATIENCE_S)
 
 
 @pytest.mark.parametrize("told", [0, 3, 20])
 def test_a_worker_that_is_not_told_all_leaves_without_a_word(plan: CleaningPlan, told: int) -> None:
     with worker() as started:
-        output, complaint = started.communicate(encode_plan(plan)[:told], DEADLINE_S)
+        output, complaint = started.communicate(encode_plan(plan)[:told], PATIENCE_S)
     assert (output, complaint) == (b"", b"")
     assert started.returncode not in {0, 1}
 
@@ -138,7 +137,7 @@ def test_a_worker_ends_with_its_broker_and_leaves_everything_as_it_is(plan: Clea
     slow = plan._replace(io_bytes_per_second=0.001)  # it would take days
     before = contents(Path(plan.directory))
     with worker() as started:
-        output, complaint = started.communicate(encode_plan(slow), DEADLINE_S)  # closes its input, as a death does
+        output, complaint = started.communicate(encode_plan(slow), PATIENCE_S)  # closes its input, as a death does
     assert (output, complaint) == (b"", b"")
     assert started.returncode not in {0, 1}
     assert contents(Path(plan.directory)) == before

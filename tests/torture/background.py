@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from confluent_kafka import KafkaException
 
-from tests.torture.broker import TIMEOUT
+from tests.patience import PATIENCE_S
 from tests.torture.ledger import TortureError
 
 
@@ -57,7 +57,7 @@ class BackgroundProducer(ABC):
     def close(self) -> None:
         """End the thread."""
         self.is_closed = True
-        self._thread.join(TIMEOUT)
+        self._thread.join(PATIENCE_S)
 
     def _run(self) -> None:
         try:
@@ -69,8 +69,8 @@ class BackgroundProducer(ABC):
 
 def await_that(condition: Callable[[], bool], what: Callable[[], str]) -> None:
     """Wait until it is so. `TortureError` if it takes too long."""
-    deadline = time.monotonic() + TIMEOUT
+    deadline = time.monotonic() + PATIENCE_S
     while not condition():
         if time.monotonic() > deadline:
-            raise TortureError(f"after {TIMEOUT:.0f} s: {what()}")
+            raise TortureError(f"after {PATIENCE_S:.0f} s: {what()}")
         time.sleep(0.005)

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from tests.clients.broker_process import environment
+from tests.patience import PATIENCE_S
 
-TIMEOUT: Final = 30.0
 _READY: Final = re.compile(rb"minibroker ready: bootstrap=127\.0\.0\.1:(\d+) ")
 # What a broker may say when it opens what a kill left behind.
 _HARMLESS: Final = re.compile(r"\b(cut|removed|rebuil[dt]|recover(ed|ing|y))\b|has no members left|Too many open files")
@@ -64,7 +64,7 @@ class Broker:
         """Send it a signal, from any thread; one that has ended takes none."""
         self._running().send_signal(number)
 
-    def wait(self, timeout: float = TIMEOUT) -> int | None:
+    def wait(self, timeout: float = PATIENCE_S) -> int | None:
         """The exit status, negative for a signal; None if it still runs after `timeout` seconds."""
         child = self._running()
         try:

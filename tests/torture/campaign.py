@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.broker.socket_client import SocketClient
+from tests.patience import PATIENCE_S
 from tests.sparse_copies import copy_directory
 from tests.torture.broker import Broker
 from tests.torture.disk import check_partition
@@ -24,7 +25,6 @@ from tests.torture.workload import SETTINGS, TOPICS, Mint, Topic
 
 TORN: Final = 0.2
 """How many of the logs that have unanswered batches get a torn one at their end after a kill."""
-CLEANING_S: Final = 60.0
 DISK_EVERY: Final = 3
 """The files are looked at before every so manieth start."""
 
@@ -250,7 +250,7 @@ class Campaign:
     def _await_cleaning(self) -> None:
         """See one cleaning at least. On a busy machine it may take longer than any of the rounds."""
         compacted = [ledger for ledger in self._ledgers if ledger.topic.is_compacted]
-        deadline = time.monotonic() + CLEANING_S
+        deadline = time.monotonic() + PATIENCE_S
         while compacted and not any(ledger.counts["offsets compacted away"] for ledger in compacted):
             if time.monotonic() > deadline:
                 return

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from tests.clients.broker_process import environment
 from tests.clients.java_programs import client_command
-from tests.torture.broker import TIMEOUT
+from tests.patience import PATIENCE_S
 from tests.torture.copier import DISPLACED, FENCED
 from tests.torture.copies import CopyLedger
 from tests.torture.ledger import TortureError
@@ -118,7 +118,7 @@ class CopierProcess:
     def wait_for(self, event: str) -> None:
         """Until it has said that. `TortureError` if it ends before, or takes too long."""
         with self._changed:
-            self._changed.wait_for(lambda: event in self.counts or not self._reader.is_alive(), TIMEOUT)
+            self._changed.wait_for(lambda: event in self.counts or not self._reader.is_alive(), PATIENCE_S)
             if event not in self.counts:
                 raise TortureError(f"no {event!r} of a copier; see {self.log}")
 
@@ -161,7 +161,7 @@ class CopierProcess:
         self._close()
 
     def _close(self) -> None:
-        self._reader.join(TIMEOUT)
+        self._reader.join(PATIENCE_S)
         for stream in (self._child.stdin, self._child.stdout):
             if stream is not None:
                 stream.close()

@@ -18,13 +18,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from minibroker_pipeline import session
+from tests.patience import PATIENCE_S
 from tests.torture.broker import Broker
 from tests.torture.ledger import TortureError
 
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 LEVELS: Final = ("read_uncommitted", "read_committed")
 COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
-TIMEOUT: Final = 120.0
 _FIRST_TIME: Final = 1_700_000_000_000
 _DAY: Final = 86_400_000
 _VALUES: Final = 997
@@ -100,7 +100,7 @@ def fill(bootstrap: str, wanted: Contents, seed: int) -> dict[str, Totals]:
     }
     admin = AdminClient({"bootstrap.servers": bootstrap})  # must outlive its futures
     for future in admin.create_topics([NewTopic(wanted.topic, wanted.partitions, 1, config=config)]).values():
-        future.result(TIMEOUT)
+        future.result(PATIENCE_S)
     return _Filling(bootstrap, wanted, seed).run()
 
 
@@ -134,7 +134,7 @@ class _Filling:
 
     def run(self) -> dict[str, Totals]:
         for producer in self._transactional:
-            producer.init_transactions(TIMEOUT)
+            producer.init_transactions(PATIENCE_S)
         wanted = self._wanted
         rounds = max(min(wanted.records // _IN_TRANSACTIONS, _MOST_TRANSACTIONS), 2)
         each = -(-wanted.records // rounds)
@@ -149,10 +149,10 @@ class _Filling:
                 kept = kept.plus(self._send(self._plain, turn[0::3])).plus(self._send(committing, turn[1::3]))
                 aborted = aborted.plus(self._send(aborting, turn[2::3]))
             for producer in (self._plain, aborting):  # which would drop what has not been sent
-                if producer.flush(TIMEOUT):
-                    raise TortureError(f"{wanted.topic}: records were not acknowledged within {TIMEOUT:.0f} s")
-            committing.commit_transaction(TIMEOUT)
-            aborting.abort_transaction(TIMEOUT)
+                if producer.flush(PATIENCE_S):
+                    raise TortureError(f"{wanted.topic}: records were not acknowledged within {PATIENCE_S:.0f} s")
+            committing.commit_transaction(PATIENCE_S)
+            aborting.abort_transaction(PATIENCE_S)
         return {"read_uncommitted": kept.plus(aborted), "read_committed": kept}
 
     def _send(self, producer: Producer, numbers: range) -> Totals:
@@ -267,4 +267,4 @@ def _delete(bootstrap: str, topic: str) -> None:
     """Make room in memory for the next topic's files."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.delete_topics([topic]).values():
-        future.result(TIMEOUT)
+        future.result(PATIENCE_S)

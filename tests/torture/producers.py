@@ -21,6 +21,7 @@ from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, Fet
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minibroker_protocol.records import iter_batches
 from tests.broker.harness import frame_of, response_of
+from tests.patience import PATIENCE_S
 from tests.torture.ledger import BatchLedger, Ledger, RecordLedger, TortureError
 from tests.torture.workload import MAGIC_V2, Mint, Sent
 
@@ -50,7 +51,7 @@ class Link:
     """A connection that does not block: requests go out, frames come in. After `is_broken` it is of no more use."""
 
     def __init__(self, address: tuple[str, int]) -> None:
-        self.socket = socket.create_connection(address, 20)
+        self.socket = socket.create_connection(address, PATIENCE_S)
         self.socket.setblocking(False)
         self.in_flight: deque[tuple[int, Work]] = deque()
         self.is_broken = False
@@ -334,7 +335,7 @@ def await_answers(producers: Sequence[Producer]) -> None:
         assert link is not None
         while link.in_flight:
             wanted_to_write = [link.socket] if link.has_output else []
-            if not any(select.select([link.socket], wanted_to_write, [], 20)):
+            if not any(select.select([link.socket], wanted_to_write, [], PATIENCE_S)):
                 raise TortureError("the broker does not answer")
             link.flush()
             producer.receive()
@@ -347,7 +348,6 @@ def drive(parties: Sequence[Party], stop: threading.Event | None = None) -> None
 
     Once `stop` is set they ask for nothing more, and those that have all their answers are done as well.
     """
-    patience = 20.0
     with selectors.DefaultSelector() as selector:
         links: dict[Link, Party] = {}
         for party in parties:
@@ -365,10 +365,10 @@ def drive(parties: Sequence[Party], stop: threading.Event | None = None) -> None
                     continue
                 events = selectors.EVENT_READ | (selectors.EVENT_WRITE if link.has_output else 0)
                 selector.modify(link.socket, events, link)
-            ready = selector.select(patience if stop is None else _GLANCE)
+            ready = selector.select(PATIENCE_S if stop is None else _GLANCE)
             if ready:
                 looked = time.monotonic()
-            elif time.monotonic() - looked > patience:
+            elif time.monotonic() - looked > PATIENCE_S:
                 raise TortureError("the broker neither answers nor ends")
             for key, events in ready:
                 link = key.data

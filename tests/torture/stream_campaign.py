@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.broker.socket_client import SocketClient
+from tests.patience import PATIENCE_S
 from tests.torture.broker import Broker
 from tests.torture.copies import Read, walk
 from tests.torture.disk import check_partition
@@ -30,7 +31,6 @@ REST_EVERY: Final = 10
 """Rounds from one rest to the next."""
 _BUSY_S: Final = 20.0
 """How long a round waits at most for a micro-batch that is committed."""
-_CATCH_UP_S: Final = 180.0
 _TOPIC: Final = "segment.bytes=50000,index.interval.bytes=400"
 _SETTINGS: Final = {
     "log.initial.task.delay.ms": "0",
@@ -209,7 +209,7 @@ class StreamCampaign:
         self._feeder.rest()
         logs = self._committed()
         wanted = sum(map(len, logs.values()))
-        deadline = time.monotonic() + _CATCH_UP_S
+        deadline = time.monotonic() + PATIENCE_S
         while self._ledger.look() < wanted and time.monotonic() < deadline:
             self._stream.check()
             time.sleep(0.05)

@@ -12,14 +12,13 @@ from typing import IO, TYPE_CHECKING, Final
 
 from minibroker_pipeline.connector import TopicSource, stream_to_parquet, stream_topics
 from tests.clients.broker_process import environment
+from tests.patience import PATIENCE_S
 from tests.torture.ledger import TortureError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-TIMEOUT: Final = 180.0
-"""Seconds that a Spark may take to start, or to begin or end a stream, on a machine that has other things to do."""
 OFFSETS_PER_TRIGGER: Final = 400
 FAILED: Final = "failed "
 
@@ -137,7 +136,7 @@ class StreamProcess(StreamRun):
         assert self._child is not None
         answer = _line_of(self._child.stdout)
         if answer is None:
-            raise TortureError(f"Spark has said nothing for {TIMEOUT:.0f} s; see {self._log}")
+            raise TortureError(f"Spark has said nothing for {PATIENCE_S:.0f} s; see {self._log}")
         if not answer or answer.startswith(FAILED):
             raise TortureError(
                 f"the stream has failed: {answer.removeprefix(FAILED) or 'Spark ended'}; see {self._log}"
@@ -149,4 +148,4 @@ def _line_of(stream: IO[bytes] | None) -> str | None:
     assert stream is not None
     with selectors.DefaultSelector() as selector:
         selector.register(stream, selectors.EVENT_READ)
-        return stream.readline().decode().strip() if selector.select(TIMEOUT) else None
+        return stream.readline().decode().strip() if selector.select(PATIENCE_S) else None

@@ -11,6 +11,7 @@ import pytest
 
 from minibroker.cli import main
 from minibroker_protocol.records import NewRecord, build_batch
+from tests.patience import PATIENCE_S
 from tests.storage.dumping import KAFKAS, ORDERS
 
 ROOT: Final = Path(__file__).parents[3]
@@ -29,7 +30,7 @@ def dumped(
         input=stdin,
         capture_output=True,
         env=environment() | {"LC_ALL": locale, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
 
@@ -115,7 +116,7 @@ def test_a_reader_that_leaves_early_ends_it_quietly(tmp_path: Path) -> None:
         assert child.stdout.readline() == f"Dumping {path}\n".encode()
         child.stdout.close()
         assert child.stderr.read() == b""
-        assert child.wait(timeout=60) == 0
+        assert child.wait(timeout=PATIENCE_S) == 0
 
 
 def test_a_file_that_may_not_be_read_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -170,6 +171,6 @@ def test_the_command_line_alone_loads_nothing_of_it() -> None:
         "print([name for name in sys.modules if name.startswith('minibroker_storage.')])"
     )
     ended = subprocess.run(
-        [sys.executable, "-c", script], env=environment(), capture_output=True, timeout=60, check=True
+        [sys.executable, "-c", script], env=environment(), capture_output=True, timeout=PATIENCE_S, check=True
     )
     assert ended.stdout == b"[]\n"

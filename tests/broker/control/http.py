@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-TIMEOUT_S = 20
+from tests.patience import PATIENCE_S
 
 
 class Answer(NamedTuple):
@@ -31,7 +31,7 @@ class Control:
     def ask(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Answer:
         """Send a request; bytes as a body are sent as they are, everything else as JSON."""
         assert self.host is not None
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=TIMEOUT_S)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=PATIENCE_S)
         sent = {} if body is None or isinstance(body, bytes) else {"Content-Type": "application/json"}
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         try:

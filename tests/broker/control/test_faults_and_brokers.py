@@ -9,6 +9,7 @@ from confluent_kafka import Producer
 from minibroker import Broker
 from minibroker.faults.fault import Fault
 from tests.broker.control.http import Control
+from tests.patience import PATIENCE_S
 
 
 def send(broker: Broker, topic: str = "given") -> None:
@@ -22,7 +23,7 @@ def send(broker: Broker, topic: str = "given") -> None:
         }
     )
     producer.produce(topic, b"one")
-    assert producer.flush(20) == 0
+    assert producer.flush(PATIENCE_S) == 0
 
 
 def test_a_fault_tells_how_often_it_has_fired_and_whom_it_has_hit(control: Control, broker: Broker) -> None:
@@ -125,11 +126,11 @@ def test_a_broker_that_is_stopped_refuses_clients_until_it_is_started(control: C
     stopped = control.post(f"/brokers/{second}/stop")
     assert stopped == {**nodes[1], "is_up": False}
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection((host, int(port)), 5)
+        socket.create_connection((host, int(port)), PATIENCE_S)
     answer = control.ask("PUT", "/topics/given/partitions/0/leader", {"node_id": second})
     assert answer.problem[:2] == (409, "conflict")
     assert control.post(f"/brokers/{second}/start") == nodes[1]
-    socket.create_connection((host, int(port)), 5).close()
+    socket.create_connection((host, int(port)), PATIENCE_S).close()
     assert control.ask("POST", "/brokers/77/stop").problem[:2] == (404, "not_found")
 
 

@@ -14,6 +14,7 @@ from minibroker.cli import main
 from minibroker_storage.extras import pip_install
 from tests.broker.control.http import Answer, Control
 from tests.clients.broker_process import environment
+from tests.patience import PATIENCE_S
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.0.0.1:1", "[::1]:9", "LOCALHOST:80"])
@@ -94,7 +95,12 @@ def test_without_the_extra_the_command_line_says_in_one_line_what_is_missing() -
         "sys.exit(main(['serve', '--listen', '127.0.0.1:0', '--control', '127.0.0.1:0']))"
     )
     result = subprocess.run(
-        [sys.executable, "-c", program], env=environment(), capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", program],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr == f"minibroker: control: the package fastapi is missing: {pip_install('control')}\n"

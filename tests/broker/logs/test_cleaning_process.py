@@ -23,9 +23,9 @@ from minibroker_storage.cleaner import (
 from minibroker_storage.log import Log
 from tests.broker.harness import Harness, fetch_request, only_partition, produce_request, values_in
 from tests.broker.socket_client import SocketClient
+from tests.patience import PATIENCE_S
 
 ROUNDS = 10
-TIMEOUT_S = 60
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def plan_of(log: Log, bytes_per_second: float | None = None) -> CleaningPlan:
 
 async def test_the_result_comes_back(harness: Harness, log: Log) -> None:
     outcomes: list[CleaningResult | BaseException] = []
-    await asyncio.wait_for(start_cleaning(plan_of(log), outcomes.append), TIMEOUT_S)
+    await asyncio.wait_for(start_cleaning(plan_of(log), outcomes.append), PATIENCE_S)
     (result,) = outcomes
     assert isinstance(result, CleaningResult)
     before = log.size
@@ -86,9 +86,9 @@ async def test_a_failure_comes_back(log: Log) -> None:
 async def test_it_can_be_ended(harness: Harness, log: Log, processes: "asyncio.Queue[Process]") -> None:
     outcomes: list[CleaningResult | BaseException] = []
     task = start_cleaning(plan_of(log, 0.001), outcomes.append)
-    process = await asyncio.wait_for(processes.get(), TIMEOUT_S)
+    process = await asyncio.wait_for(processes.get(), PATIENCE_S)
     task.cancel()
-    await asyncio.wait({task}, timeout=TIMEOUT_S)
+    await asyncio.wait({task}, timeout=PATIENCE_S)
     assert process.returncode is not None
     assert [type(outcome) for outcome in outcomes] == [CleaningAbortedError]
 
@@ -97,7 +97,7 @@ async def test_it_can_be_ended_before_it_has_begun(log: Log) -> None:
     outcomes: list[CleaningResult | BaseException] = []
     task = start_cleaning(plan_of(log), outcomes.append)
     task.cancel()
-    await asyncio.wait({task}, timeout=TIMEOUT_S)
+    await asyncio.wait({task}, timeout=PATIENCE_S)
     assert [type(outcome) for outcome in outcomes] == [CleaningAbortedError]
 
 
@@ -121,7 +121,7 @@ async def test_a_broker_cleans_its_logs(tmp_path: Path) -> None:
         await asyncio.to_thread(filled, broker)
         done = asyncio.Event()
         broker.state.logs.compact(roll=True, then=done.set)
-        await asyncio.wait_for(done.wait(), TIMEOUT_S)
+        await asyncio.wait_for(done.wait(), PATIENCE_S)
         assert await asyncio.to_thread(fetched, broker) == [(ROUNDS - 1, b"%d" % (ROUNDS - 1))]
 
 
@@ -130,7 +130,7 @@ async def test_a_stop_ends_the_process(tmp_path: Path, processes: "asyncio.Queue
     topics = ["c:1:cleanup.policy=compact,segment.bytes=200"]
     async with Broker(data_dir=str(tmp_path), topics=topics, config=config) as broker:
         await asyncio.to_thread(filled, broker)
-        process = await asyncio.wait_for(processes.get(), TIMEOUT_S)
+        process = await asyncio.wait_for(processes.get(), PATIENCE_S)
         ended = [process.returncode is not None]
     assert [*ended, process.returncode is not None] == [False, True]
     assert (tmp_path / ".kafka_cleanshutdown").exists()

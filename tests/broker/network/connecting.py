@@ -5,7 +5,8 @@ from typing import Self
 
 from minibroker import Broker
 from minibroker_protocol.messages.metadata import MetadataRequest
-from tests.broker.socket_client import TIMEOUT_S, SocketClient
+from tests.broker.socket_client import SocketClient
+from tests.patience import PATIENCE_S
 
 PING = MetadataRequest(topics=[])
 _ROUNDS = 20
@@ -55,7 +56,7 @@ class Visitors(ExitStack):
         except BlockingIOError:
             return True
         finally:
-            client.socket.settimeout(TIMEOUT_S)
+            client.socket.settimeout(PATIENCE_S)
         return False
 
 

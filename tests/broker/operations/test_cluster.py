@@ -11,6 +11,7 @@ from confluent_kafka.cimpl import NewTopic
 from minibroker import Broker
 from minibroker.metadata.cluster import ClusterError
 from minibroker.operations.errors import OperationError
+from tests.patience import PATIENCE_S
 
 
 def test_leaders_move_and_producers_follow() -> None:
@@ -21,7 +22,7 @@ def test_leaders_move_and_producers_follow() -> None:
             broker.move_leader("t", 0, to)
             assert broker.leader("t") == to
             producer.produce("t", b"%d" % to, partition=0)
-            assert producer.flush(20) == 0
+            assert producer.flush(PATIENCE_S) == 0
         assert [each.value for each in broker.records("t")] == [b"2", b"3", b"1"]
 
 
@@ -38,7 +39,7 @@ def test_a_broker_is_taken_down_and_up_again() -> None:
         assert broker.leader("t", 1) not in {led, None}
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
         producer.produce("t", b"x", partition=1)
-        assert producer.flush(20) == 0
+        assert producer.flush(PATIENCE_S) == 0
         node.start()
         assert broker.brokers[led].is_up
         broker.brokers[led].stop()
@@ -48,7 +49,7 @@ def test_a_broker_is_taken_down_and_up_again() -> None:
 
 def accepts(port: int) -> bool:
     try:
-        socket.create_connection(("127.0.0.1", port), 10).close()
+        socket.create_connection(("127.0.0.1", port), PATIENCE_S).close()
     except ConnectionError:
         return False
     return True
@@ -75,14 +76,14 @@ def test_a_producer_finds_new_leaders_after_others_have_been_forgotten(begins_an
             for partition in range(3):
                 broker.move_leader("t", partition, to)
                 producer.produce("t", b"x", partition=partition)
-            assert producer.flush(20) == 0
+            assert producer.flush(PATIENCE_S) == 0
         if begins_anew == "reset":
             broker.reset()
         else:
             broker.restore(snapshot)
         for partition in range(3):
             producer.produce("t", b"y", partition=partition)
-        assert producer.flush(20) == 0
+        assert producer.flush(PATIENCE_S) == 0
         assert [each.value for each in broker.records("t")] == [b"y"] * 3
 
 
@@ -103,11 +104,11 @@ def test_a_client_and_create_topic_get_the_same_number_of_replicas(brokers: int,
         asked = client.create_topics([NewTopic("asked", 1, wanted)])["asked"]
         if made is None:
             with pytest.raises(KafkaException, match="INVALID_REPLICATION_FACTOR"):
-                asked.result(20)
+                asked.result(PATIENCE_S)
             with pytest.raises(OperationError, match=r"only 2 broker\(s\) are registered"):
                 broker.create_topic("given", replication_factor=wanted)
             return
-        asked.result(20)
+        asked.result(PATIENCE_S)
         broker.create_topic("given", replication_factor=wanted)
-        topics = client.list_topics(timeout=20).topics
+        topics = client.list_topics(timeout=PATIENCE_S).topics
         assert [len(topics[name].partitions[0].replicas) for name in ("asked", "given")] == [made, made]

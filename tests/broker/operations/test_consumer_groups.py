@@ -7,6 +7,7 @@ import pytest
 
 from minibroker import Broker
 from tests.broker.operations.members import member
+from tests.patience import PATIENCE_S
 
 CONFIG = {
     "group.consumer.min.heartbeat.interval.ms": "50",
@@ -16,7 +17,7 @@ CONFIG = {
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    with Broker(topics=["orders:4"], config=CONFIG) as running:
+    with Broker(topics=["orders:4"], config=CONFIG, timeout=PATIENCE_S) as running:
         yield running
 
 

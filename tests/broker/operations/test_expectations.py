@@ -11,11 +11,12 @@ from minibroker import Broker
 from minibroker.operations.errors import NotFoundError, OperationError, UnexpectedRecordError, WaitTimeoutError
 from minibroker.operations.matching import RecordMatcher, explain, record
 from minibroker.operations.records import ConsumerRecord
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    with Broker() as running:
+    with Broker(timeout=PATIENCE_S) as running:
         yield running
 
 
@@ -29,7 +30,7 @@ def test_it_waits_for_a_real_producer_and_for_the_topic(broker: Broker) -> None:
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
         for number in range(3):
             producer.produce("awaited", b"%d" % number)
-        producer.flush(10)
+        producer.flush(PATIENCE_S)
 
     thread = threading.Thread(target=produce)
     thread.start()
@@ -158,7 +159,7 @@ def test_a_topic_that_is_made_anew_while_someone_waits_is_read_from_its_beginnin
         return each.text() == "new"
 
     def produce() -> None:
-        started.wait(10)
+        started.wait(PATIENCE_S)
         broker.delete_topic("anew")
         broker.produce("anew", "new")
 
@@ -203,7 +204,7 @@ def test_that_nothing_is_sent_can_be_held_for_some_time(broker: Broker) -> None:
     thread.start()
     started.set()
     with pytest.raises(UnexpectedRecordError, match="found 1 record"):
-        broker.expect_none("late", within=60)  # it ends with the record, not with the minute
+        broker.expect_none("late", within=PATIENCE_S)  # it ends with the record
     thread.join()
 
 

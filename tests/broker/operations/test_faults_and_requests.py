@@ -8,12 +8,13 @@ from confluent_kafka import Producer
 
 from minibroker import AsyncBroker, Broker, Fault, WaitTimeoutError
 from minibroker.faults.fault import FaultError
+from tests.patience import PATIENCE_S
 
 
 def produce(broker: Broker, value: bytes = b"x") -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "client.id": "c"})
     producer.produce("t", value)
-    assert producer.flush(20) == 0
+    assert producer.flush(PATIENCE_S) == 0
 
 
 def test_a_fault_within_a_block() -> None:
@@ -49,7 +50,7 @@ def test_faults_are_added_listed_and_removed() -> None:
 
 
 def test_waiting_for_requests() -> None:
-    with Broker(topics=["t"], journal=100) as broker:
+    with Broker(topics=["t"], journal=100, timeout=PATIENCE_S) as broker:
         produce(broker)
         (entry,) = broker.wait_for_requests(api="Produce", topic="t", client_id="c")
         assert (entry.api, entry.is_answered, entry.topics) == ("Produce", True, frozenset({"t"}))

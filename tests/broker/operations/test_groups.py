@@ -10,11 +10,12 @@ from confluent_kafka import Producer
 from minibroker import Broker
 from minibroker.operations.errors import OperationError, WaitTimeoutError
 from tests.broker.operations.members import member
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    with Broker(topics=["orders:4"]) as running:
+    with Broker(topics=["orders:4"], timeout=PATIENCE_S) as running:
         yield running
 
 

@@ -8,6 +8,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from minibroker import Broker
 from minibroker.operations.errors import OperationError
 from minibroker.operations.producing import Message
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +49,7 @@ def test_keys_go_where_clients_send_them(broker: Broker) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "partitioner": "murmur2_random"})
     for key in keys:
         producer.produce("orders", key, key)
-    producer.flush(10)
+    producer.flush(PATIENCE_S)
     theirs = {r.key_text(): r.partition for r in broker.records("orders") if r.value == r.key}
     assert [place.partition for place in ours] == [theirs[key] for key in keys]
 
@@ -76,7 +77,7 @@ def test_old_formats_are_stored_and_consumed(broker: Broker, message_format: str
     assert found[0].timestamp_type == ("NoTimestampType" if message_format == "v0" else "CreateTime")
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "old"})
     consumer.assign([TopicPartition(topic, 0, 0)])
-    assert [message.value() for message in consumer.consume(3, 10)] == [b"a", b"b", b"c"]
+    assert [message.value() for message in consumer.consume(3, PATIENCE_S)] == [b"a", b"b", b"c"]
     consumer.close()
 
 
@@ -99,18 +100,18 @@ def test_many_records_are_batches_of_a_size_that_the_topic_allows(broker: Broker
 
 def test_only_committed_records_are_shown_unless_all_are_asked_for(broker: Broker) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "t"})
-    producer.init_transactions(10)
+    producer.init_transactions(PATIENCE_S)
     for value, end in ((b"committed", producer.commit_transaction), (b"aborted", producer.abort_transaction)):
         producer.begin_transaction()
         producer.produce("transactions", value)
-        producer.flush(10)
+        producer.flush(PATIENCE_S)
         end(10)
     producer.begin_transaction()
     producer.produce("transactions", b"open")
-    producer.flush(10)
+    producer.flush(PATIENCE_S)
     assert values(broker, "transactions") == [b"committed"]
     assert values(broker, "transactions", isolation="read_uncommitted") == [b"committed", b"aborted", b"open"]
-    producer.abort_transaction(10)
+    producer.abort_transaction(PATIENCE_S)
 
 
 @pytest.mark.parametrize(

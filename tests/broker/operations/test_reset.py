@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from minibroker import Broker
 from minibroker.operations.errors import OperationError
+from tests.patience import PATIENCE_S
 
 
 def consumed(broker: Broker, topic: str, count: int, group: str = "g") -> list[bytes | None]:
@@ -17,7 +18,7 @@ def consumed(broker: Broker, topic: str, count: int, group: str = "g") -> list[b
     config = {"bootstrap.servers": broker.bootstrap_servers, "group.id": group, "auto.offset.reset": "earliest"}
     consumer = Consumer({**config, "enable.auto.commit": False})
     consumer.subscribe([topic])
-    messages = consumer.consume(count, 10)
+    messages = consumer.consume(count, PATIENCE_S)
     consumer.commit(asynchronous=False)
     consumer.close()
     return [message.value() for message in messages]
@@ -48,7 +49,7 @@ def test_a_reset_leaves_what_a_start_leaves() -> None:
 
 
 def test_topics_that_are_kept_go_on_where_they_were() -> None:
-    with Broker(topics=["given"]) as broker:
+    with Broker(topics=["given"], timeout=PATIENCE_S) as broker:
         fill(broker)
         before = broker.topics()
         broker.reset(keep_topics=True)
@@ -63,17 +64,17 @@ def test_topics_that_are_kept_go_on_where_they_were() -> None:
 
 
 def test_clients_go_on_after_a_reset() -> None:
-    with Broker(topics=["given"]) as broker:
+    with Broker(topics=["given"], timeout=PATIENCE_S) as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
         for number in range(3):
             producer.produce("given", b"%d" % number)
-            assert producer.flush(10) == 0
+            assert producer.flush(PATIENCE_S) == 0
             assert [each.value for each in broker.wait_for("given")] == [b"%d" % number]
             broker.reset(keep_topics=number == 1)
 
 
 def test_a_member_of_a_group_that_is_forgotten_joins_again() -> None:
-    with Broker(topics=["given"]) as broker:
+    with Broker(topics=["given"], timeout=PATIENCE_S) as broker:
         consumer = Consumer(
             {"bootstrap.servers": broker.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest"}
         )
@@ -89,20 +90,20 @@ def test_a_member_of_a_group_that_is_forgotten_joins_again() -> None:
         broker.group("g").wait_until_stable(members=1)
         broker.reset()
         broker.clock.advance(10)  # its next heartbeat is a while away
-        broker.group("g").wait_until_stable(members=1, timeout=30)
+        broker.group("g").wait_until_stable(members=1)
         ending.set()
         thread.join()
         consumer.close()
 
 
 def test_a_snapshot_brings_everything_back(tmp_path: Path) -> None:
-    with Broker(topics=["given"]) as broker:
+    with Broker(topics=["given"], timeout=PATIENCE_S) as broker:
         fill(broker)
         transactional = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "t"})
-        transactional.init_transactions(10)
+        transactional.init_transactions(PATIENCE_S)
         transactional.begin_transaction()
         transactional.produce("made", b"pending", partition=1)
-        transactional.flush(10)
+        transactional.flush(PATIENCE_S)
         topics, records = broker.topics(), broker.records("made", isolation="read_uncommitted")
         with broker.snapshot() as snapshot:
             broker.delete_topic("made")
@@ -118,13 +119,13 @@ def test_a_snapshot_brings_everything_back(tmp_path: Path) -> None:
                 assert consumed(broker, "given", 1) == [b"other"]
             directory = snapshot.directory
         assert not os.path.exists(directory)
-        transactional.commit_transaction(10)
+        transactional.commit_transaction(PATIENCE_S)
         assert [each.text() for each in broker.records("made", partition=1)] == ["pending"]
 
 
 def test_a_snapshot_is_a_data_directory(tmp_path: Path) -> None:
     directory = str(tmp_path / "snapshot")
-    with Broker(topics=["given"]) as broker:
+    with Broker(topics=["given"], timeout=PATIENCE_S) as broker:
         fill(broker)
         broker.snapshot(directory).delete()
         with pytest.raises(OperationError, match=r"snapshot: .*/snapshot is there already"):

@@ -7,6 +7,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 
 from minibroker import Broker
 from minibroker.operations.errors import OperationError
+from tests.patience import PATIENCE_S
 
 
 def test_records_get_the_time_that_the_broker_believes_in() -> None:
@@ -51,14 +52,14 @@ def test_a_member_that_is_silent_for_too_long_is_removed() -> None:
 def test_a_transaction_that_is_open_for_too_long_is_aborted() -> None:
     with Broker(topics=["t"]) as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "x"})
-        producer.init_transactions(10)
+        producer.init_transactions(PATIENCE_S)
         producer.begin_transaction()
         producer.produce("t", b"never")
-        producer.flush(10)
+        producer.flush(PATIENCE_S)
         broker.clock.advance(3600)
         broker.clock.advance(60)
         with pytest.raises(KafkaException):
-            producer.commit_transaction(10)
+            producer.commit_transaction(PATIENCE_S)
         assert broker.records("t") == []
 
 

@@ -9,7 +9,8 @@ from minibroker.quotas import host_names
 from minibroker_protocol.messages.metadata import MetadataRequest
 from tests.broker.harness import batch, fetch_request, produce_request
 from tests.broker.quotas.asking import alter_request
-from tests.broker.socket_client import TIMEOUT_S, SocketClient
+from tests.broker.socket_client import SocketClient
+from tests.patience import PATIENCE_S
 
 SHORT_S = 0.2
 TOO_MUCH = produce_request(batch(b"x" * 20_000))
@@ -23,7 +24,7 @@ def hears_nothing(client: SocketClient) -> bool:
     except TimeoutError:
         return True
     finally:
-        client.socket.settimeout(TIMEOUT_S)
+        client.socket.settimeout(PATIENCE_S)
     return False
 
 

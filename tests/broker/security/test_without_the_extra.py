@@ -5,6 +5,7 @@ import sys
 
 from minibroker.security.tls.certificates import Certificates
 from minibroker_storage.extras import pip_install
+from tests.patience import PATIENCE_S
 
 WITHOUT = """
 import sys
@@ -48,7 +49,7 @@ told(lambda: Broker(security=passwords, config=signed).start())
 def test_passwords_and_pem_take_nothing_and_the_rest_names_the_extra(certificates: Certificates) -> None:
     stores = certificates.server_keystore, certificates.server_keystore_p12
     command = [sys.executable, "-c", WITHOUT, *stores]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     extra = pip_install("security")
     assert done.stdout.splitlines() == [
         f"Making certificates needs the package cryptography: {extra}",

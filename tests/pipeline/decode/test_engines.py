@@ -14,6 +14,7 @@ import pytest
 import minibroker_pipeline
 from minibroker_pipeline.decode import DecodeRequest, Engine, decode, prepare
 from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch
+from tests.patience import PATIENCE_S
 from tests.pipeline.decode.logs import ENGINES
 
 PACKAGE = Path(minibroker_pipeline.__file__).parent
@@ -35,7 +36,7 @@ def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
         env={**kept, "PYTHONPATH": path, **environment},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=PATIENCE_S,
         check=False,
     )
 

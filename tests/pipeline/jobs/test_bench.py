@@ -14,6 +14,7 @@ from minibroker_pipeline.cli import main
 from minibroker_pipeline.jobs.bench import BenchReport, BenchSettings, Sample, meter
 from minibroker_pipeline.jobs.bench.own_broker import BrokerError, OwnBroker
 from minibroker_pipeline.jobs.bench.report import CONNECTOR, SOURCE, Case
+from tests.patience import PATIENCE_S
 
 CASE = Case(100, "none", 1_000, 120_000)
 BURN = "import time\nwhile time.process_time() < 0.3: pass"
@@ -70,7 +71,7 @@ def test_ratios_are_those_within_rounds_and_of_jobs_to_the_query_without_a_sink(
 
 def test_cpu_time_counts_processes_below_and_what_has_ended() -> None:
     before = meter.cpu_seconds([os.getpid()])
-    subprocess.run([sys.executable, "-c", BURN], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", BURN], check=True, timeout=PATIENCE_S)
     after = meter.cpu_seconds([os.getpid()])
     assert before is not None
     assert after is not None

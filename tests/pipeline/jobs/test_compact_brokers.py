@@ -17,12 +17,13 @@ from minibroker_pipeline.jobs.compact import CompactSettings, compact
 from minibroker_pipeline.jobs.verify import verify
 from minibroker_storage.checkpoints import read_offset_checkpoint
 from tests.clients.broker_process import BrokerProcess
-from tests.clients.contract import TIMEOUT, eventually
+from tests.clients.contract import eventually
 from tests.kafka.answers import Answers, Line, all_answers, answers
 from tests.kafka.dumps import check_directory
 from tests.kafka.oracle import Oracle
 from tests.kafka.real_kafka import RealKafka
 from tests.kafka.writers import create, with_batches
+from tests.patience import PATIENCE_S
 from tests.pipeline.jobs.lives import CLEANER_OFFSETS
 from tests.sparse_copies import copy_directory
 
@@ -52,14 +53,14 @@ def fill(bootstrap: str) -> None:
     common = {"bootstrap.servers": bootstrap, "linger.ms": 1, "log_level": 0}
     with_batches(Producer({**common, "enable.idempotence": True}), 6, records("users", 0, 240))
     producer = Producer({**common, "transactional.id": "transfers"})
-    producer.init_transactions(TIMEOUT)
+    producer.init_transactions(PATIENCE_S)
     for turn in range(20):
         producer.begin_transaction()
         with_batches(producer, 5, records("transfers", 10 * turn, 10))
         if turn % 3:
-            producer.commit_transaction(TIMEOUT)
+            producer.commit_transaction(PATIENCE_S)
         else:
-            producer.abort_transaction(TIMEOUT)
+            producer.abort_transaction(PATIENCE_S)
 
 
 class Compacted:
@@ -134,7 +135,7 @@ def test_kafka_serves_what_is_left_and_its_cleaner_goes_on_from_there(compacted:
     ratio = ConfigEntry("min.cleanable.dirty.ratio", "0.01", incremental_operation=AlterConfigOpType.SET)
     change = ConfigResource(ResourceType.TOPIC, "users", incremental_configs=[ratio])
     for future in admin.incremental_alter_configs([change]).values():
-        future.result(TIMEOUT)
+        future.result(PATIENCE_S)
     fill(kafka.bootstrap)
     checkpoint = str(kafka.data_dir / CLEANER_OFFSETS)
     eventually(lambda: read_offset_checkpoint(checkpoint)["users", 0] > ours["users", 0])

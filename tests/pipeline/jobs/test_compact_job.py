@@ -28,8 +28,8 @@ from minibroker_pipeline.jobs.verify import verify
 from minibroker_pipeline.logs import LogNameError
 from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch, build_message_set, iter_batches
 from minibroker_storage.checkpoints import read_offset_checkpoint, write_offset_checkpoint
-from tests.clients.contract import TIMEOUT
 from tests.kafka.writers import create
+from tests.patience import PATIENCE_S
 from tests.pipeline.jobs.directories import put_log
 from tests.pipeline.jobs.lives import CLEANER_OFFSETS, files_of
 from tests.storage.cleaning import Entry, batch, entries_in, pairs_of
@@ -329,7 +329,7 @@ def test_topics_stay_compacted_ones_where_the_broker_goes_on(tmp_path: Path) -> 
     meta = (tmp_path / "data" / "meta.properties").read_bytes()
     assert (tmp_path / "out" / "meta.properties").read_bytes() == meta
     with Broker(data_dir=str(tmp_path / "out")) as broker:
-        (topic,) = AdminClient({"bootstrap.servers": broker.bootstrap_servers}).list_topics(timeout=TIMEOUT).topics
+        (topic,) = AdminClient({"bootstrap.servers": broker.bootstrap_servers}).list_topics(timeout=PATIENCE_S).topics
     assert topic == "users"
 
 

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from minibroker import Broker
 from tests.kafka.real_kafka import RealKafka
+from tests.patience import PATIENCE_S
 from tests.pipeline.producing import Message, begin, create, produce, produce_in_transaction
 
 FORMATS = ["0.9.0", "0.10.2", "3.0"]
@@ -110,7 +111,7 @@ def compare_transactions(
     found = rows_of(from_files(spark, broker, topic, isolation=isolation, **options))
     assert found == expected
     assert len(found) == (855 if isolation == "read_committed" else 2061)
-    opened.abort_transaction(30)
+    opened.abort_transaction(PATIENCE_S)
 
 
 def test_a_start_and_an_end_mean_what_they_mean_to_the_connector(
