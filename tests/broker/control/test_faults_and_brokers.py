@@ -72,7 +72,7 @@ def test_a_fault_that_cannot_be_is_refused_with_the_field(control: Control, fiel
 
 def test_requests_are_told_filtered_and_waited_for(control: Control, broker: Broker) -> None:
     send(broker)
-    found = control.post("/requests/wait", {"api": "Produce", "client_id": "wr*"})["requests"]
+    found = control.post("/requests/wait", {"api": "Produce", "client_id": "wr*", "timeout": PATIENCE_S})["requests"]
     (only,) = control.get("/requests?api=produce&topic=given&client_id=writer")["requests"]
     assert [only] == found
     assert only["request"]["topicData"][0]["name"] == "given"

@@ -8,6 +8,7 @@ import pytest
 from minibroker import Broker
 from tests.broker.control.http import Control
 from tests.broker.operations.members import member
+from tests.patience import PATIENCE_S
 
 
 @pytest.mark.parametrize("group", ["g", "team/a b"])
@@ -17,16 +18,16 @@ def test_a_group_is_waited_for_described_measured_and_pushed(control: Control, b
     assert control.get(path)["state"] == "Dead"
     assert control.ask("POST", f"{path}/rebalance").problem == (409, "conflict", f"group {group!r} has no members")
     with member(broker, "reader", group, topic="given", heartbeat_interval_ms=100):
-        stable = control.post(f"{path}/wait-until-stable", {"members": 1})
+        stable = control.post(f"{path}/wait-until-stable", {"members": 1, "timeout": PATIENCE_S})
         assert (stable["group_id"], stable["state"], stable["is_stable"]) == (group, "Stable", True)
         (only,) = stable["members"]
         assert only["client_id"] == "reader"
         assert only["partitions"] == [{"topic": "given", "partition": each} for each in (0, 1)]
         generation = stable["generation"]
         control.post(f"{path}/rebalance", status=204)
-        control.post("/requests/wait", {"api": "SyncGroup", "group": group, "count": 2})
-        assert control.post(f"{path}/wait-until-stable")["generation"] == generation + 1
-        control.post("/requests/wait", {"api": "OffsetCommit", "group": group, "count": 2})
+        control.post("/requests/wait", {"api": "SyncGroup", "group": group, "count": 2, "timeout": PATIENCE_S})
+        assert control.post(f"{path}/wait-until-stable", {"timeout": PATIENCE_S})["generation"] == generation + 1
+        control.post("/requests/wait", {"api": "OffsetCommit", "group": group, "count": 2, "timeout": PATIENCE_S})
     lag = control.get(f"{path}/lag")
     assert lag == {"total": 0, "partitions": [{"topic": "given", "partition": each, "lag": 0} for each in (0, 1)]}
     assert [each["offset"] for each in control.get(f"{path}/committed")["partitions"]] == [1, 1]
@@ -45,8 +46,8 @@ def test_a_group_is_waited_for_until_it_has_read_everything(control: Control, br
     broker.produce("given", b"one", b"two", partition=0)
     with member(broker, "reader", "g", topic="given"):
         committed = {"partitions": [{"topic": "given", "partition": 0, "offset": 2}]}
-        assert control.post("/groups/g/wait-until-caught-up") == committed
-        assert control.post("/groups/g/wait-until-caught-up", {"topic": "given"}) == committed
+        assert control.post("/groups/g/wait-until-caught-up", {"timeout": PATIENCE_S}) == committed
+        assert control.post("/groups/g/wait-until-caught-up", {"topic": "given", "timeout": PATIENCE_S}) == committed
     broker.produce("given", b"three", partition=1)
     answer = control.ask("POST", "/groups/g/wait-until-caught-up", {"topic": "given", "timeout": 0})
     assert answer.problem[:2] == (409, "timeout")

@@ -7,6 +7,7 @@ import pytest
 
 from minibroker import Broker
 from tests.broker.control.http import Control
+from tests.patience import PATIENCE_S
 
 
 def test_topics_are_made_listed_and_deleted(control: Control) -> None:
@@ -156,7 +157,11 @@ def test_waiting_ends_when_the_record_comes(control: Control, broker: Broker) ->
         target=lambda: found.append(
             control.post(
                 "/topics/orders/records/wait?format=json",
-                {"count": 2, "matching": {"value": {"state": "new"}, "headers": {"h": "1"}}},
+                {
+                    "count": 2,
+                    "matching": {"value": {"state": "new"}, "headers": {"h": "1"}},
+                    "timeout": PATIENCE_S,
+                },
             )
         )
     )

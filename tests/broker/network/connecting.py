@@ -37,8 +37,10 @@ class Visitors(ExitStack):
         return self
 
     def come(self, listener: str = "PLAINTEXT") -> SocketClient:
-        """Connect, and say nothing."""
-        return self.enter_context(SocketClient(address_of(self.broker, listener)))
+        """Connect, and say nothing; the broker has had the time to take the connection."""
+        client = self.enter_context(SocketClient(address_of(self.broker, listener)))
+        self._let_it_run()
+        return client
 
     def served(self, listener: str = "PLAINTEXT") -> SocketClient:
         """Connect, and be served."""
@@ -48,8 +50,7 @@ class Visitors(ExitStack):
 
     def hears_nothing(self, client: SocketClient) -> bool:
         """Does the broker say nothing to it, although it has had the time?"""
-        for _ in range(_ROUNDS):
-            self.broker.wait(_nothing())
+        self._let_it_run()
         client.socket.setblocking(False)
         try:
             client.socket.recv(1)
@@ -58,6 +59,11 @@ class Visitors(ExitStack):
         finally:
             client.socket.settimeout(PATIENCE_S)
         return False
+
+    def _let_it_run(self) -> None:
+        """Some rounds of the broker's event loop: all that was sent before is read."""
+        for _ in range(_ROUNDS):
+            self.broker.wait(_nothing())
 
 
 async def _nothing() -> None:

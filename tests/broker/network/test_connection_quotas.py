@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from minibroker import Broker
+from minibroker.clock import ManualClock
 from minibroker.network.connection_quotas import ConnectionQuotas
 from minibroker.network.node_listener import NodeListener
 from minibroker.security.tls.certificates import Certificates, write_certificates
@@ -37,7 +38,7 @@ def start() -> Iterator[Start]:
         def run(config: dict[str, Any], **fields: Any) -> Visitors:
             listeners = config.get("listeners")
             others = {key: value for key, value in config.items() if key != "listeners"}
-            broker = held.enter_context(Broker(listeners=listeners, config=others, **fields))
+            broker = held.enter_context(Broker(listeners=listeners, config=others, clock=ManualClock(), **fields))
             return held.enter_context(Visitors(broker))
 
         yield run

@@ -22,7 +22,7 @@ MIB: Final = 1 << 20
 
 @pytest.fixture
 def visitors() -> Iterator[Visitors]:
-    with Broker(topics=["t"], config={IDLE: 10_000}) as broker, Visitors(broker) as there:
+    with Broker(topics=["t"], config={IDLE: 10_000}, clock=ManualClock()) as broker, Visitors(broker) as there:
         yield there
 
 
@@ -94,7 +94,7 @@ def test_less_than_nothing_is_for_ever() -> None:
 
 
 def test_ten_minutes_are_the_default() -> None:
-    with Broker() as broker, Visitors(broker) as visitors:
+    with Broker(clock=ManualClock()) as broker, Visitors(broker) as visitors:
         client = visitors.served()
         broker.clock.advance(599)
         assert is_served(client)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from minibroker import Broker
+from minibroker.clock import ManualClock
 from minibroker.quotas import host_names
 from minibroker_protocol.messages.metadata import MetadataRequest
 from tests.broker.harness import batch, fetch_request, produce_request
@@ -29,7 +30,7 @@ def hears_nothing(client: SocketClient) -> bool:
 
 
 def test_what_comes_during_the_wait_is_served_after_it() -> None:
-    with Broker(topics=["t"]) as broker, SocketClient(broker.address) as client:
+    with Broker(topics=["t"], clock=ManualClock()) as broker, SocketClient(broker.address) as client:
         client.ask(alter_request(({"client-id": "test"}, {"producer_byte_rate": 1000})), 1)
         client.send(TOO_MUCH, 9)
         asked = client.send(METADATA, 9)
@@ -42,7 +43,7 @@ def test_what_comes_during_the_wait_is_served_after_it() -> None:
 
 
 def test_any_request_may_have_cost_too_much() -> None:
-    with Broker(topics=["t"]) as broker, SocketClient(broker.address) as client:
+    with Broker(topics=["t"], clock=ManualClock()) as broker, SocketClient(broker.address) as client:
         client.ask(alter_request(({"client-id": "test"}, {"request_percentage": 0.000001})), 1)
         first = client.send(METADATA, 9)
         second = client.send(METADATA, 9)
@@ -53,7 +54,7 @@ def test_any_request_may_have_cost_too_much() -> None:
 
 
 def test_a_request_that_was_parked_may_have_cost_too_much() -> None:
-    with Broker(topics=["t"]) as broker, SocketClient(broker.address) as client:
+    with Broker(topics=["t"], clock=ManualClock()) as broker, SocketClient(broker.address) as client:
         client.ask(alter_request(({"client-id": "test"}, {"request_percentage": 0.000001})), 1)
         client.send(fetch_request(("t", 0, 0), max_wait_ms=5000), 12)
         asked = client.send(METADATA, 9)
@@ -67,7 +68,7 @@ def test_a_request_that_was_parked_may_have_cost_too_much() -> None:
 
 
 def test_a_client_that_goes_while_it_waits_is_forgotten() -> None:
-    with Broker(topics=["t"]) as broker:
+    with Broker(topics=["t"], clock=ManualClock()) as broker:
         with SocketClient(broker.address) as client:
             client.ask(alter_request(({"client-id": "test"}, {"producer_byte_rate": 1000})), 1)
             client.ask(TOO_MUCH, 9)
@@ -77,7 +78,7 @@ def test_a_client_that_goes_while_it_waits_is_forgotten() -> None:
 
 
 def test_too_many_connections_from_an_address_are_closed_after_a_while() -> None:
-    with Broker() as broker, SocketClient(broker.address) as first:
+    with Broker(clock=ManualClock()) as broker, SocketClient(broker.address) as first:
         first.ask(alter_request(({"ip": None}, {"connection_creation_rate": 1})), 1)
         for _ in range(10):
             with SocketClient(broker.address) as other:
@@ -100,11 +101,11 @@ def test_a_host_with_a_quota_that_is_not_found_any_more_keeps_nobody_out(
             asked.append(host)
         return frozenset()
 
-    with Broker(data_dir=str(tmp_path)) as broker, SocketClient(broker.address) as client:
+    with Broker(data_dir=str(tmp_path), clock=ManualClock()) as broker, SocketClient(broker.address) as client:
         (result,) = client.ask(alter_request(({"ip": "localhost"}, {"connection_creation_rate": 1})), 1).entries
         assert result.error_code == 0
     monkeypatch.setattr(host_names, "addresses_of", find_nothing)
-    with Broker(data_dir=str(tmp_path)) as broker:
+    with Broker(data_dir=str(tmp_path), clock=ManualClock()) as broker:
         for _ in range(10):
             with SocketClient(broker.address) as client:
                 assert client.ask(METADATA, 9).brokers
