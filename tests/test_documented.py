@@ -4,6 +4,7 @@ import io
 import subprocess
 import sys
 from contextlib import redirect_stdout
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,10 @@ def named(block: Block) -> str:
 
 
 @pytest.mark.parametrize("block", PROGRAMS, ids=named)
-def test_programs_about_testing_run(block: Block) -> None:
+def test_programs_about_testing_run(block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
+    import minibroker  # noqa: PLC0415 - the programs import it themselves
+
+    monkeypatch.setattr(minibroker, "Broker", partial(minibroker.Broker, timeout=PATIENCE_S))
     with redirect_stdout(io.StringIO()):
         exec(compile(block.text, f"{TESTING}:{block.line}", "exec"), {})
 
@@ -31,7 +35,7 @@ def test_programs_about_testing_run(block: Block) -> None:
 @pytest.mark.parametrize("block", SUITES, ids=named)
 def test_test_files_pass(block: Block, tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(block.text)
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\nkafka_timeout = {PATIENCE_S}\n")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q"]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert result.returncode == 0, result.stdout

@@ -77,7 +77,7 @@ def test_a_program_that_is_shown_runs(page: str, block: Block) -> None:
 def test_the_test_that_is_shown_passes(tmp_path: Path) -> None:
     (block,) = [block for block in blocks("docs/tutorial.md") if "def test_" in block.text]
     (tmp_path / "test_it.py").write_text(block.text)
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\nkafka_timeout = {PATIENCE_S}\n")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q"]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert result.returncode == 0, result.stdout

@@ -34,14 +34,14 @@ def hold_up(until: Callable[[], object]) -> None:
 @pytest.mark.parametrize("is_connected", [False, True])
 async def test_a_client_that_blocks_the_brokers_loop_is_a_warning_while_it_waits(*, is_connected: bool) -> None:
     async with Broker() as broker:
-        client = SocketClient(broker.address)
-        if is_connected:
-            await asyncio.to_thread(client.ask, MetadataRequest(topics=[]), 12)
-        with warnings.catch_warnings(record=True) as caught, client:
-            warnings.simplefilter("always")
-            client.send(MetadataRequest(topics=[]), 12)
-            line = test_a_client_that_blocks_the_brokers_loop_is_a_warning_while_it_waits.__code__.co_firstlineno
-            hold_up(lambda: caught)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")  # before there is a client that may wait
+            with SocketClient(broker.address) as client:
+                if is_connected:
+                    await asyncio.to_thread(client.ask, MetadataRequest(topics=[]), 12)
+                line = test_a_client_that_blocks_the_brokers_loop_is_a_warning_while_it_waits.__code__.co_firstlineno
+                client.send(MetadataRequest(topics=[]), 12)
+                hold_up(lambda: caught)
         (found,) = caught
     assert found.category is RuntimeWarning
     assert "run the broker with `with Broker()`, or call the client with `await asyncio.to_thread(...)`" in str(

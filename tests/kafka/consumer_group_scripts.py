@@ -117,7 +117,7 @@ def members_want_different_topics(world: ConsumerWorld) -> None:
     world.beat("b", 0, topics=["u"])
     world.look()
     world.beat("b", 2, topics=["t", "u"])
-    world.beat("b", 2, owned={"u": [0, 1, 2, 3]}, topics=["t", "u"], rebalance_ms=1000)
+    world.beat("b", 2, owned={"u": [0, 1, 2, 3]}, topics=["t", "u"], rebalance_ms=30_000)
     world.beat("a", 1, owned={"t": [0, 1]})
     world.look()
     world.beat("a", 3, topics=["u"], owned={"t": [0, 1]})

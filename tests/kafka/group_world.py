@@ -32,6 +32,8 @@ from tests.broker.groups.member_requests import heartbeat_request, join_request,
 from tests.broker.socket_client import SocketClient
 from tests.patience import PATIENCE_S
 
+_LASTING: Final = {"session_ms": int(PATIENCE_S * 1000), "rebalance_ms": int(PATIENCE_S * 1000)}
+"""Timeouts that no member runs into, unless a script gives it shorter ones."""
 UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _NOT_COMPARED: Final = {
     "throttle_time_ms",
@@ -130,11 +132,11 @@ class World:
 
     def join(self, name: str, member_id: str = "", *args: Any, version: int = 9, **kwargs: Any) -> Any:
         """Join and take the answer."""
-        return self.ask(name, join_request(self.group_id, member_id, *args, **kwargs), version)
+        return self.ask(name, join_request(self.group_id, member_id, *args, **{**_LASTING, **kwargs}), version)
 
     def begin_join(self, name: str, member_id: str = "", *args: Any, version: int = 9, **kwargs: Any) -> None:
         """Send a JoinGroup that will have to wait."""
-        self.send(name, join_request(self.group_id, member_id, *args, **kwargs), version)
+        self.send(name, join_request(self.group_id, member_id, *args, **{**_LASTING, **kwargs}), version)
 
     def new_id(self, name: str, *args: Any, **kwargs: Any) -> str:
         """The member id that a dynamic member is given."""

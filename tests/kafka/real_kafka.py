@@ -37,7 +37,7 @@ _PROPERTIES = {
     "log.segment.delete.delay.ms": "1000",
     "log.retention.ms": "-1",  # tests write timestamps of long ago
     "broker.heartbeat.interval.ms": "250",
-    "broker.session.timeout.ms": "3000",  # after a kill the controller waits that long for the broker that was
+    "broker.session.timeout.ms": "9000",  # after a kill the controller waits that long for the broker that was
 }
 """What makes it small and quick; times of background work are short, so that a test sees it happen."""
 

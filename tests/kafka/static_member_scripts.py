@@ -1,7 +1,7 @@
 """What static members of groups do, as scripts for `World`: they come back under the name of their instance."""
 
 from tests.broker.groups.member_requests import BOTH, subscription
-from tests.kafka.group_scripts import script
+from tests.kafka.group_scripts import SHORT_MS, script
 from tests.kafka.group_world import World
 
 
@@ -78,10 +78,10 @@ def whoever_a_static_member_was_is_fenced_where_it_waits(world: World) -> None:
 
 @script
 def a_static_member_may_miss_a_rebalance(world: World) -> None:
-    first = world.join("a", instance="a", rebalance_ms=500).member_id
+    first = world.join("a", instance="a", rebalance_ms=SHORT_MS).member_id
     world.sync("a", first, 1, {first: b"all"}, instance="a")
-    second = world.new_id("b", rebalance_ms=500)
-    world.join("b", second, rebalance_ms=500)
+    second = world.new_id("b", rebalance_ms=SHORT_MS)
+    world.join("b", second, rebalance_ms=SHORT_MS)
     world.describe()
     world.sync("b", second, 2, {first: b"1", second: b"2"})
     world.heartbeat("a", first, 1, instance="a")

@@ -14,7 +14,7 @@ def config() -> dict[str, str]:
         "group.consumer.migration.policy": "bidirectional",
         "group.consumer.max.size": "3",
         "group.consumer.min.session.timeout.ms": "100",
-        "group.consumer.session.timeout.ms": "3000",
+        "group.consumer.session.timeout.ms": "15000",  # no step of a script takes as long, also on a busy machine
         "group.consumer.min.heartbeat.interval.ms": "100",
         "group.consumer.heartbeat.interval.ms": "1000",
         "group.min.session.timeout.ms": "100",

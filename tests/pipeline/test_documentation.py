@@ -149,7 +149,7 @@ def test_readme_in_python(tmp_path: Path) -> None:
     assert KafkaProducer.__name__ in program.text
     exec(program.text, {})
     (tmp_path / "test_orders.py").write_text(test.text)
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\nkafka_timeout = {PATIENCE_S}\n")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q"]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert result.returncode == 0, result.stdout

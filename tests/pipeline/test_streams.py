@@ -34,7 +34,7 @@ from tests.pipeline.producing import Message, begin, create, produce
 def finish(query: StreamingQuery) -> None:
     """Wait until it has read what there is."""
     try:
-        assert query.awaitTermination(PATIENCE_S), query.status
+        assert query.awaitTermination(int(PATIENCE_S)), query.status
     finally:
         query.stop()
 

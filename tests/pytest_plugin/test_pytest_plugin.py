@@ -19,7 +19,7 @@ def produce(kafka, topic, *values):
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
     for value in values:
         producer.produce(topic, value)
-    assert producer.flush(20) == 0
+    assert producer.flush() == 0
 """
 
 
@@ -308,7 +308,7 @@ def test_clients_have_to_log_in_where_the_ini_file_says_so(run: Run) -> None:
 def test_secure(kafka):
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, **kafka.security.librdkafka("alice")})
     producer.produce("orders", b"1")
-    assert producer.flush(20) == 0
+    assert producer.flush() == 0
     assert [record.value for record in kafka.wait_for("orders")] == [b"1"]
 """
     passed(run(tests, ini="kafka_security = SASL_SSL\nkafka_users =\n  alice:a:secret"), 1)

@@ -24,7 +24,8 @@ RECORDS: Final = 10
 SESSION_MS: Final = 1000
 STATIC_SESSION_MS: Final = 10_000
 """Longer than any round: librdkafka may take a member that had no answer for a session for another's, and gives up."""
-TRANSACTION_MS: Final = 30_000
+TRANSACTION_MS: Final = 300_000
+"""Longer than any transaction on a busy machine: a copier whose transaction times out is fenced."""
 _DEBUG: Final = {"COPIER_DEBUG": "cgrp,eos,fetch,protocol,topic"}
 """librdkafka's contexts that tell why it fetches from where; the environment may name others."""
 
