@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-TIMEOUT = 30.0
+TIMEOUT = 180.0
 PLACE = Path(sysconfig.get_path("data")) / "old-client"
 """Where the Makefile puts it, beside the packages of the virtual environment."""
 

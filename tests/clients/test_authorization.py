@@ -20,7 +20,7 @@ from kafka.errors import TopicAuthorizationFailedError  # type: ignore[import-un
 from minibroker import Broker, Security
 from tests.broker.security.authorization.rules import AUTHORIZER
 
-PATIENCE_S = 30.0
+PATIENCE_S = 180.0
 USERS = {"admin": "rules", "alice": "secret", "bob": "hidden"}
 
 

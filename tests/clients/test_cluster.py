@@ -13,7 +13,7 @@ from minibroker import Broker
 from tests.clients.java_programs import VERSIONS
 from tests.clients.test_java import GOLDEN, PROGRAMS, answers
 
-TIMEOUT: Final = 30.0
+TIMEOUT: Final = 180.0
 PARTITIONS: Final = 3
 ROUNDS: Final = 4
 PER_ROUND: Final = 12

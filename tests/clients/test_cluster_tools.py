@@ -185,7 +185,7 @@ def test_programs_that_measure_end_as_on_kafka(compare: Compare) -> None:
         Librdkafka(on.bootstrap).create_topic(f"{on.prefix}-topic", 1)
         load = "--num-records 2000 --record-size 100 --throughput -1 --producer-props bootstrap.servers={broker}"
         written = on.ask("kafka-producer-perf-test", "--topic", f"{on.prefix}-topic", *load.split())
-        count = ("--topic", f"{on.prefix}-topic", "--messages", "2000", "--hide-header", "--timeout", "20000")
+        count = ("--topic", f"{on.prefix}-topic", "--messages", "2000", "--hide-header", "--timeout", "120000")
         read = on.ask("kafka-consumer-perf-test", *count)
         measured.append([NUMBER.sub("N", line) for line in (*written.lines, *read.lines)])
         on.run_all("kafka-get-offsets", "--topic {}-topic")

@@ -15,7 +15,7 @@ from minibroker.faults.registry import FaultRegistry
 from minibroker.taps import faults_of, keep_journal
 from tests.clients.kafka_python_client import KafkaConsumer, KafkaProducer, kafka_errors
 
-PATIENCE_S = 20
+PATIENCE_S = 180
 
 
 @pytest.fixture

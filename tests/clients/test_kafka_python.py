@@ -48,7 +48,9 @@ def test_a_topic_subscribed_to_without_a_group_is_read_from_all_its_partitions(b
 def test_a_waiting_consumer_gets_each_record_as_it_is_produced(bootstrap: str, topic: str) -> None:
     producer = KafkaProducer(bootstrap_servers=bootstrap)
     producer.send(topic, value=b"before").get(TIMEOUT)
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap, fetch_max_wait_ms=TIMEOUT_MS, request_timeout_ms=60_000)
+    consumer = KafkaConsumer(
+        bootstrap_servers=bootstrap, fetch_max_wait_ms=TIMEOUT_MS, request_timeout_ms=2 * TIMEOUT_MS
+    )
     partition = TopicPartition(topic, 0)
     consumer.assign([partition])
     consumer.seek_to_end()

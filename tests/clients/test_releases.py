@@ -4,6 +4,7 @@ import pytest
 
 from minibroker import Broker
 from minibroker.releases import release
+from tests.clients.contract import TIMEOUT
 from tests.clients.kafka_python_client import KafkaConsumer, KafkaProducer
 
 
@@ -13,10 +14,9 @@ def test_a_client_of_today_finds_its_way(name: str) -> None:
         producer = KafkaProducer(
             bootstrap_servers=broker.bootstrap_servers, enable_idempotence=release(name).is_at_least("0.11")
         )
-        producer.send("t", b"hello").get(10)
+        producer.send("t", b"hello").get(TIMEOUT)
         producer.close()
-        consumer = KafkaConsumer(
-            "t", bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest", consumer_timeout_ms=10_000
-        )
+        settings = {"auto_offset_reset": "earliest", "consumer_timeout_ms": int(TIMEOUT * 1_000)}
+        consumer = KafkaConsumer("t", bootstrap_servers=broker.bootstrap_servers, **settings)
         assert next(consumer).value == b"hello"
         consumer.close()

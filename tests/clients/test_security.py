@@ -272,9 +272,9 @@ kafka = import_kafka(sys.argv[1])
 given = {"bootstrap_servers": sys.argv[2], "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN",
          "sasl_plain_username": "bob", "sasl_plain_password": sys.argv[3], "api_version": (0, 10, 2)}
 producer = kafka.KafkaProducer(**given)
-producer.send("t", b"from 2019").get(20)
+producer.send("t", b"from 2019").get(120)
 producer.close()
-consumer = kafka.KafkaConsumer("t", auto_offset_reset="earliest", consumer_timeout_ms=20000, **given)
+consumer = kafka.KafkaConsumer("t", auto_offset_reset="earliest", consumer_timeout_ms=120000, **given)
 print(next(consumer).value.decode())
 """
     command = [sys.executable, "-c", program, str(OLD_CLIENT), broker.bootstrap_servers, USERS["bob"]]

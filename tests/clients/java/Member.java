@@ -64,7 +64,7 @@ public final class Member {
         properties.put("client.id", options.get("client_id"));
         properties.put("enable.auto.commit", options.get("auto_commit").toString());
         properties.put("auto.commit.interval.ms", options.get("auto_commit_interval_ms").toString());
-        properties.put("default.api.timeout.ms", "10000");
+        properties.put("default.api.timeout.ms", "120000");
         properties.put("auto.offset.reset", "earliest");
         if (!assigned) {
             properties.put("session.timeout.ms", options.get("session_timeout_ms").toString());

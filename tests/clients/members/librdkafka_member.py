@@ -7,7 +7,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from tests.clients.members.talk import Talk
 
 POLL_S = 0.1
-TIMEOUT_S = 30.0
+TIMEOUT_S = 120.0
 
 
 class Member:
