@@ -13,9 +13,12 @@ LOCKED := $(PIP) --require-hashes
 PROCESSES := 2
 
 # In this order: each file is resolved under the pins of those before it, so that all fit into one environment.
-LOCKS := core build test lint bench spark s3 control security docs lock old-client kafka-python-2 kafka-python-2-0 kafka-python-2-2
-# But each of these has a folder of its own, since it holds an older kafka-python.
-APART := old-client kafka-python-2 kafka-python-2-0 kafka-python-2-2
+LOCKS := core build test lint bench spark s3 control security docs lock old-client kafka-python-2 kafka-python-2-0 kafka-python-2-2 aiokafka-0-7 \
+  confluent-kafka-1
+# But each of these has a folder of its own, since it holds an older kafka-python or aiokafka.
+APART := old-client kafka-python-2 kafka-python-2-0 kafka-python-2-2 aiokafka-0-7
+# And this one is built by the tests, which have its librdkafka.
+BUILT := confluent-kafka-1
 
 # Scripts in a virtual environment name its path, so a copied or moved checkout must make its own.
 MADE := $(VENV)/.made$(subst /,-,$(subst $() ,_,$(CURDIR)))
@@ -84,7 +87,7 @@ dist: $(VENV)/.core ## Build wheel and source archive into dist, and try both in
 lock: $(VENV)/.lock ## Resolve requirements/*.txt again from pyproject.toml (ARGS=--upgrade takes newer versions)
 	@set -e; constraints=; for name in $(LOCKS); do \
 	  if [ $$name = core ]; then extra=; else extra="--extra $$name"; fi; \
-	  case " $(APART) " in *" $$name "*) constraints="--constraint requirements/core.txt";; esac; \
+	  case " $(APART) $(BUILT) " in *" $$name "*) constraints="--constraint requirements/core.txt";; esac; \
 	  $(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	    --no-python-downloads --system-certs --custom-compile-command "make lock" $$extra $$constraints $(ARGS) \
 	    --output-file requirements/$$name.txt pyproject.toml; \
@@ -118,7 +121,7 @@ $(VENV)/.dev: $(VENV)/.core $(patsubst %,requirements/%.txt,test lint bench spar
 	@$(LOCKED) -r requirements/test.txt -r requirements/lint.txt -r requirements/bench.txt -r requirements/spark.txt \
 	  -r requirements/s3.txt -r requirements/control.txt -r requirements/security.txt
 	@set -e; for name in $(APART); do \
-	  rm -rf $(VENV)/$$name; $(LOCKED) --target $(VENV)/$$name -r requirements/$$name.txt; \
+	  rm -rf $(VENV)/$$name; $(LOCKED) --no-build-isolation --use-pep517 --target $(VENV)/$$name -r requirements/$$name.txt; \
 	done
 	@touch $@
 
