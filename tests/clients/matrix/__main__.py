@@ -37,6 +37,7 @@ def main() -> int:
     parser.add_argument("--clients", nargs="+", choices=list(DRIVERS), default=list(DRIVERS), metavar="CLIENT")
     parser.add_argument("--checks", nargs="+", choices=list(FEATURES), default=[], metavar="CHECK")
     parser.add_argument("--jobs", type=int, default=0, help="how many at the same time (default: all)")
+    parser.add_argument("--seconds", type=int, help="the limit of a check (default: 5 minutes, which only hangs take)")
     parser.add_argument("--record", action="store_true", help="keep the results, and write docs/compatibility.md")
     parser.add_argument("--emulate", metavar="RELEASE", help="the release that minibroker speaks like")
     parser.add_argument(
@@ -49,10 +50,10 @@ def main() -> int:
         with _broker(given.against, given.emulate) as bootstrap:
             began = time.monotonic()
             clients = [name for name in given.clients if name not in PROGRAMS]
-            results |= run(bootstrap, clients, given.checks, given.jobs)
+            results |= run(bootstrap, clients, given.checks, given.jobs, given.seconds)
             # Beside the others they would take the time that these have.
             programs = [name for name in given.clients if name in PROGRAMS]
-            results |= run(bootstrap, programs, given.checks, 1)
+            results |= run(bootstrap, programs, given.checks, 1, given.seconds)
             failed = _say(results, time.monotonic() - began)
     if given.record:
         records.save(given.against, results)

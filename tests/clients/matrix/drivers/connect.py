@@ -16,7 +16,7 @@ from tests.clients.matrix.drivers.java_service import JavaService, admin_of, ask
 from tests.kafka.real_kafka import free_ports
 
 *JAVA, BOOTSTRAP, PREFIX = sys.argv[1:]
-SECONDS = 60.0
+SECONDS = harness.LIMIT
 """For a check, most of which start a JVM or two."""
 
 _FILES = "org.apache.kafka.connect.file.FileStream"
@@ -98,7 +98,7 @@ def committed(group: str) -> list[int]:
     """The offsets of a group."""
     admin = admin_of(BOOTSTRAP)
     asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
-    return [each.offset for each in asked[group].result(15).topic_partitions]
+    return [each.offset for each in asked[group].result(SECONDS / 4).topic_partitions]
 
 
 class Workers:
@@ -193,7 +193,7 @@ def internal_topics(workers: Workers) -> None:
     """They are compacted, and have as many partitions as they are told."""
     workers.ready()
     admin = admin_of(BOOTSTRAP)
-    topics = admin.list_topics(timeout=15).topics
+    topics = admin.list_topics(timeout=SECONDS / 4).topics
     for name, partitions in (("configs", 1), ("offsets", 5), ("status", 5)):
         topic = f"{PREFIX}-connect-{name}"
         assert len(topics[topic].partitions) == partitions, name

@@ -14,13 +14,19 @@ import traceback
 from collections.abc import Callable
 from typing import Any, Final, NoReturn, TypeAlias
 
-TIMEOUT: Final = 25.0
-"""Seconds for one check."""
+LIMIT: Final = float(os.environ.get("CHECK_SECONDS", "300"))
+"""Seconds for one check: so many that only what hangs reaches them, on a slow machine, too."""
+
+PATIENCE: Final = LIMIT * 3 / 5
+"""Seconds for one step of a check, whose own error says more than that the check did not end."""
+
+SESSION_MS: Final = 45_000
+"""The session timeout of members: none of them has to be missed for that long."""
 
 Check: TypeAlias = Callable[[], None]
 
 
-def run(checks: dict[str, Check], seconds: float = TIMEOUT, end: Check | None = None) -> NoReturn:
+def run(checks: dict[str, Check], seconds: float = LIMIT, end: Check | None = None) -> NoReturn:
     """Run the checks that the environment variable ONLY names, or all of them; then call `end` and end the process.
 
     Each has `seconds` and a thread of its own: one that never ends is left behind.
@@ -58,7 +64,7 @@ def _say(line: dict[str, Any]) -> None:
     print(json.dumps(line), flush=True)  # noqa: T201 - the answer
 
 
-def eventually(condition: Callable[[], object], seconds: float = 15.0) -> None:
+def eventually(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
     """Ask again until it is so. AssertionError if it never is."""
     deadline = time.monotonic() + seconds
     while not condition():

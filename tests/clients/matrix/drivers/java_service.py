@@ -11,7 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-TIMEOUT = 30.0
+from tests.clients.matrix.drivers import harness
+
+TIMEOUT = harness.PATIENCE
 _CONFLICT = 409
 _NOT_READY = (404, _CONFLICT, 500, 503)
 """What Connect answers while it starts or its members join."""

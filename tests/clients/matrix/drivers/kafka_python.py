@@ -15,8 +15,8 @@ from typing import Any
 from tests.clients.matrix.drivers import harness
 
 FOLDER, BOOTSTRAP, PREFIX, *ASKED = sys.argv[1:]
-TIMEOUT = 15.0
-GROUP_TIMES = {"session_timeout_ms": 6_000, "heartbeat_interval_ms": 300}
+TIMEOUT = harness.PATIENCE
+GROUP_TIMES = {"session_timeout_ms": harness.SESSION_MS, "heartbeat_interval_ms": 300}
 
 
 def _import_kafka() -> Any:
@@ -42,7 +42,12 @@ kafka: Any = _import_kafka()
 MAJOR = int(kafka.__version__.split(".")[0])
 VERSION = tuple(int(part) for part in kafka.__version__.split(".")[:2])
 TOLD = tuple(int(part) for part in ASKED[0].split(".")) if ASKED else None
-COMMON: dict[str, Any] = {"bootstrap_servers": BOOTSTRAP, **({"api_version": TOLD} if TOLD else {})}
+COMMON: dict[str, Any] = {
+    "bootstrap_servers": BOOTSTRAP,
+    **({"api_version": TOLD} if TOLD else {}),
+    # Before version 3 it waits for two seconds for what tells it the version of a broker.
+    **({"api_version_auto_timeout_ms": int(TIMEOUT * 1_000)} if MAJOR < 3 else {}),
+}
 
 
 class Opened:

@@ -11,13 +11,12 @@ from pathlib import Path
 from tests.clients.matrix.drivers import harness
 
 PROGRAM, BOOTSTRAP, PREFIX = sys.argv[1:]
-SECONDS = 15
 
 
 def kcat(*options: str, stdin: bytes = b"") -> str:
     """What it writes; AssertionError when it fails."""
-    command = [PROGRAM, "-b", BOOTSTRAP, "-X", "socket.timeout.ms=10000", *options]
-    done = subprocess.run(command, input=stdin, capture_output=True, timeout=SECONDS, check=False)
+    command = [PROGRAM, "-b", BOOTSTRAP, *options]
+    done = subprocess.run(command, input=stdin, capture_output=True, timeout=harness.PATIENCE, check=False)
     assert done.returncode == 0, (options, done.stdout[-200:], done.stderr[-400:])
     return done.stdout.decode()
 
@@ -85,7 +84,7 @@ def timestamp() -> None:
 def group_resume() -> None:
     topic = f"{PREFIX}-group-resume"
     produce(topic, b"1\n2\n3\n")
-    group = ["-q", "-X", "auto.offset.reset=earliest", "-X", "session.timeout.ms=6000", "-f", "%s\n"]
+    group = ["-q", "-X", "auto.offset.reset=earliest", "-X", f"session.timeout.ms={harness.SESSION_MS}", "-f", "%s\n"]
     assert kcat("-G", f"{PREFIX}-resume", *group, "-c", "2", topic).split() == ["1", "2"]
     assert kcat("-G", f"{PREFIX}-resume", *group, "-c", "1", topic).split() == ["3"]
 
@@ -94,8 +93,13 @@ def group_rebalance() -> None:
     """Two members: the second one's partitions go to the first one when it ends."""
     topic = f"{PREFIX}-group-rebalance"
     produce(topic, b"1\n")
-    times = ["-X", "session.timeout.ms=6000", "-X", "heartbeat.interval.ms=300", "-X", "auto.offset.reset=earliest"]
-    command = [PROGRAM, "-b", BOOTSTRAP, "-G", f"{PREFIX}-rebalance", *times, "-u", "-f", "%s\n", topic]
+    settings = {
+        "session.timeout.ms": harness.SESSION_MS,
+        "heartbeat.interval.ms": 300,
+        "auto.offset.reset": "earliest",
+    }
+    options = [word for name, value in settings.items() for word in ("-X", f"{name}={value}")]
+    command = [PROGRAM, "-b", BOOTSTRAP, "-G", f"{PREFIX}-rebalance", *options, "-u", "-f", "%s\n", topic]
     with tempfile.TemporaryDirectory() as folder:
         logs = [Path(folder) / str(number) for number in range(2)]
         children: list[subprocess.Popen[bytes]] = []

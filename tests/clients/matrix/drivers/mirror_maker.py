@@ -19,7 +19,7 @@ from tests.clients.matrix.drivers import harness
 from tests.clients.matrix.drivers.java_service import JavaService, admin_of, topic_config, written
 
 *JAVA, BOOTSTRAP, PREFIX = sys.argv[1:]
-SECONDS = 120.0
+SECONDS = harness.LIMIT
 """For a check; the first one waits for Kafka and for MirrorMaker."""
 PARTITIONS = 3
 RECORDS = 60
@@ -89,7 +89,7 @@ class Clusters:
                 timestamp=TIMESTAMP + number,
                 headers=[("number", text), ("nothing", None)],
             )
-        assert producer.flush(20) == 0, "not all was delivered"
+        assert producer.flush(SECONDS / 4) == 0, "not all was delivered"
 
     def read(self, cluster: str, topic: str, count: int) -> list[Record]:
         """So many records of a topic. AssertionError if they do not come in time."""
@@ -198,13 +198,15 @@ def records(clusters: Clusters, source: str, target: str) -> None:
     service = clusters.ready()
     topic = topic_of(source, target)
     mirrored = f"{source}.{topic}"
-    harness.eventually(
-        lambda: service.alive() and mirrored in clusters.admin(target).list_topics(timeout=15).topics, SECONDS * 2 / 3
-    )
+
+    def topics() -> Any:
+        return clusters.admin(target).list_topics(timeout=SECONDS / 4).topics
+
+    harness.eventually(lambda: service.alive() and mirrored in topics(), SECONDS * 2 / 3)
     assert clusters.read(target, mirrored, RECORDS) == clusters.read(source, topic, RECORDS)
     clusters.send(source, topic, RECORDS, RECORDS + MORE)
     assert clusters.read(target, mirrored, RECORDS + MORE) == clusters.read(source, topic, RECORDS + MORE)
-    assert len(clusters.admin(target).list_topics(mirrored, timeout=15).topics[mirrored].partitions) == PARTITIONS
+    assert len(topics()[mirrored].partitions) == PARTITIONS
     harness.eventually(lambda: topic_config(clusters.admin(target), mirrored, "retention.ms") == RETENTION)
 
 
@@ -226,9 +228,9 @@ def offsets(clusters: Clusters, source: str, target: str) -> None:
         harness.eventually(translated, SECONDS / 3)
     except AssertionError as error:
         raise AssertionError(f"{found} instead of {expected}") from error
-    of_target = clusters.admin(target).list_topics(timeout=15).topics
+    of_target = clusters.admin(target).list_topics(timeout=SECONDS / 4).topics
     assert {"heartbeats", f"{source}.checkpoints.internal"} <= set(of_target), set(of_target)
-    assert f"mm2-offset-syncs.{target}.internal" in clusters.admin(source).list_topics(timeout=15).topics
+    assert f"mm2-offset-syncs.{target}.internal" in clusters.admin(source).list_topics(timeout=SECONDS / 4).topics
 
 
 def main() -> NoReturn:

@@ -36,7 +36,7 @@ final class FlinkMatrix {
     private static final int PARTITIONS = 3;
     private static final int RECORDS = 600;
     /** For each check; a cluster has to start first. */
-    private static final long SECONDS = 60;
+    private static final long SECONDS = Long.parseLong(System.getenv().getOrDefault("CHECK_SECONDS", "300"));
 
     private interface Check {
         void run() throws Exception;

@@ -3,10 +3,10 @@
 "use strict";
 
 const { Admin, Consumer, Producer, stringDeserializers, stringSerializers } = require("@platformatic/kafka");
-const { bootstrap, eventually, run, that } = require("./checks.js");
+const { SESSION_MS, bootstrap, eventually, run, that } = require("./checks.js");
 
 const common = { clientId: "matrix", bootstrapBrokers: [bootstrap], retries: 20, retryDelay: 100 };
-const GROUP_TIMES = { sessionTimeout: 6_000, heartbeatInterval: 300, rebalanceTimeout: 6_000 };
+const GROUP_TIMES = { sessionTimeout: SESSION_MS, heartbeatInterval: 300, rebalanceTimeout: SESSION_MS };
 const CONFIG_OF_A_TOPIC = 2;
 const [TOPIC, LITERAL, READ, ALLOW] = [2, 3, 3, 3];
 

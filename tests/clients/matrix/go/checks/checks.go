@@ -8,14 +8,29 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
 
-const seconds = 25
+// Session is the session timeout of members: none of them has to be missed for that long.
+const Session = 45 * time.Second
+
+// Limit is the time for one check: so much that only what hangs reaches it.
+var Limit = limit()
+
+func limit() time.Duration {
+	if seconds, err := strconv.Atoi(os.Getenv("CHECK_SECONDS")); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	return 5 * time.Minute
+}
 
 // Bootstrap is where the broker listens, and Prefix begins the name of everything that is created.
 var Bootstrap, Prefix = os.Args[1], os.Args[2]
+
+// Name is the name of the check that runs.
+var Name string
 
 // Check is one check: its name, and what it does.
 type Check struct {
@@ -23,8 +38,12 @@ type Check struct {
 	Run  func(ctx context.Context) error
 }
 
-// Run runs the checks that the environment variable ONLY names, or all of them, and ends the process.
+// Later are the checks of what elderly clients do not offer, from files that are not built for them.
+var Later []Check
+
+// Run runs the checks, Later's too, that the environment variable ONLY names, or all of them, and ends the process.
 func Run(all []Check) {
+	all = append(all, Later...)
 	if chosen := strings.Fields(os.Getenv("ONLY")); len(chosen) > 0 {
 		all = slices.DeleteFunc(all, func(each Check) bool { return !slices.Contains(chosen, each.Name) })
 	}
@@ -34,6 +53,7 @@ func Run(all []Check) {
 	}
 	say(map[string]any{"checks": names})
 	for _, each := range all {
+		Name = each.Name
 		err := attempt(each)
 		said := map[string]any{"check": each.Name, "ok": err == nil, "error": ""}
 		if err != nil {
@@ -45,7 +65,7 @@ func Run(all []Check) {
 }
 
 func attempt(each Check) error {
-	ctx, cancel := context.WithTimeout(context.Background(), seconds*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), Limit)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() {
@@ -59,8 +79,8 @@ func attempt(each Check) error {
 	select {
 	case err := <-done:
 		return err
-	case <-time.After((seconds + 1) * time.Second):
-		return errors.New("nothing came of it in time")
+	case <-time.After(Limit + time.Second):
+		return fmt.Errorf("nothing came of it within %s", Limit)
 	}
 }
 

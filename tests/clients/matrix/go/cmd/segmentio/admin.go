@@ -1,3 +1,5 @@
+//go:build !old
+
 package main
 
 import (
@@ -10,6 +12,52 @@ import (
 
 	. "minibroker.test/matrix/checks"
 )
+
+var client = &kafka.Client{Addr: kafka.TCP(Bootstrap), Timeout: Limit}
+
+func newTopic(ctx context.Context, name string, partitions int) string {
+	topic := Prefix + "-" + name
+	found, err := client.CreateTopics(ctx, &kafka.CreateTopicsRequest{
+		Topics: []kafka.TopicConfig{{Topic: topic, NumPartitions: partitions, ReplicationFactor: 1}},
+	})
+	if err != nil || found.Errors[topic] != nil {
+		panic(fmt.Sprint(err, found))
+	}
+	return topic
+}
+
+var codecs = map[string]kafka.Compression{
+	"gzip": kafka.Gzip, "snappy": kafka.Snappy, "lz4": kafka.Lz4, "zstd": kafka.Zstd,
+}
+
+func send(ctx context.Context, writes how, topic string, messages ...kafka.Message) error {
+	writer := &kafka.Writer{
+		Addr: kafka.TCP(Bootstrap), Topic: topic, RequiredAcks: kafka.RequiredAcks(writes.acks), BatchTimeout: time.Millisecond,
+		MaxAttempts: 20, BatchBytes: 4 << 20, BatchSize: writes.size, Compression: codecs[writes.codec],
+		AllowAutoTopicCreation: writes.create,
+	}
+	defer writer.Close()
+	return writer.WriteMessages(ctx, messages...)
+}
+
+func timestamp(ctx context.Context) error {
+	topic := newTopic(ctx, "timestamp", 1)
+	now := time.Now()
+	for _, age := range []time.Duration{3, 2, 1} {
+		if err := send(ctx, how{acks: all}, topic, kafka.Message{Value: []byte("v"), Time: now.Add(-age * time.Hour)}); err != nil {
+			return err
+		}
+	}
+	found, err := client.ListOffsets(ctx, &kafka.ListOffsetsRequest{
+		Topics: map[string][]kafka.OffsetRequest{topic: {kafka.TimeOffsetOf(0, now.Add(-150*time.Minute)), kafka.FirstOffsetOf(0), kafka.LastOffsetOf(0)}},
+	})
+	if err != nil {
+		return err
+	}
+	each := found.Topics[topic][0]
+	_, there := each.Offsets[1]
+	return That(there && each.FirstOffset == 0 && each.LastOffset == 3, found)
+}
 
 // with gives a check the topic of its name.
 func with(name string, run func(ctx context.Context, topic string) error) Check {
@@ -57,6 +105,14 @@ func configIs(ctx context.Context, topic, wanted string) error {
 
 func adminChecks() []Check {
 	return []Check{
+		{"create-topic", func(ctx context.Context) error {
+			topic := newTopic(ctx, "create-topic", 3)
+			found, err := client.CreateTopics(ctx, &kafka.CreateTopicsRequest{
+				Topics: []kafka.TopicConfig{{Topic: topic, NumPartitions: 3, ReplicationFactor: 1}},
+			})
+			return errors.Join(err, That(errors.Is(found.Errors[topic], kafka.TopicAlreadyExists), found))
+		}},
+		roundTrip("acks-0", how{}),
 		with("list-topics", func(ctx context.Context, topic string) error {
 			found, err := client.Metadata(ctx, &kafka.MetadataRequest{})
 			return errors.Join(err, Contains(found.Topics, topic))

@@ -14,30 +14,14 @@ import (
 	. "minibroker.test/matrix/checks"
 )
 
-var client = &kafka.Client{Addr: kafka.TCP(Bootstrap), Timeout: 15 * time.Second}
-
-func newTopic(ctx context.Context, name string, partitions int) string {
-	topic := Prefix + "-" + name
-	found, err := client.CreateTopics(ctx, &kafka.CreateTopicsRequest{
-		Topics: []kafka.TopicConfig{{Topic: topic, NumPartitions: partitions, ReplicationFactor: 1}},
-	})
-	if err != nil || found.Errors[topic] != nil {
-		panic(fmt.Sprint(err, found))
-	}
-	return topic
+// how is how records are written.
+type how struct {
+	acks, size int
+	codec      string
+	create     bool
 }
 
-func send(ctx context.Context, change func(*kafka.Writer), topic string, messages ...kafka.Message) error {
-	writer := &kafka.Writer{
-		Addr: kafka.TCP(Bootstrap), Topic: topic, RequiredAcks: kafka.RequireAll, BatchTimeout: time.Millisecond,
-		MaxAttempts: 20, BatchBytes: 4 << 20,
-	}
-	defer writer.Close()
-	if change != nil {
-		change(writer)
-	}
-	return writer.WriteMessages(ctx, messages...)
-}
+const all = -1
 
 func messages(values ...string) []kafka.Message {
 	made := []kafka.Message{}
@@ -52,7 +36,7 @@ func reader(config kafka.ReaderConfig) *kafka.Reader {
 	config.MaxWait = 200 * time.Millisecond
 	config.StartOffset = kafka.FirstOffset
 	config.HeartbeatInterval = 300 * time.Millisecond
-	config.SessionTimeout = 6 * time.Second
+	config.SessionTimeout = Session
 	config.MaxBytes = 4 << 20
 	config.JoinGroupBackoff = 200 * time.Millisecond
 	return kafka.NewReader(config)
@@ -87,10 +71,10 @@ func values(all []kafka.Message) []string {
 	return found
 }
 
-func roundTrip(name string, change func(*kafka.Writer)) Check {
+func roundTrip(name string, writes how) Check {
 	return Check{name, func(ctx context.Context) error {
 		topic := newTopic(ctx, name, 1)
-		if err := send(ctx, change, topic, messages(Values()...)...); err != nil {
+		if err := send(ctx, writes, topic, messages(Values()...)...); err != nil {
 			return err
 		}
 		found := values(read(ctx, topic, 20, 0))
@@ -98,13 +82,9 @@ func roundTrip(name string, change func(*kafka.Writer)) Check {
 	}}
 }
 
-func codec(name string, kind kafka.Compression) Check {
-	return roundTrip(name, func(writer *kafka.Writer) { writer.Compression = kind })
-}
-
 func nulls(ctx context.Context) error {
 	topic := newTopic(ctx, "nulls", 1)
-	err := send(ctx, nil, topic, kafka.Message{Key: []byte("k")}, kafka.Message{Value: []byte("v")})
+	err := send(ctx, how{acks: all}, topic, kafka.Message{Key: []byte("k")}, kafka.Message{Value: []byte("v")})
 	if err != nil {
 		return err
 	}
@@ -115,7 +95,7 @@ func nulls(ctx context.Context) error {
 func headers(ctx context.Context) error {
 	topic := newTopic(ctx, "headers", 1)
 	some := []kafka.Header{{Key: "a", Value: []byte{1}}, {Key: "a", Value: []byte{}}}
-	if err := send(ctx, nil, topic, kafka.Message{Value: []byte("v"), Headers: some}); err != nil {
+	if err := send(ctx, how{acks: all}, topic, kafka.Message{Value: []byte("v"), Headers: some}); err != nil {
 		return err
 	}
 	found := read(ctx, topic, 1, 0)[0].Headers
@@ -124,7 +104,7 @@ func headers(ctx context.Context) error {
 
 func latest(ctx context.Context) error {
 	topic := newTopic(ctx, "latest", 1)
-	if err := send(ctx, nil, topic, messages("1", "2")...); err != nil {
+	if err := send(ctx, how{acks: all}, topic, messages("1", "2")...); err != nil {
 		return err
 	}
 	each := reader(kafka.ReaderConfig{Topic: topic})
@@ -136,7 +116,7 @@ func latest(ctx context.Context) error {
 	go func() { found <- string(poll(ctx, each, 1)[0].Value) }()
 	// Where the end is, is asked for in the background; so go on sending until something comes.
 	for {
-		if err := send(ctx, nil, topic, messages("3")...); err != nil {
+		if err := send(ctx, how{acks: all}, topic, messages("3")...); err != nil {
 			return err
 		}
 		select {
@@ -147,28 +127,9 @@ func latest(ctx context.Context) error {
 	}
 }
 
-func timestamp(ctx context.Context) error {
-	topic := newTopic(ctx, "timestamp", 1)
-	now := time.Now()
-	for _, age := range []time.Duration{3, 2, 1} {
-		if err := send(ctx, nil, topic, kafka.Message{Value: []byte("v"), Time: now.Add(-age * time.Hour)}); err != nil {
-			return err
-		}
-	}
-	found, err := client.ListOffsets(ctx, &kafka.ListOffsetsRequest{
-		Topics: map[string][]kafka.OffsetRequest{topic: {kafka.TimeOffsetOf(0, now.Add(-150*time.Minute)), kafka.FirstOffsetOf(0), kafka.LastOffsetOf(0)}},
-	})
-	if err != nil {
-		return err
-	}
-	each := found.Topics[topic][0]
-	_, there := each.Offsets[1]
-	return That(there && each.FirstOffset == 0 && each.LastOffset == 3, found)
-}
-
 func groupResume(ctx context.Context) error {
 	topic, group := newTopic(ctx, "group-resume", 1), Prefix+"-group-resume"
-	if err := send(ctx, nil, topic, messages("1", "2", "3")...); err != nil {
+	if err := send(ctx, how{acks: all}, topic, messages("1", "2", "3")...); err != nil {
 		return err
 	}
 	first := reader(kafka.ReaderConfig{GroupID: group, Topic: topic})
@@ -202,7 +163,7 @@ func groupRebalance(ctx context.Context) error {
 	open := func() *kafka.ConsumerGroup {
 		made, err := kafka.NewConsumerGroup(kafka.ConsumerGroupConfig{
 			ID: name, Brokers: []string{Bootstrap}, Topics: []string{topic}, HeartbeatInterval: 300 * time.Millisecond,
-			SessionTimeout: 6 * time.Second, JoinGroupBackoff: 200 * time.Millisecond,
+			SessionTimeout: Session, JoinGroupBackoff: 200 * time.Millisecond,
 		})
 		if err != nil {
 			panic(err)
@@ -241,23 +202,15 @@ func groupRebalance(ctx context.Context) error {
 
 func main() {
 	Run(append([]Check{
-		{"create-topic", func(ctx context.Context) error {
-			topic := newTopic(ctx, "create-topic", 3)
-			found, err := client.CreateTopics(ctx, &kafka.CreateTopicsRequest{
-				Topics: []kafka.TopicConfig{{Topic: topic, NumPartitions: 3, ReplicationFactor: 1}},
-			})
-			return errors.Join(err, That(errors.Is(found.Errors[topic], kafka.TopicAlreadyExists), found))
-		}},
-		roundTrip("produce", nil),
-		roundTrip("acks-1", func(writer *kafka.Writer) { writer.RequiredAcks = kafka.RequireOne }),
-		roundTrip("acks-0", func(writer *kafka.Writer) { writer.RequiredAcks = kafka.RequireNone }),
-		codec("gzip", kafka.Gzip),
-		codec("snappy", kafka.Snappy),
-		codec("lz4", kafka.Lz4),
-		codec("zstd", kafka.Zstd),
+		roundTrip("produce", how{acks: all}),
+		roundTrip("acks-1", how{acks: 1}),
+		roundTrip("gzip", how{acks: all, codec: "gzip"}),
+		roundTrip("snappy", how{acks: all, codec: "snappy"}),
+		roundTrip("lz4", how{acks: all, codec: "lz4"}),
+		roundTrip("zstd", how{acks: all, codec: "zstd"}),
 		{"big-records", func(ctx context.Context) error {
 			topic, value := newTopic(ctx, "big-records", 1), strings.Repeat("x", 800_000)
-			if err := send(ctx, func(writer *kafka.Writer) { writer.BatchSize = 1 }, topic, messages(value, value)...); err != nil {
+			if err := send(ctx, how{acks: all, size: 1}, topic, messages(value, value)...); err != nil {
 				return err
 			}
 			return That(slices.Equal(values(read(ctx, topic, 2, 0)), []string{value, value}), "others")
@@ -266,7 +219,7 @@ func main() {
 		{"nulls", nulls},
 		{"earliest", func(ctx context.Context) error {
 			topic := newTopic(ctx, "earliest", 1)
-			if err := send(ctx, nil, topic, messages("1", "2")...); err != nil {
+			if err := send(ctx, how{acks: all}, topic, messages("1", "2")...); err != nil {
 				return err
 			}
 			found := values(read(ctx, topic, 2, kafka.FirstOffset))
@@ -276,7 +229,7 @@ func main() {
 		{"timestamp", timestamp},
 		{"seek", func(ctx context.Context) error {
 			topic := newTopic(ctx, "seek", 1)
-			if err := send(ctx, nil, topic, messages("0", "1", "2", "3", "4")...); err != nil {
+			if err := send(ctx, how{acks: all}, topic, messages("0", "1", "2", "3", "4")...); err != nil {
 				return err
 			}
 			found := values(read(ctx, topic, 2, 3))
@@ -284,9 +237,10 @@ func main() {
 		}},
 		{"auto-create", func(ctx context.Context) error {
 			topic := Prefix + "-auto-create"
-			create := func(writer *kafka.Writer) { writer.AllowAutoTopicCreation = true }
 			// Its first answer is that the topic is unknown, and it leaves it to the caller to try again.
-			if err := Eventually(ctx, func() (bool, error) { return send(ctx, create, topic, messages("v")...) == nil, nil }); err != nil {
+			if err := Eventually(ctx, func() (bool, error) {
+				return send(ctx, how{acks: all, create: true}, topic, messages("v")...) == nil, nil
+			}); err != nil {
 				return err
 			}
 			return That(values(read(ctx, topic, 1, 0))[0] == "v", "another one")
