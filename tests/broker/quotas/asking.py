@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from minibroker.dispatch import Answer, accept
+from minibroker.dispatch import Waiting, accept
 from minibroker.security.principals import Principal
 from minibroker.session import Session
 from minibroker_protocol.messages.alter_client_quotas import (
@@ -12,7 +12,7 @@ from minibroker_protocol.messages.alter_client_quotas import (
     AlterEntryData,
     OpData,
 )
-from tests.broker.harness import Harness, frame_of
+from tests.broker.harness import Harness, Pending, frame_of
 
 Entity = Mapping[str, str | None]
 
@@ -54,5 +54,9 @@ class Metered:
             accept(frame, self.session) if state.quotas is None else state.quotas.meter(frame, self.session, accept)
         )
         state.writes.commit()
-        assert outcome is None or isinstance(outcome, Answer)
+        if isinstance(outcome, Waiting):
+            pending = Pending(request, version, outcome)
+            self.harness.run_soon()
+            assert pending.is_answered
+            return pending.response, self.session.muted_ms
         return None if outcome is None else outcome.response, self.session.muted_ms
