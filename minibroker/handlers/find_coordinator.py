@@ -11,6 +11,7 @@ from typing import Final
 from minibroker.call import Call
 from minibroker.metadata.cluster import NO_NODE, Node
 from minibroker.metadata.topic_admin import TopicError
+from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.find_coordinator import (
     Coordinator,
@@ -28,10 +29,13 @@ _SHARE: Final = 2
 _NO_PORT: Final = -1
 
 
-def handle(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
+def handle(request: FindCoordinatorRequest, call: Call) -> Steps[FindCoordinatorResponse]:
     """Tell each key's coordinator (`KafkaApis.handleFindCoordinatorRequest`)."""
     if call.api_version >= _FIRST_WITH_MANY:
-        coordinators = [_find(key, request.key_type, call) for key in request.coordinator_keys]
+        coordinators: list[Coordinator] = []
+        for key in request.coordinator_keys:
+            coordinators.append(_find(key, request.key_type, call))
+            yield
         return FindCoordinatorResponse(coordinators=coordinators)
     found = _find(request.key, request.key_type, call)
     code = ErrorCode(found.error_code)
