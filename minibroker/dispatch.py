@@ -403,7 +403,12 @@ def _read_header(frame: memoryview, state: BrokerState) -> tuple[Endpoint, Reque
 
 
 def _accept_repeated(frame: memoryview, memo: ProduceMemo) -> Answer | Waiting | None:
-    response = serve(_ENDPOINTS[ApiKey.PRODUCE], memo.request, memo.call)
+    served, authorizer = _ENDPOINTS[_PRODUCE], memo.call.state.authorizer
+    response = (
+        served.handle(memo.request, memo.call)
+        if authorizer is None
+        else authorizer.serve(served, memo.request, memo.call)
+    )
     memo.forget_records()
     return outcome_of(response, memo.call.api_version, correlation_id_of(frame), flexible_header=memo.is_flexible)
 

@@ -52,7 +52,6 @@ from minibroker_protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
-    TopicProduceData,
     TopicProduceResponse,
 )
 from minibroker_protocol.records import BatchHeader, CompressionCodec, TimestampType, check_produced_batch
@@ -95,29 +94,36 @@ def handle(request: ProduceRequest, call: Call) -> ProduceResponse | Parked | St
     acks_error = None
     if request.acks not in {-1, 0, 1}:
         acks_error = _RefusedError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks: {request.acks} is not -1, 0 or 1")
-    if has_many_batches(request):
+    asked_topics = request.topic_data
+    is_one = len(asked_topics) == 1 and len(asked_topics[0].partition_data) == 1  # as most requests are
+    if not is_one and has_many_batches(request):
         return _append_many(request, call, acks_error)
     responses: list[TopicProduceResponse] = []
     flushed: list[tuple[Topic, PartitionProduceResponse]] = []
-    for asked in request.topic_data:
-        topic = _topic_of(asked, call)
+    topics, by_id = call.state.topics, call.api_version >= _FIRST_WITH_IDS
+    for asked in asked_topics:
+        topic = topics.with_id(asked.topic_id) if by_id else topics.get(asked.name)
         name = asked.name if topic is None else topic.name
         outcomes = [_append(topic, data, call, acks_error, request) for data in asked.partition_data]
         responses.append(TopicProduceResponse(name=name, topic_id=asked.topic_id, partition_responses=outcomes))
         if topic is not None and topic.flushes_on_append:
             flushed += [(topic, outcome) for outcome in outcomes]
-    return _outcome_of(request, ProduceResponse(responses=responses), flushed, call)
+    response = ProduceResponse(responses=responses)
+    if request.acks and not flushed and call.state.cluster.is_single:
+        return response
+    return _outcome_of(request, response, flushed, call)
 
 
 def _append_many(request: ProduceRequest, call: Call, refusal: _RefusedError | None) -> Steps[Any]:
     """`handle` in slices; topics may come and go in between."""
+    topics, by_id = call.state.topics, call.api_version >= _FIRST_WITH_IDS
     responses: list[TopicProduceResponse] = []
     flushed: list[tuple[Topic, PartitionProduceResponse]] = []
     for asked in request.topic_data:
         response = TopicProduceResponse(name=asked.name, topic_id=asked.topic_id, partition_responses=[])
         responses.append(response)
         for data in asked.partition_data:
-            topic = _topic_of(asked, call)
+            topic = topics.with_id(asked.topic_id) if by_id else topics.get(asked.name)
             outcome = _append(topic, data, call, refusal, request)
             response.partition_responses.append(outcome)
             if topic is not None:
@@ -126,11 +132,6 @@ def _append_many(request: ProduceRequest, call: Call, refusal: _RefusedError | N
                     flushed.append((topic, outcome))
             yield
     return _outcome_of(request, ProduceResponse(responses=responses), flushed, call)
-
-
-def _topic_of(asked: TopicProduceData, call: Call) -> Topic | None:
-    topics = call.state.topics
-    return topics.with_id(asked.topic_id) if call.api_version >= _FIRST_WITH_IDS else topics.get(asked.name)
 
 
 def _outcome_of(
