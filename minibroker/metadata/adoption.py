@@ -7,13 +7,13 @@ import contextlib
 import logging
 import os
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from minibroker.metadata.deletion import is_leftover, purge_logged
 from minibroker_storage.checkpoints import LeaderEpochCheckpoint, new_uuid, read_partition_metadata
 from minibroker_storage.errors import CorruptCheckpointError
-from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, offset_of
+from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, LOG_SUFFIX, PARTITION_METADATA, offset_of
 
 _PARTITION_DIRECTORY: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>[0-9]+)\Z")
 MOST_PARTITIONS: Final = 100_000
@@ -36,18 +36,32 @@ def clear_away(data_dir: str) -> None:
         purge_logged([entry.path for entry in entries if is_leftover(entry.name)])
 
 
-def find_topics(data_dir: str, known: Container[str]) -> Iterator[Adopted]:
+class Known(NamedTuple):
+    """A topic that the topics file names."""
+
+    topic_id: bytes
+    partitions: int
+
+
+def find_topics(data_dir: str, known: Mapping[str, Known]) -> Iterator[Adopted]:
     """The topics of all partition directories but those of `known` names. OSError.
 
     Directories that only look like partitions are left alone, with a warning. (Kafka 3.9 renames those of topics that
-    it does not know to `-stray`.)
+    it does not know to `-stray`.) Empty partitions that a known topic was to get when the machine crashed are removed.
     """
     found: dict[str, int] = {}
+    unfinished: list[str] = []
     foreign: dict[str, list[str]] = {}
     with os.scandir(data_dir) as entries:
         for entry in entries:
             match = _PARTITION_DIRECTORY.match(entry.name)
-            if match is None or match["topic"] in known or not entry.is_dir():
+            if match is None or not entry.is_dir():
+                continue
+            topic = known.get(match["topic"])
+            if topic is not None:
+                beyond = int(match["partition"]) >= topic.partitions and not entry.is_symlink()
+                if beyond and _is_unfinished(entry.path, topic.topic_id):
+                    unfinished.append(entry.path)
                 continue
             reason = _why_foreign(entry, match["partition"])
             if reason is None:
@@ -57,6 +71,7 @@ def find_topics(data_dir: str, known: Container[str]) -> Iterator[Adopted]:
     for reason, names in foreign.items():
         more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
         _logger.warning("%s: left alone (%s): %s%s", data_dir, reason, ", ".join(sorted(names)[:_MOST_NAMED]), more)
+    purge_logged(unfinished)
     for name, partitions in found.items():
         epochs = [_epoch_in(f"{data_dir}/{name}-{index}") for index in range(partitions)]
         yield Adopted(name, _topic_id_in(f"{data_dir}/{name}-{partitions - 1}"), epochs)
@@ -75,6 +90,17 @@ def _why_foreign(entry: os.DirEntry[str], number: str) -> str | None:
     if PARTITION_METADATA in names or any(offset_of(name) is not None for name in names):
         return None
     return "no files of a partition are in them"
+
+
+def _is_unfinished(directory: str, topic_id: bytes) -> bool:
+    """Whether a directory was made for a topic's partition that has never held a record."""
+    try:
+        if read_partition_metadata(f"{directory}/{PARTITION_METADATA}") != topic_id:
+            return False
+        with os.scandir(directory) as entries:
+            return not any(entry.stat().st_size for entry in entries if entry.name.endswith(LOG_SUFFIX))
+    except (OSError, CorruptCheckpointError):
+        return False
 
 
 def _topic_id_in(directory: str) -> bytes:

@@ -21,6 +21,7 @@ from tests.torture import coordinator_steps, equality, steps
 from tests.torture.campaign import Campaign
 from tests.torture.copier_process import PROGRAMS, CopierProgram
 from tests.torture.copy_campaign import CopyCampaign
+from tests.torture.fuzz import campaign as fuzzing
 from tests.torture.machine_crashes import MachineCrashes
 from tests.torture.stream_campaign import StreamCampaign
 from tests.torture.stream_runs import StreamProcess
@@ -31,7 +32,7 @@ KILLS_IN_A_ROW = 20
 
 CRASHES_IN_A_ROW = 40
 
-ALONE = "--kills 0 --copies 0"
+ALONE = "--kills 0 --crashes 0 --copies 0 --fuzz 0"
 """What leaves the streams."""
 
 
@@ -42,6 +43,8 @@ def main() -> int:
     if options.steps:
         kill_at_every_step(root, seed)
         return 0
+    if options.replay is not None:
+        return judge(fuzzing.replay(root, options.replay, seed))
     if options.crashes and not options.bootstrap:
         crash_machines(root, seed, options.crashes)
     if options.kills and not options.bootstrap:
@@ -52,7 +55,19 @@ def main() -> int:
         kill_streams(root, seed, options)
     if options.equal and has_spark("rows"):
         compare_rows(root, seed, options.equal)
+    if options.fuzz and not options.bootstrap:
+        return judge(fuzzing.run(root, seed, seconds=options.fuzz, say=say))
     return 0
+
+
+def judge(findings: fuzzing.Findings) -> int:
+    """Say what hostile requests have led to; the exit status."""
+    for line in findings.told():
+        say(line)
+    for name, count in findings.counts.most_common():
+        say(f"{count:12,} {name}")
+    too_long = any(hold.again > fuzzing.MOST_HOLD_MS for hold in findings.holds.values())
+    return 1 if findings.faults or too_long else 0
 
 
 def kill_at_random(root: Path, seed: int, options: argparse.Namespace) -> None:
@@ -83,7 +98,8 @@ def crash_machines(root: Path, seed: int, crashes: int) -> None:
         try:
             total += MachineCrashes(directory, seed).run(min(CRASHES_IN_A_ROW, crashes - total["crashes"]))
         except BaseException:
-            say(f"Failed. Again: {ALONE} --streams 0 --crashes {CRASHES_IN_A_ROW} --seed {seed}; {directory} is kept")
+            again = f"--kills 0 --copies 0 --streams 0 --fuzz 0 --crashes {CRASHES_IN_A_ROW} --seed {seed}"
+            say(f"Failed. Again: {again}; {directory} is kept")
             raise
         shutil.rmtree(directory)
         say(f"seed {seed}: {total['crashes']} crashes of the machine, and no acknowledged metadata was lost")
@@ -109,7 +125,7 @@ def kill_copies(root: Path, seed: int, program: CopierProgram, options: argparse
         try:
             total += campaign.run(min(KILLS_IN_A_ROW, options.copies - total["kills"]))
         except BaseException:
-            again = f"--kills 0 --streams 0 --fuzz 0 --clients {program.name} --seed {seed} --verbose"
+            again = f"--kills 0 --crashes 0 --streams 0 --fuzz 0 --clients {program.name} --seed {seed} --verbose"
             say(f"Failed after {total['kills'] + campaign.kills} kills. Again: {again}")
             say(f"{directory} is kept: `data` as it is now, `crashed` as the last kill left it, logs of all processes.")
             raise
@@ -194,6 +210,14 @@ def arguments() -> argparse.Namespace:
         metavar="N",
         help="how often under a stream of Spark's (default: %(default)s)",
     )
+    option(
+        "--fuzz",
+        type=float,
+        default=240,
+        metavar="SECONDS",
+        help="for how long hostile requests are sent (default: %(default)s)",
+    )
+    option("--replay", type=Path, metavar="FILE", help="send the requests of a finding again, with its --seed")
     option("--clients", default=",".join(PROGRAMS), metavar="NAME,...", help="who copies (default: %(default)s)")
     option("--bootstrap", metavar="HOST:PORT", help="of another broker, such as Kafka: only copiers are killed")
     option(

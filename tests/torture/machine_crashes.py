@@ -2,8 +2,7 @@
 
 A broker in this process is loaded with changes of metadata, whose fsyncs run late and in rounds. At some system call it
 dies with its machine: under load, while it starts or while it stops. `CrashDisk` tells what that leaves on disk. Then
-the next broker has to start on it, with everything as it was acknowledged or as a later request wanted it. Topics have
-one partition: a crash may leave a known topic directories of partitions beyond its own, which outlive its deletion.
+the next broker has to start on it, with everything as it was acknowledged or as a later request wanted it.
 """
 
 import random
@@ -229,7 +228,7 @@ class MachineCrashes:
     def _create(self, harness: Harness, name: str) -> None:
         if harness.state.topics.get(name) is not None:
             return
-        partitions, size = 1, str(self._rng.randint(1, 9) * 1_000_000)
+        partitions, size = self._rng.randint(1, 3), str(self._rng.randint(1, 9) * 1_000_000)
         config = CreatableTopicConfig(name="max.message.bytes", value=size)
         wanted = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=[config])
         acked = self._promises.ask(f"topic {name}", (_NEW, partitions, size))

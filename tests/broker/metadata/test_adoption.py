@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
+from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from minibroker_storage.checkpoints import new_uuid, uuid_text
+from minibroker_storage.layout import PARTITION_METADATA
 from tests.broker.harness import Harness, batch, values_in
 
 
@@ -97,3 +100,16 @@ def test_a_leftover_that_is_a_file_or_a_link_goes(harness: Harness, tmp_path: Pa
     assert restarted(harness) == {"t"}
     assert (tmp_path / "elsewhere" / "README").read_text() == "mine"
     assert not Path(harness.data_dir, f"a-0.{'0' * 32}-delete").is_symlink()
+
+
+def test_empty_partitions_that_a_crash_has_left_to_a_topic_do_not_outlive_its_deletion(harness: Harness) -> None:
+    for index, (name, records) in enumerate((("t-1", b""), ("t-2", b"records")), 1):
+        shutil.copytree(f"{harness.data_dir}/t-0", f"{harness.data_dir}/t-{index}")
+        Path(harness.data_dir, name, f"{0:020}.log").write_bytes(records)
+    other = Path(harness.data_dir, "t-3")
+    other.mkdir()
+    (other / PARTITION_METADATA).write_text(f"version: 0\ntopic_id: {uuid_text(new_uuid())}\n")
+    assert restarted(harness) == {"t"}
+    assert sorted(path.name for path in Path(harness.data_dir).glob("t-*")) == ["t-0", "t-2", "t-3"]
+    (topic,) = harness.ask(MetadataRequest(topics=[MetadataRequestTopic(name="t")]), 12).topics
+    assert len(topic.partitions) == 1
