@@ -5,10 +5,11 @@ import contextlib
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from importlib import import_module
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition  # type: ignore[import-untyped]  # it ships no types
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic as TopicOfAnother
 
 from tests.clients.matrix.drivers import harness
 
@@ -23,7 +24,7 @@ try:
         ConfigResource,
         ConfigResourceType,
     )
-except ImportError:  # before 0.8 it stood on kafka-python, and left administration to that
+except ImportError:  # before 0.8 it has none: topics come from another client
     AIOKafkaAdminClient = None
 
 BOOTSTRAP, PREFIX = sys.argv[1:]
@@ -70,10 +71,8 @@ def consumer(*topics: str, **options: Any) -> contextlib.AbstractAsyncContextMan
 async def new_topic(name: str, partitions: int = 1) -> str:
     topic = f"{PREFIX}-{name}"
     if AIOKafkaAdminClient is None:
-        kafka_admin = import_module("kafka.admin")
-        settings = {"bootstrap_servers": BOOTSTRAP, "api_version_auto_timeout_ms": int(TIMEOUT * 1_000)}
-        with contextlib.closing(kafka_admin.KafkaAdminClient(**settings)) as client:
-            client.create_topics([kafka_admin.NewTopic(topic, partitions, 1)])
+        client = AdminClient({"bootstrap.servers": BOOTSTRAP, "log_level": 2})
+        client.create_topics([TopicOfAnother(topic, partitions, 1)])[topic].result(TIMEOUT)
         return topic
     async with Admin() as each:
         answer = await each.create_topics([NewTopic(topic, partitions, 1)])

@@ -20,8 +20,8 @@ LIMIT: Final = float(os.environ.get("CHECK_SECONDS", "300"))
 PATIENCE: Final = LIMIT * 3 / 5
 """Seconds for one step of a check, whose own error says more than that the check did not end."""
 
-SESSION_MS: Final = 45_000
-"""The session timeout of members: none of them has to be missed for that long."""
+SESSION_MS: Final = 20_000
+"""The session timeout of members: long for a slow machine, though a group may wait for it when one of them goes."""
 
 Check: TypeAlias = Callable[[], None]
 

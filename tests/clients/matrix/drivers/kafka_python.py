@@ -65,7 +65,13 @@ class Opened:
 
 
 def admin() -> Opened:
-    return Opened(kafka.KafkaAdminClient(**COMMON))
+    deadline = time.monotonic() + TIMEOUT
+    while True:
+        try:
+            return Opened(kafka.KafkaAdminClient(**COMMON))
+        except kafka.errors.NodeNotReadyError:  # 1.4 gives a connection two seconds, whatever it is told
+            if time.monotonic() > deadline:
+                raise
 
 
 def producer(**options: Any) -> Opened:

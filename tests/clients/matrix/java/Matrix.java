@@ -138,7 +138,7 @@ final class Matrix {
     }
 
     static Map<String, Object> classic() {
-        return Map.of("session.timeout.ms", 45_000, "heartbeat.interval.ms", 300);
+        return Map.of("session.timeout.ms", 20_000, "heartbeat.interval.ms", 300);
     }
 
     static String newTopic(String name, int partitions) throws Exception {

@@ -3,7 +3,7 @@
 "use strict";
 
 const SECONDS = Number(process.env.CHECK_SECONDS ?? "300"); // so many that only what hangs reaches them
-const SESSION_MS = 45_000;
+const SESSION_MS = 20_000;
 const [, , bootstrap, prefix] = process.argv;
 
 function that(so, found) {

@@ -14,7 +14,7 @@ import (
 )
 
 // Session is the session timeout of members: none of them has to be missed for that long.
-const Session = 45 * time.Second
+const Session = 20 * time.Second
 
 // Limit is the time for one check: so much that only what hangs reaches it.
 var Limit = limit()
