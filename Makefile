@@ -13,8 +13,7 @@ LOCKED := $(PIP) --require-hashes
 PROCESSES := 2
 
 # In this order: each file is resolved under the pins of those before it, so that all fit into one environment.
-LOCKS := core build test lint bench spark s3 control security docs lock old-client kafka-python-2 kafka-python-2-0 kafka-python-2-2 aiokafka-0-7 \
-  confluent-kafka-1
+LOCKS := core build test lint bench spark s3 control security docs lock old-client kafka-python-2 kafka-python-2-0 kafka-python-2-2 aiokafka-0-7 confluent-kafka-1
 # But each of these has a folder of its own, since it holds an older kafka-python or aiokafka.
 APART := old-client kafka-python-2 kafka-python-2-0 kafka-python-2-2 aiokafka-0-7
 # And this one is built by the tests, which have its librdkafka.

@@ -3,13 +3,16 @@
 import errno
 import os
 from collections.abc import Callable
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from minibroker_storage import FileHandle, FilePool, LogClosedError, descriptors
 from minibroker_storage.files import IOV_MAX, pwrite_all, pwritev_all
+from tests.patience import PATIENCE_S
 from tests.storage.helpers import Disk
 
 
@@ -189,50 +192,57 @@ def next_descriptor() -> int:
     return fd
 
 
-@pytest.fixture
-def limit_above(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """A function that leaves so many descriptors, as far as the process believes."""
-
-    def leave(count: int) -> None:
-        limit = next_descriptor() + count
-        monkeypatch.setattr(descriptors, "limit", lambda: limit)
-
-    return leave
+def in_a_fresh_process(work: Callable[[Path, int], None], directory: Path, room: int) -> None:
+    """Call `work` where few descriptors are open and `room` more are free: their numbers count."""
+    process = get_context("spawn").Process(target=_with_room, args=(work, directory, room))
+    process.start()
+    process.join(PATIENCE_S)
+    assert process.exitcode == 0
 
 
-def test_a_pool_keeps_none_of_the_last_descriptors(tmp_path: Path, limit_above: Callable[[int], None]) -> None:
-    limit_above(80)
+def _with_room(work: Callable[[Path, int], None], directory: Path, room: int) -> None:
+    limit = next_descriptor() + room
+    with patch.object(descriptors, "limit", lambda: limit):
+        work(directory, limit)
+
+
+def test_a_pool_keeps_none_of_the_last_descriptors(tmp_path: Path) -> None:
+    in_a_fresh_process(keep_none_of_the_last, tmp_path, 80)
+
+
+def keep_none_of_the_last(directory: Path, limit: int) -> None:
     pool = FilePool(1000)
-    handles = files(tmp_path, pool, 300)
-    assert all(handle.fd() < descriptors.limit() - min(16, descriptors.limit() // 8) for handle in handles)
+    handles = files(directory, pool, 300)
+    assert all(handle.fd() < limit - min(16, limit // 8) for handle in handles)
     assert 20 < len(pool) < 80
 
 
-def test_files_make_way_for_connections_and_come_back(tmp_path: Path, limit_above: Callable[[int], None]) -> None:
-    limit_above(80)
+def test_files_make_way_for_connections_and_come_back(tmp_path: Path) -> None:
+    in_a_fresh_process(make_way_and_come_back, tmp_path, 80)
+
+
+def make_way_and_come_back(directory: Path, limit: int) -> None:
     pool = FilePool(1000)
-    files(tmp_path, pool, 60)
+    files(directory, pool, 60)
     before = len(pool)
     assert not descriptors.is_free_for_connections(0)
     assert pool.make_way_for_connection(0)
     assert 0 < len(pool) < before
-    connections: list[int] = []
-    try:
-        while pool.make_way_for_connection(0):
-            connections.append(os.dup(0))
-        assert len(pool) <= descriptors.files_beside_connections()
-        for number in range(60):  # the files are still there, and can be used
-            assert os.pread(pool.handle(str(tmp_path / f"file{number}")).fd(), 5, 0) == b"%d" % number
-        assert next_descriptor() < descriptors.limit() - 4
-    finally:
-        for fd in connections:
-            os.close(fd)
+    while pool.make_way_for_connection(0):
+        os.dup(0)
+    assert len(pool) <= descriptors.files_beside_connections()
+    for number in range(60):  # the files are still there, and can be used
+        assert os.pread(pool.handle(str(directory / f"file{number}")).fd(), 5, 0) == b"%d" % number
+    assert next_descriptor() < limit - 4
 
 
-def test_pinned_files_make_no_way(tmp_path: Path, limit_above: Callable[[int], None]) -> None:
-    limit_above(40)
+def test_pinned_files_make_no_way(tmp_path: Path) -> None:
+    in_a_fresh_process(make_no_way, tmp_path, 40)
+
+
+def make_no_way(directory: Path, limit: int) -> None:
     pool = FilePool(1000)
-    handles = files(tmp_path, pool, 30)
+    handles = files(directory, pool, 30)
     held = [handle for handle in handles if handle.is_open]
     for handle in held:
         handle.pin()
@@ -241,6 +251,7 @@ def test_pinned_files_make_no_way(tmp_path: Path, limit_above: Callable[[int], N
     for handle in held:
         handle.unpin()
     assert pool.make_way_for_connection(0)
+    assert next_descriptor() < limit
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_requests_are_told_filtered_and_waited_for(control: Control, broker: Bro
 def test_requests_that_do_not_come_are_a_conflict_that_tells_what_came(control: Control) -> None:
     answer = control.ask("POST", "/requests/wait", {"api": "Produce", "error": "CORRUPT_MESSAGE", "timeout": 0})
     assert answer.problem[:2] == (409, "timeout")
-    assert "expected 1 requests (api='Produce', error='CORRUPT_MESSAGE')" in answer.problem[2]
+    assert "expected 1 request (api='Produce', error='CORRUPT_MESSAGE')" in answer.problem[2]
 
 
 @pytest.mark.parametrize("error", ["OOPS", "9999"])

@@ -108,9 +108,9 @@ def test_validation_alone_creates_nothing(harness: Harness) -> None:
 
 
 def test_when_the_disk_refuses_the_topic_is_as_it_was(harness: Harness) -> None:
-    os.mkdir(f"{harness.data_dir}/t-2")
+    os.makedirs(f"{harness.data_dir}/t-2/in the way")
     assert [result.error_code for result in grown(harness, ("t", 4))] == [ErrorCode.KAFKA_STORAGE_ERROR]
     assert size(harness) == 1
     assert not os.path.exists(f"{harness.data_dir}/t-1")
-    os.rmdir(f"{harness.data_dir}/t-2")
+    os.removedirs(f"{harness.data_dir}/t-2/in the way")
     assert [result.error_code for result in grown(harness, ("t", 4))] == [0]

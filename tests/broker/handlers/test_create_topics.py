@@ -232,7 +232,7 @@ def test_a_broker_setting_is_told_as_such(configured: Callable[[dict[str, str]],
 
 
 def test_when_the_disk_refuses_no_topic_of_the_request_is_created(harness: Harness) -> None:
-    os.mkdir(f"{harness.data_dir}/b-1")
+    os.makedirs(f"{harness.data_dir}/b-1/in the way")
     results = created(harness, topic("a"), topic("b", 3), topic("b b"))
     assert [(result.name, result.error_code) for result in results] == [
         ("a", ErrorCode.KAFKA_STORAGE_ERROR),
@@ -241,5 +241,5 @@ def test_when_the_disk_refuses_no_topic_of_the_request_is_created(harness: Harne
     ]
     assert [known.name for known in harness.state.topics] == ["t"]
     assert sorted(name for name in os.listdir(harness.data_dir) if "-" in name and name[0] in "ab") == ["b-1"]
-    os.rmdir(f"{harness.data_dir}/b-1")
+    os.removedirs(f"{harness.data_dir}/b-1/in the way")
     assert [result.error_code for result in created(harness, topic("a"), topic("b", 3))] == [0, 0]
