@@ -287,7 +287,7 @@ def accept(frame: memoryview, session: Session) -> Answer | Waiting | None:
         served, header, version, request = read_request(frame, state)
     except TooManyElementsError:
         return _accept_large(frame, session)
-    if state.slices.has_work_in_order and header.api_key in _IN_ORDER:
+    if header.api_key in _IN_ORDER and state.slices.has_work_in_order:
         return _accept_large(frame, session)
     call = Call(state, version, header.client_id, session)
     if served.route.key is not _PRODUCE:
@@ -296,7 +296,8 @@ def accept(frame: memoryview, session: Session) -> Answer | Waiting | None:
         return _accept_large(frame, session)
     elif memo is not None:
         memo.note(frame, request, call)
-    response = serve(served, request, call)
+    authorizer = state.authorizer
+    response = served.handle(request, call) if authorizer is None else authorizer.serve(served, request, call)
     if memo is not None:
         memo.forget_records()
     if isinstance(response, GeneratorType):
@@ -368,9 +369,8 @@ def read_request(frame: memoryview, state: BrokerState) -> tuple[Endpoint, Reque
     served, header, version, body = _read_header(frame, state)
     if body is None:
         return served, header, version, None
-    request, _ = decode(
-        served.request, frame, version, body, _FEW_ELEMENTS
-    )  # Kafka passes over bytes after the end, too
+    # Kafka passes over bytes after the end, too.
+    request, _ = decode(served.request, frame, version, body, _FEW_ELEMENTS)
     return served, header, version, request
 
 
