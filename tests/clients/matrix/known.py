@@ -32,6 +32,10 @@ GIVES_UP_LATE: Final[dict[tuple[str, str], str]] = {
         for name in ("java-2.4.1", "java-3.9.1", "java-4.4.0", "spark")
     },
     ("confluent-kafka", "consumer-protocol"): "its member waits for an assignment without an error",
-    ("aiokafka-0.7", "group-rebalance"): "one of its two members sometimes waits for ever, about once in 30 runs",
 }
 """By driver and check: what is not asked of a broker of release 2.0, since the client takes too long to fail."""
+
+UNSTEADY: Final[dict[tuple[str, str], str]] = {
+    ("aiokafka-0.7", "group-rebalance"): "one of its two members sometimes waits for ever, once in some 30 runs",
+}
+"""By driver and check: what passes nearly always, and is recorded, but does not end every time."""
