@@ -6,7 +6,6 @@ milliseconds in each turn of the event loop, one work after the other. Whoever m
 as the administrators of a Kafka may not, whose controller handles one request after the other, works *in order*.
 """
 
-import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from typing import Any, Final, Generic, TypeVar, cast
 
 from minibroker_protocol.steps import Steps, drain
 
-__all__ = ["Slices", "Steps", "Work", "drain", "finish", "result_of"]
+__all__ = ["Slices", "Steps", "Work", "drain", "result_of"]
 
 T = TypeVar("T")
 
@@ -27,20 +26,6 @@ def result_of(result: Any) -> Steps[Any]:
     if isinstance(result, GeneratorType):
         return (yield from cast("Steps[Any]", result))
     return result
-
-
-async def finish(steps: Steps[T], slice_s: float = _SLICE_S) -> T:
-    """Take all steps from a coroutine, with turns of the event loop in between."""
-    until = time.perf_counter() + slice_s
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        if time.perf_counter() > until:
-            await asyncio.sleep(0)
-            until = time.perf_counter() + slice_s
 
 
 class Work(Generic[T]):

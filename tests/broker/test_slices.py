@@ -1,6 +1,5 @@
 """Work in slices: whose turn it is, what is done in order, and what becomes of results, errors and clients that go."""
 
-import asyncio
 import logging
 import math
 from collections.abc import Callable, Iterator
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 
 from minibroker import Broker
-from minibroker.slices import Slices, Steps, Work, drain, finish
+from minibroker.slices import Slices, Steps, Work, drain
 from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minibroker_protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -142,11 +141,10 @@ def test_a_stop_ends_works_where_they_have_yielded() -> None:
     assert "a3" not in log
 
 
-def test_steps_can_be_taken_at_once_and_from_a_coroutine() -> None:
+def test_steps_can_be_taken_at_once() -> None:
     log: list[str] = []
     assert drain(counting("a", 3, log)) == "a"
-    assert asyncio.run(finish(counting("b", 3, log), slice_s=0)) == "b"
-    assert len(log) == 6
+    assert len(log) == 3
 
 
 # Requests

@@ -49,10 +49,11 @@ def serve(endpoint: Endpoint, request: Any, call: Call) -> Any:
     if each is None:
         return endpoint.handle(request, call)
     if is_large(request):
-        return _serve_allowed(endpoint, request, call, each, tuple(pieces_of(request)))
-    if not drain(_refused(api, (request,), each, call)):
+        return _serve_large(endpoint, request, call, each)
+    refused = drain(_refused(api, (request,), each, call))
+    if not refused:
         return endpoint.handle(request, call)
-    steps = _serve_allowed(endpoint, request, call, each, (request,))
+    steps = _serve_rest(endpoint, (request,), call, each, refused)
     if api == "Produce" and not has_many_batches(request):  # its records lie in memory that is used again
         return drain(steps)
     return steps
@@ -71,12 +72,18 @@ def _refused(api: str, pieces: Iterable[Any], each: Each, call: Call) -> Steps[s
     return refused
 
 
-def _serve_allowed(endpoint: Endpoint, request: Any, call: Call, each: Each, pieces: tuple[Any, ...]) -> Steps[Any]:
-    """Have the handler serve those names that the client may use, and put errors for the others beside it."""
+def _serve_large(endpoint: Endpoint, request: Any, call: Call, each: Each) -> Steps[Any]:
+    pieces = tuple(pieces_of(request))
+    refused = yield from _refused(endpoint.route.message, pieces, each, call)
+    if refused:
+        return (yield from _serve_rest(endpoint, pieces, call, each, refused))
+    return (yield from result_of(endpoint.handle(request, call)))
+
+
+def _serve_rest(endpoint: Endpoint, pieces: tuple[Any, ...], call: Call, each: Each, refused: set[str]) -> Steps[Any]:
+    """Have the handler serve the names that are not refused, and put errors for the others beside its response."""
     api, code, name_of = endpoint.route.message, AUTHORIZATION_FAILED[each.resource_type], _NAME_OF[each.resource_type]
-    refused = yield from _refused(api, pieces, each, call)
-    if not refused:
-        return (yield from result_of(endpoint.handle(request, call)))
+    request = pieces[0]
     if not _has_list(api, call.api_version):
         return error_answer(api, request, call.api_version, code)
     allowed = errors = None
