@@ -425,7 +425,9 @@ class GroupStore:
     def _forget_topics(self, names: set[str], partition: int | None = None) -> None:
         for group in self.groups():
             if partition is None or self.log.partition_of(group.group_id) == partition:
-                self._clean_up(group, group.offsets.of_topics(names), may_go=isinstance(group, Group))
+                removed = group.offsets.of_topics(names)
+                if removed:  # another group without offsets lost nothing: it stays, as since Kafka 4.0
+                    self._forget(group, removed, may_go=isinstance(group, Group))
 
     def _expire(self) -> Iterator[None]:
         """Forget offsets that have been kept for long enough, and empty groups."""
@@ -434,10 +436,10 @@ class GroupStore:
                 self._clean_up(group, expired_offsets(group, self._state.clock.now_ms(), self._retention_ms))
             yield
 
-    def _clean_up(self, group: AnyGroup, removed: list[TopicPartition], *, may_go: bool = True) -> None:
+    def _clean_up(self, group: AnyGroup, removed: list[TopicPartition]) -> None:
         """Forget offsets, and with them a group that is empty and has no others (`cleanupGroupMetadata`)."""
-        if removed or (not group.offsets and may_go):
-            self._forget(group, removed, may_go=may_go)
+        if removed or not group.offsets:
+            self._forget(group, removed)
 
     def _forget(
         self, group: AnyGroup, removed: list[TopicPartition], *, wholly: bool = False, may_go: bool = True
