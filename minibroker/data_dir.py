@@ -2,9 +2,9 @@
 
 Three small files, all with Kafka's names:
 
-- `.lock` keeps a second broker off (`minibroker_storage.directory_lock`). Kafka leaves the file empty; here it holds
-  the name of the machine's present run, so that the next start can tell a killed process, whose writes the machine
-  still has, from a crash of the machine.
+- `.lock` keeps a second broker off (`minibroker_storage.data_directory.lock`). Kafka leaves the file empty; here it
+  holds the name of the machine's present run, so that the next start can tell a killed process, whose writes the
+  machine still has, from a crash of the machine.
 - `meta.properties` tells which cluster and which node the directory belongs to.
 - `.kafka_cleanshutdown` says that every log was closed well. It is there between two runs only.
 """
@@ -19,8 +19,8 @@ from typing import Final
 from minibroker.properties import parse_properties
 from minibroker.temporary import is_temporary
 from minibroker_storage.checkpoints import fsync_directory, new_uuid, read_file, uuid_text, write_atomically
-from minibroker_storage.directory_lock import DirectoryLock, DirectoryLockedError
-from minibroker_storage.publication import finish
+from minibroker_storage.data_directory.lock import DirectoryLock, DirectoryLockedError
+from minibroker_storage.data_directory.publication import finish
 from minibroker_storage.recovery import LastStop
 
 META_PROPERTIES: Final = "meta.properties"

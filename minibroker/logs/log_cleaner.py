@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 from minibroker.clock import Clock
 from minibroker.config import BrokerConfig
 from minibroker.logs.chores import Chores, Steps
-from minibroker.logs.offset_checkpoints import OffsetCheckpoint
 from minibroker.metadata.partition import Partition
 from minibroker_protocol.errors import DecodeError
 from minibroker_storage.cleaner import (
@@ -27,6 +26,7 @@ from minibroker_storage.cleaner import (
     plan_cleaning,
     remove_cleaned_files,
 )
+from minibroker_storage.data_directory.offset_checkpoints import OffsetCheckpoint
 from minibroker_storage.errors import StorageError
 from minibroker_storage.log import Log
 

@@ -18,14 +18,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from minibroker.config.keys import LONG_MAX
-from minibroker.logs.offset_checkpoints import (
+from minibroker_protocol.errors import DecodeError
+from minibroker_storage.data_directory.offset_checkpoints import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
     OffsetCheckpoint,
 )
-from minibroker_protocol.errors import DecodeError
 from minibroker_storage.errors import StorageError
 from minibroker_storage.layout import LOG_SUFFIX, create_partition_directory, unlink_files
 from minibroker_storage.log import Log

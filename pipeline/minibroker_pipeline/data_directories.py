@@ -6,7 +6,7 @@
         commit.publish({("orders", 0): PublishedLog(end_offset)})
 
 A directory that was not there appears with one rename, complete. One that is there is changed as
-`minibroker_storage.publication` describes: killed at any moment, the job has done nothing or all.
+`minibroker_storage.data_directory.publication` describes: killed at any moment, the job has done nothing or all.
 """
 
 import contextlib
@@ -20,16 +20,16 @@ from typing import Final, NamedTuple, Self
 from minibroker_pipeline.logs import CLEAN_SHUTDOWN, HIGH_WATERMARKS, LOG_START_OFFSETS, TopicPartition
 from minibroker_pipeline.places import LocalPlace, place_of
 from minibroker_pipeline.staging_owners import claim, remove_abandoned
-from minibroker_storage import publication
 from minibroker_storage.checkpoints import (
     fsync_directory,
     read_offset_checkpoint,
     write_atomically,
     write_offset_checkpoint,
 )
-from minibroker_storage.directory_lock import LOCK_FILE, DirectoryLock, DirectoryLockedError
+from minibroker_storage.data_directory import publication
+from minibroker_storage.data_directory.lock import LOCK_FILE, DirectoryLock, DirectoryLockedError
+from minibroker_storage.data_directory.publication import NEW, Steps
 from minibroker_storage.layout import DELETE_DIRECTORY_SUFFIX, LOG_SUFFIX
-from minibroker_storage.publication import NEW, Steps
 
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"

@@ -12,7 +12,8 @@ from typing import Any, Final, NamedTuple
 
 from minibroker_pipeline.places import Entry, Place, place_of
 from minibroker_storage.checkpoints import parse_offset_checkpoint
-from minibroker_storage.directory_lock import LOCK_FILE
+from minibroker_storage.data_directory.lock import LOCK_FILE
+from minibroker_storage.data_directory.publication import UNFINISHED
 from minibroker_storage.errors import CorruptCheckpointError
 from minibroker_storage.layout import INDEX_SUFFIX as OFFSET_INDEX_SUFFIX
 from minibroker_storage.layout import (
@@ -23,7 +24,6 @@ from minibroker_storage.layout import (
     TXN_INDEX_SUFFIX,
     offset_of,
 )
-from minibroker_storage.publication import UNFINISHED
 
 LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"

@@ -17,7 +17,7 @@ from minibroker.data_dir import (
 )
 from minibroker.properties import parse_properties
 from minibroker_storage.checkpoints import parse_uuid
-from minibroker_storage.directory_lock import LOCK_FILE
+from minibroker_storage.data_directory.lock import LOCK_FILE
 from minibroker_storage.recovery import LastStop
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from minibroker_storage import purge
-from minibroker_storage.publication import (
+from minibroker_storage.data_directory.publication import (
     NEW,
     UNFINISHED,
     PublicationError,

@@ -28,7 +28,7 @@ from minibroker_protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from minibroker_protocol.messages.init_producer_id import InitProducerIdRequest
-from minibroker_storage import directory_lock
+from minibroker_storage.data_directory import lock as directory_lock
 from tests.broker.harness import Harness, Pending, batch
 from tests.torture.crash_disk import CrashDisk
 from tests.torture.ledger import TortureError

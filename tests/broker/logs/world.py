@@ -9,7 +9,7 @@ from minibroker.data_dir import CLEAN_SHUTDOWN
 from minibroker.metadata.partition import Partition
 from minibroker.metadata.topics import Topic
 from minibroker_storage.checkpoints import read_offset_checkpoint
-from minibroker_storage.directory_lock import LOCK_FILE
+from minibroker_storage.data_directory.lock import LOCK_FILE
 from minibroker_storage.log import Log
 from minibroker_storage.recovery import LastStop
 from tests.broker.harness import Harness, batch

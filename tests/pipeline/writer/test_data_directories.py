@@ -29,7 +29,7 @@ from minibroker_pipeline.jobs.verify import verify
 from minibroker_pipeline.logs import LogNameError, find_partitions
 from minibroker_pipeline.staging_owners import OWNER
 from minibroker_storage.checkpoints import read_offset_checkpoint, write_offset_checkpoint
-from minibroker_storage.publication import UNFINISHED
+from minibroker_storage.data_directory.publication import UNFINISHED
 from minibroker_storage.recovery import LastStop
 from tests.storage.helpers import Moments
 

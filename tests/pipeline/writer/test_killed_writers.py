@@ -15,7 +15,7 @@ from typing import Final
 from minibroker.data_dir import DataDir
 from minibroker_pipeline.data_directories import check_writable
 from minibroker_pipeline.jobs.verify import verify
-from minibroker_storage.publication import UNFINISHED
+from minibroker_storage.data_directory.publication import UNFINISHED
 from tests.pipeline.writer.writing import Row, values, write
 
 TOPICS: Final = ("a", "b", "c")

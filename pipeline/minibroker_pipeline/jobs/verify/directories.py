@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from minibroker_pipeline.jobs.verify.findings import REBUILD, RENAME, Findings, What
 from minibroker_pipeline.places import Entry, Place, place_of
 from minibroker_storage.checkpoints import CHECKPOINT_VERSION, EpochEntry, parse_offset_checkpoint, parse_uuid
+from minibroker_storage.data_directory.publication import UNFINISHED
 from minibroker_storage.errors import CorruptCheckpointError, CorruptSnapshotError
 from minibroker_storage.layout import (
     CLEANED_SUFFIX,
@@ -24,7 +25,6 @@ from minibroker_storage.layout import (
     offset_of,
 )
 from minibroker_storage.producer_snapshot import decode_snapshot
-from minibroker_storage.publication import UNFINISHED
 
 LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
 CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.logs.offset_checkpoints import OffsetCheckpoint
+from minibroker_storage.data_directory.offset_checkpoints import OffsetCheckpoint
 
 NAME = "log-start-offset-checkpoint"
 
