@@ -31,8 +31,8 @@ from minibroker.faults.registry import FaultRegistry, Strike
 from minibroker.faults.stale_metadata import MetadataHistory
 from minibroker.inspection.journal import DEFAULT_CAPACITY, Entry, Journal
 from minibroker.inspection.message_json import detached
-from minibroker.inspection.targets import targets_of
 from minibroker.produce_memo import has_many_batches
+from minibroker.requests.targets import targets_of
 from minibroker.slices import Steps, result_of
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.errors import DecodeError, TooManyElementsError

@@ -17,7 +17,7 @@ from minibroker.faults.consumer_group_error_answers import CONSUMER_GROUP_ANSWER
 from minibroker.faults.declarations import Answering, alone, messages_of
 from minibroker.faults.security_error_answers import SECURITY_ANSWERS
 from minibroker.faults.transaction_error_answers import TRANSACTION_ANSWERS, TRANSACTION_PARTS
-from minibroker.inspection.pieces import identity, is_large, join, pieces_of
+from minibroker.requests.pieces import identity, is_large, join, pieces_of
 from minibroker.slices import Steps, drain
 from minibroker_protocol.error_codes import ErrorCode
 

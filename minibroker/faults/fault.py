@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from minibroker.dispatch import ROUTES
 from minibroker.inspection.journal import Entry, error_code
 from minibroker.inspection.patterns import api_matcher, matcher
-from minibroker.inspection.targets import Target, named_by
 from minibroker.operations.errors import OperationError, is_the_callers
+from minibroker.requests.targets import Target, named_by
 from minibroker.suggestions import suggestion
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.schema import VersionRange

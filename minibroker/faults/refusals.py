@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from minibroker.call import Parked, UnservedRequestError
 from minibroker.faults.error_answers import error_answer, fetch_error, merged, part_answer
-from minibroker.inspection.targets import Target, only
+from minibroker.requests.targets import Target, only
 from minibroker.slices import Steps, result_of
 from minibroker_protocol.primitives import ZERO_UUID
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 from minibroker.call import Parked, UnservedRequestError
 from minibroker.faults.error_answers import error_answer, merged, merged_in_slices, part_answer, refusal
 from minibroker.faults.refusals import MergedAnswer
-from minibroker.inspection.pieces import is_large, join, pieces_of
-from minibroker.inspection.targets import Target, names_of, only
 from minibroker.produce_memo import has_many_batches
+from minibroker.requests.pieces import is_large, join, pieces_of
+from minibroker.requests.targets import Target, names_of, only
 from minibroker.security.authorization.acls import CLUSTER_NAME, ResourceType
 from minibroker.security.authorization.requirements import AUTHORIZATION_FAILED, REQUIREMENTS, Each
 from minibroker.slices import Steps, drain, result_of

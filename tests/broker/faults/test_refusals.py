@@ -10,7 +10,7 @@ from minibroker.call import UnservedRequestError
 from minibroker.dispatch import ROUTES, Route
 from minibroker.faults.fault import Fault
 from minibroker.inspection.journal import Entry, _error_codes
-from minibroker.inspection.targets import named_by
+from minibroker.requests.targets import named_by
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.add_partitions_to_txn import (

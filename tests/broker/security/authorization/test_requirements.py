@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from minibroker.dispatch import ROUTES, Route
-from minibroker.inspection.targets import named_by
+from minibroker.requests.targets import named_by
 from minibroker.security.authorization.requirements import REQUIREMENTS, table
 
 ROOT = Path(__file__).parents[4]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from minibroker.inspection.pieces import is_large, join, pieces_of
+from minibroker.requests.pieces import is_large, join, pieces_of
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
 from minibroker_protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
