@@ -174,6 +174,7 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
             console.greet(_told(broker, control=options.control))
             for host in {host for host, _ in broker.twin.advertised}:
                 console.check_advertised(host)
+            _warm_up(broker.state)
             await stop.wait()
     finally:
         if ready_file:
@@ -200,6 +201,12 @@ def _watch(state: "BrokerState") -> None:
     from minibroker.taps import watch_requests  # noqa: PLC0415 - most runs tell of none
 
     watch_requests(state, tell_request)
+
+
+def _warm_up(state: "BrokerState") -> None:
+    from minibroker.commands.warm_up import warm_up  # noqa: PLC0415 - clients can connect by now
+
+    warm_up(state)
 
 
 def _told(broker: "Broker", *, control: str | None) -> dict[str, str]:
