@@ -14,7 +14,7 @@ from minibroker import Broker
 from tests.clients.contract import TIMEOUT, Message
 from tests.clients.librdkafka_client import Librdkafka
 from tests.clients.operator_tools import TOOLS, Transcript, both
-from tests.kafka import jars
+from tests.kafka import jvm
 from tests.kafka.oracle import Oracle
 from tests.kafka.real_kafka import RealKafka
 
@@ -198,7 +198,7 @@ def test_programs_that_measure_end_as_on_kafka(compare: Compare) -> None:
 
 def run_program(libs: Path, name: str, *arguments: str) -> list[Any]:
     """What a program of Kafka's system tests reports before it ends well: an object for each line."""
-    command = [jars.java(), "-XX:TieredStopAtLevel=1", "-cp", f"{libs}/*", f"org.apache.kafka.tools.{name}", *arguments]
+    command = [*jvm.command(libs), f"org.apache.kafka.tools.{name}", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT * 3, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]

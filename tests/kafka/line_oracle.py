@@ -7,21 +7,17 @@ import contextlib
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Final, Self
+from typing import Self
 
-from tests.kafka import jars
+from tests.kafka.jvm import oracle_command
 from tests.patience import PATIENCE_S
-
-_JVM: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 
 
 class LineOracle:
     """The JVM. Use it in a `with` statement. NoJarsError where Java lacks its compiler."""
 
     def __init__(self, source: Path, libs: Path, *, heap: str) -> None:
-        if "jdk.compiler" not in jars.java_modules():
-            raise jars.NoJarsError("this Java has no compiler: the oracle is a source file, and needs a JDK")
-        command = [jars.java(), f"-Xmx{heap}", *_JVM, "-cp", f"{libs}/*", str(source)]
+        command = oracle_command(source, libs, heap=heap)
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the JVM
         self._jvm = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._complaints, text=True, bufsize=1

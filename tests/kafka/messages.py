@@ -6,11 +6,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, Self
 
-from tests.kafka import jars
+from tests.kafka.jvm import oracle_command
 from tests.patience import PATIENCE_S
 
 _SOURCE: Final = Path(__file__).with_name("Messages.java")
-_JVM: Final = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 UNKNOWN: Final = "?"
 
 
@@ -18,9 +17,7 @@ class Messages:
     """The JVM of one version; use it in a `with` statement. NoJarsError where Java lacks its compiler."""
 
     def __init__(self, libs: Path) -> None:
-        if "jdk.compiler" not in jars.java_modules():
-            raise jars.NoJarsError("this Java has no compiler: Messages.java is a source file, and needs a JDK")
-        command = [jars.java(), *_JVM, "-cp", f"{libs}/*", str(_SOURCE)]
+        command = oracle_command(_SOURCE, libs, heap="256m")
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the JVM
         self._jvm = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._complaints, text=True

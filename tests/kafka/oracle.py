@@ -14,14 +14,13 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is a class
 from typing import IO, Any, Final, NamedTuple, Self, TypeVar
 
-from tests.kafka import jars
+from tests.kafka.jvm import oracle_command
 from tests.patience import PATIENCE_S
 
 T = TypeVar("T")
 Headers = tuple[tuple[str, bytes | None], ...]
 
 _SOURCE: Final = Path(__file__).with_name("Oracle.java")
-_JVM: Final = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 _INT32: Final = Struct(">i")
 _INT64: Final = Struct(">q")
 _REQUEST: Final = Struct(">ibi")
@@ -153,9 +152,7 @@ class Oracle:
     """The JVM. Close it, or use it in a `with` statement. NoJarsError where Java lacks its compiler."""
 
     def __init__(self, libs: Path) -> None:
-        if "jdk.compiler" not in jars.java_modules():
-            raise jars.NoJarsError("this Java has no compiler: the oracle is a source file, and needs a JDK")
-        command = [jars.java(), *_JVM, "-cp", f"{libs}/*", str(_SOURCE)]
+        command = oracle_command(_SOURCE, libs, heap="512m")
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the JVM
         self._jvm = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._complaints)
 

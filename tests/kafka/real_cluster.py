@@ -15,7 +15,7 @@ from typing import Final
 from tests.kafka.real_kafka import RealKafka
 
 NODES: Final[tuple[int, ...]] = (1, 2, 3)
-_HEAP: Final = "-Xmx256m"
+_HEAP: Final = "256m"
 _PROPERTIES: Final = {
     "broker.session.timeout.ms": "60000",  # a busy machine must not cost a broker its place
     "replica.fetch.wait.max.ms": "100",  # or followers learn late how far all are
@@ -28,8 +28,7 @@ class _Controller(RealKafka):
     """The broker that is the controller, too."""
 
     def __init__(self, directory: Path, libs: Path, properties: Mapping[str, str]) -> None:
-        super().__init__(directory, libs, properties)
-        self._java.append(_HEAP)  # the last one counts
+        super().__init__(directory, libs, properties, heap=_HEAP)
         self.controller_port = 0
 
     def _write_properties(self, port: int, controller: int) -> None:
@@ -43,8 +42,7 @@ class _Follower(RealKafka):
     def __init__(self, directory: Path, libs: Path, properties: Mapping[str, str], controller: _Controller) -> None:
         self._node_id = properties["node.id"]
         self._controller = controller
-        super().__init__(directory, libs, {"process.roles": "broker", **properties})
-        self._java.append(_HEAP)
+        super().__init__(directory, libs, {"process.roles": "broker", **properties}, heap=_HEAP)
 
     def listeners(self, port: int, controller: int) -> dict[str, str]:
         """Clients' alone."""

@@ -18,7 +18,7 @@ from minibroker.security.authorization.acls import (
 )
 from minibroker.security.authorization.authorizer import Authorizer
 from minibroker.security.principals import Principal
-from tests.kafka import jars
+from tests.kafka.jvm import oracle_command
 from tests.patience import PATIENCE_S
 
 T = TypeVar("T")
@@ -106,7 +106,7 @@ def ask_kafka(libs: Path, scenarios: list[Scenario]) -> list[str]:
         lines += [line("may", *question) for question in each.questions]
         lines += [line("somewhere", *question) for question in each.by_type]
         lines += [line("find", *wanted) for wanted in each.filters]
-    command = [jars.java(), "-Xmx256m", "-cp", f"{libs}/*", str(SOURCE)]
+    command = oracle_command(SOURCE, libs, heap="256m")
     asked = "".join(f"{each}\n" for each in lines).encode()
     done = subprocess.run(command, input=asked, capture_output=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stderr.decode()

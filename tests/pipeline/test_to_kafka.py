@@ -1,6 +1,7 @@
 """docs/spark-to-kafka.md, step by step: topics of this broker go on under Apache Kafka 3.9.1 with KRaft, and back."""
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Generator, Iterator
@@ -14,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.clients.broker_process import BrokerProcess
 from tests.documented import code
-from tests.kafka import jars
+from tests.kafka import jvm
 from tests.kafka.answers import all_answers, answers
 from tests.kafka.real_kafka import RealKafka
 from tests.patience import PATIENCE_S
@@ -28,7 +29,6 @@ COMMANDS: Final = {
     "kafka-get-offsets.sh": "org.apache.kafka.tools.GetOffsetShell",
     "kafka-consumer-groups.sh": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
 }
-JVM: Final = "-Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 SETTINGS: Final = ("offsets.topic.num.partitions=1", "transaction.state.log.num.partitions=1")
 TOPICS: Final = ("orders", "users")
 ORDERS: Final = 40
@@ -77,7 +77,8 @@ def move(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         for command, name in COMMANDS.items():
             path = directory / "bin" / command
             log = f"-Dlog4j.configuration=file:{kafka.directory}/log4j.properties"
-            path.write_text(f"""#!/bin/sh\nexec {jars.java()} {JVM} {log} -cp '{kafka_libs}/*' {name} "$@"\n""")
+            java = shlex.join(jvm.command(kafka_libs, log, heap="256m"))
+            path.write_text(f"""#!/bin/sh\nexec {java} {name} "$@"\n""")
             path.chmod(0o755)
         ours.start()
         yield Move(ours, kafka, directory)
