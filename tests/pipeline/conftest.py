@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from minibroker_pipeline import jars, session
+from minibroker_pipeline import session
+from minibroker_pipeline.connector import jars
 
 
 @pytest.fixture(scope="session")

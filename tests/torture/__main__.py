@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker_pipeline import jars
+from minibroker_pipeline.connector import jars
 from tests.torture import coordinator_steps, equality, steps
 from tests.torture.campaign import Campaign
 from tests.torture.copier_process import PROGRAMS, CopierProgram

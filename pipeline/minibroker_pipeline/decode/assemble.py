@@ -8,9 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from minibroker_pipeline.decode.headers import scan_headers
-from minibroker_pipeline.decode.request import Engine
-from minibroker_pipeline.decode.rows import (
+from minibroker_pipeline.decode.encoder_arrays import (
     ATTRIBUTES,
     END_ROW,
     GROUP,
@@ -20,6 +18,8 @@ from minibroker_pipeline.decode.rows import (
     PlainBatches,
     Rows,
 )
+from minibroker_pipeline.decode.headers import scan_headers
+from minibroker_pipeline.decode.request import Engine
 from minibroker_protocol.errors import EncodeError
 from minibroker_protocol.records import (
     LOG_OVERHEAD,
@@ -55,7 +55,7 @@ def encode_rows(
     level: int | None = None,
     engine: Engine = "auto",
 ) -> EncodedBatches:
-    """The rows as entries of format `magic`, in groups (see `rows`) that share none.
+    """The rows as entries of format `magic`, in groups (see `encoder_arrays`) that share none.
 
     A batch is full before its records exceed the group's bytes, and has one at least; under a codec so is a wrapper of
     v0 and v1, without one each row is an entry. `level` is the codec's. The engine is "numba" or "plain"; "auto" takes

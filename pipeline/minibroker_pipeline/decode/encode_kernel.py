@@ -5,8 +5,7 @@ from typing import Final
 import numpy as np
 from numba import types
 
-from minibroker_pipeline.decode.kernel import BYTES, compiled, copy, crc_of
-from minibroker_pipeline.decode.rows import (
+from minibroker_pipeline.decode.encoder_arrays import (
     ATTRIBUTES,
     BASE_SEQUENCE,
     BATCH_BYTES,
@@ -21,6 +20,7 @@ from minibroker_pipeline.decode.rows import (
     PRODUCER_ID,
     SIZE,
 )
+from minibroker_pipeline.decode.kernel import BYTES, compiled, copy, crc_of
 
 _READ_I32: Final = types.Array(types.int32, 1, "C", readonly=True)
 _READ_I64: Final = types.Array(types.int64, 1, "C", readonly=True)

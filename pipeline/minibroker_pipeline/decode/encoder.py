@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from minibroker_pipeline.decode.assemble import EncodedBatches, encode_rows
 from minibroker_pipeline.decode.columns import CODEC_NAMES
-from minibroker_pipeline.decode.request import Engine
-from minibroker_pipeline.decode.rows import (
+from minibroker_pipeline.decode.encoder_arrays import (
     ATTRIBUTES,
     BASE_SEQUENCE,
     LEADER_EPOCH,
@@ -19,6 +18,7 @@ from minibroker_pipeline.decode.rows import (
     Rows,
     groups_table,
 )
+from minibroker_pipeline.decode.request import Engine
 from minibroker_protocol.errors import EncodeError
 from minibroker_protocol.records import MAGIC_V2, NO_PARTITION_LEADER_EPOCH, NO_TIMESTAMP
 from minibroker_protocol.records.header import TIMESTAMP_TYPE_FLAG, TRANSACTIONAL_FLAG

@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from minibroker_pipeline.decode.blocks import END, ENTRY, IS_BAD, START, blocks_of
 from minibroker_pipeline.decode.columns import ColumnBuilder
 from minibroker_pipeline.decode.damage import DamageHandler, fault_of
+from minibroker_pipeline.decode.field_positions import RecordEngine
 from minibroker_pipeline.decode.headers import as_bytes, chosen, find_positions, read_headers
 from minibroker_pipeline.decode.inflate import inflate
 from minibroker_pipeline.decode.plain import decode_plainly
 from minibroker_pipeline.decode.request import CHUNK_BYTES, DecodeReport, DecodeRequest, Engine
 from minibroker_pipeline.decode.selection import Selection
-from minibroker_pipeline.decode.table import RecordEngine
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.records.varint import INT32_MAX
 
-_MODULES: Final = {"numba": "numba_engine", "numpy": "lanes"}
+_MODULES: Final = {"numba": "numba_engine", "numpy": "numpy_engine"}
 _loaded: Final[dict[str, RecordEngine]] = {}
 
 _Group = tuple[NDArray[np.uint8], NDArray[np.int64]]

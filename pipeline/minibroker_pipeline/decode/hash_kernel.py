@@ -46,7 +46,7 @@ def _hash_all(data, at, size, out):
 
 
 def hashes(data: NDArray[np.uint8], at: NDArray[np.int32], size: NDArray[np.int32]) -> NDArray[np.int64]:
-    """See `partitioner.Hash`."""
+    """See `sink.partitioner.Hash`."""
     out = np.empty(len(at), np.int64)
     _hash_all(data, np.ascontiguousarray(at), np.ascontiguousarray(size), out)
     return out

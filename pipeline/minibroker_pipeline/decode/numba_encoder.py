@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from minibroker_pipeline.decode import encode_kernel as kernel
 from minibroker_pipeline.decode.checksums import crc_tables
-from minibroker_pipeline.decode.rows import BATCH_WIDTH, POSITION, SIZE, PlainBatches, Rows
+from minibroker_pipeline.decode.encoder_arrays import BATCH_WIDTH, POSITION, SIZE, PlainBatches, Rows
 from minibroker_protocol.errors import EncodeError
 from minibroker_protocol.records import MAGIC_V2
 from minibroker_protocol.records.varint import INT32_MAX

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from minibroker_pipeline.decode import kernel
 from minibroker_pipeline.decode.blocks import most_rows
 from minibroker_pipeline.decode.checksums import crc_tables, wrong_crcs
+from minibroker_pipeline.decode.field_positions import RecordTable
 from minibroker_pipeline.decode.headers import as_bytes, chosen, use_chase
-from minibroker_pipeline.decode.table import RecordTable
 
 _LEAST_ROWS: Final = 4096
 _FIELDS: Final = 6
@@ -44,7 +44,7 @@ def owned(size: int) -> tuple[pa.Buffer, NDArray[np.uint8]]:
 
 
 class NumbaEngine:
-    """See `table.RecordEngine`. A table is valid until the thread's next `walk`."""
+    """See `field_positions.RecordEngine`. A table is valid until the thread's next `walk`."""
 
     chunks_at_once = 1
     chase = staticmethod(kernel.chase)

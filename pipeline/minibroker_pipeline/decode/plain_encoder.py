@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from minibroker_pipeline.decode.rows import (
+from minibroker_pipeline.decode.encoder_arrays import (
     ATTRIBUTES,
     BASE_SEQUENCE,
     BATCH_BYTES,

@@ -10,13 +10,13 @@ import pyarrow as pa
 
 from minibroker_pipeline.decode import HEADERS_COLUMN, schema_of
 from minibroker_pipeline.decode.request import Isolation, Mode
-from minibroker_pipeline.followed import FollowedLogs
-from minibroker_pipeline.jobs.running import Progress, run_tasks
+from minibroker_pipeline.jobs.task_runner import Progress, run_tasks
 from minibroker_pipeline.jobs.text_table import text_table
-from minibroker_pipeline.logs import find_partitions, select
-from minibroker_pipeline.options import parse_options
-from minibroker_pipeline.planning import SPLIT_BYTES, LogRange, WantedOffsets
-from minibroker_pipeline.reading import ReadSettings, read_ranges
+from minibroker_pipeline.log_directories.partition_logs import find_partitions, select
+from minibroker_pipeline.source.options import parse_options
+from minibroker_pipeline.source.planning import SPLIT_BYTES, LogRange, WantedOffsets
+from minibroker_pipeline.source.query_logs import FollowedLogs
+from minibroker_pipeline.source.reading import ReadSettings, read_ranges
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pyspark.sql import functions as f
 from pyspark.sql.types import BinaryType, DateType, IntegralType, StringType, TimestampNTZType, TimestampType
 
-from minibroker_pipeline.data_directories import DirectoryStateError, is_vacant, local_path
+from minibroker_pipeline.log_directories.directory_commit import DirectoryStateError, is_vacant, local_path
 from minibroker_pipeline.messages import Payload, compose
 
 if TYPE_CHECKING:

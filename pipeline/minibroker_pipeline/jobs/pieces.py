@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from minibroker_pipeline.log_indexes import offset_entries
-from minibroker_pipeline.places import Place
-from minibroker_pipeline.tails import is_entry_at
+from minibroker_pipeline.filesystems.filesystem import Place
+from minibroker_pipeline.log_directories.index_files import offset_entries
+from minibroker_pipeline.log_directories.log_end_offsets import is_entry_at
 from minibroker_storage.layout import INDEX_SUFFIX, LOG_SUFFIX
 
 PIECE_BYTES: Final = 128 * 1024 * 1024

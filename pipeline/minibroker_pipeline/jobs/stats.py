@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from minibroker_pipeline.decode.columns import CODEC_NAMES
+from minibroker_pipeline.filesystems.filesystem import Place
 from minibroker_pipeline.jobs.pieces import Piece, cut
-from minibroker_pipeline.jobs.running import QUICKLY, Progress, run_tasks
+from minibroker_pipeline.jobs.segment_walk import CUT_SHORT, ZEROS, NoEntries, read_entries, record_engine, walk_records
 from minibroker_pipeline.jobs.sizes import Counts, Group, count_entries, measure_records, sample
-from minibroker_pipeline.jobs.walking import CUT_SHORT, ZEROS, NoEntries, read_entries, record_engine, walk_records
-from minibroker_pipeline.logs import find_partitions, open_partition, select
-from minibroker_pipeline.places import Place
+from minibroker_pipeline.jobs.task_runner import QUICKLY, Progress, run_tasks
+from minibroker_pipeline.log_directories.partition_logs import find_partitions, open_partition, select
 from minibroker_protocol.errors import DecodeError, EncodeError
 from minibroker_storage.layout import LOG_SUFFIX
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from minibroker_pipeline.decode import Damage
-    from minibroker_pipeline.decode.table import RecordEngine
-    from minibroker_pipeline.jobs.walking import Entries
+    from minibroker_pipeline.decode.field_positions import RecordEngine
+    from minibroker_pipeline.jobs.segment_walk import Entries
 
 _SAMPLES: Final = 4
 """Compressed entries of each group that are built anew, of each segment."""

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minibroker_pipeline.decode import RECORD_COLUMNS, EncodedBatches, EncodeError, Engine, assemble, encode
-from minibroker_pipeline.decode import rows as decode_rows
+from minibroker_pipeline.decode import encoder_arrays as decode_rows
 from minibroker_protocol.records import CompressionCodec, NewRecord, RecordBatch, build_batch, iter_batches
 from tests.pipeline.decode.logs import read, records
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from minibroker_pipeline.decode import DamagedLogError, Engine, lanes
+from minibroker_pipeline.decode import DamagedLogError, Engine, numpy_engine
 from minibroker_protocol.records import NewRecord, build_batch, build_message_set
 from tests.pipeline.decode.logs import FAST_ENGINES, logs, read_and_report
 
@@ -35,7 +35,7 @@ limits = st.fixed_dictionaries(
 
 @pytest.fixture(params=[0, 24], ids=["lanes only", "few lanes alone"], autouse=True)
 def _few_lanes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lanes, "_FEW_LANES", request.param)
+    monkeypatch.setattr(numpy_engine, "_FEW_LANES", request.param)
 
 
 def outcome(data: bytes, engine: Engine, **options: Any) -> tuple[Any, ...]:

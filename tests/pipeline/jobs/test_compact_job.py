@@ -16,16 +16,16 @@ from pyspark.sql import SparkSession
 
 from minibroker import Broker
 from minibroker_pipeline.cli import main
-from minibroker_pipeline.data_directories import DirectoryStateError
 from minibroker_pipeline.decode import DamagedLogError
-from minibroker_pipeline.jobs import walking
+from minibroker_pipeline.jobs import segment_walk
 from minibroker_pipeline.jobs.compact import CompactSettings, LogChangedError, compact, keys, reading
 from minibroker_pipeline.jobs.compact.key_files import Rows, read_bucket, read_verdicts, write_run
 from minibroker_pipeline.jobs.compact.keys import Hashes, Secret, hash_keys, load_kernel, mark_newest
 from minibroker_pipeline.jobs.compact.newest import NewestTask, find_newest
 from minibroker_pipeline.jobs.compact.scan import KeyPlan
 from minibroker_pipeline.jobs.verify import verify
-from minibroker_pipeline.logs import LogNameError
+from minibroker_pipeline.log_directories.directory_commit import DirectoryStateError
+from minibroker_pipeline.log_directories.partition_logs import LogNameError
 from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch, build_message_set, iter_batches
 from minibroker_storage.checkpoints import read_offset_checkpoint, write_offset_checkpoint
 from tests.kafka.writers import create
@@ -141,7 +141,7 @@ def test_processes_spark_and_the_engine_without_numba_write_the_same(
     compact([str(data)], str(tmp_path / "here"), settings, processes=1)
     compact([str(data)], str(tmp_path / "processes"), settings, processes=2)
     compact([str(data)], str(tmp_path / "tasks"), settings, spark=spark)
-    for module in (keys, walking):
+    for module in (keys, segment_walk):
         monkeypatch.setattr(module, "prepare", lambda: "numpy")
     compact([str(data)], str(tmp_path / "numpy"), settings, processes=1)
     here = contents(tmp_path / "here")
@@ -293,7 +293,7 @@ def test_a_segment_that_is_replaced_meanwhile_is_told(tmp_path: Path, monkeypatc
             log.with_suffix(".new").rename(log)
         return read_entries(*arguments)  # type: ignore[arg-type]  # as they were given
 
-    read_entries = walking.read_entries
+    read_entries = segment_walk.read_entries
     monkeypatch.setattr(reading, "read_entries", replaced)
     with pytest.raises(LogChangedError, match="a broker works in the directory"):
         compact([str(data)], str(tmp_path / "out"))

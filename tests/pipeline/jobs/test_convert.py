@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from minibroker_pipeline.cli import main
-from minibroker_pipeline.data_directories import DirectoryStateError
 from minibroker_pipeline.decode import DamagedLogError, scan_headers
 from minibroker_pipeline.jobs.convert import ConvertError, ConvertReport, ConvertSettings, convert
 from minibroker_pipeline.jobs.diff import diff
 from minibroker_pipeline.jobs.verify import VerifySettings, verify
 from minibroker_pipeline.jobs.verify.findings import What
+from minibroker_pipeline.log_directories.directory_commit import DirectoryStateError
 from minibroker_protocol.records import (
     CompressionCodec,
     NewRecord,

@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from minibroker_pipeline import cli
-from minibroker_pipeline.data_directories import DirectoryStateError
 from minibroker_pipeline.jobs.diff import diff
 from minibroker_pipeline.jobs.export import export
 from minibroker_pipeline.jobs.import_ import ImportSettings, import_files
+from minibroker_pipeline.log_directories.directory_commit import DirectoryStateError
 from minibroker_pipeline.messages import Payload
 from tests.pipeline.source.directories import close, orders, read
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from minibroker_pipeline.filesystems.filesystem import place_of
 from minibroker_pipeline.jobs.pieces import cut
 from minibroker_pipeline.jobs.stats import stats
 from minibroker_pipeline.jobs.verify import verify
-from minibroker_pipeline.places import place_of
 from tests.pipeline.jobs.directories import put_indexes, put_log
 from tests.pipeline.jobs.test_verify import SIZE, batch
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from minibroker_pipeline.jobs.stats import Line, StatsReport, stats
 from minibroker_pipeline.jobs.stats_page import stats_html, stats_text
-from minibroker_pipeline.logs import LogNameError
+from minibroker_pipeline.log_directories.partition_logs import LogNameError
 from minibroker_protocol.records import (
     CompressionCodec,
     NewRecord,

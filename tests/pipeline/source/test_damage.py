@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from minibroker_pipeline.decode import DamagedLogError
-from minibroker_pipeline.logs import LogNameError
-from minibroker_pipeline.reading import DataLossError
+from minibroker_pipeline.log_directories.partition_logs import LogNameError
+from minibroker_pipeline.source.reading import DataLossError
 from minibroker_storage.errors import CorruptCheckpointError, CorruptIndexError
 from minibroker_storage.layout import LOG_SUFFIX
 from tests.pipeline.source.directories import offsets, orders, read
@@ -131,7 +131,7 @@ def test_an_offset_checkpoint_that_is_none_is_named(tmp_path: Path) -> None:
 
 def test_an_interrupted_compaction_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = closed(tmp_path)
-    monkeypatch.setattr("minibroker_pipeline.logs._SWAP_WAITS", (0, 0))
+    monkeypatch.setattr("minibroker_pipeline.log_directories.partition_logs._SWAP_WAITS", (0, 0))
     path = logs(home)[1]
     shutil.copy(path, f"{path}.swap")
     assert offsets(tmp_path)  # nothing has been replaced yet

@@ -13,8 +13,8 @@ import pytest
 
 from minibroker_pipeline.decode import DamagedLogError
 from minibroker_pipeline.jobs.verify import VerifySettings, verify
-from minibroker_pipeline.logs import LogNameError
-from minibroker_pipeline.reading import DataLossError
+from minibroker_pipeline.log_directories.partition_logs import LogNameError
+from minibroker_pipeline.source.reading import DataLossError
 from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch, build_message_set, read_header
 from minibroker_storage import LogConfig
 from minibroker_storage.errors import CorruptCheckpointError, CorruptIndexError

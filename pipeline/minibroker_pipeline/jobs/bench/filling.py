@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.sql import functions as f
 
-from minibroker_pipeline.connector import to_topic
+from minibroker_pipeline.connector.topics import to_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

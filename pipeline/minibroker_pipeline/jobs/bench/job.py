@@ -14,7 +14,7 @@ from minibroker_pipeline.jobs.bench.meter import cpu_seconds
 from minibroker_pipeline.jobs.bench.own_broker import OwnBroker
 from minibroker_pipeline.jobs.bench.readers import Reader, readers
 from minibroker_pipeline.jobs.bench.report import BenchReport, Case, Sample
-from minibroker_pipeline.jobs.running import Progress
+from minibroker_pipeline.jobs.task_runner import Progress
 from minibroker_pipeline.session import spark_session
 from minibroker_storage.layout import LOG_SUFFIX
 

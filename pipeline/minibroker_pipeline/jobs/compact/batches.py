@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minibroker_pipeline.decode.blocks import END, ENTRY, ROWS, START
-from minibroker_pipeline.jobs.walking import Entries, Walked
+from minibroker_pipeline.jobs.segment_walk import Entries, Walked
 from minibroker_protocol.records import (
     RECORD_BATCH_OVERHEAD,
     CompressionCodec,

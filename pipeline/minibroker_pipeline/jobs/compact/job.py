@@ -5,13 +5,6 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from minibroker_pipeline.carried import carried_files
-from minibroker_pipeline.data_directories import (
-    CLEANER_OFFSETS,
-    DataDirectoryCommit,
-    PublishedLog,
-    check_apart,
-)
 from minibroker_pipeline.jobs.compact.key_files import BYTES_PER_ROW
 from minibroker_pipeline.jobs.compact.keys import new_secret
 from minibroker_pipeline.jobs.compact.newest import NewestTask, find_newest
@@ -20,9 +13,15 @@ from minibroker_pipeline.jobs.compact.report import CompactedLog, CompactReport
 from minibroker_pipeline.jobs.compact.rewriting import RewriteTask, Rewritten, Tally, rewrite
 from minibroker_pipeline.jobs.compact.scan import KeyPlan, ScanTask, SegmentFacts, scan
 from minibroker_pipeline.jobs.compact.settings import CompactSettings
-from minibroker_pipeline.jobs.running import Progress, run_tasks
-from minibroker_pipeline.log_files import PartitionSummary, write_partition_files
-from minibroker_pipeline.logs import (
+from minibroker_pipeline.jobs.task_runner import Progress, run_tasks
+from minibroker_pipeline.log_directories.directory_commit import (
+    CLEANER_OFFSETS,
+    DataDirectoryCommit,
+    PublishedLog,
+    check_apart,
+)
+from minibroker_pipeline.log_directories.directory_metadata import carried_files
+from minibroker_pipeline.log_directories.partition_logs import (
     DataDirectory,
     PartitionLog,
     TopicPartition,
@@ -30,6 +29,7 @@ from minibroker_pipeline.logs import (
     open_partition,
     select,
 )
+from minibroker_pipeline.log_directories.segment_writer import PartitionSummary, write_partition_files
 from minibroker_storage.checkpoints import (
     EpochEntry,
     LeaderEpochCheckpoint,

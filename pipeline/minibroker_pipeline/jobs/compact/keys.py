@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minibroker_pipeline.decode import prepare
-from minibroker_pipeline.decode.table import RecordTable
+from minibroker_pipeline.decode.field_positions import RecordTable
 
 _Ints = NDArray[np.int64]
 _Words = NDArray[np.uint64]

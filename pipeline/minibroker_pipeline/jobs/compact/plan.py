@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from minibroker_pipeline.decode import AbortedRange, DamagedLogError
+from minibroker_pipeline.filesystems.filesystem import LocalPlace
 from minibroker_pipeline.jobs.compact.key_files import Run
 from minibroker_pipeline.jobs.compact.reading import SegmentSource
 from minibroker_pipeline.jobs.compact.scan import SegmentFacts
 from minibroker_pipeline.jobs.compact.settings import CompactSettings
-from minibroker_pipeline.log_indexes import aborted_transactions, time_entries
-from minibroker_pipeline.logs import OFFSET_INDEX_SUFFIX, PartitionLog, SegmentFiles
-from minibroker_pipeline.places import LocalPlace
-from minibroker_pipeline.tails import LogTail, index_of
+from minibroker_pipeline.log_directories.index_files import aborted_transactions, time_entries
+from minibroker_pipeline.log_directories.log_end_offsets import LogTail, index_of
+from minibroker_pipeline.log_directories.partition_logs import OFFSET_INDEX_SUFFIX, PartitionLog, SegmentFiles
 from minibroker_protocol.records import read_entry_header
 from minibroker_protocol.records.varint import INT64_MAX
 from minibroker_storage.cleaner.clean import group_segments

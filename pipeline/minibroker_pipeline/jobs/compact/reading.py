@@ -7,10 +7,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minibroker_pipeline.decode import AbortedRange, Damage, DamagedLogError, DecodeRequest
+from minibroker_pipeline.decode.field_positions import RecordEngine
 from minibroker_pipeline.decode.selection import Selection
-from minibroker_pipeline.decode.table import RecordEngine
-from minibroker_pipeline.jobs.walking import CUT_SHORT, ZEROS, Entries, NoEntries, Walked, read_entries, walk_records
-from minibroker_pipeline.places import Place
+from minibroker_pipeline.filesystems.filesystem import Place
+from minibroker_pipeline.jobs.segment_walk import (
+    CUT_SHORT,
+    ZEROS,
+    Entries,
+    NoEntries,
+    Walked,
+    read_entries,
+    walk_records,
+)
 from minibroker_protocol.records.header import CONTROL_FLAG, MAGIC_V2
 
 _BYTES_PER_MESSAGE: Final = 8

@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 from minibroker_pipeline.decode import AbortedRange, scan_headers
 from minibroker_pipeline.decode.blocks import ENTRY, KIND, ROWS, V2
-from minibroker_pipeline.decode.table import RecordEngine
+from minibroker_pipeline.decode.field_positions import RecordEngine
 from minibroker_pipeline.jobs.compact.batches import rebuild_batches, rebuild_wrapper
 from minibroker_pipeline.jobs.compact.key_files import Run, read_verdicts
 from minibroker_pipeline.jobs.compact.keys import load_kernel
 from minibroker_pipeline.jobs.compact.plan import Group, PlannedSegment
 from minibroker_pipeline.jobs.compact.reading import control_lines, data_lines, pieces_of, slices_of, walk
 from minibroker_pipeline.jobs.compact.settings import CompactSettings
-from minibroker_pipeline.jobs.walking import Entries, Walked, record_engine
-from minibroker_pipeline.log_files import LogFileSettings, PartitionWriter, WrittenSegment
+from minibroker_pipeline.jobs.segment_walk import Entries, Walked, record_engine
+from minibroker_pipeline.log_directories.segment_writer import LogFileSettings, PartitionWriter, WrittenSegment
 from minibroker_protocol.records import BatchHeader, read_entry_header
 from minibroker_protocol.records.header import DELETE_HORIZON_FLAG, MAGIC_V2
 from minibroker_protocol.records.varint import INT32_MAX

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minibroker_pipeline.decode import AbortedRange
-from minibroker_pipeline.decode.table import RecordEngine
+from minibroker_pipeline.decode.field_positions import RecordEngine
 from minibroker_pipeline.jobs.compact.key_files import BYTES_PER_ROW, Rows, Run, write_run
 from minibroker_pipeline.jobs.compact.keys import Hashes, Secret, hash_keys, load_kernel, mark_newest
 from minibroker_pipeline.jobs.compact.reading import SegmentSource, data_lines, pieces_of, slices_of, walk
-from minibroker_pipeline.jobs.walking import Entries, record_engine
+from minibroker_pipeline.jobs.segment_walk import Entries, record_engine
 from minibroker_protocol.records import NO_TIMESTAMP, RECORD_BATCH_OVERHEAD
 from minibroker_protocol.records.header import CONTROL_FLAG, MAGIC_V2
 

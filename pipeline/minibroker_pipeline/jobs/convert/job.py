@@ -8,19 +8,24 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from minibroker_pipeline.carried import carried_files
-from minibroker_pipeline.data_directories import CLEANER_OFFSETS, DataDirectoryCommit, PublishedLog, check_apart
-from minibroker_pipeline.decode.table import RecordEngine
-from minibroker_pipeline.followed import FollowedLog, FollowedLogs
+from minibroker_pipeline.decode.field_positions import RecordEngine
 from minibroker_pipeline.jobs.convert.producers import LogProducers, log_producers
 from minibroker_pipeline.jobs.convert.report import ConvertLine, ConvertReport
 from minibroker_pipeline.jobs.convert.segments import ConvertedSegment, SegmentTask, convert_segments
 from minibroker_pipeline.jobs.convert.settings import ConvertSettings
-from minibroker_pipeline.jobs.running import Progress, run_tasks
-from minibroker_pipeline.jobs.walking import record_engine
-from minibroker_pipeline.log_files import PartitionSummary, PartitionWriter, write_partition_files
-from minibroker_pipeline.logs import DataDirectory, TopicPartition, find_partitions, select
-from minibroker_pipeline.options import parse_options
+from minibroker_pipeline.jobs.segment_walk import record_engine
+from minibroker_pipeline.jobs.task_runner import Progress, run_tasks
+from minibroker_pipeline.log_directories.directory_commit import (
+    CLEANER_OFFSETS,
+    DataDirectoryCommit,
+    PublishedLog,
+    check_apart,
+)
+from minibroker_pipeline.log_directories.directory_metadata import carried_files
+from minibroker_pipeline.log_directories.partition_logs import DataDirectory, TopicPartition, find_partitions, select
+from minibroker_pipeline.log_directories.segment_writer import PartitionSummary, PartitionWriter, write_partition_files
+from minibroker_pipeline.source.options import parse_options
+from minibroker_pipeline.source.query_logs import FollowedLog, FollowedLogs
 from minibroker_protocol.records import MAGIC_V2
 from minibroker_storage.checkpoints import (
     EpochEntry,

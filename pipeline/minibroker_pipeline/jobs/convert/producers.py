@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from minibroker_pipeline.decode import AbortedRange
-from minibroker_pipeline.decode.table import RecordEngine
-from minibroker_pipeline.jobs.walking import Entries, read_entries
-from minibroker_pipeline.log_indexes import aborted_transactions
-from minibroker_pipeline.logs import PartitionLog
+from minibroker_pipeline.decode.field_positions import RecordEngine
+from minibroker_pipeline.jobs.segment_walk import Entries, read_entries
+from minibroker_pipeline.log_directories.index_files import aborted_transactions
+from minibroker_pipeline.log_directories.partition_logs import PartitionLog
 from minibroker_protocol.errors import CorruptRecordError, DecodeError
 from minibroker_protocol.records import HEADER, MAGIC_V2
 from minibroker_protocol.records.header import make_header

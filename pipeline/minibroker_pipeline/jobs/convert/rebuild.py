@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from minibroker_pipeline.decode.assemble import EncodedBatches, encode_rows
 from minibroker_pipeline.decode.blocks import END, ENTRY, IS_BAD, KIND, ROWS, START, WRAPPER_V0
 from minibroker_pipeline.decode.encoder import binary_of
+from minibroker_pipeline.decode.encoder_arrays import ATTRIBUTES, BATCH_BYTES, LEADER_EPOCH, Binary, Rows, groups_table
+from minibroker_pipeline.decode.field_positions import RecordEngine, RecordTable
 from minibroker_pipeline.decode.headers import scan_headers
-from minibroker_pipeline.decode.rows import ATTRIBUTES, BATCH_BYTES, LEADER_EPOCH, Binary, Rows, groups_table
-from minibroker_pipeline.decode.table import RecordEngine, RecordTable
 from minibroker_pipeline.jobs.convert.settings import ConvertSettings
 from minibroker_pipeline.jobs.convert.ways import Ways
+from minibroker_pipeline.jobs.segment_walk import Walked
 from minibroker_pipeline.jobs.sizes import BATCH_BYTES as USUAL_BATCH_BYTES
-from minibroker_pipeline.jobs.walking import Walked
 from minibroker_protocol.records import MAGIC_V2, MAX_DECOMPRESSED_SIZE, NO_TIMESTAMP
 from minibroker_protocol.records.header import TIMESTAMP_TYPE_FLAG
 from minibroker_protocol.records.varint import INT32_MAX

@@ -6,15 +6,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from minibroker_pipeline.data_directories import staged_task
 from minibroker_pipeline.decode import AbortedRange
-from minibroker_pipeline.decode.table import RecordEngine
+from minibroker_pipeline.decode.field_positions import RecordEngine
+from minibroker_pipeline.filesystems.filesystem import UNKNOWN, LocalPlace, OpenFile, Place
 from minibroker_pipeline.jobs.convert.entries import EntryConverter, Piece, Source
 from minibroker_pipeline.jobs.convert.report import ConvertCounts
 from minibroker_pipeline.jobs.convert.settings import ConvertSettings
-from minibroker_pipeline.jobs.walking import read_entries, record_engine
-from minibroker_pipeline.log_files import PartitionWriter, WrittenSegment
-from minibroker_pipeline.places import UNKNOWN, LocalPlace, OpenFile, Place
+from minibroker_pipeline.jobs.segment_walk import read_entries, record_engine
+from minibroker_pipeline.log_directories.directory_commit import staged_task
+from minibroker_pipeline.log_directories.segment_writer import PartitionWriter, WrittenSegment
 from minibroker_protocol.records.varint import INT32_MAX
 from minibroker_storage.checkpoints import EpochEntry
 from minibroker_storage.layout import DELETED_SUFFIX

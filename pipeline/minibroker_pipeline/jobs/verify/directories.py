@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from minibroker_pipeline.filesystems.filesystem import Entry, Place, place_of
 from minibroker_pipeline.jobs.verify.findings import REBUILD, RENAME, Findings, What
-from minibroker_pipeline.places import Entry, Place, place_of
 from minibroker_storage.checkpoints import CHECKPOINT_VERSION, EpochEntry, parse_offset_checkpoint, parse_uuid
 from minibroker_storage.data_directory.publication import UNFINISHED
 from minibroker_storage.errors import CorruptCheckpointError, CorruptSnapshotError

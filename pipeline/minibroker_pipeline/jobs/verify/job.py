@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from minibroker_pipeline.jobs.running import QUICKLY, Progress, run_tasks
+from minibroker_pipeline.jobs.task_runner import QUICKLY, Progress, run_tasks
 from minibroker_pipeline.jobs.text_table import bytes_text, text_table
 from minibroker_pipeline.jobs.verify.directories import Partition, find, look_into
 from minibroker_pipeline.jobs.verify.findings import Finding, Findings, What

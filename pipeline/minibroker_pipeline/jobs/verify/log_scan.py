@@ -8,10 +8,18 @@ from numpy.typing import NDArray
 
 from minibroker_pipeline.decode import Damage
 from minibroker_pipeline.decode.blocks import BASE_OFFSET, ENTRY, IS_BAD, KIND, ROWS, V2, WRAPPER_V0
+from minibroker_pipeline.decode.field_positions import RecordEngine, RecordTable
 from minibroker_pipeline.decode.inflate import inflate
-from minibroker_pipeline.decode.table import RecordEngine, RecordTable
+from minibroker_pipeline.jobs.segment_walk import (
+    CUT_SHORT,
+    ZEROS,
+    Entries,
+    NoEntries,
+    Walked,
+    describe_entry,
+    walk_records,
+)
 from minibroker_pipeline.jobs.verify.findings import NOTHING, RESTORE, Findings, What
-from minibroker_pipeline.jobs.walking import CUT_SHORT, ZEROS, Entries, NoEntries, Walked, describe_entry, walk_records
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.records import MAGIC_V2, MAX_DECOMPRESSED_SIZE, check_inner_crcs, iter_batches
 from minibroker_protocol.records.header import CONTROL_FLAG, TIMESTAMP_TYPE_FLAG, TRANSACTIONAL_FLAG

@@ -15,7 +15,7 @@ from minibroker_pipeline.jobs.verify.directories import (
 from minibroker_pipeline.jobs.verify.findings import RESTORE, Finding, Findings, What
 from minibroker_pipeline.jobs.verify.segments import SegmentFacts
 from minibroker_pipeline.jobs.verify.transactions import check_transactions
-from minibroker_pipeline.logs import INTERNAL_TOPICS
+from minibroker_pipeline.log_directories.partition_logs import INTERNAL_TOPICS
 from minibroker_protocol.records.varint import INT64_MAX
 from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, LOG_SUFFIX
 

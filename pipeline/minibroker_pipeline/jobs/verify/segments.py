@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from minibroker_pipeline.decode.table import RecordEngine
+from minibroker_pipeline.decode.field_positions import RecordEngine
+from minibroker_pipeline.filesystems.filesystem import Place
 from minibroker_pipeline.jobs.pieces import Piece, cut
+from minibroker_pipeline.jobs.segment_walk import NoEntries, read_entries, record_engine
 from minibroker_pipeline.jobs.verify.findings import REBUILD, Finding, Findings, What
 from minibroker_pipeline.jobs.verify.indexes import check_offset_index, check_reach, check_time_index
 from minibroker_pipeline.jobs.verify.log_scan import EpochChange, LogScan, OffsetGap, TransactionEvent
-from minibroker_pipeline.jobs.walking import NoEntries, read_entries, record_engine
-from minibroker_pipeline.places import Place
 from minibroker_storage.errors import CorruptIndexError
 from minibroker_storage.layout import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 from minibroker_storage.transaction_index import AbortedTxn, decode_all

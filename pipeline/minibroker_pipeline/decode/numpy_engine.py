@@ -1,0 +1,277 @@
+"""Records by numpy alone, for where numba is not: all batches of a chunk are read side by side, each in a lane.
+
+Step i reads record i of every batch that has one, field by field, as operations on arrays with one element per lane. So
+a step costs about the same for one lane as for a hundred. Of the last few long batches it is found first where their
+records begin (`single_batches`), each of which is then a lane. Nothing here looks at a byte outside its block, whatever
+the bytes claim: a lane that goes wrong reads on from a place that exists, and its rows are dropped in the end.
+"""
+
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from minibroker_pipeline.decode.blocks import (
+    BASE_OFFSET,
+    BASE_TIMESTAMP,
+    COUNT,
+    END,
+    FIXED_TIMESTAMP,
+    IS_BAD,
+    KIND,
+    MAX_TIMESTAMP,
+    ROWS,
+    START,
+    V2,
+)
+from minibroker_pipeline.decode.checksums import wrong_crcs
+from minibroker_pipeline.decode.field_positions import RecordTable
+from minibroker_pipeline.decode.headers import chase_entries
+from minibroker_pipeline.decode.messages import expand_messages, read_messages
+from minibroker_pipeline.decode.single_batches import record_starts
+
+_Ints = NDArray[np.int64]
+_Bytes = NDArray[np.uint8]
+
+_FEW_LANES: Final = 160
+_MIN_RECORD_SIZE: Final = 7
+_MIN_HEADER_SIZE: Final = 2
+_CONTINUES: Final = 0x80
+_SEVEN_BITS: Final = 0x7F
+_VARINT: Final = 5
+_VARLONG: Final = 10
+_UINT32: Final = 0xFFFFFFFF
+_INT64_MAX: Final = 2**63 - 1
+
+
+class Lanes:
+    """Where each lane stands: the next byte, the block's end, and whether its bytes turned out to be no records."""
+
+    def __init__(self, data: _Bytes, at: _Ints, end: _Ints) -> None:
+        self.data = data
+        self.at = at
+        self.end = end
+        self.bad = np.zeros(len(at), np.bool_)
+        self._last = max(len(data) - 1, 0)
+
+    def keep(self, count: int) -> None:
+        """Go on with the first `count` lanes; the others' `bad` remains."""
+        self.at = self.at[:count]
+        self.end = self.end[:count]
+
+    def byte(self) -> _Ints:
+        """The byte at each lane's position. A lane that has come to its end turns bad."""
+        self.bad[: len(self.at)] |= self.at >= self.end
+        return self.data[np.minimum(self.at, self._last)].astype(np.int64)
+
+    def _raw(self, most_bytes: int) -> _Ints:
+        byte = self.byte()
+        self.at = self.at + 1
+        if not (byte >= _CONTINUES).any():
+            return byte
+        raw = byte & _SEVEN_BITS
+        open_lanes = np.flatnonzero(byte >= _CONTINUES)
+        for shift in range(7, 7 * most_bytes, 7):
+            at = self.at[open_lanes]
+            self.bad[open_lanes] |= at >= self.end[open_lanes]
+            byte = self.data[np.minimum(at, self._last)].astype(np.int64)
+            raw[open_lanes] |= (byte & _SEVEN_BITS) << shift
+            self.at[open_lanes] += 1
+            open_lanes = open_lanes[byte >= _CONTINUES]
+            if not len(open_lanes):
+                return raw
+        self.bad[open_lanes] = True
+        return raw
+
+    def varint(self) -> _Ints:
+        """An int32 from each lane."""
+        raw = self._raw(_VARINT) & _UINT32
+        return (raw >> 1) ^ -(raw & 1)
+
+    def varlong(self) -> _Ints:
+        """An int64 from each lane."""
+        raw = self._raw(_VARLONG)
+        return ((raw >> 1) & _INT64_MAX) ^ -(raw & 1)
+
+
+class _Columns:
+    """The arrays of a `RecordTable`, before rows are dropped from it."""
+
+    def __init__(self, capacity: int) -> None:
+        self.offsets = np.zeros(capacity, np.int64)
+        self.timestamps = np.zeros(capacity, np.int64)
+        self.numbers = np.zeros((6, capacity), np.int32)
+        self.key_at, self.key_size, self.value_at, self.value_size, self.headers_at, self.header_count = self.numbers
+        self.record_end = np.zeros(capacity, np.int32)
+
+
+def _walk_v2(data: _Bytes, blocks: _Ints, lines: _Ints, first_rows: _Ints, columns: _Columns) -> None:
+    """Fill in the rows of the v2 batches in these lines of the table, the longest first. Sets IS_BAD."""
+    counts = blocks[lines, COUNT]
+    lanes = Lanes(data, blocks[lines, START], blocks[lines, END])
+    base_offsets, base_timestamps = blocks[lines, BASE_OFFSET], blocks[lines, BASE_TIMESTAMP]
+    ascending = counts[::-1]
+    steps = int(counts[0]) if len(counts) else 0
+    ends = lanes.at.copy()
+    for step in range(steps):
+        active = len(counts) - int(np.searchsorted(ascending, step, side="right"))
+        if active < _FEW_LANES:
+            _finish_alone(data, blocks, lines[:active], lanes, first_rows[:active], step, columns)
+            ends[:active] = lanes.end[:active]
+            break
+        lanes.keep(active)
+        _step(lanes, base_offsets[:active], base_timestamps[:active], first_rows[:active] + step, columns)
+        ends[:active] = lanes.at
+    lanes.bad |= (ends != blocks[lines, END]) & (counts > 0)
+    blocks[lines[lanes.bad], IS_BAD] = 1
+
+
+def _step(lanes: Lanes, base_offsets: _Ints, base_timestamps: _Ints, rows: _Ints, columns: _Columns) -> None:
+    """One record from each lane, without its headers, which are left for later."""
+    length = lanes.varint()
+    record_end = lanes.at + length
+    bad = (length < 0) | (record_end > lanes.end)
+    lanes.bad[: len(bad)] |= bad
+    record_end = np.where(bad, lanes.at, record_end)
+    lanes.at = lanes.at + 1
+    columns.timestamps[rows] = base_timestamps + lanes.varlong()
+    columns.offsets[rows] = base_offsets + lanes.varint()
+    for at, size in ((columns.key_at, columns.key_size), (columns.value_at, columns.value_size)):
+        length = lanes.varint()
+        at[rows] = lanes.at
+        size[rows] = np.maximum(length, -1)
+        lanes.at = lanes.at + np.maximum(length, 0)
+    count = lanes.varint()
+    left = record_end - lanes.at
+    columns.header_count[rows] = count
+    columns.headers_at[rows] = lanes.at
+    columns.record_end[rows] = record_end
+    bad = (count < 0) | (left < 0) | (count * _MIN_HEADER_SIZE > left) | ((count == 0) & (left != 0))
+    lanes.bad[: len(bad)] |= bad
+    lanes.at = record_end
+
+
+def _finish_alone(
+    data: _Bytes, blocks: _Ints, lines: _Ints, lanes: Lanes, first_rows: _Ints, step: int, columns: _Columns
+) -> None:
+    """The rest of a few batches, one after the other, from record `step` on: each record is a lane of its own."""
+    for lane, (line, first_row) in enumerate(zip(lines.tolist(), first_rows.tolist(), strict=True)):
+        if lanes.bad[lane]:
+            continue
+        start, end, count = int(lanes.at[lane]), int(blocks[line, END]), int(blocks[line, COUNT])
+        starts = record_starts(data[start:end].tobytes(), count - step)
+        if starts is None:
+            lanes.bad[lane] = True
+            continue
+        at = np.array(starts, np.int64) + start
+        records = Lanes(data, at, np.full(len(at), end))
+        rows = np.arange(first_row + step, first_row + count)
+        _step(records, blocks[line, BASE_OFFSET], blocks[line, BASE_TIMESTAMP], rows, columns)
+        lanes.bad[lane] = records.bad.any()
+
+
+def find_headers(data: _Bytes, at: _Ints, count: _Ints, end: _Ints) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+    """Key position, key size, value position and value size of all headers of some records, and which records are bad.
+
+    Each record has `count` headers, more than none, from `at` to `end`.
+    """
+    order = np.argsort(-count, kind="stable")
+    counts = count[order]
+    places = (np.cumsum(count) - count)[order]
+    lanes = Lanes(data, at[order], end[order])
+    found = np.zeros((4, int(count.sum())), np.int32)
+    ends = lanes.at.copy()
+    ascending = counts[::-1]
+    for step in range(int(counts[0]) if len(counts) else 0):
+        active = len(counts) - int(np.searchsorted(ascending, step, side="right"))
+        lanes.keep(active)
+        rows = places[:active] + step
+        for line, least in ((0, 0), (2, -1)):
+            length = lanes.varint()
+            lanes.bad[:active] |= (length < 0) & (least == 0)
+            found[line, rows] = lanes.at
+            found[line + 1, rows] = np.maximum(length, least)
+            lanes.at = lanes.at + np.maximum(length, 0)
+        ends[:active] = lanes.at
+    bad = np.zeros(len(at), np.bool_)
+    bad[order] = lanes.bad | (ends != end[order])
+    return found, bad
+
+
+class LanesEngine:
+    """See `field_positions.RecordEngine`."""
+
+    chunks_at_once = 8
+    chase = staticmethod(chase_entries)
+    wrong_crcs = staticmethod(wrong_crcs)
+
+    def walk(self, data: _Bytes, blocks: _Ints, first: int, limit: int) -> RecordTable:
+        """See `RecordEngine`."""
+        is_v2 = blocks[:, KIND] == V2
+        counts = np.where(is_v2, blocks[:, COUNT], 0)
+        impossible = (counts < 0) | (counts * _MIN_RECORD_SIZE > blocks[:, END] - blocks[:, START])
+        blocks[impossible, IS_BAD] = 1
+        counts[impossible] = 0
+        messages = None
+        if not is_v2.all():
+            messages = expand_messages(data, blocks)
+            counts += messages.counts
+        first_rows = np.cumsum(counts) - counts
+        columns = _Columns(int(counts.sum()))
+        lines = np.flatnonzero(is_v2 & ~impossible)
+        lines = lines[np.argsort(-counts[lines], kind="stable")]
+        _walk_v2(data, blocks, lines, first_rows[lines], columns)
+        block_of_row = np.repeat(np.arange(len(blocks)), counts)
+        if messages is not None:
+            read_messages(data, blocks, messages, first_rows, columns)
+        is_fixed = blocks[:, FIXED_TIMESTAMP] != 0
+        if is_fixed.any():
+            fixed = is_fixed[block_of_row]
+            columns.timestamps[fixed] = blocks[block_of_row[fixed], MAX_TIMESTAMP]
+        with_headers = np.flatnonzero((columns.header_count > 0) & (blocks[block_of_row, IS_BAD] == 0))
+        if len(with_headers):
+            _, bad = find_headers(
+                data,
+                columns.headers_at[with_headers].astype(np.int64),
+                columns.header_count[with_headers].astype(np.int64),
+                columns.record_end[with_headers].astype(np.int64),
+            )
+            blocks[block_of_row[with_headers[bad]], IS_BAD] = 1
+        wanted = (columns.offsets >= first) & (columns.offsets < limit) & (blocks[block_of_row, IS_BAD] == 0)
+        blocks[:, ROWS] = np.bincount(block_of_row[wanted], minlength=len(blocks))
+        if wanted.all():
+            return RecordTable(data, len(wanted), columns.offsets, columns.timestamps, *columns.numbers)
+        numbers = columns.numbers[:, wanted]
+        return RecordTable(data, numbers.shape[1], columns.offsets[wanted], columns.timestamps[wanted], *numbers)
+
+    def binary(self, data: _Bytes, at: NDArray[np.int32], size: NDArray[np.int32], rows: int) -> pa.BinaryArray:
+        """See `RecordEngine`. Values, which ascend, and gaps between them make an array over the bytes as they are."""
+        starts, sizes = at[:rows], size[:rows]
+        if not rows:
+            return pa.array([], pa.binary())
+        bounds = np.empty(2 * rows, np.int32)
+        bounds[0::2] = starts
+        bounds[1::2] = starts + np.maximum(sizes, 0)
+        both = pa.BinaryArray.from_buffers(pa.binary(), 2 * rows - 1, [None, pa.py_buffer(bounds), pa.py_buffer(data)])
+        nulls = sizes < 0
+        values = pa.array(np.arange(0, 2 * rows, 2, dtype=np.int64), mask=nulls if nulls.any() else None)
+        return both.take(values)
+
+    def headers(self, table: RecordTable) -> tuple[pa.Buffer, pa.Buffer, pa.BinaryArray, pa.BinaryArray]:
+        """See `RecordEngine`."""
+        count = table.header_count[: table.rows]
+        lines = np.flatnonzero(count > 0)
+        end = np.full(len(lines), len(table.data))
+        found, _ = find_headers(
+            table.data, table.headers_at[lines].astype(np.int64), count[lines].astype(np.int64), end
+        )
+        validity = pa.array(count > 0).buffers()[1]
+        lists = np.zeros(table.rows + 1, np.int32)
+        np.cumsum(count, out=lists[1:])
+        keys = self.binary(table.data, found[0], found[1], found.shape[1])
+        values = self.binary(table.data, found[2], found[3], found.shape[1])
+        return validity, pa.py_buffer(lists), keys, values
+
+
+ENGINE: Final = LanesEngine()

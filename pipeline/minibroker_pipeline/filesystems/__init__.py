@@ -1,0 +1,1 @@
+"""File systems that hold log directories: local disks, and object storage through fsspec."""

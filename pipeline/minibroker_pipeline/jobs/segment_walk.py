@@ -1,0 +1,173 @@
+"""From the bytes of a segment to arrays that say where its entries and the fields of its records are.
+
+What `decode` does before it gathers values: statistics and checks need no values.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minibroker_pipeline.decode import Damage, DecodeRequest, prepare
+from minibroker_pipeline.decode.blocks import END, ENTRY, IS_BAD, START, blocks_of
+from minibroker_pipeline.decode.damage import fault_of, next_entry, offset_at, stop_fault
+from minibroker_pipeline.decode.field_positions import RecordEngine, RecordTable
+from minibroker_pipeline.decode.headers import as_bytes, find_positions, read_headers
+from minibroker_pipeline.decode.inflate import inflate
+from minibroker_pipeline.filesystems.filesystem import OpenFile
+from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.records import LOG_OVERHEAD, MAX_DECOMPRESSED_SIZE
+from minibroker_protocol.records.header import LENGTH_AT
+
+WINDOW_BYTES: Final = 8 * 1024 * 1024
+_GROUP_BYTES: Final = 8 * 1024 * 1024
+_CHECKED: Final = DecodeRequest(verify_crc=True)
+CUT_SHORT: Final = "an entry is cut short by the end of the file"
+ZEROS: Final = "nothing but zeros up to the end of the file"
+
+
+class Entries(NamedTuple):
+    """Whole entries of a log file, behind each other. Positions in `headers` count from `position` in the file."""
+
+    position: int
+    data: memoryview
+    headers: NDArray[Any]
+
+
+class NoEntries(NamedTuple):
+    """Bytes of a log file that are no entries. `reason` may be `CUT_SHORT` or `ZEROS`: a log in use may end so."""
+
+    position: int
+    size: int
+    offset: int | None
+    reason: str
+
+
+class Walked(NamedTuple):
+    """The records of some entries. `blocks[:, ENTRY]` are lines of the entries' headers. Valid until the next."""
+
+    table: RecordTable
+    blocks: NDArray[np.int64]
+
+
+def record_engine() -> RecordEngine:
+    """The fastest that works here."""
+    if prepare() == "numba":
+        from minibroker_pipeline.decode import numba_engine  # noqa: PLC0415 - it takes half a second
+
+        return numba_engine.ENGINE
+    from minibroker_pipeline.decode import numpy_engine  # noqa: PLC0415 - for where numba is missing
+
+    return numpy_engine.ENGINE
+
+
+def read_entries(file: OpenFile, size: int, engine: RecordEngine, position: int = 0) -> Iterator[Entries | NoEntries]:
+    """A log file from byte `position` to byte `size`, a few megabytes at a time, whatever is in it. `OSError`."""
+    wanted = WINDOW_BYTES
+    while position < size:
+        left = size - position
+        data = memoryview(file.read_at(position, min(wanted, left))).cast("B").toreadonly()
+        left = left if len(data) == min(wanted, left) else len(data)  # someone cuts the file meanwhile
+        array = as_bytes(data)
+        positions, behind = find_positions(array, 0, len(data), engine.chase)
+        if len(positions):
+            yield Entries(position, data[:behind], read_headers(array, positions))
+            position, wanted = position + behind, WINDOW_BYTES
+        elif len(data) < left and (needed := _size_at(data)) > len(data):
+            wanted = min(needed, left)
+        else:
+            rest = data if len(data) == left else memoryview(file.read_at(position, left)).cast("B").toreadonly()
+            found = _no_entries(position, rest)
+            yield found
+            position, wanted = position + found.size, WINDOW_BYTES
+            if found.size == len(rest):
+                return
+
+
+def _size_at(data: memoryview) -> int:
+    """What the entry there says that it takes; 0 where none begins."""
+    if len(data) >= LOG_OVERHEAD and stop_fault(data, 0) is not None:
+        return 0
+    return int.from_bytes(data[LENGTH_AT:LOG_OVERHEAD], "big", signed=True) + LOG_OVERHEAD
+
+
+def _no_entries(position: int, rest: memoryview) -> NoEntries:
+    """What is wrong at the beginning of `rest`, the rest of a file, where no whole entry is."""
+    offset = offset_at(rest, 0)
+    if not np.frombuffer(rest, np.uint8).any():
+        return NoEntries(position, len(rest), None, ZEROS)
+    fault = stop_fault(rest, 0)
+    found = next_entry(rest, 0)
+    if found is not None:
+        return NoEntries(position, found, offset, fault or "batch length: it reaches beyond entries that follow")
+    return NoEntries(position, len(rest), offset, fault or CUT_SHORT)
+
+
+def walk_records(
+    entries: Entries, lines: NDArray[np.int64], engine: RecordEngine, damage: list[Damage] | None = None
+) -> Iterator[Walked]:
+    """The records of the entries in these lines of `entries.headers`.
+
+    Entries that cannot be read have no block, or one with IS_BAD; `damage` gets them, with positions in the file.
+    """
+    headers = entries.headers
+    found: list[Damage] = [] if damage is None else damage
+    is_plain = headers["codec"][lines] == 0
+    plain = lines[is_plain]
+    if len(plain):
+        blocks = blocks_of(headers, plain)
+        start, end = int(blocks[0, START]), int(blocks[-1, END])
+        blocks[:, START : END + 1] -= start
+        yield _walk(as_bytes(entries.data[start:end]), blocks, entries, engine, found)
+    group: list[bytes] = []
+    members: list[int] = []
+    size = 0
+    for line in lines[~is_plain].tolist():
+        header = headers[line]
+        position, entry_size = int(header["position"]), int(header["size"])
+        try:
+            part = inflate(entries.data[position : position + entry_size], header, MAX_DECOMPRESSED_SIZE)
+        except DecodeError as error:
+            found.append(Damage(entries.position + position, int(header["base_offset"]), entry_size, str(error)))
+            continue
+        if size and size + len(part) > _GROUP_BYTES:
+            yield _walk_group(group, members, entries, engine, found)
+            group, members, size = [], [], 0
+        group.append(part)
+        members.append(line)
+        size += len(part)
+    if members:
+        yield _walk_group(group, members, entries, engine, found)
+
+
+def _walk_group(
+    parts: list[bytes], members: list[int], entries: Entries, engine: RecordEngine, damage: list[Damage]
+) -> Walked:
+    blocks = blocks_of(entries.headers, np.array(members, np.int64))
+    ends = np.cumsum(np.array([len(part) for part in parts], np.int64))
+    blocks[:, END] = ends
+    blocks[0, START] = 0
+    blocks[1:, START] = ends[:-1]
+    return _walk(as_bytes(b"".join(parts)), blocks, entries, engine, damage)
+
+
+def _walk(
+    data: NDArray[np.uint8],
+    blocks: NDArray[np.int64],
+    entries: Entries,
+    engine: RecordEngine,
+    damage: list[Damage],
+) -> Walked:
+    table = engine.walk(data, blocks, -(2**63), 2**63 - 1)
+    for block in np.flatnonzero(blocks[:, IS_BAD]).tolist():
+        header = entries.headers[blocks[block, ENTRY]]
+        damage.append(describe_entry(entries, header))
+    return Walked(table, blocks)
+
+
+def describe_entry(entries: Entries, header: Any) -> Damage:
+    """What is wrong with an entry that is."""
+    position, size = int(header["position"]), int(header["size"])
+    message = fault_of(entries.data, position, size, _CHECKED)
+    return Damage(entries.position + position, int(header["base_offset"]), size, message)

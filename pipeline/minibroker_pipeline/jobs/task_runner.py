@@ -1,0 +1,110 @@
+"""Where a job's tasks run: here, in processes of this machine, or as tasks of a Spark session."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
+from multiprocessing import get_context
+from typing import TYPE_CHECKING, Final, TextIO, TypeVar
+
+from minibroker_pipeline.decode.warm_up import settle
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+WORTH_A_PROCESS: Final = 128 * 1024 * 1024
+"""Bytes that one process works through in about the time that another one takes to start."""
+QUICKLY: Final = 1024 * 1024 * 1024
+"""The same for jobs that read no keys and values."""
+_TASK_BYTES: Final = 64 * 1024 * 1024
+_CLEAR: Final = "\r\x1b[K"
+
+
+def run_tasks(
+    function: Callable[[Sequence[T]], R],
+    items: Sequence[T],
+    sizes: Sequence[int],
+    *,
+    spark: "SparkSession | None" = None,
+    processes: int | None = None,
+    progress: "Progress | None" = None,
+    worth_a_process: int = WORTH_A_PROCESS,
+) -> Iterator[R]:
+    """What `function` makes of the items, which are shared out in runs of about equal size, in any order.
+
+    Args:
+        function: of a module, so that other processes find it; it and what it takes and gives can be pickled.
+        items: in an order in which neighbours belong together.
+        sizes: bytes that each item has to be read of.
+        spark: a session, whose workers have this package and see the same paths.
+        processes: how many at most, without a session. None: one for each processor, if there is enough to read.
+        progress: is told of what is done.
+        worth_a_process: bytes for each of which there is another process.
+    """
+    if spark is not None:
+        tasks = share_out(items, sizes, _TASK_BYTES)
+        if tasks:
+            context = spark.sparkContext
+            yield from context.parallelize(tasks, len(tasks)).map(partial(_in_worker, function)).collect()
+        return
+    total = sum(sizes)
+    count = processes or min(os.cpu_count() or 1, 1 + total // worth_a_process)
+    tasks = share_out(items, sizes, max(1, min(_TASK_BYTES, total // (4 * count))))
+    if count == 1 or len(tasks) <= 1:
+        for task in tasks:
+            yield function(task)
+            _tell(progress, len(task))
+        return
+    # Threads of Arrow and numba do not survive a fork.
+    with ProcessPoolExecutor(min(count, len(tasks)), mp_context=get_context("spawn")) as pool:
+        running = {pool.submit(function, task): len(task) for task in tasks}
+        for future in as_completed(running):
+            yield future.result()
+            _tell(progress, running[future])
+
+
+def _in_worker(function: Callable[[Sequence[T]], R], items: Sequence[T]) -> R:
+    settle()
+    return function(items)
+
+
+def share_out(items: Sequence[T], sizes: Sequence[int], task_bytes: int) -> list[list[T]]:
+    """Runs of items of at most `task_bytes`, or of one item."""
+    tasks: list[list[T]] = []
+    filled = 0
+    for item, size in zip(items, sizes, strict=True):
+        if not tasks or filled + size > task_bytes:
+            tasks.append([])
+            filled = 0
+        tasks[-1].append(item)
+        filled += size
+    return tasks
+
+
+class Progress:
+    """A line on a terminal, such as `verify: 12 of 80 segments`; nothing where there is no terminal."""
+
+    def __init__(self, job: str, total: int, what: str, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._is_shown = self._stream.isatty()
+        self._job = job
+        self._total = total
+        self._what = what
+        self._done = 0
+
+    def add(self, count: int) -> None:
+        """So many more are done."""
+        self._done += count
+        if self._is_shown:
+            end = "" if self._done < self._total else _CLEAR
+            self._stream.write(f"{_CLEAR}{self._job}: {self._done:,} of {self._total:,} {self._what}{end}")
+            self._stream.flush()
+
+
+def _tell(progress: Progress | None, count: int) -> None:
+    if progress is not None:
+        progress.add(count)

@@ -1,0 +1,1 @@
+"""Kafka's log directories, read and written without a broker."""

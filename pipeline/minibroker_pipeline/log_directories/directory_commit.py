@@ -1,0 +1,323 @@
+"""Data directories that jobs make or add to, without a broker: who may, and how all of a job's work counts at once.
+
+    with DataDirectoryCommit(target) as commit:
+        directory = commit.partition_directory("orders", 0)
+        ...                                                  # `segment_writer`, in this process or in others
+        commit.publish({("orders", 0): PublishedLog(end_offset)})
+
+A directory that was not there appears with one rename, complete. One that is there is changed as
+`minibroker_storage.data_directory.publication` describes: killed at any moment, the job has done nothing or all.
+"""
+
+import contextlib
+import os
+import shutil
+from collections.abc import Collection, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Final, NamedTuple, Self
+
+from minibroker_pipeline.filesystems.filesystem import LocalPlace, place_of
+from minibroker_pipeline.log_directories.partition_logs import (
+    CLEAN_SHUTDOWN,
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    TopicPartition,
+)
+from minibroker_pipeline.log_directories.staging import claim, remove_abandoned
+from minibroker_storage.checkpoints import (
+    fsync_directory,
+    read_offset_checkpoint,
+    write_atomically,
+    write_offset_checkpoint,
+)
+from minibroker_storage.data_directory import publication
+from minibroker_storage.data_directory.lock import LOCK_FILE, DirectoryLock, DirectoryLockedError
+from minibroker_storage.data_directory.publication import NEW, Steps
+from minibroker_storage.layout import DELETE_DIRECTORY_SUFFIX, LOG_SUFFIX
+
+RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
+CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
+_CLEAN_SHUTDOWN_TEXT: Final = '{"version":0,"brokerEpoch":-1}'
+_STAGING_SUFFIX: Final = ".minibroker-write"
+_TASKS: Final = "tasks"
+_SCHEME: Final = "://"
+_LOCAL: Final = "file:"
+
+
+class DirectoryInUseError(OSError):
+    """A broker runs on the directory, or another job changes it."""
+
+
+class DirectoryStateError(ValueError):
+    """The directory is not as the job needs it: not closed cleanly, not empty, not local. Says what to do."""
+
+
+class PublishedLog(NamedTuple):
+    """What checkpoints will tell of a log: its end, its start unless a segment begins there, how far it is cleaned."""
+
+    end_offset: int
+    start_offset: int = 0
+    cleaned_offset: int | None = None
+
+
+def local_path(path: str) -> str:
+    """The absolute path of a directory on this machine, links followed. `DirectoryStateError` for another address."""
+    if path.startswith(_LOCAL):
+        path = path.removeprefix(_LOCAL).removeprefix("//")
+    if not path or _SCHEME in path:
+        raise DirectoryStateError(f"{path!r} is no directory of a local or mounted file system; logs are written there")
+    return os.path.realpath(path)
+
+
+@contextmanager
+def locked(data_dir: str) -> Generator[None]:
+    """Hold a directory as brokers do, of this process, too.
+
+    What a killed writer had begun is finished first. `DirectoryInUseError`, `OSError`, `PublicationError`.
+    """
+    try:
+        lock = DirectoryLock(data_dir)
+    except DirectoryLockedError:
+        raise DirectoryInUseError(f"{data_dir} is in use: stop the broker that runs there first") from None
+    try:
+        publication.finish(data_dir)
+        yield
+    finally:
+        lock.release()
+
+
+def check_closed(data_dir: str) -> None:
+    """`DirectoryStateError` unless every log in the directory was closed well, or there is none."""
+    if os.path.exists(f"{data_dir}/{CLEAN_SHUTDOWN}"):
+        return
+    with os.scandir(data_dir) as entries:
+        for entry in entries:
+            if entry.is_dir() and any(name.endswith(LOG_SUFFIX) for name in os.listdir(entry.path)):
+                raise DirectoryStateError(
+                    f"{data_dir} was not closed cleanly: start a broker on it and stop it, then write again"
+                )
+
+
+def check_apart(paths: Iterable[str], target: str) -> None:
+    """`DirectoryStateError` for a target within a directory that is read: brokers refuse what they find there."""
+    new = local_path(target)
+    for path in paths:
+        place, directory = place_of(path)
+        if isinstance(place, LocalPlace) and f"{new}/".startswith(f"{os.path.realpath(directory)}/"):
+            raise DirectoryStateError(f"{new} lies within {path}, which is read: name a directory elsewhere")
+
+
+def is_vacant(target: str) -> bool:
+    """Whether a directory is not there, or has nothing in it but what jobs leave that did not come to their end."""
+    if not os.path.lexists(target):
+        return True
+    return os.path.isdir(target) and all(name == LOCK_FILE or _is_staging(name) for name in os.listdir(target))
+
+
+def _is_staging(name: str) -> bool:
+    return name.startswith(publication.STAGING_PREFIX) and name.endswith(DELETE_DIRECTORY_SUFFIX)
+
+
+def check_writable(target: str) -> None:
+    """Raises what `publish` would, so that a job need not run first to learn it."""
+    if os.path.isdir(target):
+        with locked(target):
+            check_closed(target)
+    elif os.path.lexists(target):
+        raise DirectoryStateError(f"{target} is no directory")
+
+
+def new_staging(target: str) -> str:
+    """Make the directory in which a job makes ready what it will publish; returns its path. `OSError`.
+
+    Within the target if that is there, which may be a file system of its own, else beside it. What jobs have left there
+    that were killed goes.
+    """
+    parent, name = os.path.split(target)
+    begins = f".{name[:200]}."
+    remove_abandoned(parent, begins=begins, ends=_STAGING_SUFFIX)
+    if os.path.isdir(target):
+        staging = publication.staging_name(target)
+        remove_abandoned(target, begins=publication.STAGING_PREFIX, ends=DELETE_DIRECTORY_SUFFIX)
+    else:
+        os.makedirs(parent, exist_ok=True)
+        staging = f"{parent}/{begins}{os.urandom(8).hex()}{_STAGING_SUFFIX}"
+    os.mkdir(staging)
+    claim(staging)
+    os.mkdir(f"{staging}/{NEW}")
+    os.mkdir(f"{staging}/{_TASKS}")
+    return staging
+
+
+def remove_staging(staging: str) -> None:
+    """Remove what a job has made ready, if it is there. What cannot be removed stays; a broker does so later.
+
+    Under another name, so that tasks that still run have nothing to write to any more.
+    """
+    head, dot, tail = staging.rpartition(".")
+    gone = f"{head}{dot}gone.{tail}"
+    with contextlib.suppress(OSError):
+        os.rename(staging, gone)
+    shutil.rmtree(gone, ignore_errors=True)
+
+
+def staged_partition(staging: str, topic: str, partition: int) -> str:
+    """The directory, made now if need be, whose content will be the partition's; a path."""
+    directory = f"{staging}/{NEW}/{topic}-{partition}"
+    os.makedirs(directory, exist_ok=True)
+    return directory
+
+
+def staged_task(staging: str) -> str:
+    """A new directory for what an attempt of a task writes, which goes with the staging; a path.
+
+    `FileNotFoundError` when it is gone already.
+    """
+    directory = f"{staging}/{_TASKS}/{os.urandom(12).hex()}"
+    os.mkdir(directory)
+    return directory
+
+
+def publish(
+    target: str, staging: str, logs: Mapping[TopicPartition, PublishedLog], *, replaced: Collection[str] = ()
+) -> None:
+    """Put what is under `staging` in place: partitions that are not there, new files of those that are.
+
+    The partitions of topics in `replaced` go first. `logs` says what the checkpoints will tell of each partition that
+    is written. All files are on disk already. Locks the target. Raises as `locked` and `check_closed`; `OSError`.
+    """
+    if os.path.isdir(target):
+        with locked(target):
+            check_closed(target)
+            publish_locked(target, staging, logs, replaced=replaced)
+        return
+    _appear(target, staging, logs)
+
+
+def _appear(target: str, staging: str, logs: Mapping[TopicPartition, PublishedLog]) -> None:
+    new = f"{staging}/{NEW}"
+    _write_checkpoints(new, new, logs, ())
+    _mark_clean(new)
+    fsync_directory(new)
+    os.rename(new, target)
+    fsync_directory(os.path.dirname(target))
+    remove_staging(staging)
+
+
+def publish_locked(
+    target: str,
+    staging: str,
+    logs: Mapping[TopicPartition, PublishedLog],
+    *,
+    replaced: Collection[str] = (),
+    beside: Collection[str] = (),
+) -> None:
+    """The same for a target that is there, is closed, and is locked by the caller.
+
+    `beside` are files that stand beside the partitions and are made ready as well.
+    """
+    if os.path.dirname(staging) != target:  # which was not there when the job began
+        within = publication.staging_name(target)
+        os.rename(staging, within)
+        staging = within
+    new = f"{staging}/{NEW}"
+    gone = [name for name, topic in _partitions_in(target) if topic in replaced]
+    staged = [f"{topic}-{partition}" for topic, partition in logs]
+    added = [name for name in staged if name in gone or not os.path.isdir(f"{target}/{name}")]
+    files: list[str] = []
+    for name in staged:
+        if name in added:
+            continue
+        if os.stat(f"{target}/{name}").st_dev != os.stat(new).st_dev:
+            raise DirectoryStateError(f"{target}/{name} is on another file system than {target}")
+        # The log file last: it makes the other files count.
+        names = sorted(os.listdir(f"{new}/{name}"), key=lambda one: (one.endswith(LOG_SUFFIX), one))
+        files += [f"{name}/{one}" for one in names]
+    files += [*beside, *_write_checkpoints(target, new, logs, replaced)]
+    if not os.path.exists(f"{target}/{CLEAN_SHUTDOWN}"):
+        _mark_clean(new)
+        files.append(CLEAN_SHUTDOWN)
+    for name in staged:
+        fsync_directory(f"{new}/{name}")
+    fsync_directory(new)
+    publication.publish(target, staging, Steps(set_aside=gone, directories=added, files=files))
+
+
+def _partitions_in(data_dir: str) -> list[tuple[str, str]]:
+    """Names of the partitions' directories, and their topics."""
+    found: list[tuple[str, str]] = []
+    for name in os.listdir(data_dir):
+        topic, dash, partition = name.rpartition("-")
+        if dash and partition.isdecimal() and os.path.isdir(f"{data_dir}/{name}"):
+            found.append((name, topic))
+    return sorted(found)
+
+
+def _write_checkpoints(
+    before: str, directory: str, logs: Mapping[TopicPartition, PublishedLog], replaced: Collection[str]
+) -> list[str]:
+    """Write the checkpoints as they will be, by what they are in `before`; returns their names."""
+    ends = {key: log.end_offset for key, log in logs.items()}
+    changes: dict[str, dict[TopicPartition, int]] = {
+        RECOVERY_POINTS: ends,
+        HIGH_WATERMARKS: ends,
+        LOG_START_OFFSETS: {key: log.start_offset for key, log in logs.items() if log.start_offset},
+        CLEANER_OFFSETS: {key: log.cleaned_offset for key, log in logs.items() if log.cleaned_offset is not None},
+    }
+    for name, changed in changes.items():
+        known = read_offset_checkpoint(f"{before}/{name}")
+        kept = {key: offset for key, offset in known.items() if key[0] not in replaced}
+        write_offset_checkpoint(f"{directory}/{name}", {**kept, **changed}, sync=True)
+    return list(changes)
+
+
+def _mark_clean(directory: str) -> None:
+    with open(f"{directory}/{CLEAN_SHUTDOWN}", "w", encoding="ascii") as file:
+        file.write(_CLEAN_SHUTDOWN_TEXT)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+class DataDirectoryCommit:
+    """A new data directory, for jobs that run within one block: it is complete and there, or has never been.
+
+    `DirectoryStateError` when the target holds something already. What was made ready goes with the block.
+    """
+
+    def __init__(self, target: str) -> None:
+        self.target = local_path(target)
+        self._check_vacant()
+        #: Where it is made ready. Processes of the job may write below it.
+        self.staging = new_staging(self.target)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        remove_staging(self.staging)
+
+    def _check_vacant(self) -> None:
+        if not is_vacant(self.target):
+            raise DirectoryStateError(f"{self.target} is there already and not empty: name a new directory")
+
+    def partition_directory(self, topic: str, partition: int) -> str:
+        """Where the files of a partition go, made now; a path. `OSError`."""
+        return staged_partition(self.staging, topic, partition)
+
+    def publish(self, logs: Mapping[TopicPartition, PublishedLog], beside: Mapping[str, bytes] | None = None) -> None:
+        """Let the target be what was made ready, with the files `beside` the partitions. See `publish`.
+
+        `DirectoryStateError` when others have put something there meanwhile.
+        """
+        beside = beside or {}
+        for name, content in beside.items():
+            write_atomically(f"{self.staging}/{NEW}/{name}", content, sync=True)
+        if not os.path.isdir(self.target):
+            _appear(self.target, self.staging, logs)
+            return
+        with locked(self.target):
+            self._check_vacant()
+            publish_locked(self.target, self.staging, logs, beside=tuple(beside))

@@ -1,0 +1,39 @@
+"""What a copy of a data directory takes over of it besides logs: whose it is, and how minibroker's topics are set."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+from minibroker_pipeline.log_directories.append_state import TOPICS_FILE
+from minibroker_pipeline.log_directories.partition_logs import PartitionLog
+
+META_PROPERTIES: Final = "meta.properties"
+
+
+def carried_files(logs: Sequence[PartitionLog]) -> dict[str, bytes]:
+    """The small files of these logs' data directory for a copy that has them only, by name. `OSError`.
+
+    Of the first one, where there are several directories.
+    """
+    found: dict[str, bytes] = {}
+    if not logs:
+        return found
+    data = logs[0].data
+    topics = {log.topic for log in logs}
+    for name in (META_PROPERTIES, TOPICS_FILE):
+        try:
+            content = data.place.read(f"{data.path}/{name}")
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        found[name] = content if name == META_PROPERTIES else _only(content, topics)
+    return found
+
+
+def _only(content: bytes, topics: set[str]) -> bytes:
+    """The file of topics without others; as it is where it cannot be read, for the broker to say so."""
+    try:
+        told: Any = json.loads(content)
+        told["topics"] = {name: entry for name, entry in told["topics"].items() if name in topics}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return content
+    return json.dumps(told, indent=1).encode()

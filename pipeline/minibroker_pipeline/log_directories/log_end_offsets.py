@@ -1,0 +1,297 @@
+"""Where a log ends, for readers of its files.
+
+That is behind its last whole entry, and for those who want committed records only, before its first open transaction.
+
+A log that a broker writes to has nothing at its end that says so. The offset index names a batch near it, and the
+entries from there on are looked at one by one. What is open of transactions is in the newest producer snapshot, and in
+the heads of the batches behind it. A `LogTail` remembers where it was, so that following a growing log costs what it
+has grown by.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minibroker_pipeline.decode import AbortedRange, Damage, scan_headers, wrong_crcs
+from minibroker_pipeline.decode.damage import next_entry, stop_fault
+from minibroker_pipeline.filesystems.filesystem import OpenFile
+from minibroker_pipeline.log_directories.index_files import OffsetEntries, offset_entries
+from minibroker_pipeline.log_directories.partition_logs import OFFSET_INDEX_SUFFIX, PartitionLog, SegmentFiles
+from minibroker_protocol.records import LOG_OVERHEAD, RecordBatch
+from minibroker_protocol.records.header import LENGTH_AT, MAGIC_AT, MAGIC_V2
+from minibroker_storage.errors import CorruptSnapshotError
+from minibroker_storage.layout import SNAPSHOT_SUFFIX, file_name
+from minibroker_storage.producer_snapshot import decode_snapshot
+
+_CHUNK_BYTES: Final = 4 * 1024 * 1024
+_TRANSACTIONAL_FLAG: Final = 0x10
+_CONTROL_FLAG: Final = 0x20
+_ABORT: Final = b"\0\0"
+_HEAD_BYTES: Final = 61
+
+HighWatermark = Literal["auto", "checkpoint", "logEnd"]
+
+
+def index_of(log: PartitionLog, segment: SegmentFiles) -> OffsetEntries:
+    """The segment's offset index, without entries when there is none, up to what lies behind the file's end."""
+    data = b""
+    if OFFSET_INDEX_SUFFIX in segment.indexes:
+        with contextlib.suppress(FileNotFoundError):
+            data = log.place.read(log.path(segment, OFFSET_INDEX_SUFFIX))
+    entries = offset_entries(data, segment.base_offset)
+    count = int(np.searchsorted(entries.positions, segment.size))
+    return OffsetEntries(entries.offsets[:count], entries.positions[:count])
+
+
+def is_entry_at(file: OpenFile, position: int, size: int, offset: int, base_offset: int) -> bool:
+    """Whether an entry begins there that an index can mean with `offset`. `size` is the file's."""
+    head = file.read_at(position, min(_HEAD_BYTES, size - position))
+    if len(head) <= MAGIC_AT or head[MAGIC_AT] > MAGIC_V2:
+        return False
+    length = int.from_bytes(head[8:LOG_OVERHEAD], "big", signed=True)
+    first = int.from_bytes(head[:8], "big", signed=True)
+    return MAGIC_AT < length + LOG_OVERHEAD <= size - position and base_offset <= first <= offset
+
+
+@dataclass(slots=True)
+class Transactions:
+    """What a log's batches say of transactions, up to some offset."""
+
+    #: Producers whose transaction is open, and where it begins.
+    open: dict[int, int] = field(default_factory=dict[int, int])
+    #: Those that were seen to end: where they begin, and where their marker is.
+    ended: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    aborted: list[AbortedRange] = field(default_factory=list[AbortedRange])
+
+    def note(self, data: memoryview, headers: NDArray[Any], from_offset: int) -> None:
+        """Go on with the entries that have these headers, in `data`."""
+        wanted = (headers["attributes"] & _TRANSACTIONAL_FLAG != 0) & (headers["last_offset"] >= from_offset)
+        for header in headers[wanted & (headers["magic"] == MAGIC_V2)]:
+            producer, first = int(header["producer_id"]), int(header["base_offset"])
+            if not header["attributes"] & _CONTROL_FLAG:
+                self.open.setdefault(producer, first)
+                continue
+            start = self.open.pop(producer, None)
+            if start is None:
+                continue
+            self.ended.append((start, first))
+            position = int(header["position"])
+            marker = next(iter(RecordBatch(data[position : position + int(header["size"])])), None)
+            if marker is not None and marker.key is not None and bytes(marker.key[2:4]) == _ABORT:
+                self.aborted.append(AbortedRange(producer, start, first))
+
+    def stable_below(self, end: int, high_watermark: int) -> int:
+        """The last stable offset: every transaction that began below it is decided below the high watermark."""
+        unstable = [first for first, marker in self.ended if marker >= high_watermark]
+        self.ended = [ended for ended in self.ended if ended[1] >= high_watermark]
+        return min([end, high_watermark, *self.open.values(), *unstable])
+
+    def forget(self, offset: int) -> None:
+        """What was aborted below an offset, which nobody reads any more."""
+        self.aborted = [aborted for aborted in self.aborted if aborted.last_offset >= offset]
+
+
+class LogTail:
+    """The end of one log, found anew with each `update`.
+
+    Args:
+        transactions: whether to find out what is open, too.
+        verify_crc: whether a wrong checksum ends the log.
+        permissive: whether the log goes on behind damage, if more entries follow.
+        high_watermark: "checkpoint" leaves out what is above the one that the broker wrote down last; "auto" does not
+            where all that is in a log counts: after a clean stop, and in minibroker's directories; "logEnd" never does.
+    """
+
+    def __init__(
+        self,
+        *,
+        transactions: bool = False,
+        verify_crc: bool = True,
+        permissive: bool = False,
+        high_watermark: HighWatermark = "auto",
+    ) -> None:
+        self._verify_crc = verify_crc
+        self._permissive = permissive
+        self._high_watermark = high_watermark
+        self._segment: SegmentFiles | None = None
+        self._position = 0
+        self._replay_from = 0
+        self.transactions = Transactions() if transactions else None
+        #: The offset behind the last whole entry.
+        self.log_end_offset = 0
+        #: What readers may see lies below.
+        self.end_offset = 0
+        #: The size of the last segment, without what is torn.
+        self.end_position = 0
+        #: What is wrong there, if it is more than an entry that is cut short; `damaged_file` names the segment.
+        self.damage: Damage | None = None
+        self.damaged_file = ""
+
+    def update(self, log: PartitionLog) -> None:
+        """Bring everything up to the end of the log as it is now. `OSError`, `FileNotFoundError`."""
+        self.damage = None
+        if not log.segments:
+            self.log_end_offset = self.end_offset = log.start_offset
+            return
+        number = self._resume(log)
+        if number is None:
+            number = self._begin(log)
+        for segment in log.segments[number:]:
+            if segment != log.segments[number]:
+                self._position = 0
+            self._segment = segment
+            self.log_end_offset = max(self.log_end_offset, segment.base_offset)
+            self._walk(log, segment)
+        self.end_position = self._position
+        self.end_offset = self._visible_end(log)
+
+    def _visible_end(self, log: PartitionLog) -> int:
+        end = self.log_end_offset
+        everything_counts = log.data.is_clean or log.data.is_single
+        if self._high_watermark == "logEnd" or (self._high_watermark == "auto" and everything_counts):
+            visible = end
+        else:
+            visible = min(end, log.data.high_watermarks.get((log.topic, log.partition), end))
+        if self.transactions is not None:
+            visible = self.transactions.stable_below(end, visible)
+        return max(visible, min(log.start_offset, end))
+
+    def _resume(self, log: PartitionLog) -> int | None:
+        """The number of the segment where the last update has ended, None when it is no longer what it was."""
+        last = self._segment
+        if last is None:
+            return None
+        for number in range(len(log.segments) - 1, -1, -1):
+            segment = log.segments[number]
+            if segment.base_offset == last.base_offset:
+                same = segment.identity == last.identity and segment.size >= self._position
+                return number if same else None
+        return None
+
+    def _begin(self, log: PartitionLog) -> int:
+        """Choose where to start: as near to the end as what is wanted allows. Returns the segment's number."""
+        self._position, self.log_end_offset = 0, log.segments[0].base_offset
+        last = len(log.segments) - 1
+        if self.transactions is None:
+            self._position = self._last_indexed(log, log.segments[last])
+            return last
+        self.transactions = Transactions()
+        self._replay_from = log.segments[0].base_offset
+        for offset in reversed(log.snapshots):
+            try:
+                producers = decode_snapshot(log.place.read(f"{log.directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"))
+            except (CorruptSnapshotError, FileNotFoundError):
+                continue
+            number = max(sum(segment.base_offset <= offset for segment in log.segments) - 1, 0)
+            self._position = self._indexed_at(log, log.segments[number], offset)
+            self._replay_from = offset
+            for producer, entry in producers.items():
+                if entry.current_txn_first_offset >= 0:
+                    self.transactions.open[producer] = entry.current_txn_first_offset
+            return number
+        return 0
+
+    def _last_indexed(self, log: PartitionLog, segment: SegmentFiles) -> int:
+        """Where the last indexed batch begins that is whole; torn ones, and lies, are passed over."""
+        index = index_of(log, segment)
+        with log.place.open(log.path(segment)) as file:
+            for offset, position in zip(index.offsets[::-1].tolist(), index.positions[::-1].tolist(), strict=True):
+                if is_entry_at(file, position, segment.size, offset, segment.base_offset):
+                    size = int.from_bytes(file.read_at(position + LENGTH_AT, 4), "big") + LOG_OVERHEAD
+                    entry = memoryview(file.read_at(position, size))
+                    headers = scan_headers(entry)
+                    if len(headers) and not (self._verify_crc and wrong_crcs(entry, headers)):
+                        return int(position)
+        return 0
+
+    @property
+    def is_permissive(self) -> bool:
+        """Whether damage is passed over."""
+        return self._permissive
+
+    @staticmethod
+    def _indexed_at(log: PartitionLog, segment: SegmentFiles, offset: int) -> int:
+        """Where to begin for `offset`: at the last batch in the index that ends at or below it."""
+        index = index_of(log, segment)
+        slot = int(np.searchsorted(index.offsets, offset, side="right")) - 1
+        if slot < 0:
+            return 0
+        position = int(index.positions[slot])
+        with log.place.open(log.path(segment)) as file:
+            is_true = is_entry_at(file, position, segment.size, int(index.offsets[slot]), segment.base_offset)
+        return position if is_true else 0
+
+    def _walk(self, log: PartitionLog, segment: SegmentFiles) -> None:
+        path = log.path(segment)
+        with log.place.open(path) as file:
+            for data, headers in self._entries(file, segment, path):
+                last = int(headers["last_offset"][-1])
+                if last < segment.base_offset:
+                    message = f"the file is named by offset {segment.base_offset}, but holds {last}"
+                    self._note_damage(path, Damage(0, last, 0, message))
+                self.log_end_offset = max(self.log_end_offset, last + 1)
+                if self.transactions is not None:
+                    self.transactions.note(data, headers, self._replay_from)
+
+    def _entries(self, file: OpenFile, segment: SegmentFiles, path: str) -> Iterator[tuple[memoryview, NDArray[Any]]]:
+        """Chunks of whole entries from the position on, which moves with them. Sets `damage`."""
+        wanted = _CHUNK_BYTES
+        while self._position < segment.size:
+            left = segment.size - self._position
+            data = memoryview(file.read_at(self._position, min(wanted, left)))
+            if len(data) < min(wanted, left):
+                return  # someone cuts the file meanwhile
+            headers = scan_headers(data)
+            wrong = wrong_crcs(data, headers) if self._verify_crc else []
+            if wrong:
+                headers = headers[: wrong[0]]
+            if len(headers):
+                behind = int(headers["position"][-1] + headers["size"][-1])
+                yield data, headers
+                self._position += behind
+                wanted = _CHUNK_BYTES
+            elif not wrong and len(data) < left and stop_fault(data, 0) is None:
+                wanted = max(wanted * 2, int.from_bytes(data[8:LOG_OVERHEAD], "big") + LOG_OVERHEAD)
+            elif not self._pass_damage(file, left, path, is_wrong=bool(wrong)):
+                return
+
+    def _pass_damage(self, file: OpenFile, left: int, path: str, *, is_wrong: bool) -> bool:
+        """What is at the position is no whole entry, though the file goes on. Says whether the log does, too."""
+        rest = memoryview(file.read_at(self._position, left))
+        if not np.frombuffer(rest, np.uint8).any():
+            return False  # room that was set aside, or that a crash of the machine has left
+        fault = "wrong checksum" if is_wrong else stop_fault(rest, 0)
+        found = next_entry(rest, 0)
+        if found is not None and int.from_bytes(rest[found : found + 8], "big", signed=True) < self.log_end_offset:
+            found = None  # a record may hold the bytes of a log
+        if fault is None and found is None:
+            return False  # cut short: the broker is writing it, or was when it died
+        behind = left if found is None else found
+        reason = fault or "batch length: it reaches beyond entries that follow"
+        self._note_damage(path, Damage(self._position, self.log_end_offset, behind, reason))
+        if not self._permissive:
+            return False
+        self._position += behind
+        return found is not None
+
+    def _note_damage(self, path: str, damage: Damage) -> None:
+        if self.damage is None:
+            self.damage, self.damaged_file = damage, path
+
+
+def aborted_in(log: PartitionLog, number: int) -> list[AbortedRange]:
+    """The aborted transactions of the segment with this number, from the log itself, damage passed over.
+
+    They are in the markers; where a transaction begins that an earlier segment has, the snapshot of producers tells, or
+    the log from the newest snapshot before on. `OSError`.
+    """
+    segments = log.segments[: number + 1]
+    snapshots = tuple(offset for offset in log.snapshots if offset <= segments[-1].base_offset)
+    tail = LogTail(transactions=True, permissive=True, high_watermark="logEnd")
+    tail.update(replace(log, segments=segments, snapshots=snapshots))
+    assert tail.transactions is not None
+    return tail.transactions.aborted

@@ -1,0 +1,294 @@
+"""Log directories: which topics, partitions and segments there are, and what the small files beside them say.
+
+Directories of minibroker and of Apache Kafka are alike. Nothing is written, locked or repaired here.
+"""
+
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from minibroker_pipeline.filesystems.filesystem import Entry, Place, place_of
+from minibroker_storage.checkpoints import parse_offset_checkpoint
+from minibroker_storage.data_directory.lock import LOCK_FILE
+from minibroker_storage.data_directory.publication import UNFINISHED
+from minibroker_storage.errors import CorruptCheckpointError
+from minibroker_storage.layout import INDEX_SUFFIX as OFFSET_INDEX_SUFFIX
+from minibroker_storage.layout import (
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    offset_of,
+)
+
+LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
+HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+INTERNAL_TOPICS: Final = frozenset(
+    {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
+)
+
+_PARTITION = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>\d{1,10})")
+_INDEX_SUFFIXES: Final = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+_SWAP_WAITS: Final = (0.01, 0.05, 0.2, 1.0)
+"""Seconds."""
+
+TopicPartition = tuple[str, int]
+
+
+class LogNameError(ValueError):
+    """Names in a directory that no log has. Names the place, and says what to do."""
+
+
+class SegmentFiles(NamedTuple):
+    """A segment: the offset that names its files, the `.log` file's size and identity, and which indexes there are."""
+
+    base_offset: int
+    size: int
+    identity: int
+    indexes: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class DataDirectory:
+    """What a data directory says of all its logs.
+
+    `is_clean`: the broker has stopped and had closed them. `is_single`: minibroker, of which there is only one, writes
+    or wrote them, so that all that is in a log counts.
+    """
+
+    path: str
+    place: Place
+    log_starts: dict[TopicPartition, int] = field(default_factory=dict[TopicPartition, int])
+    high_watermarks: dict[TopicPartition, int] = field(default_factory=dict[TopicPartition, int])
+    is_clean: bool = False
+    is_single: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLog:
+    """The files of one partition's log. `segments` ascend; the last one is what a running broker appends to."""
+
+    topic: str
+    partition: int
+    directory: str
+    data: DataDirectory
+    segments: tuple[SegmentFiles, ...]
+    #: Offsets that producer snapshots are named by, ascending.
+    snapshots: tuple[int, ...]
+    #: Names of log files that are none.
+    odd_names: tuple[str, ...]
+
+    @property
+    def place(self) -> Place:
+        """Where it is."""
+        return self.data.place
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that readers may see: what retention and DeleteRecords have left."""
+        checkpoint = self.data.log_starts.get((self.topic, self.partition), 0)
+        return max(checkpoint, self.segments[0].base_offset if self.segments else 0)
+
+    def path(self, segment: SegmentFiles, suffix: str = LOG_SUFFIX) -> str:
+        """Of one of the segment's files."""
+        return f"{self.directory}/{segment.base_offset:020d}{suffix}"
+
+    def end_of(self, number: int) -> int | None:
+        """The offset that the segment of this number ends before; None of the last one, which only its bytes tell."""
+        return self.segments[number + 1].base_offset if number + 1 < len(self.segments) else None
+
+
+class FoundPartition(NamedTuple):
+    """A partition's directory, not looked into yet."""
+
+    topic: str
+    partition: int
+    directory: str
+    data: DataDirectory
+
+
+def find_partitions(
+    paths: Iterable[str], storage: Mapping[str, Any] | None = None
+) -> dict[TopicPartition, FoundPartition]:
+    """The partitions in data directories, or the directory of a partition itself, in the order of their names.
+
+    `storage` is for directories behind addresses, see `place_of`. Directories that a broker is deleting, or moving,
+    are passed over. `FileNotFoundError`, `NotADirectoryError`, `OSError`; `LogNameError` when two directories have the
+    same partition; `CorruptCheckpointError`.
+    """
+    found: dict[TopicPartition, FoundPartition] = {}
+    for path in paths:
+        for partition in _partitions_at(path, storage):
+            key = partition.topic, partition.partition
+            if key in found and found[key].directory != partition.directory:
+                raise LogNameError(
+                    f"{partition.directory} and {found[key].directory} are the same partition; name one directory only"
+                )
+            found[key] = partition
+    return dict(sorted(found.items()))
+
+
+def _partitions_at(path: str, storage: Mapping[str, Any] | None) -> list[FoundPartition]:
+    place, directory = place_of(path, storage)
+    parent, _, name = directory.rpartition("/")
+    own_name = _PARTITION.fullmatch(name)
+    entries = _entries_between_writes(place, directory)
+    if own_name and any(entry.name.endswith(LOG_SUFFIX) and not entry.is_directory for entry in entries):
+        return [
+            FoundPartition(own_name["topic"], int(own_name["partition"]), directory, _data_directory(place, parent))
+        ]
+    data = _data_directory(place, directory, {entry.name for entry in entries})
+    return [
+        FoundPartition(match["topic"], int(match["partition"]), f"{directory}/{entry.name}", data)
+        for entry in entries
+        if entry.is_directory and (match := _PARTITION.fullmatch(entry.name))
+    ]
+
+
+def _entries_between_writes(place: Place, directory: str) -> list[Entry]:
+    """A listing from outside the few milliseconds in which a writer puts its work in place (see `publication`)."""
+    for wait in _SWAP_WAITS:
+        entries = place.entries(directory)
+        if all(entry.name != UNFINISHED for entry in entries):
+            return entries
+        time.sleep(wait)
+    raise LogNameError(
+        f"{directory}: a writer was killed there when it put its work in place; the next write into the directory, or"
+        " a start of minibroker on it, completes that"
+    )
+
+
+def _data_directory(place: Place, path: str, names: set[str] | None = None) -> DataDirectory:
+    def checkpoint(name: str) -> dict[TopicPartition, int]:
+        data = _read_if_there(place, f"{path}/{name}", names)
+        return parse_offset_checkpoint(data, f"{path}/{name}") if data else {}
+
+    is_clean = _read_if_there(place, f"{path}/{CLEAN_SHUTDOWN}", names) is not None
+    is_single = (names is None or LOCK_FILE in names) and _size_of_lock(place, path) > 0  # Kafka leaves the file empty
+    return DataDirectory(path, place, checkpoint(LOG_START_OFFSETS), checkpoint(HIGH_WATERMARKS), is_clean, is_single)
+
+
+def _size_of_lock(place: Place, path: str) -> int:
+    """Bytes of `.lock`, 0 without one. Opens nothing: closing the file would end the lock of a broker of this process.
+
+    `OSError`.
+    """
+    try:
+        entries = place.entries(path, (LOCK_FILE,))
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+    return next((entry.size for entry in entries if entry.name == LOCK_FILE), 0)
+
+
+def _read_if_there(place: Place, path: str, names: set[str] | None) -> bytes | None:
+    if names is not None and path.rpartition("/")[2] not in names:
+        return None
+    try:
+        return place.read(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def open_partition(found: FoundPartition) -> PartitionLog:
+    """List a partition's directory. `FileNotFoundError` when it has been deleted, `OSError`; `LogNameError`."""
+    entries = _settled_entries(found)
+    indexes: dict[int, set[str]] = {}
+    logs: list[tuple[int, int, int]] = []
+    snapshots: list[int] = []
+    odd: list[str] = []
+    for name, _, size, identity in entries:
+        stem, dot, ending = name.rpartition(".")
+        suffix = dot + ending
+        offset = offset_of(name)
+        if suffix == LOG_SUFFIX and (offset is None or "." in stem):
+            odd.append(name)
+        elif offset is None or "." in stem:
+            continue  # .deleted, .cleaned, .swap: not, or no longer, part of the log
+        elif suffix == LOG_SUFFIX:
+            logs.append((offset, size, identity))
+        elif suffix in _INDEX_SUFFIXES:
+            indexes.setdefault(offset, set()).add(suffix)
+        elif suffix == SNAPSHOT_SUFFIX:
+            snapshots.append(offset)
+    none = frozenset[str]()
+    kinds = {frozenset(names): frozenset(names) for names in indexes.values()}
+    known = {offset: kinds[frozenset(names)] for offset, names in indexes.items()}
+    segments = [SegmentFiles(*log, known.get(log[0], none)) for log in sorted(logs)]
+    return PartitionLog(
+        found.topic,
+        found.partition,
+        found.directory,
+        found.data,
+        tuple(segments),
+        tuple(sorted(snapshots)),
+        tuple(sorted(odd)),
+    )
+
+
+def _settled_entries(found: FoundPartition) -> list[Entry]:
+    """A listing from outside the few milliseconds in which compaction replaces segments (see `replacement`)."""
+    for wait in _SWAP_WAITS:
+        entries = found.data.place.entries(found.directory, (LOG_SUFFIX,))
+        names = {entry.name for entry in entries}
+        swapped = [name for name in names if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)]
+        if all(name.removesuffix(SWAP_SUFFIX) in names for name in swapped):
+            return entries
+        time.sleep(wait)
+    raise LogNameError(
+        f"{found.directory}: a compaction was interrupted there; a broker that opens the directory completes it"
+    )
+
+
+def select(
+    found: dict[TopicPartition, FoundPartition],
+    *,
+    topics: Sequence[str] = (),
+    pattern: str = "",
+    assignment: dict[str, list[int]] | None = None,
+    must_exist: bool = True,
+) -> list[FoundPartition]:
+    """Those of these topics, or whose topic matches the pattern, or these partitions; else all but internal topics'.
+
+    `LogNameError` for topics and partitions that are named but not there, if they `must_exist`.
+    """
+    there = {topic for topic, _ in found}
+    missing = [topic for topic in (*topics, *(assignment or {})) if topic not in there]
+    if missing and must_exist:
+        known = ", ".join(sorted(there)[:10]) or "none"
+        raise LogNameError(f"there is no topic {missing[0]!r} in the directory; topics: {known}")
+    if assignment is not None:
+        for topic, partitions in assignment.items():
+            for number in partitions:
+                if must_exist and (topic, number) not in found:
+                    raise LogNameError(f"there is no partition {number} of topic {topic!r} in the directory")
+        return [one for one in found.values() if one.partition in assignment.get(one.topic, ())]
+    is_wanted = (
+        frozenset(topics).__contains__
+        if topics
+        else partial(re.fullmatch, pattern)
+        if pattern
+        else lambda topic: topic not in INTERNAL_TOPICS
+    )
+    return [one for one in found.values() if is_wanted(one.topic)]
+
+
+__all__ = [
+    "HIGH_WATERMARKS",
+    "LOG_START_OFFSETS",
+    "OFFSET_INDEX_SUFFIX",
+    "CorruptCheckpointError",
+    "DataDirectory",
+    "FoundPartition",
+    "LogNameError",
+    "PartitionLog",
+    "SegmentFiles",
+    "TopicPartition",
+    "find_partitions",
+    "open_partition",
+    "select",
+]

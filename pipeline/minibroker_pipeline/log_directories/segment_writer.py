@@ -1,0 +1,453 @@
+"""Writing the files of a partition's log, without a broker: segments with their indexes, and what stands beside them.
+
+    with PartitionWriter(directory, LogFileSettings(segment_bytes=1 << 28)) as writer:
+        writer.append(data, headers)          # whole entries of any format, as `decode.scan_headers` finds them
+    write_partition_files(directory, writer.summary, topic_id=topic_id)
+
+What comes of it is what a broker leaves that has written the same and was stopped: indexes by Kafka's rule and cut to
+their entries, all on disk. Nothing here is atomic; `directory_commit.DataDirectoryCommit` makes it so.
+"""
+
+import os
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Final, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minibroker_protocol.records import HEADER, NO_TIMESTAMP
+from minibroker_protocol.records.header import MAGIC_V2, make_header
+from minibroker_protocol.records.varint import INT32_MAX, INT64_MAX
+from minibroker_storage.checkpoints import (
+    EpochEntry,
+    LeaderEpochCheckpoint,
+    fsync_directory,
+    partition_metadata,
+    write_atomically,
+)
+from minibroker_storage.config import LogConfig
+from minibroker_storage.files import pwritev_all
+from minibroker_storage.layout import (
+    INDEX_SUFFIX,
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_SUFFIX,
+    PARTITION_METADATA,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    file_name,
+)
+from minibroker_storage.offset_index import OffsetIndex
+from minibroker_storage.producer_snapshot import ProducerStateEntry, encode_snapshot
+from minibroker_storage.producer_state import ProducerStateManager
+from minibroker_storage.time_index import TimeIndex
+from minibroker_storage.transaction_index import AbortedTxn, encode_aborted_txn
+
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_USUAL_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+_OFFSET_ENTRY_BYTES: Final = OffsetIndex.ENTRY.size
+_TIME_ENTRY_BYTES: Final = TimeIndex.ENTRY.size
+
+Buffer = bytes | bytearray | memoryview
+
+
+class LogOrderError(ValueError):
+    """Entries whose offsets do not ascend, or lie below what is there already."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogFileSettings:
+    """Kafka's topic configuration of the same names, with its defaults. `ValueError` for what Kafka refuses.
+
+    `segment.ms` is no part of it: segments are as full as they may be, however old their records.
+    """
+
+    segment_bytes: int = 1 << 30
+    index_interval_bytes: int = 4096
+    segment_index_bytes: int = 10 * 1024 * 1024
+
+    def __post_init__(self) -> None:
+        LogConfig(
+            segment_bytes=self.segment_bytes,
+            index_interval_bytes=self.index_interval_bytes,
+            segment_index_bytes=self.segment_index_bytes,
+        )
+
+
+class WrittenSegment(NamedTuple):
+    """A complete segment: `path` is its log file's, `size` that file's bytes, `entries` how many it has.
+
+    `last_offset` is -1, and `max_timestamp` too, of an empty one. Timestamps are in ms.
+    """
+
+    base_offset: int
+    path: str
+    size: int
+    entries: int
+    last_offset: int
+    max_timestamp: int
+    aborted: tuple[AbortedTxn, ...]
+
+    @property
+    def stem(self) -> str:
+        """What the names of all its files begin with, directory included."""
+        return self.path.removesuffix(LOG_SUFFIX)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionSummary:
+    """What a partition's small files tell: where the log ends, who wrote to it, and which leader epochs there were.
+
+    `producers` None leaves it to an earlier snapshot to tell of them, and to the log behind it.
+    """
+
+    log_end_offset: int
+    segments: tuple[WrittenSegment, ...] = ()
+    producers: Mapping[int, ProducerStateEntry] | None = field(default_factory=dict[int, ProducerStateEntry])
+    epochs: tuple[EpochEntry, ...] = ()
+
+
+class PartitionWriter:
+    """Segments of one partition in a local directory, which is there and holds none of these names yet.
+
+    A segment begins when the one before is full (`segment_bytes`), when an offset is too far from its base offset, and
+    at `roll`. Its files come into being with its first entry, or at `close` if there is none. An entry larger than
+    `segment_bytes` gets a segment of its own.
+
+    With `track_transactions` aborted transactions are found by the markers that pass; who knows better (a cleaning,
+    which has taken the aborted records away) switches it off and tells them by `note_aborted`.
+
+    Args:
+        directory: where, made already.
+        settings: as of a topic.
+        base_offset: the first segment's.
+        track_transactions: see above.
+        producers: what is known of producers before the first entry, for a log that goes on.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        settings: LogFileSettings | None = None,
+        *,
+        base_offset: int = 0,
+        track_transactions: bool = True,
+        producers: Mapping[int, ProducerStateEntry] | None = None,
+    ) -> None:
+        self._directory = directory
+        self._settings = settings or LogFileSettings()
+        self._producers = ProducerStateManager(directory, INT64_MAX, known=producers)
+        self._track_transactions = track_transactions
+        self._epochs = LeaderEpochCheckpoint("")
+        self._open: _OpenSegment | None = None
+        #: Of the segment that has no files yet; None for whatever the next entry begins with.
+        self._next_base: int | None = base_offset
+        self._segments: list[WrittenSegment] = []
+        self._is_closed = False
+        #: The offset behind the last entry, or that of a segment that begins behind it.
+        self.log_end_offset = base_offset
+        #: Modification time of the current segment's files, in ns; None for now. Back to None with each roll.
+        self.modified_ns: int | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+
+    def append(self, data: Buffer, headers: NDArray[Any]) -> None:
+        """Write the entries of `data` that `headers` (`HEADER_DTYPE`) tells of: all, or some, in the order of offsets.
+
+        Their offsets are final: bytes are written as they are, and no checksum is looked at. `LogOrderError`, which
+        writes nothing; `OSError`.
+        """
+        if not len(headers):
+            return
+        self._check_order(headers)
+        view = memoryview(data)
+        self._note_epochs(headers)
+        aborted = self._note_producers(view, headers)
+        ends = np.cumsum(headers["size"], dtype=np.int64)
+        first = 0
+        while first < len(headers):
+            taken = self._room_for(headers, ends, first)
+            some = headers[first : first + taken]
+            last_offset = int(some["last_offset"][-1])
+            segment = self._segment_for(some[0])
+            segment.append(view, some)
+            segment.aborted += [line for line in aborted if line.last_offset <= last_offset]
+            aborted = [line for line in aborted if line.last_offset > last_offset]
+            self.log_end_offset = last_offset + 1
+            first += taken
+
+    def _check_order(self, headers: NDArray[Any]) -> None:
+        last_offsets = headers["last_offset"]
+        # A v0 or v1 wrapper's base offset is that of its last record, so that this holds for it as well.
+        wrong = np.flatnonzero(headers["base_offset"][1:] <= last_offsets[:-1])
+        first = int(headers["base_offset"][0])
+        if len(wrong):
+            line = int(wrong[0])
+            raise LogOrderError(f"offset {headers['base_offset'][line + 1]} behind offset {last_offsets[line]}")
+        if first < self.log_end_offset:
+            raise LogOrderError(f"offset {first} in a log that ends before offset {self.log_end_offset}")
+
+    def _room_for(self, headers: NDArray[Any], ends: NDArray[np.int64], first: int) -> int:
+        """How many entries from `first` on go into the current segment, one at least; begins a new one when it must."""
+        before = int(ends[first - 1]) if first else 0
+        segment = self._open
+        if segment is not None:
+            taken = self._fitting(segment.base_offset, segment.size, headers, ends, first, before)
+            if taken > 0 and not segment.is_full:
+                return taken
+            self.roll()
+        base = self._next_base
+        if base is None or int(headers["last_offset"][first]) - base > INT32_MAX:
+            is_v2 = headers["magic"][first] == MAGIC_V2
+            base = self._next_base = int(headers["base_offset"][first]) if is_v2 else self.log_end_offset
+        return max(self._fitting(base, 0, headers, ends, first, before), 1)
+
+    def _fitting(
+        self, base: int, size: int, headers: NDArray[Any], ends: NDArray[np.int64], first: int, before: int
+    ) -> int:
+        """How many entries from `first` on a segment of this base offset and size can take."""
+        by_size = int(np.searchsorted(ends, before + self._settings.segment_bytes - size, "right"))
+        by_offset = int(np.searchsorted(headers["last_offset"], base + INT32_MAX, "right"))
+        return min(by_size, by_offset, len(headers)) - first
+
+    def _segment_for(self, header: Any) -> "_OpenSegment":
+        if self._open is None:
+            base = self._next_base
+            self._open = _OpenSegment(
+                self._directory, int(header["base_offset"]) if base is None else base, self._settings
+            )
+        return self._open
+
+    def _note_epochs(self, headers: NDArray[Any]) -> None:
+        epochs = headers["leader_epoch"]
+        latest = self._epochs.latest_epoch
+        if int(epochs.max()) <= latest:
+            return
+        for line in np.flatnonzero(np.diff(np.maximum.accumulate(epochs), prepend=latest) > 0).tolist():
+            if epochs[line] > self._epochs.latest_epoch:
+                self._epochs.assign(int(epochs[line]), int(headers["base_offset"][line]))
+
+    def _note_producers(self, view: memoryview, headers: NDArray[Any]) -> list[AbortedTxn]:
+        aborted: list[AbortedTxn] = []
+        lines = np.flatnonzero((headers["producer_id"] >= 0) & (headers["magic"] == MAGIC_V2))
+        some = headers[lines]
+        for position, size in zip(some["position"].tolist(), some["size"].tolist(), strict=True):
+            header = make_header(HEADER.unpack_from(view, position))
+            transaction = self._producers.update(header, header.base_offset, view[position : position + size])
+            self._producers.commit()
+            if transaction is not None and self._track_transactions:
+                aborted.append(transaction)
+        return aborted
+
+    def note_aborted(self, transactions: Iterable[AbortedTxn]) -> None:
+        """Tell of aborted transactions whose markers are in the current segment: they go into its transaction index."""
+        found = list(transactions)
+        if found and self._open is None:
+            raise LogOrderError(f"{found[0]}: no entry is written yet")
+        if self._open is not None:
+            self._open.aborted += found
+
+    def roll(self, base_offset: int | None = None) -> None:
+        """End the segment; the next entry begins a new one, at `base_offset` or at its own offset. `OSError`.
+
+        An empty segment is left out, unless it is the last one. `LogOrderError` for a base offset within the log.
+        """
+        if base_offset is not None and base_offset < self.log_end_offset:
+            raise LogOrderError(f"a segment at offset {base_offset} in a log that ends before {self.log_end_offset}")
+        if self._open is not None:
+            self._segments.append(self._open.finish(self.modified_ns))
+            self._open = None
+        self.modified_ns = None
+        self._next_base = base_offset
+        if base_offset is not None:
+            self.log_end_offset = base_offset
+
+    def close(self) -> tuple[WrittenSegment, ...]:
+        """Complete the last segment; all is on disk on return. Closing twice does nothing. `OSError`."""
+        if self._is_closed:
+            return tuple(self._segments)
+        if self._open is None and (self._next_base is not None or not self._segments):
+            base = self.log_end_offset if self._next_base is None else self._next_base
+            self._open = _OpenSegment(self._directory, base, self._settings)
+        self.roll()
+        # At once, since the first one brings much of what the others ask for.
+        for segment in self._segments:
+            for suffix in SEGMENT_SUFFIXES if segment.aborted else _USUAL_SUFFIXES:
+                fsync_file(segment.stem + suffix)
+        fsync_directory(self._directory)
+        self._is_closed = True
+        return tuple(self._segments)
+
+    def adopt(self, segment: WrittenSegment, by: int = 0) -> None:
+        """Take a complete segment that another writer made on this file system, and move its files here.
+
+        Its offsets are `by` higher from then on; those in the entries are already (see `shift_offsets`). What it tells
+        of producers and leader epochs stays with that writer. `LogOrderError`, `OSError`.
+        """
+        base_offset = segment.base_offset + by
+        if base_offset < self.log_end_offset:
+            raise LogOrderError(f"offset {base_offset} in a log that ends before offset {self.log_end_offset}")
+        self.roll()
+        stem = f"{self._directory}/{file_name(base_offset, '')}"
+        for suffix in SEGMENT_SUFFIXES if segment.aborted else _USUAL_SUFFIXES:
+            os.rename(segment.stem + suffix, stem + suffix)
+        last_offset = segment.last_offset + by if segment.entries else -1
+        self._segments.append(
+            segment._replace(base_offset=base_offset, path=stem + LOG_SUFFIX, last_offset=last_offset)
+        )
+        self.log_end_offset = max(base_offset, last_offset + 1)
+
+    @property
+    def summary(self) -> PartitionSummary:
+        """For `write_partition_files`, once the writer is closed."""
+        return PartitionSummary(
+            log_end_offset=self.log_end_offset,
+            segments=tuple(self._segments),
+            producers=dict(self._producers.active),
+            epochs=self._epochs.entries,
+        )
+
+
+class _OpenSegment:
+    """A segment that is being written. Index entries by the rule of `LogSegment.note`."""
+
+    def __init__(self, directory: str, base_offset: int, settings: LogFileSettings) -> None:
+        self.base_offset = base_offset
+        self._stem = f"{directory}/{file_name(base_offset, '')}"
+        self._interval = settings.index_interval_bytes
+        self._max_offset_entries = settings.segment_index_bytes // _OFFSET_ENTRY_BYTES
+        self._max_time_entries = settings.segment_index_bytes // _TIME_ENTRY_BYTES
+        self.size = 0
+        self.aborted: list[AbortedTxn] = []
+        self._entries = 0
+        self._last_offset = -1
+        self._max_timestamp = self._last_timestamp = NO_TIMESTAMP
+        self._offset_of_max_timestamp = base_offset
+        #: Where the entry begins that the last index entry points to.
+        self._indexed_at = 0
+        self._offset_index = bytearray()
+        self._time_index = bytearray()
+        os.close(os.open(self._stem + LOG_SUFFIX, _NEW, 0o644))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether an index takes no more entries; of the time index one slot is kept for the end."""
+        return (
+            len(self._offset_index) >= self._max_offset_entries * _OFFSET_ENTRY_BYTES
+            or len(self._time_index) >= (self._max_time_entries - 1) * _TIME_ENTRY_BYTES
+        )
+
+    def append(self, view: memoryview, headers: NDArray[Any]) -> None:
+        """Write these entries and note their index entries."""
+        sizes = headers["size"].astype(np.int64)
+        positions = headers["position"]
+        breaks = np.flatnonzero(positions[1:] != positions[:-1] + sizes[:-1]) + 1
+        starts = positions[np.concatenate(([0], breaks))].tolist()
+        lasts = np.concatenate((breaks - 1, [len(headers) - 1]))
+        stops = (positions[lasts] + sizes[lasts]).tolist()
+        # Opened each time: a job may write to thousands of partitions at once.
+        fd = os.open(self._stem + LOG_SUFFIX, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            pwritev_all(fd, [view[start:stop] for start, stop in zip(starts, stops, strict=True)], self.size)
+        finally:
+            os.close(fd)
+        self._note(headers, self.size + np.cumsum(sizes) - sizes)
+        self.size += int(sizes.sum())
+        self._entries += len(headers)
+        self._last_offset = int(headers["last_offset"][-1])
+
+    def _note(self, headers: NDArray[Any], places: NDArray[np.int64]) -> None:
+        """Index entries for entries that begin at these bytes of the file."""
+        last_offsets = headers["last_offset"]
+        latest = np.maximum.accumulate(np.maximum(headers["max_timestamp"], self._max_timestamp))
+        is_later = np.diff(latest, prepend=self._max_timestamp) > 0
+        latest_line = np.maximum.accumulate(np.where(is_later, np.arange(len(headers)), -1))
+        listed = places.tolist()
+        line = bisect_right(listed, self._indexed_at + self._interval)
+        while line < len(listed):
+            self._indexed_at = listed[line]
+            if len(self._offset_index) < self._max_offset_entries * _OFFSET_ENTRY_BYTES:
+                self._offset_index += OffsetIndex.ENTRY.pack(
+                    int(last_offsets[line]) - self.base_offset, self._indexed_at
+                )
+            at = int(latest_line[line])
+            offset = self._offset_of_max_timestamp if at < 0 else int(last_offsets[at])
+            self._add_time_entry(int(latest[line]), offset, self._max_time_entries - 1)
+            line = bisect_right(listed, self._indexed_at + self._interval, line + 1)
+        self._max_timestamp = int(latest[-1])
+        if latest_line[-1] >= 0:
+            self._offset_of_max_timestamp = int(last_offsets[latest_line[-1]])
+
+    def _add_time_entry(self, timestamp: int, offset: int, limit: int) -> None:
+        if timestamp > self._last_timestamp and len(self._time_index) < limit * _TIME_ENTRY_BYTES:
+            self._time_index += TimeIndex.ENTRY.pack(timestamp, offset - self.base_offset)
+            self._last_timestamp = timestamp
+
+    def finish(self, modified_ns: int | None) -> WrittenSegment:
+        """Complete the files; `PartitionWriter.close` brings them to disk."""
+        self._add_time_entry(self._max_timestamp, self._offset_of_max_timestamp, self._max_time_entries)
+        aborted = sorted(self.aborted, key=lambda transaction: transaction.last_offset)
+        if modified_ns is not None:
+            os.utime(self._stem + LOG_SUFFIX, ns=(modified_ns, modified_ns))
+        self._write(INDEX_SUFFIX, self._offset_index, modified_ns)
+        self._write(TIME_INDEX_SUFFIX, self._time_index, modified_ns)
+        if aborted:
+            self._write(TXN_INDEX_SUFFIX, b"".join(map(encode_aborted_txn, aborted)), modified_ns)
+        return WrittenSegment(
+            self.base_offset,
+            self._stem + LOG_SUFFIX,
+            self.size,
+            self._entries,
+            self._last_offset,
+            self._max_timestamp,
+            tuple(aborted),
+        )
+
+    def _write(self, suffix: str, data: bytes | bytearray, modified_ns: int | None) -> None:
+        fd = os.open(self._stem + suffix, _NEW, 0o644)
+        try:
+            pwritev_all(fd, [data], 0)
+            if modified_ns is not None:
+                os.utime(fd, ns=(modified_ns, modified_ns))
+        finally:
+            os.close(fd)
+
+
+def fsync_file(path: str) -> None:
+    """Bring a file's bytes to disk. `OSError`."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def write_partition_files(directory: str, summary: PartitionSummary, *, topic_id: bytes | None = None) -> None:
+    """What belongs beside the segments: leader epochs, a snapshot of the producers at the end, and the topic's id.
+
+    All on disk on return. Without a `topic_id` (16 bytes) there is no `partition.metadata`: a broker without one takes
+    the partition into the topic of its name. `OSError`.
+    """
+    epochs = b"".join(b"%d %d\n" % entry for entry in summary.epochs)
+    files = {LEADER_EPOCH_CHECKPOINT: b"0\n%d\n%b" % (len(summary.epochs), epochs)}
+    # Without a snapshot Kafka reads a cleanly closed log of new format for nothing, to find that it knows no producers.
+    if summary.producers is not None:
+        files[file_name(summary.log_end_offset, SNAPSHOT_SUFFIX)] = encode_snapshot(dict(summary.producers))
+    if topic_id is not None:
+        files[PARTITION_METADATA] = partition_metadata(topic_id)
+    for name, data in files.items():
+        write_atomically(f"{directory}/{name}", data)
+    for name in files:
+        fsync_file(f"{directory}/{name}")
+    fsync_directory(directory)

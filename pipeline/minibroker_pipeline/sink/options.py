@@ -1,0 +1,158 @@
+"""The options of `df.write.format("minibroker")`, read once and checked, and which columns it takes."""
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+
+from minibroker_pipeline.decode import BATCH_COLUMNS, HEADERS_COLUMN, RECORD_COLUMNS
+from minibroker_pipeline.decode.columns import CODEC_NAMES
+from minibroker_pipeline.decode.encoder import encode
+from minibroker_pipeline.log_directories.directory_commit import local_path
+from minibroker_pipeline.log_directories.partition_logs import INTERNAL_TOPICS
+from minibroker_pipeline.log_directories.segment_writer import LogFileSettings
+from minibroker_pipeline.source.options import OptionError, check_names, flag, one_of, positive, read_simple
+from minibroker_protocol.errors import ProtocolError
+from minibroker_storage.config import MIN_SEGMENT_BYTES
+
+BATCH_BYTES: Final = 64 * 1024
+MAX_PARTITIONS: Final = 100_000
+"""More in one topic are a mistake."""
+LOG_APPEND_TIME: Final = "LogAppendTime"
+
+_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_KEY_VALUE: Final = ("key", "value")
+_OF_USE: Final = (*_KEY_VALUE, HEADERS_COLUMN, "timestamp", "topic", "partition", "offset")
+#: Of rows as they were read; written again, they have no meaning.
+_PASSED_OVER: Final = frozenset({*RECORD_COLUMNS, *BATCH_COLUMNS})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WriteOptions:
+    """What a query says about its writing. See `docs/spark-source.md` for each; `now_ms` is when it was planned."""
+
+    target: str
+    topic: str = ""
+    partitions: int | None = None
+    codec: str = "none"
+    level: int | None = None
+    batch_bytes: int = BATCH_BYTES
+    segment_bytes: int = LogFileSettings.segment_bytes
+    index_interval_bytes: int = LogFileSettings.index_interval_bytes
+    keep_offsets: bool = False
+    timestamp_type: str = "CreateTime"
+    now_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
+
+    @property
+    def files(self) -> LogFileSettings:
+        """How segments are written."""
+        return LogFileSettings(segment_bytes=self.segment_bytes, index_interval_bytes=self.index_interval_bytes)
+
+    @property
+    def log_append_time(self) -> int | None:
+        """The timestamp that all records get, ms; None when they keep their own."""
+        return self.now_ms if self.timestamp_type == LOG_APPEND_TIME else None
+
+
+def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
+    """The options as Spark hands them over; case does not matter. `OptionError`, `DirectoryStateError`."""
+    given = {name.lower(): value for name, value in options.items()}
+    check_names(given, _KNOWN)
+    values = read_simple(given, _SIMPLE)
+    if not values.get("target"):
+        raise OptionError("path: a data directory has to be named, as in .save(directory)")
+    values["target"] = local_path(values["target"])
+    parsed = WriteOptions(**values)
+    if parsed.topic:
+        check_topic(parsed.topic)
+    try:
+        encode(_A_ROW, codec=parsed.codec, level=parsed.level)
+    except (ProtocolError, ValueError, RuntimeError, OverflowError) as error:
+        raise OptionError(f"compressionLevel: {parsed.level} is none of {parsed.codec}: {error}") from None
+    return parsed
+
+
+def check_topic(name: str) -> None:
+    """`OptionError` for a name that Kafka refuses, and for topics that only brokers can write."""
+    if not _TOPIC.fullmatch(name) or name in {".", ".."}:
+        raise OptionError(f"topic: {name!r} is none: 1 to 249 letters, digits, dots, underscores and dashes")
+    if name in INTERNAL_TOPICS:
+        raise OptionError(f"topic: {name!r} is kept by brokers")
+
+
+def check_columns(schema: pa.Schema, options: WriteOptions) -> None:
+    """`OptionError` for columns that mean nothing, are of another type, or are missing."""
+    names: list[str] = schema.names
+    unknown = [name for name in names if name not in _OF_USE and name not in _PASSED_OVER]
+    if unknown:
+        raise OptionError(f"column {unknown[0]!r}: known are {', '.join(_OF_USE)}; select those of use")
+    for field_ in schema:
+        wanted = _TYPES.get(field_.name)
+        if wanted is not None and not any(fits(field_.type) for fits in wanted[1]):
+            raise OptionError(f"{field_.name}: {field_.type} is not {wanted[0]}")
+    if not any(name in names for name in _KEY_VALUE):
+        raise OptionError("columns: neither key nor value is there")
+    if not options.topic and "topic" not in names:
+        raise OptionError("topic: name one by the option, or by a column of each row")
+    needed = ("partition", "offset") if options.keep_offsets else ()
+    missing = [name for name in needed if name not in names]
+    if missing:
+        raise OptionError(f"keepOffsets: the column {missing[0]} is missing")
+
+
+def _is_headers(kind: pa.DataType) -> bool:
+    """The connector's array of structs; names of fields do not matter."""
+    if not pa.types.is_list(kind) or not pa.types.is_struct(kind.value_type):
+        return False
+    fields = list(kind.value_type)
+    return len(fields) == len(_KEY_VALUE) and all(any(fits(one.type) for fits in _BYTES[1]) for one in fields)
+
+
+_BYTES: Final[tuple[str, tuple[Callable[[pa.DataType], bool], ...]]] = (
+    "bytes or text",
+    (pa.types.is_binary, pa.types.is_string, pa.types.is_large_binary, pa.types.is_large_string, pa.types.is_null),
+)
+_NUMBER: Final = ("a whole number", (pa.types.is_integer, pa.types.is_null))
+_TYPES: Final = {
+    "key": _BYTES,
+    "value": _BYTES,
+    "topic": ("text", (pa.types.is_string, pa.types.is_large_string, pa.types.is_null)),
+    "partition": _NUMBER,
+    "offset": _NUMBER,
+    "timestamp": ("a timestamp or a number of milliseconds", (pa.types.is_timestamp, *_NUMBER[1])),
+    HEADERS_COLUMN: ("array<struct<key: string, value: binary>>", (_is_headers, pa.types.is_null)),
+}
+
+
+def _segment_bytes(text: str) -> int:
+    number = positive(text)
+    if not MIN_SEGMENT_BYTES <= number < 1 << 31:
+        raise ValueError(f"expected {MIN_SEGMENT_BYTES} to {(1 << 31) - 1}")
+    return number
+
+
+def _partitions(text: str) -> int:
+    number = positive(text)
+    if number > MAX_PARTITIONS:
+        raise ValueError(f"expected at most {MAX_PARTITIONS}")
+    return number
+
+
+_SIMPLE: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
+    "path": ("target", str),
+    "topic": ("topic", str),
+    "partitions": ("partitions", _partitions),
+    "codec": ("codec", one_of(*CODEC_NAMES)),
+    "compression.type": ("codec", one_of(*CODEC_NAMES)),
+    "compressionLevel": ("level", int),
+    "batchBytes": ("batch_bytes", positive),
+    "segmentBytes": ("segment_bytes", _segment_bytes),
+    "indexIntervalBytes": ("index_interval_bytes", positive),
+    "keepOffsets": ("keep_offsets", flag),
+    "timestampType": ("timestamp_type", one_of("CreateTime", LOG_APPEND_TIME)),
+}
+_KNOWN: Final = {name.lower(): name for name in _SIMPLE}
+_A_ROW: Final = pa.RecordBatch.from_arrays([pa.array([b"x"])], names=["value"])

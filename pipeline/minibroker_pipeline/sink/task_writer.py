@@ -1,0 +1,211 @@
+"""What one task of a writing query does: rows to segments of each partition, made ready aside, offsets from 0 on.
+
+Which offsets the records really get is known when all tasks are through: see `commit`.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from minibroker_pipeline.decode import encode
+from minibroker_pipeline.decode.encoder import binary_of
+from minibroker_pipeline.log_directories.directory_commit import staged_task
+from minibroker_pipeline.log_directories.partition_logs import TopicPartition
+from minibroker_pipeline.log_directories.segment_writer import LogOrderError, PartitionWriter, WrittenSegment
+from minibroker_pipeline.sink.options import MAX_PARTITIONS, WriteOptions, check_topic
+from minibroker_pipeline.sink.partitioner import Partitioner
+from minibroker_pipeline.source.options import OptionError
+
+CHUNK_BYTES: Final = 32 * 1024 * 1024
+"""So much is collected before it is written, and more with many partitions, so that batches become full."""
+_MOST_CHUNK_BYTES: Final = 256 * 1024 * 1024
+_WRITTEN: Final = ("key", "value", "timestamp", "headers", "offset")
+_ROW_BYTES: Final = 8
+_SPREAD: Final = 1 << 32
+
+
+class Piece(NamedTuple):
+    """What a task has written of one partition. Offsets begin with 0, or are final with `keepOffsets`."""
+
+    topic: str
+    partition: int
+    segments: tuple[WrittenSegment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskWriter:
+    """Writes rows as `options` say.
+
+    Args:
+        options: the query's.
+        staging: the query's staging directory.
+        counts: how many partitions the topics have that are there already.
+        number: the task's, by which tasks begin with different partitions.
+    """
+
+    options: WriteOptions
+    staging: str
+    counts: Mapping[str, int]
+    number: int = 0
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> tuple[Piece, ...]:
+        """The pieces, all on disk. `OptionError`, `EncodeError`, `LogOrderError` for rows that cannot be; `OSError`."""
+        directory = staged_task(self.staging)
+        writers: dict[TopicPartition, PartitionWriter] = {}
+        partitioners: dict[str, Partitioner] = {}
+        for chunk in self._chunks(batches):
+            for key, rows in self._by_partition(chunk, partitioners):
+                writer = writers.get(key)
+                if writer is None:
+                    writer = writers[key] = _new_writer(directory, key, self.options)
+                self._append(writer, key, rows)
+        return tuple(Piece(*key, writer.close()) for key, writer in sorted(writers.items()))
+
+    def _chunks(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        options = self.options
+        wanted = 4 * options.batch_bytes * max([options.partitions or 1, *self.counts.values()])
+        enough = min(max(wanted, CHUNK_BYTES), _MOST_CHUNK_BYTES)
+        waiting: list[pa.RecordBatch] = []
+        size = 0
+        for batch in batches:
+            if batch.num_rows:
+                waiting.append(batch)
+                size += batch.nbytes
+            if size >= enough:
+                yield from _one(waiting)
+                waiting, size = [], 0
+        yield from _one(waiting)
+
+    def _append(self, writer: PartitionWriter, key: TopicPartition, rows: pa.RecordBatch) -> None:
+        options = self.options
+        encoded = encode(
+            rows,
+            base_offset=writer.log_end_offset if not options.keep_offsets else 0,
+            codec=options.codec,
+            level=options.level,
+            batch_bytes=options.batch_bytes,
+            default_timestamp=options.now_ms,
+            keep_offsets=options.keep_offsets,
+            leader_epoch=0,
+            log_append_time=options.log_append_time,
+        )
+        try:
+            writer.append(encoded.data, encoded.headers)
+        except LogOrderError as error:
+            raise LogOrderError(f"{key[0]}-{key[1]}: {error}; sort the rows within partitions by offset") from None
+
+    def _by_partition(
+        self, chunk: pa.RecordBatch, partitioners: dict[str, Partitioner]
+    ) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
+        """The rows of each partition, in their order."""
+        topics, codes = self._topics(chunk)
+        partitions = self._partitions(chunk, topics, codes, partitioners)
+        names = [name for name in _WRITTEN if name in chunk.schema.names]
+        rows = chunk.select(names)
+        places = codes * _SPREAD + partitions
+        if len(places) and (places == places[0]).all():
+            yield (topics[int(codes[0])], int(partitions[0])), rows
+            return
+        order = np.argsort(places, kind="stable")
+        places = places[order]
+        rows = rows.take(pa.array(order))
+        bounds = [0, *(np.flatnonzero(np.diff(places)) + 1).tolist(), len(places)]
+        for first, end in pairwise(bounds):
+            code, partition = divmod(int(places[first]), _SPREAD)
+            yield (topics[code], partition), rows.slice(first, end - first)
+
+    def _topics(self, chunk: pa.RecordBatch) -> tuple[list[str], NDArray[np.int64]]:
+        """The topics there are, and which of them each row goes to."""
+        index = chunk.schema.get_field_index("topic")
+        default = self.options.topic
+        if index < 0 or default:  # the option wins, as it does in Spark's sink for Kafka
+            return [default], np.zeros(chunk.num_rows, np.int64)
+        column = chunk.column(index)
+        if column.null_count:
+            raise OptionError("topic: a row has none; name one by the option topic")
+        encoded = column.dictionary_encode()
+        topics: list[str] = encoded.dictionary.to_pylist()
+        for topic in topics:
+            check_topic(topic)
+        return topics, encoded.indices.to_numpy().astype(np.int64)
+
+    def _partitions(
+        self, chunk: pa.RecordBatch, topics: list[str], codes: NDArray[np.int64], partitioners: dict[str, Partitioner]
+    ) -> NDArray[np.int64]:
+        index = chunk.schema.get_field_index("partition")
+        found = np.full(chunk.num_rows, -1, np.int64)
+        open_rows = np.ones(chunk.num_rows, np.bool_)
+        if index >= 0:
+            column = chunk.column(index)
+            open_rows = column.is_null().to_numpy(zero_copy_only=False)
+            found = pc.fill_null(column.cast(pa.int64()), -1).to_numpy().copy()
+        if self.options.keep_offsets and open_rows.any():
+            raise OptionError("keepOffsets: a row has no partition")
+        keys = sizes = None
+        for code, topic in enumerate(topics):
+            lines = np.flatnonzero((codes == code) & open_rows)
+            if len(lines):
+                if keys is None or sizes is None:
+                    keys, sizes = _keys_of(chunk), _sizes_of(chunk)
+                partitioner = self._partitioner(topic, partitioners)
+                some = keys._replace(at=keys.at[lines], size=keys.size[lines])
+                found[lines] = partitioner.partitions_of(some, sizes[lines])
+            self._check_range(topic, found[codes == code])
+        return found
+
+    def _partitioner(self, topic: str, partitioners: dict[str, Partitioner]) -> Partitioner:
+        if topic not in partitioners:
+            count = self._count(topic) or 1
+            partitioners[topic] = Partitioner(count, first=self.number, batch_bytes=self.options.batch_bytes)
+        return partitioners[topic]
+
+    def _count(self, topic: str) -> int | None:
+        return self.counts.get(topic, self.options.partitions)
+
+    def _check_range(self, topic: str, partitions: NDArray[np.int64]) -> None:
+        if not len(partitions):
+            return
+        count = self._count(topic)
+        lowest, highest = int(np.min(partitions)), int(np.max(partitions))
+        if lowest < 0:
+            raise OptionError(f"partition: {lowest} of topic {topic!r} cannot be")
+        if count is None and highest >= MAX_PARTITIONS:
+            raise OptionError(f"partition: {highest} of topic {topic!r}: at most {MAX_PARTITIONS - 1} can be")
+        if count is not None and highest >= count:
+            raise OptionError(f"partition: {highest} of topic {topic!r}, which has {count}")
+
+
+def _new_writer(directory: str, key: TopicPartition, options: WriteOptions) -> PartitionWriter:
+    path = f"{directory}/{key[0]}-{key[1]}"
+    os.mkdir(path)
+    writer = PartitionWriter(path, options.files)
+    if options.keep_offsets:
+        writer.roll()  # the first segment begins where the records do
+    return writer
+
+
+def _one(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """All rows as one batch, if there are any."""
+    if len(batches) > 1:
+        yield from pa.Table.from_batches(batches).combine_chunks().to_batches()
+    else:
+        yield from batches
+
+
+def _keys_of(chunk: pa.RecordBatch) -> Any:
+    index = chunk.schema.get_field_index("key")
+    return binary_of(chunk.column(index) if index >= 0 else None, chunk.num_rows, "key")
+
+
+def _sizes_of(chunk: pa.RecordBatch) -> NDArray[np.int64]:
+    """About how many bytes each row's value is."""
+    index = chunk.schema.get_field_index("value")
+    value = binary_of(chunk.column(index) if index >= 0 else None, chunk.num_rows, "value")
+    return np.maximum(value.size, 0).astype(np.int64) + _ROW_BYTES

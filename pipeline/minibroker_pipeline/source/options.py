@@ -1,0 +1,261 @@
+"""The options of the data source, read once and checked. The names are the Kafka connector's where it has them."""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, Final, Literal, cast
+
+from minibroker_pipeline.decode import BATCH_COLUMNS, HEADERS_COLUMN, RECORD_COLUMNS
+from minibroker_pipeline.decode.request import ENGINES, Engine, Isolation, Mode
+from minibroker_pipeline.log_directories.log_end_offsets import HighWatermark
+from minibroker_pipeline.source.planning import SPLIT_BYTES
+from minibroker_pipeline.source.reading import DAMAGE_COLUMN
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+"""As in the connector's JSON, and in ListOffsets."""
+
+PartitionNumbers = Mapping[str, Mapping[int, int]]
+"""A number for each partition of each topic."""
+NoOffset = Literal["error", "latest"]
+
+
+class OptionError(ValueError):
+    """An option that is unknown, or has a value that it cannot have. Names it and says what it can be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where to start or to end: by offsets (`EARLIEST`, `LATEST`, or a number per partition) or by times (ms)."""
+
+    everywhere: int | None = None
+    offsets: PartitionNumbers | None = None
+    timestamp: int | None = None
+    timestamps: PartitionNumbers | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceOptions:
+    """What a query says about its reading. See `docs/spark-source.md` for each."""
+
+    paths: tuple[str, ...]
+    topics: tuple[str, ...] = ()
+    topics_pattern: str = ""
+    assignment: dict[str, list[int]] | None = None
+    starting: Position | None = None
+    ending: Position | None = None
+    no_offset: NoOffset = "error"
+    isolation: Isolation = "read_uncommitted"
+    mode: Mode = "failfast"
+    high_watermark: HighWatermark = "auto"
+    fail_on_data_loss: bool = True
+    verify_crc: bool = True
+    max_offsets_per_trigger: int | None = None
+    split_bytes: int = SPLIT_BYTES
+    engine: Engine = "auto"
+    include_headers: bool = False
+    include_control: bool = False
+    batch_fields: bool = False
+    include_damage: bool = False
+    filter_pushdown: bool = False
+    storage: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What a row has unless the query names a schema of its own."""
+        return (
+            *RECORD_COLUMNS,
+            *((HEADERS_COLUMN,) if self.include_headers else ()),
+            *(BATCH_COLUMNS if self.batch_fields else ()),
+            *((DAMAGE_COLUMN,) if self.include_damage else ()),
+        )
+
+
+def parse_options(options: Mapping[str, str]) -> SourceOptions:
+    """The options as Spark hands them over; case does not matter. `OptionError`."""
+    given = {name.lower(): value for name, value in options.items()}
+    check_names(given, _KNOWN)
+    values = read_simple(given, _SIMPLE)
+    if not values.get("paths"):
+        raise OptionError("path: a data directory has to be named, as in .load(directory)")
+    if sum(name in values for name in ("topics", "topics_pattern", "assignment")) > 1:
+        raise OptionError("only one of topics, topicsPattern and topic.partitions can be named")
+    values["starting"] = _position(given, "starting")
+    values["ending"] = ending = _position(given, "ending")
+    if ending is not None and EARLIEST in _numbers_of(ending):
+        raise OptionError("endingOffsets: earliest, or -2, is no end")
+    return SourceOptions(**values)
+
+
+def check_names(given: Iterable[str], known: Mapping[str, str]) -> None:
+    """`OptionError` for a name that is none of `known`, in small letters both, which says how that is written."""
+    for name in given:
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            meant = f"; is {known[close[0]]} meant?" if close else f" (known: {', '.join(sorted(known.values()))})"
+            raise OptionError(f"there is no option {name!r}{meant}")
+
+
+def read_simple(given: Mapping[str, str], simple: Mapping[str, tuple[str, Callable[[str], Any]]]) -> dict[str, Any]:
+    """Values by attribute: what each option of `simple` is read to, where it is given. `OptionError`."""
+    values: dict[str, Any] = {}
+    for option, (attribute, read) in simple.items():
+        text = given.get(option.lower())
+        if text is not None:
+            try:
+                values[attribute] = read(text)
+            except ValueError as error:
+                raise OptionError(f"{option}: {text!r}: {error}") from None
+    return values
+
+
+def _numbers_of(position: Position) -> list[int | None]:
+    by_topic = position.offsets or {}
+    return [position.everywhere, *(offset for offsets in by_topic.values() for offset in offsets.values())]
+
+
+def _position(given: Mapping[str, str], which: str) -> Position | None:
+    """Times come before offsets when both are there, and one for all before one for each, as in the connector."""
+    for suffix, read in _POSITIONS.items():
+        text = given.get(f"{which}{suffix}".lower())
+        if text is not None:
+            try:
+                return read(text)
+            except ValueError as error:
+                raise OptionError(f"{which}{suffix}: {text!r}: {error}") from None
+    return None
+
+
+def _offsets(text: str) -> Position:
+    match text.strip().lower():
+        case "earliest":
+            return Position(EARLIEST)
+        case "latest":
+            return Position(LATEST)
+        case _:
+            return Position(offsets=_by_partition(text, lowest=EARLIEST))
+
+
+def _by_partition(text: str, lowest: int = 0) -> dict[str, dict[int, int]]:
+    wrong = ValueError('expected JSON such as {"orders": {"0": 23, "1": 42}}')
+    parsed = _json_object(text, wrong)
+    numbers: dict[str, dict[int, int]] = {}
+    for topic, by_partition in parsed.items():
+        if not isinstance(by_partition, dict):
+            raise wrong
+        for partition, number in cast("dict[str, Any]", by_partition).items():
+            if not partition.isdecimal() or not isinstance(number, int) or number < lowest:
+                raise wrong
+            numbers.setdefault(topic, {})[int(partition)] = number
+    return numbers
+
+
+def _json_object(text: str, wrong: ValueError) -> dict[str, Any]:
+    try:
+        parsed = json.loads(text)
+    except ValueError:
+        raise wrong from None
+    if not isinstance(parsed, dict):
+        raise wrong
+    return cast("dict[str, Any]", parsed)
+
+
+def _assignment(text: str) -> dict[str, list[int]]:
+    wrong = ValueError('expected JSON such as {"orders": [0, 1]}')
+    parsed = _json_object(text, wrong)
+    for partitions in parsed.values():
+        numbers: list[Any] = partitions if isinstance(partitions, list) else [None]
+        if not all(isinstance(number, int) for number in numbers):
+            raise wrong
+    return parsed
+
+
+def _storage(text: str) -> dict[str, Any]:
+    return _json_object(text, ValueError('expected JSON such as {"endpoint_url": "https://host:9000"}'))
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _paths(text: str) -> tuple[str, ...]:
+    return tuple(json.loads(text)) if text.startswith("[") else _names(text)
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"no regular expression: {error}") from None
+    return text
+
+
+def flag(text: str) -> bool:
+    """True or false, in any case. `ValueError`."""
+    if text.strip().lower() not in {"true", "false"}:
+        raise ValueError("expected true or false")
+    return text.strip().lower() == "true"
+
+
+def positive(text: str) -> int:
+    """A number above 0. `ValueError`."""
+    if not text.strip().isdecimal() or int(text) < 1:
+        raise ValueError("expected a number above 0")
+    return int(text)
+
+
+def _milliseconds(text: str) -> int:
+    if not text.strip().isdecimal():
+        raise ValueError("expected milliseconds since 1970")
+    return int(text)
+
+
+def one_of(*choices: str) -> Callable[[str], str]:
+    """A reader of one of these words, in any case. `ValueError`."""
+
+    def choose(text: str) -> str:
+        for choice in choices:
+            if text.strip().lower() == choice.lower():
+                return choice
+        raise ValueError(f"expected one of {', '.join(choices)}")
+
+    return choose
+
+
+_SIMPLE: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
+    "path": ("paths", _paths),
+    "paths": ("paths", _paths),
+    "topics": ("topics", _names),
+    "topicsPattern": ("topics_pattern", _pattern),
+    "topic.partitions": ("assignment", _assignment),
+    "subscribe": ("topics", _names),
+    "subscribePattern": ("topics_pattern", _pattern),
+    "assign": ("assignment", _assignment),
+    "startingOffsetsByTimestampStrategy": ("no_offset", one_of("error", "latest")),
+    "isolation": ("isolation", one_of("read_uncommitted", "read_committed")),
+    "kafka.isolation.level": ("isolation", one_of("read_uncommitted", "read_committed")),
+    "mode": ("mode", one_of("failfast", "permissive")),
+    "highWatermark": ("high_watermark", one_of("auto", "checkpoint", "logEnd")),
+    "failOnDataLoss": ("fail_on_data_loss", flag),
+    "verifyCrc": ("verify_crc", flag),
+    "maxOffsetsPerTrigger": ("max_offsets_per_trigger", positive),
+    "splitBytes": ("split_bytes", positive),
+    "engine": ("engine", one_of(*ENGINES)),
+    "includeHeaders": ("include_headers", flag),
+    "includeControl": ("include_control", flag),
+    "batchFields": ("batch_fields", flag),
+    "includeDamage": ("include_damage", flag),
+    "filterPushdown": ("filter_pushdown", flag),
+    "storageOptions": ("storage", _storage),
+}
+_POSITIONS: Final[dict[str, Callable[[str], Position]]] = {
+    "Timestamp": lambda text: Position(timestamp=_milliseconds(text)),
+    "OffsetsByTimestamp": lambda text: Position(timestamps=_by_partition(text)),
+    "Offsets": _offsets,
+}
+_KNOWN: Final = {
+    name.lower(): name
+    for name in (*_SIMPLE, *(f"{which}{suffix}" for which in ("starting", "ending") for suffix in _POSITIONS))
+}

@@ -1,0 +1,236 @@
+"""From offsets to ranges of bytes: what of which files has to be read, in pieces of about equal cost.
+
+Large segments are split where their offset index knows a batch to begin. Small pieces share a task. The indexes of a
+segment are looked into only when that can save something, so that ten thousand small segments cost a listing.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from minibroker_pipeline.decode import AbortedRange
+from minibroker_pipeline.filesystems.filesystem import Place
+from minibroker_pipeline.log_directories.index_files import OffsetEntries, aborted_transactions, time_entries
+from minibroker_pipeline.log_directories.log_end_offsets import LogTail, aborted_in, index_of, is_entry_at
+from minibroker_pipeline.log_directories.partition_logs import (
+    DataDirectory,
+    FoundPartition,
+    PartitionLog,
+    SegmentFiles,
+    open_partition,
+)
+from minibroker_storage.errors import CorruptIndexError
+from minibroker_storage.layout import TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, offset_of
+
+SPLIT_BYTES: Final = 64 * 1024 * 1024
+"""With half of it a query takes an eighth more CPU time, with twice as much it gains little."""
+OPEN_COST_BYTES: Final = 64 * 1024
+"""What opening a file takes, as bytes that could be read meanwhile."""
+_WORTH_AN_INDEX: Final = 256 * 1024
+"""Bytes that are decoded in less time than an index takes to open."""
+_TXN_INDEX_HINT: Final = (
+    " (a broker that opens the directory without this file writes it anew, if the log was not closed cleanly; with"
+    " mode=permissive what was aborted is taken from the log)"
+)
+_logger = logging.getLogger(__name__)
+
+
+class LogRange(NamedTuple):
+    """Whole entries of a log file, and which of their offsets are wanted: `first_offset` to before `end_offset`."""
+
+    place: Place
+    path: str
+    topic: str
+    partition: int
+    position: int
+    end_position: int
+    first_offset: int
+    end_offset: int
+    #: The file's, as `filesystem.Entry` has it.
+    identity: int
+    #: Aborted transactions whose records may be among these entries.
+    aborted: tuple[AbortedRange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WantedOffsets:
+    """Offsets of a log, from `first` to before `end`; of records with a smaller timestamp (ms) none is needed."""
+
+    first: int
+    end: int
+    min_timestamp: int | None = None
+
+
+class _Piece(NamedTuple):
+    position: int
+    end_position: int
+    #: Offsets that the entries can have.
+    low: int
+    high: int
+
+
+def plan_ranges(
+    log: PartitionLog, tail: LogTail, wanted: WantedOffsets, *, split_bytes: int = SPLIT_BYTES
+) -> Iterator[LogRange]:
+    """What to read of a log, in the order of its offsets. `tail` has been updated with it. `OSError`."""
+    if wanted.first >= wanted.end:
+        return
+    bounds = np.array([segment.base_offset for segment in log.segments], np.int64)
+    first = max(int(np.searchsorted(bounds, wanted.first, side="right")) - 1, 0)
+    behind = int(np.searchsorted(bounds, wanted.end, side="left"))
+    aborted = _Aborted(log, first, tail)
+    for number in range(first, behind):
+        segment = log.segments[number]
+        next_base = log.end_of(number)
+        size = segment.size if next_base is not None else min(tail.end_position, segment.size)
+        first_offset = max(wanted.first, segment.base_offset)
+        end_offset = wanted.end if next_base is None else min(wanted.end, next_base)
+        if not size:
+            continue
+        after = _offset_before(log, segment, wanted.min_timestamp, is_last=next_base is None)
+        if after is None:
+            continue
+        for piece in _pieces(log, segment, size, max(first_offset, after), end_offset, split_bytes):
+            yield LogRange(
+                log.place,
+                log.path(segment),
+                log.topic,
+                log.partition,
+                piece.position,
+                piece.end_position,
+                first_offset,
+                end_offset,
+                segment.identity,
+                aborted.between(max(piece.low, first_offset), min(piece.high, end_offset)),
+            )
+
+
+def _offset_before(log: PartitionLog, segment: SegmentFiles, timestamp: int | None, *, is_last: bool) -> int | None:
+    """An offset that lies before all records of this time or later; None when the segment has no such record."""
+    if timestamp is None or TIME_INDEX_SUFFIX not in segment.indexes:
+        return segment.base_offset
+    try:
+        data = log.place.read(log.path(segment, TIME_INDEX_SUFFIX))
+    except FileNotFoundError:
+        return segment.base_offset
+    entries = time_entries(data, segment.base_offset)
+    slot = int(np.searchsorted(entries.timestamps, timestamp)) - 1
+    if slot < 0:
+        return segment.base_offset
+    if slot == len(entries.timestamps) - 1 and not is_last:
+        return None
+    return int(entries.offsets[slot])
+
+
+def _pieces(
+    log: PartitionLog, segment: SegmentFiles, size: int, first_offset: int, end_offset: int, split_bytes: int
+) -> list[_Piece]:
+    """Where in the segment these offsets are, cut near every `split_bytes`."""
+    whole = [_Piece(0, size, segment.base_offset, end_offset)]
+    is_part = first_offset > segment.base_offset
+    if size <= _WORTH_AN_INDEX or (size <= split_bytes and not is_part):
+        return whole
+    index = index_of(log, segment)
+    if not len(index.offsets):
+        return whole
+    # The last entry at or below the first offset; behind the first one at or above the end, since entries are last
+    # offsets, and of followers' logs those of several batches.
+    start = int(np.searchsorted(index.offsets, first_offset, side="right")) - 1
+    stop = int(np.searchsorted(index.offsets, end_offset)) + 1
+    position = int(index.positions[start]) if start >= 0 else 0
+    end_position = min(int(index.positions[stop]), size) if stop < len(index.positions) else size
+    slots = _cuts(index, start, position, end_position, split_bytes)
+    checked = [slot for slot in (start, *slots, stop) if 0 <= slot < len(index.positions)]
+    if not _are_true(log, segment, index, checked):
+        _logger.warning("%s: the offset index does not fit the log; the segment is read as a whole", log.path(segment))
+        return whole
+    positions = [position, *(int(index.positions[slot]) for slot in slots), end_position]
+    lows = [segment.base_offset if slot < 1 else int(index.offsets[slot - 1]) + 1 for slot in (start, *slots)]
+    highs = [*(int(index.offsets[slot]) for slot in slots), end_offset]
+    return [_Piece(*piece) for piece in zip(positions, positions[1:], lows, highs, strict=False) if piece[0] < piece[1]]
+
+
+def _cuts(index: OffsetEntries, start: int, position: int, end_position: int, split_bytes: int) -> list[int]:
+    """Slots of the entries to cut at, so that pieces have about the same size, `split_bytes` at most or little more."""
+    count = -(-(end_position - position) // split_bytes)
+    targets = position + np.arange(1, count, dtype=np.int64) * ((end_position - position) // max(count, 1))
+    slots = np.unique(np.searchsorted(index.positions, targets))
+    inside = slots[(slots > start) & (slots < len(index.positions))]
+    return [slot for slot in inside.tolist() if position < index.positions[slot] < end_position]
+
+
+def _are_true(log: PartitionLog, segment: SegmentFiles, index: OffsetEntries, slots: Sequence[int]) -> bool:
+    with log.place.open(log.path(segment)) as file:
+        return all(
+            is_entry_at(file, int(index.positions[slot]), segment.size, int(index.offsets[slot]), segment.base_offset)
+            for slot in slots
+        )
+
+
+class _Aborted:
+    """The aborted transactions of a log, from one segment on. `CorruptIndexError` unless `tail` is permissive."""
+
+    def __init__(self, log: PartitionLog, first: int, tail: LogTail) -> None:
+        self._found: list[AbortedRange] = []
+        if tail.transactions is None:
+            return
+        found = set(tail.transactions.aborted)  # the broker may not have written the last of them to the index yet
+        for number in range(first, len(log.segments)):
+            segment = log.segments[number]
+            if TXN_INDEX_SUFFIX in segment.indexes:
+                path = log.path(segment, TXN_INDEX_SUFFIX)
+                try:
+                    data = log.place.read(path)
+                    found.update(AbortedRange(*entry[:3]) for entry in aborted_transactions(data, path))
+                except FileNotFoundError:
+                    continue
+                except CorruptIndexError as error:
+                    if not tail.is_permissive:
+                        raise CorruptIndexError(f"{error}{_TXN_INDEX_HINT}") from None
+                    _logger.warning("%s; what was aborted is taken from the log", error)
+                    found.update(aborted_in(log, number))
+        self._found = sorted(found, key=lambda aborted: (aborted.first_offset, aborted.producer_id))
+        self._firsts = np.array([aborted.first_offset for aborted in self._found], np.int64)
+        self._lasts = np.array([aborted.last_offset for aborted in self._found], np.int64)
+
+    def between(self, low: int, high: int) -> tuple[AbortedRange, ...]:
+        """Those of which records may lie in [low, high)."""
+        if not self._found:
+            return ()
+        chosen = np.flatnonzero((self._firsts < high) & (self._lasts >= low))
+        return tuple(self._found[slot] for slot in chosen.tolist())
+
+
+def aborted_around(wanted: LogRange) -> tuple[int, list[AbortedRange]]:
+    """The aborted transactions that end in the range's segment, from the log instead of its indexes. `OSError`.
+
+    Also where the log begins: what earlier offsets had is not known.
+    """
+    directory, _, name = wanted.path.rpartition("/")
+    data = DataDirectory(directory.rpartition("/")[0], wanted.place)
+    log = open_partition(FoundPartition(wanted.topic, wanted.partition, directory, data))
+    bases = [segment.base_offset for segment in log.segments]
+    base = offset_of(name)
+    return log.start_offset, aborted_in(log, bases.index(base)) if base in bases else []
+
+
+def pack(
+    ranges: Iterable[LogRange], *, split_bytes: int = SPLIT_BYTES, open_cost_bytes: int = OPEN_COST_BYTES
+) -> list[tuple[LogRange, ...]]:
+    """Share the ranges out to tasks, in their order, each of about `split_bytes`."""
+    tasks: list[tuple[LogRange, ...]] = []
+    task: list[LogRange] = []
+    cost = 0
+    for one in ranges:
+        own = one.end_position - one.position + open_cost_bytes
+        if task and cost + own > split_bytes + split_bytes // 4:
+            tasks.append(tuple(task))
+            task, cost = [], 0
+        task.append(one)
+        cost += own
+    if task:
+        tasks.append(tuple(task))
+    return tasks

@@ -1,0 +1,269 @@
+"""What a task does: ranges of log files to Arrow batches."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from minibroker_pipeline.decode import (
+    AbortedRange,
+    Damage,
+    DamagedLogError,
+    DecodeReport,
+    DecodeRequest,
+    coalesce,
+    decode,
+    scan_headers,
+    schema_of,
+)
+from minibroker_pipeline.decode.request import Engine, Isolation, Mode
+from minibroker_pipeline.filesystems.filesystem import UNKNOWN, OpenFile
+from minibroker_pipeline.filesystems.read_buffers import ReadBuffer
+from minibroker_pipeline.source.planning import LogRange, aborted_around
+from minibroker_pipeline.source.transaction_markers import MarkerWatch, contradictions
+from minibroker_storage.layout import DELETED_SUFFIX, LOG_SUFFIX, TXN_INDEX_SUFFIX, offset_of
+
+DAMAGE_COLUMN: Final = "damage"
+_LEAST_BATCH_BYTES: Final = 2 * 1024 * 1024
+"""Smaller ones are joined, which copies them."""
+_FIRST_ENTRY_BYTES: Final = 64 * 1024
+"""Larger ones are not looked at."""
+HINT: Final = (
+    " (read with mode=permissive to leave damaged batches out; at the end of a log, a broker that opens the directory"
+    " cuts them off)"
+)
+_logger = logging.getLogger(__name__)
+
+
+class DataLossError(Exception):
+    """Records that were asked for are gone. Says which, and that failOnDataLoss=false goes on without them."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} (set failOnDataLoss=false to go on with what is left)")
+        self._what = what
+
+    def __reduce__(self) -> tuple[type["DataLossError"], tuple[str]]:
+        return DataLossError, (self._what,)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReadSettings:
+    """How ranges are read; see `DecodeRequest` for what the names mean."""
+
+    #: Names of the decoder's columns, and `DAMAGE_COLUMN`, in the order that the rows shall have.
+    columns: tuple[str, ...]
+    isolation: Isolation = "read_uncommitted"
+    include_control: bool = False
+    verify_crc: bool = True
+    mode: Mode = "failfast"
+    engine: Engine = "auto"
+    fail_on_data_loss: bool = True
+
+
+def read_ranges(ranges: Sequence[LogRange], settings: ReadSettings) -> Iterator[pa.RecordBatch]:
+    """The rows of the ranges, in their order.
+
+    With `DAMAGE_COLUMN` among the columns each damaged piece that was passed over is a row of its own, which names the
+    file, the byte and the reason. `DamagedLogError`, `DataLossError`, `OSError`.
+    """
+    batches = (batch for one in ranges for batch in _read_range(one, settings))
+    return coalesce(batches, target_bytes=_LEAST_BATCH_BYTES)
+
+
+def _read_range(wanted: LogRange, settings: ReadSettings) -> Iterator[pa.RecordBatch]:
+    try:
+        with _open(wanted) as file, ReadBuffer() as buffer:
+            yield from _RangeReading(file, buffer, wanted, settings).batches()
+    except FileNotFoundError:
+        what = (
+            f"{wanted.path} was deleted before it was read: offsets {wanted.first_offset} to {wanted.end_offset - 1} of"
+            f" {wanted.topic}-{wanted.partition}"
+        )
+        if settings.fail_on_data_loss:
+            raise DataLossError(what) from None
+        _logger.warning("%s", what)
+
+
+def _open(wanted: LogRange) -> OpenFile:
+    """The file that was meant when the range was planned, under its name, or the one that it has until it is deleted.
+
+    Retention and compaction rename files, which stay for `file.delete.delay.ms`. `FileNotFoundError`.
+    """
+    for name in (wanted.path, wanted.path + DELETED_SUFFIX):
+        try:
+            file = wanted.place.open(name)
+        except FileNotFoundError:
+            continue
+        if wanted.identity in {UNKNOWN, file.identity}:
+            return file
+        file.__exit__(None, None, None)
+    raise FileNotFoundError(wanted.path)
+
+
+class _RangeReading:
+    """Reads one range, some megabytes at a time."""
+
+    def __init__(self, file: OpenFile, buffer: ReadBuffer, wanted: LogRange, settings: ReadSettings) -> None:
+        self._file = file
+        self._buffer = buffer
+        self._wanted = wanted
+        self._settings = settings
+        self._report = DecodeReport()
+        self._watch = MarkerWatch(wanted.aborted)
+        self._last_offset = -1
+        self._is_corrected = False
+        self._in_log: tuple[int, list[AbortedRange]] | None = None
+        self._request = DecodeRequest(
+            topic=wanted.topic,
+            partition=wanted.partition,
+            columns=tuple(column for column in settings.columns if column != DAMAGE_COLUMN) or ("offset",),
+            first_offset=wanted.first_offset,
+            end_offset=wanted.end_offset,
+            isolation=settings.isolation,
+            aborted=wanted.aborted,
+            include_control=settings.include_control,
+            verify_crc=settings.verify_crc,
+            mode=settings.mode,
+            engine=settings.engine,
+            file=wanted.path,
+        )
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows. See `read_ranges`."""
+        try:
+            yield from self._rows()
+        except DamagedLogError as error:
+            damage = error.damage
+            raise DamagedLogError(error.file, damage._replace(message=damage.message + HINT)) from None
+        report = self._report
+        if report.damaged_batches:
+            first = report.damage[0]
+            _logger.warning(
+                "%s: %d damaged pieces, %d bytes, left out; the first at byte %d: %s",
+                self._wanted.path,
+                report.damaged_batches,
+                report.damaged_bytes,
+                first.position,
+                first.message,
+            )
+            if DAMAGE_COLUMN in self._settings.columns:
+                yield self._damage_rows()
+
+    def _rows(self) -> Iterator[pa.RecordBatch]:
+        wanted, report = self._wanted, self._report
+        position = wanted.position
+        self._check_name()
+        # In the permissive mode a piece of an entry is taken for damage if it holds what looks like an entry.
+        size = self._file.bytes_at_once if self._settings.mode == "failfast" else wanted.end_position - position
+        while position < wanted.end_position:
+            left = wanted.end_position - position
+            data = self._buffer.read(self._file, position, min(size, left))
+            if len(data) < min(size, left):
+                self._refuse(position + len(data), left - len(data), "the file ends, and was longer a moment ago")
+                left = len(data)
+            before = report.consumed
+            headers = scan_headers(data)
+            self._check_order(headers, position)
+            contradiction = self._contradiction(data, headers)
+            for batch in decode(data, replace(self._request, position=position), report):
+                yield self._complete(batch)
+            if contradiction:
+                self._refuse(position, 0, contradiction)
+            consumed = report.consumed - before
+            position += consumed
+            if not consumed and len(data) >= left:
+                if left:
+                    self._refuse(position, left, "the entry is cut short, but the log goes on behind it")
+                return
+            if not consumed:
+                size *= 2
+
+    def _check_name(self) -> None:
+        """A log file is named by an offset at or below its first entry's. Else its records would be passed over."""
+        wanted = self._wanted
+        named = offset_of(wanted.path.rpartition("/")[2])
+        if wanted.position or named is None:
+            return
+        headers = scan_headers(self._file.read_at(0, min(wanted.end_position, _FIRST_ENTRY_BYTES)))
+        if len(headers) and int(headers["last_offset"][0]) < named:
+            self._refuse(0, 0, f"the file is named by offset {named}, but begins at {int(headers['base_offset'][0])}")
+
+    def _check_order(self, headers: NDArray[Any], position: int) -> None:
+        """Offsets rise from entry to entry. Checksums do not cover them."""
+        if not len(headers):
+            return
+        lasts = headers["last_offset"]
+        before = np.concatenate(([self._last_offset], lasts[:-1]))
+        wrong = np.flatnonzero(np.minimum(headers["base_offset"], lasts) <= before)
+        self._last_offset = int(lasts[-1])
+        if len(wrong):
+            line = wrong[0]
+            message = f"offset {headers['base_offset'][line]} follows offset {before[line]}; one of the two is wrong"
+            self._refuse(position + int(headers["position"][line]), 0, message)
+
+    def _contradiction(self, data: memoryview, headers: NDArray[Any]) -> str:
+        """What is wrong with the transaction index, as far as these entries tell; empty if nothing is.
+
+        What the log itself says counts from then on, besides.
+        """
+        wanted, settings = self._wanted, self._settings
+        if settings.isolation != "read_committed" or self._is_corrected:
+            return ""
+        is_inside = (headers["last_offset"] >= wanted.first_offset) & (headers["base_offset"] < wanted.end_offset)
+        headers = headers[is_inside]
+        if not self._watch.is_doubtful(data, headers):
+            return ""
+        if self._in_log is None:
+            self._in_log = aborted_around(wanted)
+        start, in_log = self._in_log
+        said = self._request.aborted
+        low, high = int(headers["base_offset"].min()), int(headers["last_offset"].max()) + 1
+        differing = contradictions(said, in_log, start=start, low=low, high=high)
+        if not differing:
+            return ""
+        self._is_corrected = True
+        self._request = replace(self._request, aborted=(*said, *in_log))
+        producer, first, last = differing[0]
+        index = wanted.path.removesuffix(LOG_SUFFIX) + TXN_INDEX_SUFFIX
+        has = "has, other than the log," if differing[0] in said else "lacks"
+        return f"{index} {has} an aborted transaction of producer {producer}, offsets {first} to {last}"
+
+    def _refuse(self, position: int, size: int, message: str) -> None:
+        damage = Damage(position, None, size, message)
+        if self._settings.mode == "failfast":
+            raise DamagedLogError(self._wanted.path, damage)
+        self._report.add_damage(damage)
+
+    def _complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with all columns that are wanted."""
+        columns = self._settings.columns
+        if DAMAGE_COLUMN not in columns:
+            return batch
+        nothing = pa.nulls(batch.num_rows, pa.string())
+        arrays = [nothing if column == DAMAGE_COLUMN else batch.column(column) for column in columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=output_schema(columns))
+
+    def _damage_rows(self) -> pa.RecordBatch:
+        wanted, found = self._wanted, self._report.damage
+        known = {
+            "topic": [wanted.topic] * len(found),
+            "partition": [wanted.partition] * len(found),
+            DAMAGE_COLUMN: [
+                f"{wanted.path}: byte {damage.position}: {damage.message} ({damage.size} bytes left out)"
+                for damage in found
+            ],
+        }
+        schema = output_schema(self._settings.columns)
+        arrays = [pa.array(known.get(field.name, [None] * len(found)), field.type) for field in schema]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def output_schema(columns: tuple[str, ...]) -> pa.Schema:
+    """The Arrow schema of these columns, `DAMAGE_COLUMN` among them or not. `ValueError` for unknown names."""
+    known = [column for column in columns if column != DAMAGE_COLUMN]
+    fields = {field.name: field for field in schema_of(known)} if known else {}
+    return pa.schema([fields.get(column, pa.field(DAMAGE_COLUMN, pa.string())) for column in columns])

@@ -1,0 +1,143 @@
+"""`spark.readStream.format("minibroker")`: follow logs as brokers write them, from checkpoint to checkpoint.
+
+The offsets in a checkpoint are those of Spark's Kafka connector: the next one to read, by topic and partition, as in
+`{"orders": {"0": 1042}}`.
+"""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from minibroker_pipeline.log_directories.partition_logs import TopicPartition
+from minibroker_pipeline.source.data_source import LogInputPartition, read_settings, read_task
+from minibroker_pipeline.source.offsets import Offsets, limited_ends, starting_offsets
+from minibroker_pipeline.source.options import LATEST, OptionError, SourceOptions
+from minibroker_pipeline.source.planning import LogRange, WantedOffsets, pack
+from minibroker_pipeline.source.query_logs import FollowedLog, FollowedLogs
+from minibroker_pipeline.source.reading import DataLossError
+
+JsonOffsets = dict[str, dict[str, int]]
+
+
+def to_json(offsets: Offsets) -> JsonOffsets:
+    """As they stand in a checkpoint."""
+    found: JsonOffsets = {}
+    for (topic, partition), offset in sorted(offsets.items()):
+        found.setdefault(topic, {})[str(partition)] = offset
+    return found
+
+
+def from_json(offsets: JsonOffsets) -> Offsets:
+    """The way back."""
+    return {(topic, int(partition)): offset for topic, each in offsets.items() for partition, offset in each.items()}
+
+
+class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Lives on the driver as long as its query; `read` alone runs in workers, with a copy."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        if options.ending is not None:
+            raise OptionError("endingOffsets: a stream has no end; Trigger.AvailableNow stops at the present one")
+        self._options = options
+        self._settings, self._schema = read_settings(options, schema)
+        self._followed = FollowedLogs(options)
+        self._logs: dict[TopicPartition, FollowedLog] = {}
+        self._target: Offsets | None = None
+
+    def initialOffset(self) -> JsonOffsets:  # noqa: N802 - Spark's name
+        """Where a new query begins: at the end of the logs, like the connector, unless `startingOffsets` says more."""
+        logs = self._update(must_exist=True)
+        starts = starting_offsets(self._options, logs, LATEST)
+        return to_json({key: max(start, logs[key].start_offset) for key, start in starts.items()})
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """What `maxOffsetsPerTrigger` says."""
+        most = self._options.max_offsets_per_trigger
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Remember where the logs end now, which is where the query will stop."""
+        self._target = {key: log.end_offset for key, log in self._update().items()}
+
+    def latestOffset(self, start: JsonOffsets, limit: ReadLimit) -> JsonOffsets:  # noqa: N802 - Spark's name
+        """Where the next micro-batch ends. `DamagedLogError` under failfast, `DataLossError`, `OSError`."""
+        logs = self._update()
+        starts = self._starts(from_json(start), logs)
+        ends = {key: self._end(key, log, starts[key]) for key, log in logs.items()}
+        if isinstance(limit, ReadMaxRows):
+            ends = limited_ends(logs, starts, ends, limit.max_rows, self._options)
+        return to_json(ends)
+
+    def reportLatestOffset(self) -> JsonOffsets:  # noqa: N802 - Spark's name
+        """Where the logs ended when they were last looked at, for the query's progress."""
+        return to_json({key: log.end_offset for key, log in self._logs.items()})
+
+    def _update(self, *, must_exist: bool = False) -> dict[TopicPartition, FollowedLog]:
+        self._logs = self._followed.update(must_exist=must_exist)
+        if self._options.mode == "failfast":
+            for log in self._logs.values():
+                log.check()
+        return self._logs
+
+    def _starts(self, starts: Offsets, logs: dict[TopicPartition, FollowedLog]) -> Offsets:
+        """Where to go on in each log that is there: new partitions from their beginning. `DataLossError`."""
+        gone = [key for key in starts if key not in logs]
+        if gone and self._options.fail_on_data_loss:
+            raise DataLossError(f"{gone[0][0]}-{gone[0][1]} has been deleted; the query was at {starts[gone[0]]}")
+        return {key: self._start(log, starts.get(key)) for key, log in logs.items()}
+
+    def _start(self, log: FollowedLog, start: int | None) -> int:
+        if start is None:
+            return log.start_offset
+        if start > log.tail.log_end_offset:
+            if self._options.fail_on_data_loss:
+                raise DataLossError(
+                    f"{log.name} ends at offset {log.tail.log_end_offset}, but the query has read to {start}: the topic"
+                    " was made anew, or its end was lost"
+                )
+            return log.start_offset
+        if start < log.start_offset and self._options.fail_on_data_loss:
+            raise DataLossError(f"{log.name}: offsets {start} to {log.start_offset - 1} were deleted by retention")
+        return max(start, log.start_offset)
+
+    def _end(self, key: TopicPartition, log: FollowedLog, start: int) -> int:
+        end = log.end_offset if self._target is None else min(self._target.get(key, start), log.end_offset)
+        return max(end, start)  # a high watermark that was written down may be older than what has been read
+
+    def partitions(self, start: JsonOffsets, end: JsonOffsets) -> list[InputPartition]:
+        """The tasks of a micro-batch, be it new or one that is done again after a restart. As `latestOffset`."""
+        ends = from_json(end)
+        if any(key not in self._logs or self._logs[key].tail.log_end_offset < ends[key] for key in ends):
+            self._update()
+        logs = {key: log for key, log in self._logs.items() if key in ends}
+        starts = self._starts({key: offset for key, offset in from_json(start).items() if key in ends}, logs)
+        self._check_ends(ends, logs)
+        ranges: Iterator[LogRange] = (
+            one
+            for key, log in logs.items()
+            for one in log.ranges(WantedOffsets(starts[key], ends[key]), self._options.split_bytes)
+        )
+        return [LogInputPartition(task) for task in pack(ranges, split_bytes=self._options.split_bytes)]
+
+    def _check_ends(self, ends: Offsets, logs: dict[TopicPartition, FollowedLog]) -> None:
+        for key, end in ends.items():
+            reached = logs[key].tail.log_end_offset if key in logs else 0
+            if reached < end and self._options.fail_on_data_loss:
+                raise DataLossError(f"{key[0]}-{key[1]} ends at offset {reached}, but the query has planned to {end}")
+
+    def commit(self, end: JsonOffsets) -> None:
+        """All below these offsets has been dealt with."""
+        for key, offset in from_json(end).items():
+            if key in self._logs and (transactions := self._logs[key].tail.transactions) is not None:
+                transactions.forget(offset)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Runs in a worker."""
+        return read_task(partition, self._settings, self._schema)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Workers need to know how to read, not what the driver knows of the logs."""
+        return {"_settings": self._settings, "_schema": self._schema}

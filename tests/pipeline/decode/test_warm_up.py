@@ -1,0 +1,35 @@
+"""What keeps Spark's workers quick: no search for garbage among modules, and memory that is used again."""
+
+import gc
+from pathlib import Path
+
+from minibroker_pipeline.decode.warm_up import settle
+from minibroker_pipeline.filesystems.filesystem import LocalPlace
+from minibroker_pipeline.filesystems.read_buffers import ReadBuffer
+
+
+def test_what_the_decoder_loads_is_kept_out_of_collections() -> None:
+    try:
+        settle("numpy")
+        assert gc.get_freeze_count() > 10_000
+        frozen = gc.get_freeze_count()
+        settle("numpy")
+        assert gc.get_freeze_count() <= frozen  # once for a process
+    finally:
+        gc.unfreeze()
+
+
+def test_a_buffer_is_used_again_and_never_by_two_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(range(100)))
+    with LocalPlace().open(str(path)) as file:
+        with ReadBuffer() as first, ReadBuffer() as second:
+            data = first.read(file, 0, 50)
+            assert bytes(second.read(file, 50, 80)) == bytes(range(50, 100))
+            assert bytes(data) == bytes(range(50))
+            memory = {id(data.obj)}
+            assert data.readonly
+        with ReadBuffer() as first, ReadBuffer() as second:
+            again = {id(one.read(file, 0, 40).obj) for one in (first, second)}
+            assert len(again) == 2
+            assert memory <= again

@@ -1,0 +1,93 @@
+"""Writers that are killed at any moment have written all of a query or nothing, and are in nobody's way.
+
+`python -m tests.pipeline.sink.test_killed_writers 200` does so two hundred times.
+"""
+
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import Final
+
+from minibroker.data_dir import DataDir
+from minibroker_pipeline.jobs.verify import verify
+from minibroker_pipeline.log_directories.directory_commit import check_writable
+from minibroker_storage.data_directory.publication import UNFINISHED
+from tests.pipeline.sink.writing import Row, values, write
+
+TOPICS: Final = ("a", "b", "c")
+ROWS: Final = 12
+"""Of each topic in a query."""
+
+
+def rows(query: int) -> list[Row]:
+    return [
+        {"value": b"%d" % (query * ROWS + number), "topic": topic, "partition": 0}
+        for topic in TOPICS
+        for number in range(ROWS)
+    ]
+
+
+def tell(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def write_for_ever(target: str) -> None:
+    """One query after the other; says when each is done."""
+    query = len(values(target).get(("a", 0), ())) // ROWS if Path(target).exists() else 0
+    while True:
+        some = rows(query)
+        write(target, some[::2], some[1::2], batchBytes=40, segmentBytes=600)
+        query += 1
+        tell(str(query))
+
+
+def kill_once(target: Path, chance: random.Random) -> tuple[int, str]:
+    """Start a writer and kill it after some query; the number of queries that are done then, and how it was found."""
+    command = [sys.executable, "-m", "tests.pipeline.sink.test_killed_writers", str(target)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        done = int(writer.stdout.readline())  # it is at work by now
+        timer = threading.Timer(chance.uniform(0, 0.3), writer.send_signal, (signal.SIGKILL,))
+        timer.start()
+        done = max([done, *map(int, writer.stdout)])
+    is_unfinished = (target / UNFINISHED).exists()
+    left = [path for path in target.iterdir() if path.name.endswith("-delete")]
+    if chance.random() < 0.5:
+        check_writable(str(target))  # what the next writer does first
+    else:
+        DataDir(str(target)).release()  # what a broker does
+    assert not (target / UNFINISHED).exists()
+    found = values(target)
+    counts = {len(found[topic, 0]) for topic in TOPICS}
+    assert counts in ({done * ROWS}, {(done + 1) * ROWS})  # a kill may come before it could say so
+    for topic in TOPICS:
+        assert sorted(int(value or b"") for value in found[topic, 0]) == list(range(counts.copy().pop()))
+    assert list(verify([str(target)], processes=1).findings) == []
+    return counts.pop() // ROWS, "unfinished" if is_unfinished else "aside" if left else "nothing"
+
+
+def test_writers_killed_at_random_moments_have_written_all_or_nothing(tmp_path: Path) -> None:
+    chance = random.Random(9)
+    for _ in range(2):
+        kill_once(tmp_path / "data", chance)
+
+
+def main(argument: str) -> None:
+    """Kill so many times, or be the one that is killed."""
+    if not argument.isdecimal():
+        write_for_ever(argument)
+    found: dict[str, int] = {}
+    with tempfile.TemporaryDirectory() as directory:
+        for number in range(int(argument)):
+            done, how = kill_once(Path(directory) / f"data-{number // 20}", random.Random(number))
+            found[how] = found.get(how, 0) + 1
+            tell(f"kill {number + 1}: {done} queries are there; {found}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,66 @@
+"""Writing without a JVM: the steps that Spark takes with a writer, in this process."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from minibroker_pipeline.sink.writer import LogWriter
+from tests.pipeline.source.directories import option_names, read
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+SCHEMA = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("timestamp", TIMESTAMP),
+        ("headers", HEADERS),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+    ]
+)
+Row = dict[str, Any]
+
+
+def batch_of(rows: Sequence[Row], names: Sequence[str] = ()) -> pa.RecordBatch:
+    """The rows with the columns that they have, or with these."""
+    columns = names or [name for name in SCHEMA.names if any(name in row for row in rows)]
+    return pa.RecordBatch.from_pylist(list(rows), pa.schema([SCHEMA.field(name) for name in columns]))
+
+
+def new_writer(target: Path | str, names: Iterable[str], *, overwrite: bool = False, **options: Any) -> LogWriter:
+    schema = from_arrow_schema(pa.schema([SCHEMA.field(name) for name in names]))
+    return LogWriter(option_names({"path": target, **options}), schema, overwrite=overwrite)
+
+
+def run_tasks(writer: LogWriter, tasks: Sequence[Sequence[Row]]) -> list[WriterCommitMessage | None]:
+    """What the tasks report; each gets its rows in batches of two."""
+    names = [name for name in SCHEMA.names if any(name in row for rows in tasks for row in rows)]
+    return [
+        writer.write(batch_of(rows[first : first + 2], names) for first in range(0, len(rows), 2)) for rows in tasks
+    ]
+
+
+def write(target: Path | str, *tasks: Sequence[Row], overwrite: bool = False, **options: Any) -> None:
+    """A whole query of these tasks' rows."""
+    names = [name for name in SCHEMA.names if any(name in row for rows in tasks for row in rows)] or ["key", "value"]
+    writer = new_writer(target, names, overwrite=overwrite, **options)
+    try:
+        writer.commit(run_tasks(writer, tasks))
+    except BaseException:
+        writer.abort([])
+        raise
+
+
+def values(target: Path | str, **options: Any) -> dict[tuple[str, int], list[bytes | None]]:
+    """What the logs hold, by partition, in the order of their offsets."""
+    found: dict[tuple[str, int], list[bytes | None]] = {}
+    for row in read(target, ("topic", "partition", "offset", "value"), **options):
+        place = found.setdefault((row["topic"], row["partition"]), [])
+        place.append(row["value"])
+    return found
