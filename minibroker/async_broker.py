@@ -11,6 +11,7 @@ from minibroker.arguments import by_name
 from minibroker.clock import Clock
 from minibroker.config import BrokerConfig
 from minibroker.config.keys import refused
+from minibroker.core import Core
 from minibroker.metadata.topic_admin import TopicError, TopicPlan, create_topics, plan_topic
 from minibroker.metadata.topic_spec import TopicSpec
 from minibroker.network.listeners import (
@@ -25,7 +26,7 @@ from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.asynchronous_handles import PATIENCE
 from minibroker.operations.errors import NotRunningError, is_the_callers
 from minibroker.server import Server
-from minibroker.state import BrokerState
+from minibroker.services import Services
 
 if TYPE_CHECKING:
     # Most brokers have none.
@@ -177,9 +178,9 @@ class AsyncBroker(AsyncOperations):
         return self._plane.url
 
     @property
-    def state(self) -> BrokerState:
+    def services(self) -> Services:
         """What its handlers share. RuntimeError unless it runs."""
-        return self._running.state
+        return self._running.services
 
     @property
     def patience(self) -> float:
@@ -216,8 +217,8 @@ class AsyncBroker(AsyncOperations):
                 self._clock,
                 brokers=self._brokers,
             )
-            self._make_topics(server.state)
-            self._keep_journal(server.state)
+            self._make_topics(server.services)
+            self._keep_journal(server.services)
             await server.start()
         except BaseException:
             self._server = server
@@ -234,21 +235,22 @@ class AsyncBroker(AsyncOperations):
     def make_topics(self) -> None:
         """Create the topics that the broker was given and that are not there, and fill those that have seeds."""
         if self._topics or self._seeds is not None:  # else the topics file would be written anew for nothing
-            self._make_topics(self.state)
+            self._make_topics(self.services)
 
-    def _make_topics(self, state: BrokerState) -> None:
-        create_topics(state, [_plan(state, spec) for spec in self._topics if state.topics.get(spec.name) is None])
+    def _make_topics(self, services: Services) -> None:
+        core = services.core
+        create_topics(core, [_plan(core, spec) for spec in self._topics if core.topics.get(spec.name) is None])
         if self._seeds is not None:
             from minibroker.seeding.seeds import plant  # noqa: PLC0415 - most brokers have none
 
-            plant(state, self._seeds)
+            plant(services, self._seeds)
 
-    def _keep_journal(self, state: BrokerState) -> None:
+    def _keep_journal(self, services: Services) -> None:
         if self._journal:
             from minibroker.inspection.journal import DEFAULT_CAPACITY  # noqa: PLC0415 - most brokers keep none
             from minibroker.taps import keep_journal  # noqa: PLC0415 - the same
 
-            keep_journal(state, DEFAULT_CAPACITY if self._journal is True else self._journal)
+            keep_journal(services, DEFAULT_CAPACITY if self._journal is True else self._journal)
 
     async def stop(self) -> None:
         """Stop; connections are closed, logs are closed, a temporary directory is removed."""
@@ -329,9 +331,9 @@ def _text(name: str, value: object) -> str:
     raise refused(name, shown, "Expected a text, a number, True, False or a list of texts")
 
 
-def _plan(state: BrokerState, spec: TopicSpec) -> TopicPlan:
+def _plan(core: Core, spec: TopicSpec) -> TopicPlan:
     try:
-        return plan_topic(state, spec.name, spec.partitions, configs=spec.configs)
+        return plan_topic(core, spec.name, spec.partitions, configs=spec.configs)
     except TopicError as error:
         raise TopicError(error.code, f"topic {spec.name!r}: {error}") from None
 

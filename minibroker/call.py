@@ -3,19 +3,27 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from minibroker.core import Core
 from minibroker.metadata.cluster import Node
 from minibroker.security.principals import Principal
+from minibroker.services import Services
 from minibroker.session import Session
-from minibroker.state import BrokerState
 
 if TYPE_CHECKING:
     from minibroker.security.authorization.acls import Operation, ResourceType
 
 
 class Call(NamedTuple):
-    """One request's surroundings, as handlers see them; `session` is the connection that it has come by."""
+    """One request's surroundings, as handlers see them.
 
-    state: BrokerState
+    Attributes:
+        core: topics, logs, the cluster and its configuration.
+        services: coordinators, rights, quotas.
+        session: the connection that the request has come by.
+    """
+
+    core: Core
+    services: Services
     api_version: int
     client_id: str | None
     session: Session
@@ -42,12 +50,12 @@ class Call(NamedTuple):
 
     def allows(self, operation: "Operation", resource_type: "ResourceType", name: str) -> bool:
         """Whether the client may do this to a resource; everybody may do everything where there is no authorizer."""
-        authorizer = self.state.authorizer
+        authorizer = self.services.authorizer
         return authorizer is None or authorizer.allows(self.session, operation, resource_type, name)
 
     def allows_somewhere(self, operation: "Operation", resource_type: "ResourceType") -> bool:
         """Whether the client may do this to any resource of a type."""
-        authorizer = self.state.authorizer
+        authorizer = self.services.authorizer
         return authorizer is None or authorizer.allows_somewhere(self.session, operation, resource_type)
 
 

@@ -20,8 +20,9 @@ from minibroker.suggestions import suggestion
 if TYPE_CHECKING:
     from minibroker.broker import Broker
     from minibroker.commands.console import Console
+    from minibroker.core import Core
     from minibroker.faults.fault import Fault
-    from minibroker.state import BrokerState
+    from minibroker.services import Services
 
 _DEFAULT_LISTEN: Final = "127.0.0.1:9092"
 _TOLD_TOPICS: Final = 10
@@ -160,9 +161,9 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
     try:
         async with broker:
             if faults:
-                _install(broker.state, faults)
+                _install(broker.services, faults)
             if options.verbose:
-                _watch(broker.state)
+                _watch(broker.services)
             if ready_file:
                 write_atomically(ready_file, f"{broker.bootstrap_servers}\n".encode())
             where = f"bootstrap={broker.bootstrap_servers} data-dir={broker.data_dir} pid={os.getpid()}"
@@ -174,7 +175,7 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
             console.greet(_told(broker, control=options.control))
             for host in {host for host, _ in broker.twin.advertised}:
                 console.check_advertised(host)
-            _warm_up(broker.state)
+            _warm_up(broker.services.core)
             await stop.wait()
     finally:
         if ready_file:
@@ -188,31 +189,31 @@ def _faults(path: str) -> "list[Fault]":
     return read_faults(path)
 
 
-def _install(state: "BrokerState", faults: "list[Fault]") -> None:
+def _install(services: "Services", faults: "list[Fault]") -> None:
     from minibroker.taps import faults_of  # noqa: PLC0415 - most runs have none
 
-    registry = faults_of(state)
+    registry = faults_of(services)
     for fault in faults:
         registry.add(fault)
 
 
-def _watch(state: "BrokerState") -> None:
+def _watch(services: "Services") -> None:
     from minibroker.commands.console import tell_request  # noqa: PLC0415 - as above
     from minibroker.taps import watch_requests  # noqa: PLC0415 - most runs tell of none
 
-    watch_requests(state, tell_request)
+    watch_requests(services, tell_request)
 
 
-def _warm_up(state: "BrokerState") -> None:
+def _warm_up(core: "Core") -> None:
     from minibroker.commands.warm_up import warm_up  # noqa: PLC0415 - clients can connect by now
 
-    warm_up(state)
+    warm_up(core)
 
 
 def _told(broker: "Broker", *, control: str | None) -> dict[str, str]:
     """What people want to know of a broker that has just started."""
-    topics = [topic.name for topic in broker.twin.state.topics if not topic.is_internal]
-    release = broker.twin.state.release
+    topics = [topic.name for topic in broker.twin.services.core.topics if not topic.is_internal]
+    release = broker.twin.services.release
     rows = {
         "minibroker": __version__ if release is None else f"{__version__}, as a Kafka {release.name}",
         "bootstrap.servers": broker.bootstrap_servers,

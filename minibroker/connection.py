@@ -30,8 +30,8 @@ from minibroker.metadata.cluster import Node
 from minibroker.network.connection_quotas import Slot
 from minibroker.network.outbox import Outbox
 from minibroker.produce_memo import ProduceMemo
+from minibroker.services import Services
 from minibroker.session import Session
-from minibroker.state import BrokerState
 from minibroker_protocol.codec import Splices
 from minibroker_protocol.errors import DecodeError, EncodeError
 from minibroker_protocol.frame import FIRST_GRANT, BufferPool, FrameReader
@@ -73,7 +73,7 @@ class Connection(asyncio.BufferedProtocol):
     """The asyncio side of a connection; what it says is decided in `dispatch`.
 
     Args:
-        state: the broker that serves.
+        services: of the broker that serves.
         pool: buffers, shared by all connections of the loop.
         connections: the set of open connections, which this one enters and leaves.
         node: the one whose listener has taken the connection. Where it is not advertised, this client is told the
@@ -92,9 +92,9 @@ class Connection(asyncio.BufferedProtocol):
         "_parked",
         "_reader",
         "_security",
+        "_services",
         "_session",
         "_slot",
-        "_state",
         "_stopped",
         "_transport",
         "node",
@@ -106,7 +106,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(
         self,
-        state: BrokerState,
+        services: Services,
         pool: BufferPool,
         connections: "ConnectionSet",
         node: Node,
@@ -114,16 +114,16 @@ class Connection(asyncio.BufferedProtocol):
         slot: Slot,
         security: "ListenerSecurity | None" = None,
     ) -> None:
-        self._state = state
+        self._services = services
         self._connections = connections
-        self._reader = FrameReader(pool, state.config.integer("socket.request.max.bytes"))
+        self._reader = FrameReader(pool, services.core.config.integer("socket.request.max.bytes"))
         self._parked: Waiting | None = None
         self._ending = False  # a fault: what was answered before leaves, then the connection closes
         self._stopped = False  # reading is paused: the client has to wait, or to read
         self._listener = listener
         self._security = security
         self._slot = slot
-        self._now_ms = state.clock.monotonic_ms
+        self._now_ms = services.core.clock.monotonic_ms
         self.node = node
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -139,7 +139,7 @@ class Connection(asyncio.BufferedProtocol):
         self._connections.add(self)
         dialled, peer = transport.get_extra_info("sockname")[:2], transport.get_extra_info("peername")
         self._session = Session(
-            self._state,
+            self._services,
             self.node,
             advertised=self.node.doors[self._listener].advertised or dialled,
             client_host=_kafka_address(peer),
@@ -190,7 +190,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _on_authenticated(self) -> None:
         self._reader.grant = FIRST_GRANT
-        self._reader.max_size = self._state.config.integer("socket.request.max.bytes")
+        self._reader.max_size = self._services.core.config.integer("socket.request.max.bytes")
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         """The client has gone, or we have closed."""
@@ -249,10 +249,10 @@ class Connection(asyncio.BufferedProtocol):
         """Handle all whole requests that are here, write what they append, send their answers."""
         answers: list[Answer] = []
         fault: Exception | None = None
-        reader, state, session = self._reader, self._state, self._session
-        take = accept if state.taps is None else state.taps.at(self)
-        if state.quotas is not None:
-            take = partial(state.quotas.meter, take=take)
+        reader, services, session = self._reader, self._services, self._session
+        take = accept if services.taps is None else services.taps.at(self)
+        if services.quotas is not None:
+            take = partial(services.quotas.meter, take=take)
         if session.authentication is not None:
             take = partial(session.authentication.accept, take=take)
         until = perf_counter() + _TURN_S
@@ -272,7 +272,7 @@ class Connection(asyncio.BufferedProtocol):
                         self._mute()
                     elif perf_counter() > until:
                         self._parked = _LATER
-                        self._state.call_soon(self._go_on)
+                        self._services.core.call_soon(self._go_on)
         except Exception as error:  # noqa: BLE001 - a fault of ours costs this connection, not the broker
             fault = error
         self._end_turn(answers, fault)
@@ -337,7 +337,7 @@ class Connection(asyncio.BufferedProtocol):
         if advice is None and session.authentication is not None and session.authentication.is_early(error):
             advice = about_unauthenticated(session.listener, session.protocol)
         if advice is not None:
-            self._state.advised.advise(CLIENTS, advice, advice)
+            self._services.core.advised.advise(CLIENTS, advice, advice)
 
     def end(self) -> None:
         """Serve no more; what was answered leaves, then the connection closes."""
@@ -350,12 +350,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def _send(self, answers: list[Answer]) -> bool:
         """Write what was appended, then send the answers. False when one of them has ended the connection."""
-        self._state.writes.commit()
+        self._services.core.writes.commit()
         return not answers or self._answer(answers)
 
     def _answer(self, answers: list[Answer]) -> bool:
         """Send answers. False when one of them cannot be encoded: those before it leave, then the connection closes."""
-        taps = self._state.taps
+        taps = self._services.taps
         try:
             data, splices = encode_answers(answers) if taps is None else taps.encode(answers)
         except UnencodableAnswerError as error:
@@ -391,7 +391,7 @@ class Connection(asyncio.BufferedProtocol):
         """Serve nothing more for a while: the client is over a quota."""
         from minibroker.quotas.manager import Muted  # noqa: PLC0415 - most clients have none
 
-        muted = Muted(self._state, self._session.muted_ms, self.release)
+        muted = Muted(self._services.core.clock, self._session.muted_ms, self.release)
         self._session.muted_ms = 0
         self._parked = Waiting(muted, NO_ANSWER)
 

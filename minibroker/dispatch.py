@@ -12,9 +12,9 @@ from typing import Any, Final, NamedTuple, Protocol, cast
 
 from minibroker.call import Call, Parked, UnservedRequestError
 from minibroker.produce_memo import ProduceMemo, has_many_batches
+from minibroker.services import Services
 from minibroker.session import Session
 from minibroker.slices import Steps, Work, result_of
-from minibroker.state import BrokerState
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import Splices, decode, decode_in_slices, encode, encode_in_slices
 from minibroker_protocol.errors import EncodeError, TooManyElementsError
@@ -157,9 +157,9 @@ class SlicedRequest(Parked):
 
     finish: Callable[[Callable[[], Outcome]], None]
 
-    def __init__(self, work: Work[Outcome], state: BrokerState) -> None:
+    def __init__(self, work: Work[Outcome], services: Services) -> None:
         self._work = work
-        self._state = state
+        self._services = services
         self._is_gone = False
         self.amend: Callable[[Outcome, float], Outcome] | None = None
         work.then(self._done, self._failed)
@@ -178,9 +178,9 @@ class SlicedRequest(Parked):
         if not isinstance(outcome, Answer):
             self._tell(outcome)
             return
-        self._state.writes.commit()
+        self._services.core.writes.commit()
         try:
-            encoding = self._state.slices.begin(_encoded(outcome))
+            encoding = self._services.core.slices.begin(_encoded(outcome))
         except Exception as error:  # noqa: BLE001 - the connection decides what it means
             self._failed(error)
             return
@@ -280,23 +280,23 @@ def accept(frame: memoryview, session: Session) -> Answer | Waiting | None:
     Raises DecodeError for bytes that are no such request and UnservedRequestError for one that is not in the table;
     in both cases the connection should close.
     """
-    memo, state = session.memo, session.state
+    memo, services = session.memo, session.services
     if memo is not None and memo.recall(frame):
         return _accept_repeated(frame, memo)
     try:
-        served, header, version, request = read_request(frame, state)
+        served, header, version, request = read_request(frame, services)
     except TooManyElementsError:
         return _accept_large(frame, session)
-    if header.api_key in _IN_ORDER and state.slices.has_work_in_order:
+    if header.api_key in _IN_ORDER and services.core.slices.has_work_in_order:
         return _accept_large(frame, session)
-    call = Call(state, version, header.client_id, session)
+    call = Call(services.core, services, version, header.client_id, session)
     if served.route.key is not _PRODUCE:
-        state.writes.commit()
+        services.core.writes.commit()
     elif has_many_batches(request):  # which lie in memory that is used again
         return _accept_large(frame, session)
     elif memo is not None:
         memo.note(frame, request, call)
-    authorizer = state.authorizer
+    authorizer = services.authorizer
     response = served.handle(request, call) if authorizer is None else authorizer.serve(served, request, call)
     if memo is not None:
         memo.forget_records()
@@ -308,37 +308,37 @@ def accept(frame: memoryview, session: Session) -> Answer | Waiting | None:
         except StopIteration as end:
             response = end.value
         else:
-            return in_slices(_outcome_in_slices(steps, served, header, version), state, header.api_key)
+            return in_slices(_outcome_in_slices(steps, served, header, version), services, header.api_key)
     flexible_header = served.has_flexible_response_header(version)
     return outcome_of(response, version, header.correlation_id, flexible_header=flexible_header)
 
 
 def serve(endpoint: Endpoint, request: Any, call: Call) -> Any:
     """What the handler returns, as far as the client may ask for it."""
-    authorizer = call.state.authorizer
+    authorizer = call.services.authorizer
     return endpoint.handle(request, call) if authorizer is None else authorizer.serve(endpoint, request, call)
 
 
-def in_slices(steps: Steps[Outcome], state: BrokerState, api_key: int) -> Outcome:
+def in_slices(steps: Steps[Outcome], services: Services, api_key: int) -> Outcome:
     """The outcome of `steps`, or a `Waiting` for it when there is more to do than fits into a slice."""
-    outcome = state.slices.begin(steps, in_order=api_key in _IN_ORDER)
+    outcome = services.core.slices.begin(steps, in_order=api_key in _IN_ORDER)
     if isinstance(outcome, Work):
-        return Waiting(SlicedRequest(outcome, state), NO_ANSWER)
+        return Waiting(SlicedRequest(outcome, services), NO_ANSWER)
     return outcome
 
 
 def _accept_large(frame: memoryview, session: Session) -> Outcome:
     """Serve a request from its first byte in slices."""
     api_key = int.from_bytes(frame[:2], "big", signed=True)
-    return in_slices(_serve_large(session.keep(frame), session), session.state, api_key)
+    return in_slices(_serve_large(session.keep(frame), session), session.services, api_key)
 
 
 def _serve_large(frame: memoryview, session: Session) -> Steps[Outcome]:
-    state = session.state
-    served, header, version, request = yield from read_large_request(frame, state)
+    services = session.services
+    served, header, version, request = yield from read_large_request(frame, services)
     if served.route.key is not _PRODUCE:
-        state.writes.commit()
-    response = serve(served, request, Call(state, version, header.client_id, session))
+        services.core.writes.commit()
+    response = serve(served, request, Call(services.core, services, version, header.client_id, session))
     response = yield from result_of(response)
     flexible_header = served.has_flexible_response_header(version)
     return outcome_of(response, version, header.correlation_id, flexible_header=flexible_header)
@@ -360,13 +360,13 @@ def _encoded(answer: Answer) -> Steps[Answer]:
     return answer._replace(encoded=(out, splices))
 
 
-def read_request(frame: memoryview, state: BrokerState) -> tuple[Endpoint, RequestHeader, int, Any]:
+def read_request(frame: memoryview, services: Services) -> tuple[Endpoint, RequestHeader, int, Any]:
     """(endpoint, header, version of the answer, request) of a frame; errors as those of `accept`.
 
     The request is None, and the version 0, for ApiVersions in a version that is not served. TooManyElementsError for
     one that should be read by `read_large_request`.
     """
-    served, header, version, body = _read_header(frame, state)
+    served, header, version, body = _read_header(frame, services)
     if body is None:
         return served, header, version, None
     # Kafka passes over bytes after the end, too.
@@ -374,23 +374,25 @@ def read_request(frame: memoryview, state: BrokerState) -> tuple[Endpoint, Reque
     return served, header, version, request
 
 
-def read_large_request(frame: memoryview, state: BrokerState) -> Steps[tuple[Endpoint, RequestHeader, int, Any]]:
+def read_large_request(frame: memoryview, services: Services) -> Steps[tuple[Endpoint, RequestHeader, int, Any]]:
     """`read_request` for one with many elements, in slices; TooManyElementsError for one that has too many of them."""
-    served, header, version, body = _read_header(frame, state)
+    served, header, version, body = _read_header(frame, services)
     if body is None:
         return served, header, version, None
-    most = state.config.integer("minibroker.request.elements.max")
+    most = services.core.config.integer("minibroker.request.elements.max")
     request, _ = yield from decode_in_slices(served.request, frame, version, body, most)
     return served, header, version, request
 
 
-def _read_header(frame: memoryview, state: BrokerState) -> tuple[Endpoint, RequestHeader, int, int | None]:
+def _read_header(frame: memoryview, services: Services) -> tuple[Endpoint, RequestHeader, int, int | None]:
     """(endpoint, header, version of the answer, where the request begins, or None if it is not to be read)."""
     header = read_request_header(frame)
     version = header.api_version
     served = endpoint(header.api_key)
     route = served.route
-    first, last = (route.first, route.last) if state.served is None else state.served.get(header.api_key, _UNSERVED)
+    first, last = (
+        (route.first, route.last) if services.served is None else services.served.get(header.api_key, _UNSERVED)
+    )
     if not first <= version <= last:
         if route.key is not _API_VERSIONS or not first <= last:
             raise UnservedRequestError(f"{route.key.name} v{version} is not served")
@@ -403,7 +405,7 @@ def _read_header(frame: memoryview, state: BrokerState) -> tuple[Endpoint, Reque
 
 
 def _accept_repeated(frame: memoryview, memo: ProduceMemo) -> Answer | Waiting | None:
-    served, authorizer = _ENDPOINTS[_PRODUCE], memo.call.state.authorizer
+    served, authorizer = _ENDPOINTS[_PRODUCE], memo.call.services.authorizer
     response = (
         served.handle(memo.request, memo.call)
         if authorizer is None

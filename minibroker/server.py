@@ -1,4 +1,4 @@
-"""The brokers of one process on an event loop: they listen, share one state, and come to an orderly end."""
+"""The brokers of one process on an event loop: they listen, share one core, and come to an orderly end."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ from minibroker.metadata.cluster import Door, Node
 from minibroker.network.connection_quotas import ConnectionQuotas, Slot
 from minibroker.network.listeners import PLAINTEXT, ServedListener, port_step
 from minibroker.network.node_listener import Kind, NodeListener, check_free
-from minibroker.state import BrokerState
+from minibroker.services import open_services
 from minibroker_protocol.frame import BufferPool
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Server:
         self._pool = BufferPool()
         self._listeners: list[NodeListener] = []
         self._work: set[asyncio.Future[Any]] = set()
-        self.state = BrokerState(
+        self.services = open_services(
             config,
             data_dir,
             clock or SystemClock(self._loop),
@@ -72,15 +72,14 @@ class Server:
             max_open_files=_log_file_limit(),
             brokers=brokers,
         )
-        self.state.aside = self._aside
         try:
             self._security = {each.name: self._secure(each) for each in given}
             names = tuple(each.name for each in given)
             self._quotas = {
-                node_id: ConnectionQuotas(self.state, node_id, names) for node_id in self.state.cluster.nodes
+                node_id: ConnectionQuotas(self.services, node_id, names) for node_id in self.services.core.cluster.nodes
             }
         except BaseException:
-            self.state.close(keep=False)
+            self.services.close(keep=False)
             raise
 
     @property
@@ -99,10 +98,10 @@ class Server:
 
     async def start(self) -> None:
         """Listen. OSError when an address cannot be had."""
-        for number, node in enumerate(self.state.cluster.nodes.values()):
+        for number, node in enumerate(self.services.core.cluster.nodes.values()):
             behind = number * self._step
             make, quotas = partial(self._connection, node), self._quotas[node.id]
-            listener = node.listener = NodeListener(make, quotas, self.state.clock, self.state.advised)
+            listener = node.listener = NodeListener(make, quotas, self.services.core.clock, self.services.core.advised)
             self._listeners.append(listener)
             for each in self._given:
                 security = self._security[each.name]
@@ -124,19 +123,19 @@ class Server:
             return None
         from minibroker.security.listener_security import ListenerSecurity  # noqa: PLC0415 - others let everybody in
 
-        return ListenerSecurity(self.state, listener.name, listener.protocol)
+        return ListenerSecurity(self.services, listener.name, listener.protocol)
 
     def _connection(self, node: Node, connections: ConnectionSet, listener: str, slot: Slot) -> Connection:
-        return Connection(self.state, self._pool, connections, node, listener, slot, self._security[listener])
+        return Connection(self.services, self._pool, connections, node, listener, slot, self._security[listener])
 
     async def stop(self, *, keep: bool = True) -> None:
-        """Close the listeners and all connections, then the logs; see `BrokerState.close` for `keep`."""
+        """Close the listeners and all connections, then the logs; see `Core.close` for `keep`."""
         for listener in self._listeners:
             await listener.end()
-        self.state.logs.stop_chores()
+        self.services.core.logs.stop_chores()
         while self._work:
             await asyncio.wait(self._work)
-        self.state.close(keep=keep)
+        self.services.close(keep=keep)
 
     def _background(self, work: Callable[[], None], then: Callable[[], None] | None = None) -> None:
         """Run `work` on a thread, then call `then`."""

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from minibroker.metadata.cluster import Node
     from minibroker.produce_memo import ProduceMemo
     from minibroker.security.sasl.authentication import Authentication
-    from minibroker.state import BrokerState
+    from minibroker.services import Services
 
 
 class Session:
     """What outlives a request on one connection.
 
     Attributes:
-        state: the broker that serves.
+        services: of the broker that serves.
         node: the one whose listener has taken the connection.
         advertised: (host, port) at which this client should find `node`.
         client_host: where the client is, as Kafka writes addresses, and `client_port` its port there.
@@ -45,13 +45,13 @@ class Session:
         "node",
         "principal",
         "protocol",
+        "services",
         "software",
-        "state",
     )
 
     def __init__(
         self,
-        state: BrokerState,
+        services: Services,
         node: Node | None = None,
         *,
         advertised: tuple[str, int],
@@ -61,8 +61,8 @@ class Session:
         listener: str = PLAINTEXT,
         protocol: str = PLAINTEXT,
     ) -> None:
-        self.state = state
-        self.node = node or state.cluster.first
+        self.services = services
+        self.node = node or services.core.cluster.first
         self.advertised = advertised
         self.client_host = client_host
         self.client_port = 0

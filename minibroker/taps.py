@@ -1,6 +1,6 @@
 """What looks into requests on their way: the journal, and the faults.
 
-`BrokerState.taps` is None while nobody has asked for either, and requests then take the straight way of
+`Services.taps` is None while nobody has asked for either, and requests then take the straight way of
 `dispatch.accept`. `Taps.at` is what a connection calls in its place: it decodes every request (no memo), writes it
 down, and lets the faults do with it what they are for.
 """
@@ -41,54 +41,54 @@ from minibroker_protocol.frame import RequestHeader, read_request_header
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from minibroker.services import Services
     from minibroker.session import Session
-    from minibroker.state import BrokerState
     from minibroker_protocol.codec import Splices
 
 _LENGTH_SIZE: Final = 4
 
 
-def keep_journal(state: BrokerState, capacity: int = DEFAULT_CAPACITY) -> Journal:
+def keep_journal(services: Services, capacity: int = DEFAULT_CAPACITY) -> Journal:
     """Keep a journal from now on; an old one goes. ValueError for a capacity below 1."""
     journal = Journal(capacity)
-    taps = _taps_of(state)
+    taps = _taps_of(services)
     taps.journal = journal
     taps.settle()
     return journal
 
 
-def watch_requests(state: BrokerState, watcher: Callable[[Entry], None] | None) -> None:
+def watch_requests(services: Services, watcher: Callable[[Entry], None] | None) -> None:
     """Have `watcher` called with each request that is over; None for nobody."""
-    taps = _taps_of(state)
+    taps = _taps_of(services)
     taps.watcher = watcher
     taps.settle()
 
 
-def drop_journal(state: BrokerState) -> None:
+def drop_journal(services: Services) -> None:
     """Keep no journal any more."""
-    if state.taps is not None:
-        state.taps.journal = None
-        state.taps.settle()
+    if services.taps is not None:
+        services.taps.journal = None
+        services.taps.settle()
 
 
-def faults_of(state: BrokerState) -> FaultRegistry:
+def faults_of(services: Services) -> FaultRegistry:
     """Where faults are added and removed; the same one for as long as any is installed."""
-    return state.faults or FaultRegistry(partial(_faults_changed, state))
+    return services.faults or FaultRegistry(partial(_faults_changed, services))
 
 
-def _faults_changed(state: BrokerState, registry: FaultRegistry) -> None:
-    taps = _taps_of(state)
+def _faults_changed(services: Services, registry: FaultRegistry) -> None:
+    taps = _taps_of(services)
     taps.faults = registry if len(registry) else None
     depth = max((fault.stale_metadata or 0 for fault in registry), default=0)
     if depth and (taps.history is None or taps.history.depth < depth):
-        taps.history = MetadataHistory(state, depth)
+        taps.history = MetadataHistory(services, depth)
     elif not depth:
         taps.history = None
     taps.settle()
 
 
-def _taps_of(state: BrokerState) -> Taps:
-    return state.taps or Taps(state)
+def _taps_of(services: Services) -> Taps:
+    return services.taps or Taps(services)
 
 
 class _Request:
@@ -108,7 +108,7 @@ class _Request:
     def serve(self, request: Any) -> Any:
         """Have the request, or what a fault leaves of it, handled."""
         if self.endpoint.route.key is not ApiKey.PRODUCE:
-            self.call.state.writes.commit()
+            self.call.core.writes.commit()
         return serve(self.endpoint, request, self.call)
 
     def outcome_of(self, response: Any) -> Outcome:
@@ -132,8 +132,8 @@ class Taps:
         history: of the metadata, while a fault answers with what it was.
     """
 
-    def __init__(self, state: BrokerState) -> None:
-        self._state = state
+    def __init__(self, services: Services) -> None:
+        self._services = services
         self.journal: Journal | None = None
         self.faults: FaultRegistry | None = None
         self.watcher: Callable[[Entry], None] | None = None
@@ -142,7 +142,7 @@ class Taps:
     def settle(self) -> None:
         """Be where requests pass by if there is anything to do."""
         idle = self.journal is None and self.faults is None and self.watcher is None
-        self._state.taps = None if idle else self
+        self._services.taps = None if idle else self
 
     def at(self, line: Line) -> Callable[..., Outcome]:
         """What stands for `dispatch.accept` on one connection."""
@@ -154,27 +154,27 @@ class Taps:
         frame: memoryview,
         session: Session,
     ) -> Outcome:
-        state, key = self._state, int.from_bytes(frame[:2], "big", signed=True)
+        services, key = self._services, int.from_bytes(frame[:2], "big", signed=True)
         try:
-            endpoint, header, version, decoded = read_request(frame, state)
+            endpoint, header, version, decoded = read_request(frame, services)
         except TooManyElementsError:
-            return in_slices(self._serve_large(line, session.keep(frame), session), state, key)
+            return in_slices(self._serve_large(line, session.keep(frame), session), services, key)
         except (DecodeError, UnservedRequestError) as error:
             self._note_refused(frame, line, session, error)
             raise
         if endpoint.route.key is ApiKey.PRODUCE and has_many_batches(decoded):  # which lie in memory that is used again
-            return in_slices(self._serve_large(line, session.keep(frame), session), state, key)
-        call = Call(session.state, version, header.client_id, session)
-        return in_slices(self._serve(line, _Request(endpoint, header, decoded, call), len(frame)), state, key)
+            return in_slices(self._serve_large(line, session.keep(frame), session), services, key)
+        call = Call(session.services.core, session.services, version, header.client_id, session)
+        return in_slices(self._serve(line, _Request(endpoint, header, decoded, call), len(frame)), services, key)
 
     def _serve_large(self, line: Line, frame: memoryview, session: Session) -> Steps[Outcome]:
         """Serve a request with many elements in slices."""
         try:
-            endpoint, header, version, decoded = yield from read_large_request(frame, self._state)
+            endpoint, header, version, decoded = yield from read_large_request(frame, self._services)
         except (DecodeError, UnservedRequestError) as error:
             self._note_refused(frame, line, session, error)
             raise
-        call = Call(session.state, version, header.client_id, session)
+        call = Call(session.services.core, session.services, version, header.client_id, session)
         return (yield from self._serve(line, _Request(endpoint, header, decoded, call), len(frame)))
 
     def _serve(self, line: Line, request: _Request, size: int) -> Steps[Outcome]:
@@ -210,7 +210,7 @@ class Taps:
                 raise UnencodableAnswerError(str(error), out, splices) from error
             if answer.entry is not None:
                 size = len(data) + sum(splice.size for _, splice in holes)
-                answer.entry.finish(answer.response, size, self._state.clock.monotonic_ms())
+                answer.entry.finish(answer.response, size, self._services.core.clock.monotonic_ms())
             splices += [(len(out) + position, splice) for position, splice in holes]
             out += data
         return out, splices
@@ -229,7 +229,7 @@ class Taps:
         return entry
 
     def _entry(self, line: Line, session: Session, size: int) -> Entry:
-        journal, clock = self.journal, self._state.clock
+        journal, clock = self.journal, self._services.core.clock
         entry = Entry(
             number=0 if journal is None else journal.next_number(),
             time_ms=clock.now_ms(),
@@ -280,9 +280,9 @@ class Taps:
         version = request.call.api_version
         flexible = request.endpoint.has_flexible_response_header(version)
         answer = Answer(None, version, request.header.correlation_id, flexible, entry)
-        held = HeldRequest(line, self._state.clock, strike, answer, inner, has_answer=has_answer)
+        held = HeldRequest(line, self._services.core.clock, strike, answer, inner, has_answer=has_answer)
         if inner is None:
-            self._state.call_soon(partial(held.go_on, response))  # once what it appends is written
+            self._services.core.call_soon(partial(held.go_on, response))  # once what it appends is written
         return Waiting(held, answer)
 
     def _respond(self, fault: Fault | None, request: _Request, entry: Entry) -> Steps[Any]:

@@ -19,7 +19,7 @@ from minibroker.slices import Steps
 
 if TYPE_CHECKING:
     from minibroker.clock import Clock
-    from minibroker.state import BrokerState
+    from minibroker.core import Core
 
 _AFTER_MS: Final = 100
 """So long after it is ready: the first clients come at once."""
@@ -88,16 +88,16 @@ _IDLE_SHARE: Final = 0.01
 """The broker is idle when its thread needs less of a CPU than that."""
 
 
-def warm_up(state: "BrokerState") -> None:
+def warm_up(core: "Core") -> None:
     """Load modules soon, and quieten the garbage collector of this process."""
     gc.freeze()
     gc.set_threshold(*_YOUNG)
-    state.clock.call_later(_AFTER_MS, lambda: state.chores.run(loading(), lambda: _loaded(state)))
+    core.clock.call_later(_AFTER_MS, lambda: core.chores.run(loading(), lambda: _loaded(core)))
 
 
-def _loaded(state: "BrokerState") -> None:
+def _loaded(core: "Core") -> None:
     gc.freeze()
-    state.chores.every("garbage", _COLLECTION_MS, _Idleness(state.clock).collection)
+    core.chores.every("garbage", _COLLECTION_MS, _Idleness(core.clock).collection)
 
 
 def loading() -> Steps[None]:

@@ -12,7 +12,7 @@ from minibroker.config.keys import HONOURED, INT, MEDIUM, POSITIVE, ConfigError,
 from minibroker.config.values import ConfigEntry, ConfigSource, ConfigValues
 
 if TYPE_CHECKING:
-    from minibroker.state import BrokerState
+    from minibroker.core import Core
 
 _HEARTBEAT: Final = "consumer.heartbeat.interval.ms"
 _SESSION: Final = "consumer.session.timeout.ms"
@@ -82,6 +82,6 @@ class GroupConfig(ConfigValues):
         return listed
 
 
-def group_config(state: "BrokerState", group_id: str) -> GroupConfig:
+def group_config(core: "Core", group_id: str) -> GroupConfig:
     """What counts for a group now; ask again each time, since it may change at any time."""
-    return GroupConfig(state.config, state.configs.of_group(group_id))
+    return GroupConfig(core.config, core.configs.of_group(group_id))

@@ -77,15 +77,15 @@ _LOGS: Final = {
 
 async def scrape(broker: AsyncBroker) -> Scrape:
     """Take the numbers. On the broker's loop."""
-    state = broker.state
-    state.writes.commit()
+    services = broker.services
+    services.core.writes.commit()
     found = Scrape()
-    partitions = [partition for topic in state.topics for partition in topic.partitions]
+    partitions = [partition for topic in services.core.topics for partition in topic.partitions]
     _count_brokers(broker, partitions, found)
     _measure_logs(partitions, found)
     _count_groups(broker, found)
     gauges = found.gauges
-    gauges["kafka_controller_kafkacontroller_globaltopiccount"] = sum(1 for _ in state.topics)
+    gauges["kafka_controller_kafkacontroller_globaltopiccount"] = sum(1 for _ in services.core.topics)
     gauges["kafka_controller_kafkacontroller_globalpartitioncount"] = len(partitions)
     gauges["kafka_controller_kafkacontroller_offlinepartitionscount"] = sum(
         partition.leader is None for partition in partitions
@@ -93,12 +93,12 @@ async def scrape(broker: AsyncBroker) -> Scrape:
     for fault in await broker.faults.list():
         place = (fault.api or "*", fault.action or "delay")
         found.fired[place] = found.fired.get(place, 0) + fault.fired
-    found.requests = None if state.journal is None else state.journal.count
+    found.requests = None if services.journal is None else services.journal.count
     return found
 
 
 def _count_brokers(broker: AsyncBroker, partitions: Iterable[Partition], found: Scrape) -> None:
-    cluster = broker.state.cluster
+    cluster = broker.services.core.cluster
     led: Counter[int] = Counter()
     lacking: Counter[int] = Counter()
     under: Counter[int] = Counter()
@@ -144,9 +144,9 @@ def _measure_logs(partitions: Iterable[Partition], found: Scrape) -> None:
 
 
 def _count_groups(broker: AsyncBroker, found: Scrape) -> None:
-    state = broker.state
-    # A cached property, there once someone has asked for it: a scrape makes none.
-    groups = list(state.groups.store.groups()) if "groups" in state.__dict__ else []
+    services = broker.services
+    coordinator = services.made_groups  # a scrape makes none
+    groups = [] if coordinator is None else list(coordinator.store.groups())
     states = Counter(group.state.value for group in groups)
     prefix = "kafka_coordinator_group_groupmetadatamanager_num"
     found.gauges[f"{prefix}groups"] = len(groups)
@@ -157,7 +157,7 @@ def _count_groups(broker: AsyncBroker, found: Scrape) -> None:
         found.gauges[f"{prefix}groups{each.value.lower()}"] = states[each.value]
     for group in groups:
         with contextlib.suppress(OperationError):  # its coordinator has moved
-            for (topic, index), behind in group_lag(state, group.group_id).items():
+            for (topic, index), behind in group_lag(services, group.group_id).items():
                 found.lag[group.group_id, topic, str(index)] = behind
 
 

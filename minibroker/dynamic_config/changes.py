@@ -178,7 +178,7 @@ def _listed(place: Place, before: Texts, name: str, what: int, value: str) -> st
 
 def _alter_loggers(name: str, changes: Changes, call: Call, *, validate_only: bool) -> None:
     check_node(name, call, "expected {0}, but received {1}", "Node id")
-    loggers = call.state.loggers
+    loggers = call.services.loggers
     for logger, what, level in changes:
         _check_operation(what)
         if what not in {Change.SET, Change.DELETE}:

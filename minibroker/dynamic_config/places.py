@@ -98,7 +98,7 @@ class Place:
     @staticmethod
     def keep(altered: "Sequence[tuple[Place, Texts]]", call: Call) -> Steps[None]:
         """Have resources of this kind take settings that were checked, together. OSError, and none has."""
-        yield from call.state.configs.putting_all({(place.kind, place.name): texts for place, texts in altered})
+        yield from call.core.configs.putting_all({(place.kind, place.name): texts for place, texts in altered})
 
     def refuse_list(self, what: Change, name: str) -> ResourceError:
         """The error for who takes a key for a list."""
@@ -115,19 +115,19 @@ class _OfTopic(Place):
         if reason is not None:
             raise ResourceError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
         self.name = name
-        self._state = call.state
-        self._topic = call.state.topics.get(name)
+        self._core = call.core
+        self._topic = call.core.topics.get(name)
         self.texts = {} if self._topic is None else self._topic.config.overrides
 
     def key(self, name: str) -> ConfigKey | None:
         return TOPIC_KEYS.get(name)
 
     def default(self, name: str) -> str:
-        return TOPIC_KEYS[name].text(self._state.config.topic_defaults[name]) or ""
+        return TOPIC_KEYS[name].text(self._core.config.topic_defaults[name]) or ""
 
     def check(self, texts: Texts) -> None:
         with as_refusals():
-            self._config = TopicConfig(self._state.config, texts)
+            self._config = TopicConfig(self._core.config, texts)
         if self._topic is None:
             raise ResourceError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{self.name}' does not exist.")
 
@@ -138,7 +138,7 @@ class _OfTopic(Place):
             assert isinstance(place, _OfTopic)
             assert place._topic is not None  # noqa: SLF001 - of this class
             changes.append((place._topic, place._config))  # noqa: SLF001 - of this class
-        yield from call.state.topics.configuring(changes)
+        yield from call.core.topics.configuring(changes)
 
 
 class _OfBroker(Place):
@@ -148,7 +148,7 @@ class _OfBroker(Place):
     def __init__(self, name: str, call: Call) -> None:
         if name:
             check_node(name, call, "expected {0}, but received {1}", "Node id")
-        self._configs = call.state.configs
+        self._configs = call.core.configs
         self.name = name and str(call.node.id)
         self._listeners = call.node.doors
         self._before = self._configs.of_node(call.node.id)
@@ -180,7 +180,7 @@ class _OfClientMetrics(Place):
 
     def __init__(self, name: str, call: Call) -> None:
         self.name = name
-        self._configs = call.state.configs
+        self._configs = call.core.configs
         self.texts = self._configs.of(ConfigResourceType.CLIENT_METRICS, name)
 
     def key(self, name: str) -> ConfigKey | None:
@@ -203,8 +203,8 @@ class _OfGroup(Place):
         if not name:
             raise ResourceError(_INVALID, "Default group resources are not allowed.")
         self.name = name
-        self._state = call.state
-        self.texts = call.state.configs.of_group(name)
+        self._core = call.core
+        self.texts = call.core.configs.of_group(name)
 
     def key(self, name: str) -> ConfigKey | None:
         return GROUP_KEYS.get(name)
@@ -214,7 +214,7 @@ class _OfGroup(Place):
 
     def check(self, texts: Texts) -> None:
         with as_refusals():
-            GroupConfig(self._state.config, texts).check_limits()
+            GroupConfig(self._core.config, texts).check_limits()
 
 
 PLACES: Final[Mapping[ConfigResourceType, type[Place]]] = {

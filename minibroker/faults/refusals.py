@@ -54,10 +54,10 @@ def refuse(
         _check_acks(api, request, code)
         make = part_answer if fault.is_partial else error_answer
         return make(api, request, call.api_version, code), True
-    refused = only(api, request, fault.is_about, call.state)
+    refused = only(api, request, fault.is_about, call.core)
     make = part_answer if fault.is_partial else error_answer
     errors = make(api, refused, call.api_version, code)
-    served = yield from result_of(serve(only(api, request, lambda target: not fault.is_about(target), call.state)))
+    served = yield from result_of(serve(only(api, request, lambda target: not fault.is_about(target), call.core)))
     if isinstance(served, Parked):
         return MergedAnswer(served, lambda response: merged(response, errors)), True
     _check_acks(api, request, code)
@@ -83,9 +83,9 @@ def _refuse_metadata(fault: Fault, code: ErrorCode, request: Any, call: Call, se
                     for each in topic.partitions
                 ]
         return response, found
-    kept = only("Metadata", request, lambda target: not fault.is_about(target), call.state)
+    kept = only("Metadata", request, lambda target: not fault.is_about(target), call.core)
     response = yield from result_of(serve(kept))
-    refused = only("Metadata", request, fault.is_about, call.state) if request.topics else request
+    refused = only("Metadata", request, fault.is_about, call.core) if request.topics else request
     errors = error_answer("Metadata", refused, call.api_version, code).topics
     asked_for = {each.name for each in errors}
     served: list[Any] = []
@@ -129,7 +129,7 @@ def _refuse_fetched(
 
 def _topic_id(name: str, call: Call) -> bytes | None:
     """The id of a topic, if that is what this fetch goes by."""
-    topic = call.state.topics.get(name) if call.api_version >= _FIRST_FETCH_WITH_IDS else None
+    topic = call.core.topics.get(name) if call.api_version >= _FIRST_FETCH_WITH_IDS else None
     return None if topic is None else topic.id
 
 

@@ -19,7 +19,7 @@ from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRespo
 from minibroker_protocol.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
-    from minibroker.state import BrokerState
+    from minibroker.services import Services
 
 _VERSION = 12
 _NOWHERE = ("", 0)
@@ -33,16 +33,16 @@ class MetadataHistory:
         depth: how many changes are remembered.
     """
 
-    def __init__(self, state: BrokerState, depth: int) -> None:
-        self._state = state
+    def __init__(self, services: Services, depth: int) -> None:
+        self._services = services
         self.depth = depth
         self._states: deque[MetadataResponse] = deque(maxlen=depth + 1)
         self.note()
 
     def note(self) -> None:
         """Look whether anything has changed."""
-        session = Session(self._state, advertised=_NOWHERE, client_host="", principal=BROKER)
-        now: MetadataResponse = detached(_ask(None, Call(self._state, _VERSION, None, session)))
+        session = Session(self._services, advertised=_NOWHERE, client_host="", principal=BROKER)
+        now: MetadataResponse = detached(_ask(None, Call(self._services.core, self._services, _VERSION, None, session)))
         if not self._states or now != self._states[-1]:
             self._states.append(now)
 

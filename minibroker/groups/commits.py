@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from minibroker.config.keys import LONG_MAX
+from minibroker.core import Core
 from minibroker.groups.kinds import AnyGroup
 from minibroker.groups.offsets import NO_TIMESTAMP, CommittedOffset
 from minibroker.groups.store import commit_error
 from minibroker.logs.coordinator_log import CoordinatorLogError
 from minibroker.metadata.topics import TopicPartition
 from minibroker.slices import Steps
-from minibroker.state import BrokerState
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import NewRecord
 
@@ -71,7 +71,7 @@ class Commit(NamedTuple):
 
 
 def commit(
-    state: BrokerState, topics: Sequence[WantedTopic], what: Commit, *, retention_ms: int = _AS_LONG_AS_THE_GROUP
+    core: Core, topics: Sequence[WantedTopic], what: Commit, *, retention_ms: int = _AS_LONG_AS_THE_GROUP
 ) -> Steps[Outcomes]:
     """Commit what can be.
 
@@ -79,8 +79,8 @@ def commit(
     them; then OFFSET_METADATA_TOO_LARGE for each with more metadata than `offset.metadata.max.bytes`, which Kafka
     counts in Java's characters. Of a partition that is named twice, the last offset counts.
     """
-    longest = state.config.integer("offset.metadata.max.bytes")
-    now_ms = state.clock.now_ms()
+    longest = core.config.integer("offset.metadata.max.bytes")
+    now_ms = core.clock.now_ms()
     # Of one moment: by the record a reader sees how long the client wanted it to be kept.
     expire_timestamp = NO_TIMESTAMP if retention_ms == _AS_LONG_AS_THE_GROUP else min(now_ms + retention_ms, LONG_MAX)
     offsets: dict[TopicPartition, CommittedOffset] = {}
@@ -88,7 +88,7 @@ def commit(
     for number, wanted in enumerate(topics, 1):
         if not number % _PIECE:
             yield
-        topic = state.topics.get(wanted.name)
+        topic = core.topics.get(wanted.name)
         for each in wanted.partitions:
             key = wanted.name, each.partition_index
             if topic is None or topic.partition(each.partition_index) is None:

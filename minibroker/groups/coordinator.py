@@ -4,7 +4,9 @@ What a request asks for is decided in its handler.
 """
 
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
+from minibroker.core import Core
 from minibroker.groups.consumer.coordinator import ConsumerGroups
 from minibroker.groups.consumer.group import ConsumerGroup
 from minibroker.groups.group import Group
@@ -12,12 +14,18 @@ from minibroker.groups.kinds import AnyGroup
 from minibroker.groups.rebalances import Rebalances
 from minibroker.groups.store import GroupStore
 from minibroker.metadata.cluster import Node
-from minibroker.state import BrokerState
 from minibroker_protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from minibroker.security.authorization.authorizer import Authorizer
 
 
 class GroupCoordinator:
     """All groups of one broker.
+
+    Args:
+        authorizer: decides which topics members may see; None where everybody may do everything.
+        forgotten: groups of the consumer protocol that were forgotten on purpose; their members have to join again.
 
     Attributes:
         store: their records, and their offsets.
@@ -25,12 +33,12 @@ class GroupCoordinator:
         consumers: the same for groups of the consumer protocol.
     """
 
-    def __init__(self, state: BrokerState) -> None:
-        self._clock = state.clock
-        self._forgotten = state.forgotten_groups
-        self.store = GroupStore(state, self._make_group, on_loaded=self._on_loaded, on_forgotten=self._on_forgotten)
-        self.rebalances = Rebalances(state, self.store)
-        self.consumers = ConsumerGroups(state, self.store, self.rebalances)
+    def __init__(self, core: Core, authorizer: "Authorizer | None", forgotten: set[str]) -> None:
+        self._clock = core.clock
+        self._forgotten = forgotten
+        self.store = GroupStore(core, self._make_group, on_loaded=self._on_loaded, on_forgotten=self._on_forgotten)
+        self.rebalances = Rebalances(core, self.store)
+        self.consumers = ConsumerGroups(core, self.store, self.rebalances, authorizer, forgotten)
 
     def status(self, group_id: str, node: Node | None = None) -> ErrorCode:
         """May a member's request for this group be served? INVALID_GROUP_ID, or what `GroupStore.readiness` says."""

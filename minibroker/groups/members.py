@@ -27,7 +27,7 @@ class Reply(Parked):
     deliver: Callable[[Any], None]
 
     def __init__(self, call: Call) -> None:
-        self._call_soon = call.state.call_soon
+        self._call_soon = call.core.call_soon
         self._gone = False
         self.response: Any = None
 

@@ -11,12 +11,12 @@ from typing import Final
 
 from minibroker.advice import LOST_GROUPS, about_lost_members
 from minibroker.clock import Timer
+from minibroker.core import Core
 from minibroker.groups.answers import join_error, joined, sync_error, synced
 from minibroker.groups.deadlines import Deadline
 from minibroker.groups.group import Group, GroupState
 from minibroker.groups.members import Member
 from minibroker.groups.store import GroupStore
-from minibroker.state import BrokerState
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.sync_group import SyncGroupResponse
 
@@ -41,12 +41,12 @@ class _JoinWait:
 class Rebalances:
     """The rebalances of all groups, and the sessions of their members."""
 
-    def __init__(self, state: BrokerState, store: GroupStore) -> None:
-        self._advised = state.advised
-        self._clock = state.clock
+    def __init__(self, core: Core, store: GroupStore) -> None:
+        self._advised = core.advised
+        self._clock = core.clock
         self._store = store
-        self._initial_delay_ms = state.config.integer("group.initial.rebalance.delay.ms")
-        self._max_size = state.config.integer("group.max.size")
+        self._initial_delay_ms = core.config.integer("group.initial.rebalance.delay.ms")
+        self._max_size = core.config.integer("group.max.size")
         self._join_waits: dict[Group, _JoinWait] = {}
         self._sync_waits: dict[Group, Timer] = {}
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from minibroker.config.keys import LONG_MAX
+from minibroker.core import Core
 from minibroker.error_mapping import MAPPED
 from minibroker.groups.consumer.changes import Change, assignment_epoch, without_group
 from minibroker.groups.consumer.group import ConsumerGroup
@@ -24,7 +25,6 @@ from minibroker.logs.partition_loader import PartitionLoader
 from minibroker.metadata.cluster import Node
 from minibroker.metadata.topics import CONSUMER_OFFSETS, TopicPartition
 from minibroker.slices import Steps
-from minibroker.state import BrokerState
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, CompressionCodec, NewRecord
 
@@ -66,34 +66,34 @@ class GroupStore:
 
     def __init__(
         self,
-        state: BrokerState,
+        core: Core,
         make_group: Callable[[str], Group],
         on_loaded: Callable[[AnyGroup], None] = _nothing,
         on_forgotten: Callable[[AnyGroup], None] = _nothing,
     ) -> None:
-        self._state = state
+        self._core = core
         self._make_group = make_group
         self._on_loaded = on_loaded
         self._on_forgotten = on_forgotten
         self.log = CoordinatorLog(
-            state,
+            core,
             CONSUMER_OFFSETS,
-            partitions=state.config.integer("offsets.topic.num.partitions"),
-            factor=state.config.integer("offsets.topic.replication.factor"),
+            partitions=core.config.integer("offsets.topic.num.partitions"),
+            factor=core.config.integer("offsets.topic.replication.factor"),
             configs={
                 "cleanup.policy": "compact",
-                "segment.bytes": str(state.config.integer("offsets.topic.segment.bytes")),
+                "segment.bytes": str(core.config.integer("offsets.topic.segment.bytes")),
                 "compression.type": "producer",
             },
-            codec=CompressionCodec(state.config.integer("offsets.topic.compression.codec")),
+            codec=CompressionCodec(core.config.integer("offsets.topic.compression.codec")),
         )
-        self._loader = PartitionLoader(state, self.log, _Loading, self._on_replayed)
+        self._loader = PartitionLoader(core, self.log, _Loading, self._on_replayed)
         self._groups: dict[str, AnyGroup] = {}
         self._owed: dict[int, set[str]] = {}  # topics that were deleted before a partition was loaded
         self._open_groups: dict[int, set[str]] = {}  # by the producers of open transactions
-        self._retention_ms = state.config.integer("offsets.retention.minutes") * _MINUTE_MS
-        interval_ms = state.config.integer("offsets.retention.check.interval.ms")
-        state.chores.every("expire-offsets", interval_ms, self._expire)
+        self._retention_ms = core.config.integer("offsets.retention.minutes") * _MINUTE_MS
+        interval_ms = core.config.integer("offsets.retention.check.interval.ms")
+        core.chores.every("expire-offsets", interval_ms, self._expire)
 
     # The groups
 
@@ -245,7 +245,7 @@ class GroupStore:
 
     def record_of(self, group: Group) -> NewRecord:
         """What describes a classic group."""
-        return group_record(group.group_id, group.to_value(), self._state.clock.now_ms())
+        return group_record(group.group_id, group.to_value(), self._core.clock.now_ms())
 
     def save_changes(
         self, group: ConsumerGroup, changes: Iterable[Change], before: Iterable[NewRecord] = ()
@@ -255,7 +255,7 @@ class GroupStore:
         A group that is not known yet is from then on, in the place of a classic one.
         """
         listed = list(changes)
-        now_ms = self._state.clock.now_ms()
+        now_ms = self._core.clock.now_ms()
         code = self._write(group.group_id, [*before, *(each.encode(now_ms) for each in listed)])
         if not code:
             for change in listed:
@@ -276,7 +276,7 @@ class GroupStore:
 
     def now_ms(self) -> int:
         """The time that records are stamped with."""
-        return self._state.clock.now_ms()
+        return self._core.clock.now_ms()
 
     def replace(self, group: Group, records: Iterable[NewRecord]) -> ErrorCode:
         """Write records, by which a classic group takes the place of one of the consumer protocol."""
@@ -298,14 +298,14 @@ class GroupStore:
 
     def tombstones(self, group: AnyGroup) -> list[NewRecord]:
         """What says that a group is gone, but not its offsets."""
-        now_ms = self._state.clock.now_ms()
+        now_ms = self._core.clock.now_ms()
         return [NewRecord(key, None, now_ms) for key in _group_keys(group)]
 
     def encode_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]
     ) -> Steps[list[NewRecord]]:
         """Make the records of committed offsets. CoordinatorLogError where they are too large for one batch."""
-        now_ms = self._state.clock.now_ms()
+        now_ms = self._core.clock.now_ms()
         topic = self.log.topic
         most = topic.max_message_bytes if topic is not None and self.log.is_uncompressed else LONG_MAX
         size = 0
@@ -433,7 +433,7 @@ class GroupStore:
         """Forget offsets that have been kept for long enough, and empty groups."""
         for group in self.groups():
             if self._groups.get(group.group_id) is group:
-                self._clean_up(group, expired_offsets(group, self._state.clock.now_ms(), self._retention_ms))
+                self._clean_up(group, expired_offsets(group, self._core.clock.now_ms(), self._retention_ms))
             yield
 
     def _clean_up(self, group: AnyGroup, removed: list[TopicPartition]) -> None:
@@ -448,7 +448,7 @@ class GroupStore:
 
         An empty group goes when nothing is left of its offsets, if it `may_go`.
         """
-        now_ms = self._state.clock.now_ms()
+        now_ms = self._core.clock.now_ms()
         group_id = group.group_id
         left = not wholly and (not may_go or not group.is_empty or group.offsets.has_more_than(removed))
         keys = [offset_key(group_id, each) for each in removed]

@@ -12,12 +12,11 @@ from minibroker_protocol.messages.add_offsets_to_txn import AddOffsetsToTxnReque
 
 def handle(request: AddOffsetsToTxnRequest, call: Call) -> AddOffsetsToTxnResponse:
     """Have the group's partition in the transaction."""
-    state = call.state
-    error = state.transactions.add_partitions(
+    error = call.services.transactions.add_partitions(
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,
-        [(CONSUMER_OFFSETS, state.groups.store.partition_of(request.group_id))],
+        [(CONSUMER_OFFSETS, call.services.groups.store.partition_of(request.group_id))],
         node=call.node,
     )
     return AddOffsetsToTxnResponse(error_code=as_producers_know_it(error, call.api_version))

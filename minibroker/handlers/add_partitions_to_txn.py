@@ -60,7 +60,7 @@ def _outcomes(wanted: AddPartitionsToTxnTransaction, call: Call) -> Steps[list[A
     if refused:
         once = dict.fromkeys(partitions)
         return (yield from _topics((each, refused.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED)) for each in once))
-    coordinator = call.state.transactions
+    coordinator = call.services.transactions
     producer = wanted.transactional_id, wanted.producer_id, wanted.producer_epoch
     if wanted.verify_only:
         verified = ((each, coordinator.verify(*producer, *each, node=call.node)) for each in dict.fromkeys(partitions))
@@ -78,7 +78,7 @@ def _partitions(topics: Iterable[AddPartitionsToTxnTopic]) -> Iterable[TopicPart
 
 def _existence_error(partition: TopicPartition, call: Call) -> ErrorCode:
     name, index = partition
-    topic = call.state.topics.get(name)
+    topic = call.core.topics.get(name)
     if call.api_version < _FIRST_OF_BROKERS and (
         (topic is not None and topic.is_internal) or not call.allows(Operation.WRITE, ResourceType.TOPIC, name)
     ):

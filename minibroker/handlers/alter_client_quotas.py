@@ -28,7 +28,7 @@ _logger = logging.getLogger(__name__)
 
 def handle(request: AlterClientQuotasRequest, call: Call) -> Steps[AlterClientQuotasResponse | Parked]:
     """Check every entry by itself, then alter all that passed together; hosts are looked up before."""
-    names = call.state.host_names
+    names = call.services.host_names
     addresses: dict[str, frozenset[str]] = {}
     unknown: list[str] = []
     for entry in request.entries:
@@ -41,7 +41,7 @@ def handle(request: AlterClientQuotasRequest, call: Call) -> Steps[AlterClientQu
         yield
     if unknown:
         return _Search(request, call, addresses, unknown[:_MOST_UNKNOWN])
-    return call.state.durability.hold((yield from _alter(request, call, addresses)))
+    return call.core.durability.hold((yield from _alter(request, call, addresses)))
 
 
 class _Search(Parked):
@@ -58,22 +58,22 @@ class _Search(Parked):
         self._call = call
         self._addresses = addresses
         self._is_gone = False
-        call.state.host_names.look_up_all(unknown, _LONGEST_SEARCH_MS, self._go_on)
+        call.services.host_names.look_up_all(unknown, _LONGEST_SEARCH_MS, self._go_on)
 
     def _go_on(self, found: dict[str, frozenset[str]]) -> None:
         self._addresses.update(found)
         # A host may be known at once, before anybody can be told.
-        self._call.state.call_soon(self._alter)
+        self._call.core.call_soon(self._alter)
 
     def _alter(self) -> None:
-        altering = self._call.state.slices.begin(_alter(self._request, self._call, self._addresses))
+        altering = self._call.core.slices.begin(_alter(self._request, self._call, self._addresses))
         if isinstance(altering, Work):
             altering.then(self._tell, self._fail)
         else:
             self._tell(altering)
 
     def _tell(self, response: AlterClientQuotasResponse) -> None:
-        held = self._call.state.durability.hold(response)
+        held = self._call.core.durability.hold(response)
         if isinstance(held, Parked):
             held.deliver = self._give
         else:
@@ -113,7 +113,7 @@ def _alter(
         yield
     if not request.validate_only and changes:
         try:
-            yield from call.state.quota_table.altering(changes)
+            yield from call.services.quota_table.altering(changes)
         except OSError as error:
             failure = f"{error.filename}: {error.strerror}"
             results = [_result(entry, ErrorCode.KAFKA_STORAGE_ERROR, failure) for entry in request.entries]

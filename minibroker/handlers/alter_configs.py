@@ -25,4 +25,4 @@ def handle(request: AlterConfigsRequest, call: Call) -> Steps[AlterConfigsRespon
         yield
     found = yield from outcomes(altered, call, replaces=True, validate_only=request.validate_only)
     responses = yield from answered(altered, found, AlterConfigsResourceResponse)
-    return call.state.durability.hold(AlterConfigsResponse(responses=responses))
+    return call.core.durability.hold(AlterConfigsResponse(responses=responses))

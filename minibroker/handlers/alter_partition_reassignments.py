@@ -37,8 +37,8 @@ def handle(
                 yield
             responses.append(ReassignableTopicResponse(name=topic.name, partitions=outcomes))
     finally:
-        call.state.cluster.note()
-    return call.state.durability.hold(
+        call.core.cluster.note()
+    return call.core.durability.hold(
         AlterPartitionReassignmentsResponse(
             allow_replication_factor_change=may_resize,
             error_code=ErrorCode.NONE,
@@ -60,7 +60,7 @@ def _outcome(
 
 
 def _reassign(name: str, wanted: ReassignablePartition, call: Call, *, may_resize: bool) -> None:
-    topic = call.state.topics.get(name)
+    topic = call.core.topics.get(name)
     if topic is None:
         raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}.")
     partition = topic.partition(wanted.partition_index)
@@ -70,7 +70,7 @@ def _reassign(name: str, wanted: ReassignablePartition, call: Call, *, may_resiz
         )
     if wanted.replicas is None:
         raise TopicError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "")
-    cluster = call.state.cluster
+    cluster = call.core.cluster
     _check(cluster, wanted.replicas)
     if not may_resize and len(wanted.replicas) != len(partition.replicas):
         raise TopicError(

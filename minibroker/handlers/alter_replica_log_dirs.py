@@ -19,7 +19,7 @@ from minibroker_protocol.messages.alter_replica_log_dirs import (
 
 def handle(request: AlterReplicaLogDirsRequest, call: Call) -> Steps[AlterReplicaLogDirsResponse]:
     """Look whether each replica is where it shall be."""
-    ours = os.path.abspath(call.state.topics.data_dir)
+    ours = os.path.abspath(call.core.topics.data_dir)
     results: dict[str, dict[int, ErrorCode]] = {}
     for asked in request.dirs:
         for topic in asked.topics:
@@ -42,7 +42,7 @@ def handle(request: AlterReplicaLogDirsRequest, call: Call) -> Steps[AlterReplic
 
 
 def _check(name: str, index: int, call: Call) -> ErrorCode:
-    topic = call.state.topics.get(name)
+    topic = call.core.topics.get(name)
     partition = None if topic is None else topic.partition(index)
     if partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

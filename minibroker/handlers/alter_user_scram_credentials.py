@@ -30,7 +30,7 @@ _TWICE: _Refusal = (ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be a
 
 def handle(request: AlterUserScramCredentialsRequest, call: Call) -> Steps[AlterUserScramCredentialsResponse | Parked]:
     """Alter credentials."""
-    stored = call.state.security.scram
+    stored = call.services.security.scram
     refused: dict[str, _Refusal] = {}
     changes: dict[str, tuple[str, ScramCredential | None]] = {}
     wanted: list[_Change] = [*request.deletions, *request.upsertions]
@@ -56,7 +56,7 @@ def handle(request: AlterUserScramCredentialsRequest, call: Call) -> Steps[Alter
         AlterUserScramCredentialsResult(user=user, error_code=code, error_message=message)
         for user, (code, message) in refused.items()
     ]
-    return call.state.durability.hold(AlterUserScramCredentialsResponse(results=results))
+    return call.core.durability.hold(AlterUserScramCredentialsResponse(results=results))
 
 
 def _refusal(change: _Change, stored: ScramCredentials) -> _Refusal | None:

@@ -41,7 +41,7 @@ _FIRST_RELEASE_WITH_OWN_RANGE: Final = "2.4"
 
 def handle(request: ApiVersionsRequest | None, call: Call) -> ApiVersionsResponse:
     """Answer with the table; `request` is None when the client's version is not known here."""
-    release = call.state.release
+    release = call.services.release
     table = _table(call)
     if request is None:
         has_ranges = release is None or release.is_at_least(_FIRST_RELEASE_WITH_OWN_RANGE)
@@ -56,7 +56,7 @@ def handle(request: ApiVersionsRequest | None, call: Call) -> ApiVersionsRespons
         misrouted = _misrouted(request, call)
         if misrouted:
             return ApiVersionsResponse(error_code=misrouted, api_keys=[])
-    features = call.state.features
+    features = call.core.features
     return ApiVersionsResponse(
         error_code=ErrorCode.NONE,
         api_keys=table,
@@ -79,13 +79,13 @@ def _misrouted(request: ApiVersionsRequest, call: Call) -> ErrorCode:
         return ErrorCode.INVALID_REQUEST
     if request.cluster_id is None:
         return ErrorCode.NONE
-    found = call.state.cluster_id, call.node.id
+    found = call.core.cluster.cluster_id, call.node.id
     return ErrorCode.NONE if found == (request.cluster_id, request.node_id) else ErrorCode.REBOOTSTRAP_REQUIRED
 
 
 def _table(call: Call) -> list[ApiVersion]:
     """All that is in the dispatch table, or what a release tells."""
-    release, configs = call.state.release, call.state.configs
+    release, configs = call.services.release, call.core.configs
     if release is None:
         table = _ALL
     else:

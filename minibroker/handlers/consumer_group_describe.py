@@ -41,7 +41,7 @@ def handle(request: ConsumerGroupDescribeRequest, call: Call) -> Steps[ConsumerG
 
 
 def _describe(group_id: str, call: Call) -> Steps[DescribedGroup]:
-    coordinator = call.state.groups
+    coordinator = call.services.groups
     message = None
     group = None
     if not coordinator.consumers.is_enabled:
@@ -59,7 +59,7 @@ def _describe(group_id: str, call: Call) -> Steps[DescribedGroup]:
     listed, targets = tuple(group.members.values()), dict(group.target)
     members: list[Member] = []
     for each in listed:
-        member = _member(each, targets.get(each.member_id, NOTHING), call.state.topics)
+        member = _member(each, targets.get(each.member_id, NOTHING), call.core.topics)
         if not _may_describe_topics(member, call):
             return _error(
                 group_id,

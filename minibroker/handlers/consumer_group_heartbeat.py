@@ -29,7 +29,7 @@ _NOT_SAID: Final = -1
 
 def handle(request: ConsumerGroupHeartbeatRequest, call: Call) -> ConsumerGroupHeartbeatResponse:
     """Answer at once: nobody waits for anybody (`GroupMetadataManager.consumerGroupHeartbeat`)."""
-    coordinator = call.state.groups
+    coordinator = call.services.groups
     consumers = coordinator.consumers
     if not consumers.is_enabled:
         return _refused(ErrorCode.UNSUPPORTED_VERSION)

@@ -31,7 +31,7 @@ def handle(request: CreateAclsRequest, call: Call) -> Steps[CreateAclsResponse |
         if 0 in _numbers(each):
             raise UnservedRequestError("CreateAcls: a rule about what is not known")
         yield
-    authorizer = call.state.authorizer
+    authorizer = call.services.authorizer
     if authorizer is None:
         return _all(request, ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
     wanted: list[AclBinding] = []
@@ -55,7 +55,7 @@ def handle(request: CreateAclsRequest, call: Call) -> Steps[CreateAclsResponse |
         yield from authorizer.adding(valid)
     except MAPPED as error:
         return _all(request, error_code_of(error), str(error))
-    return call.state.durability.hold(CreateAclsResponse(results=results))
+    return call.core.durability.hold(CreateAclsResponse(results=results))
 
 
 def _numbers(creation: AclCreation) -> tuple[int, ...]:

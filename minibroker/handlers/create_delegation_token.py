@@ -25,7 +25,7 @@ def handle(request: CreateDelegationTokenRequest, call: Call) -> Steps[CreateDel
     for each in request.renewers:
         renewers.append(Principal(each.principal_type, each.principal_name))
         yield
-    tokens = call.state.security.tokens
+    tokens = call.services.security.tokens
     if not may_ask(call):
         return _refusal(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, owner, requester)
     if owner != requester and not call.allows(Operation.CREATE_TOKENS, ResourceType.USER, str(owner)):
@@ -50,7 +50,7 @@ def handle(request: CreateDelegationTokenRequest, call: Call) -> Steps[CreateDel
         token_id=token.id,
         hmac=tokens.hmac_of(token),
     )
-    return call.state.durability.hold(response)
+    return call.core.durability.hold(response)
 
 
 def _refusal(code: ErrorCode, owner: Principal, requester: Principal) -> CreateDelegationTokenResponse:

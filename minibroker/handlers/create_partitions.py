@@ -14,12 +14,12 @@ from minibroker.metadata.replicas import Replicas
 from minibroker.metadata.topic_admin import (
     TopicError,
     check_replicas,
-    count_mutation,
     disk_refusal,
     refuse_duplicate,
     refuse_too_large,
 )
 from minibroker.metadata.topics import Topic
+from minibroker.quotas.mutations import count_mutation
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_partitions import (
@@ -58,17 +58,17 @@ def handle(request: CreatePartitionsRequest, call: Call) -> Steps[CreatePartitio
             results[wanted.name] = _refusal(wanted.name, error)
     try:
         if grown:
-            yield from call.state.topics.growth(grown)
+            yield from call.core.topics.growth(grown)
     except OSError as error:
         results.update((topic.name, _refusal(topic.name, disk_refusal(error))) for topic, _, _ in grown)
-    return call.state.durability.hold(
+    return call.core.durability.hold(
         CreatePartitionsResponse(throttle_time_ms=call.session.muted_ms, results=list(results.values()))
     )
 
 
 def _added(wanted: CreatePartitionsTopic, call: Call) -> int:
     """How many partitions a topic would get, if nothing else is wrong."""
-    topic = call.state.topics.get(wanted.name)
+    topic = call.core.topics.get(wanted.name)
     added = 0 if topic is None else max(0, wanted.count - len(topic.partitions))
     return added if wanted.assignments is None or len(wanted.assignments) == added else 0
 
@@ -79,7 +79,7 @@ def _refusal(name: str, error: TopicError) -> CreatePartitionsTopicResult:
 
 def _plan(wanted: CreatePartitionsTopic, call: Call) -> _Growth:
     """The topic, its new number of partitions, and the replicas of those that are added. TopicError."""
-    topic = call.state.topics.get(wanted.name)
+    topic = call.core.topics.get(wanted.name)
     if topic is None:
         raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{wanted.name}' does not exist.")
     current = len(topic.partitions)
@@ -102,9 +102,9 @@ def _plan(wanted: CreatePartitionsTopic, call: Call) -> _Growth:
             "specified.",
         )
     if wanted.assignments is None:
-        replicas = tuple(call.state.cluster.place_more(topic, added))
+        replicas = tuple(call.core.cluster.place_more(topic, added))
     else:
-        replicas = check_replicas(call.state, [assignment.broker_ids for assignment in wanted.assignments], current)
+        replicas = check_replicas(call.core, [assignment.broker_ids for assignment in wanted.assignments], current)
         if len(replicas[0]) != len(topic.partitions[0].replicas):
             raise TopicError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,

@@ -18,7 +18,6 @@ from minibroker.metadata.topic_admin import (
     TopicPlan,
     check_new_name,
     check_replicas,
-    count_mutation,
     creation,
     plan_topic,
     refuse_duplicate,
@@ -28,6 +27,7 @@ from minibroker.metadata.topic_admin import (
     taken,
 )
 from minibroker.metadata.topics import Topic
+from minibroker.quotas.mutations import count_mutation
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
@@ -66,14 +66,14 @@ def handle(request: CreateTopicsRequest, call: Call) -> Steps[CreateTopicsRespon
             plans.append(plan)
             results[wanted.name] = None  # keeps its place
         yield
-    for plan, refusal in taken(call.state, plans):  # between two slices
+    for plan, refusal in taken(call.core, plans):  # between two slices
         plans.remove(plan)
         results[plan.name] = _refusal(plan.name, refusal)
     made: list[Topic] | list[None] = [None] * len(plans)
     try:
         refuse_too_large(sum(1 + plan.partitions + len(plan.config.overrides) for plan in plans))
         if not request.validate_only and plans:
-            made = yield from creation(call.state, plans)
+            made = yield from creation(call.core, plans)
     except TopicError as error:
         if error.code is ErrorCode.POLICY_VIOLATION:
             return _refuse_all(request, error, call)
@@ -82,7 +82,7 @@ def handle(request: CreateTopicsRequest, call: Call) -> Steps[CreateTopicsRespon
         for plan, topic in zip(plans, made, strict=True):
             results[plan.name] = _success(plan, topic, call)
             yield
-    return call.state.durability.hold(
+    return call.core.durability.hold(
         CreateTopicsResponse(
             throttle_time_ms=call.session.muted_ms, topics=[result for result in results.values() if result is not None]
         )
@@ -94,7 +94,7 @@ def _partitions(wanted: CreatableTopic, call: Call) -> int:
     if wanted.assignments:
         return len(wanted.assignments)
     if wanted.num_partitions == DEFAULT:
-        return call.state.config.integer("num.partitions")
+        return call.core.config.integer("num.partitions")
     return max(0, wanted.num_partitions)
 
 
@@ -115,7 +115,7 @@ def _plan(wanted: CreatableTopic, call: Call) -> TopicPlan:
     partitions, replication_factor = wanted.num_partitions, wanted.replication_factor
     replicas = None
     if wanted.assignments:
-        check_new_name(call.state, wanted.name)
+        check_new_name(call.core, wanted.name)
         for number, what in ((replication_factor, "replication factor"), (partitions, "numPartitions")):
             if number != DEFAULT:
                 raise TopicError(
@@ -129,9 +129,9 @@ def _plan(wanted: CreatableTopic, call: Call) -> TopicPlan:
             raise TopicError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
             )
-        replicas = check_replicas(call.state, [by_hand[index] for index in range(partitions)])
+        replicas = check_replicas(call.core, [by_hand[index] for index in range(partitions)])
     return plan_topic(
-        call.state,
+        call.core,
         wanted.name,
         partitions,
         replication_factor,

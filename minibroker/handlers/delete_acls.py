@@ -33,7 +33,7 @@ def handle(request: DeleteAclsRequest, call: Call) -> Steps[DeleteAclsResponse |
         if 0 in _numbers(each):
             raise UnservedRequestError("DeleteAcls: a filter for what is not known")
         yield
-    authorizer = call.state.authorizer
+    authorizer = call.services.authorizer
     if authorizer is None:
         return _all(request, ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
     results: list[DeleteAclsFilterResult] = []
@@ -56,7 +56,7 @@ def handle(request: DeleteAclsRequest, call: Call) -> Steps[DeleteAclsResponse |
         yield from authorizer.removing(gone)
     except MAPPED as error:
         return _all(request, error_code_of(error), str(error))
-    return call.state.durability.hold(DeleteAclsResponse(filter_results=results))
+    return call.core.durability.hold(DeleteAclsResponse(filter_results=results))
 
 
 def _numbers(wanted: DeleteAclsFilter) -> tuple[int, ...]:

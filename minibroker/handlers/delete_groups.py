@@ -24,7 +24,7 @@ def handle(request: DeleteGroupsRequest, call: Call) -> Steps[DeleteGroupsRespon
 
 
 def _delete(group_id: str, call: Call) -> ErrorCode:
-    store = call.state.groups.store
+    store = call.services.groups.store
     code = store.readiness(group_id, call.node)
     if code:
         return code

@@ -31,7 +31,7 @@ def handle(request: DeleteRecordsRequest, call: Call) -> Steps[DeleteRecordsResp
     for (name, index), offset in offsets.items():
         topics.setdefault(name, {})[index] = _delete(name, index, offset, call, moved)
         yield
-    call.state.logs.starts_moved(moved)
+    call.core.logs.starts_moved(moved)
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(name=name, partitions=list(partitions.values()))
@@ -42,7 +42,7 @@ def handle(request: DeleteRecordsRequest, call: Call) -> Steps[DeleteRecordsResp
 
 def _delete(name: str, index: int, offset: int, call: Call, moved: list[Partition]) -> DeleteRecordsPartitionResult:
     result = DeleteRecordsPartitionResult(partition_index=index, error_code=ErrorCode.NONE)
-    topic = call.state.topics.get(name)
+    topic = call.core.topics.get(name)
     partition = topic.partition(index) if topic is not None else None
     if topic is None or partition is None:
         result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -11,8 +11,9 @@ from typing import Final
 
 from minibroker.call import Call, Parked
 from minibroker.metadata.deletion import purge_logged
-from minibroker.metadata.topic_admin import TopicError, count_mutation, disk_refusal
-from minibroker.metadata.topics import CONSUMER_OFFSETS, Topic
+from minibroker.metadata.topic_admin import TopicError, disk_refusal
+from minibroker.metadata.topics import Topic
+from minibroker.quotas.mutations import count_mutation
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
@@ -33,7 +34,7 @@ _Gone = tuple[Topic, list[str]]
 def handle(request: DeleteTopicsRequest, call: Call) -> Steps[DeleteTopicsResponse | Parked]:
     """Delete the topics that exist, and say for each whether it did."""
     wanted = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
-    if not call.state.config.boolean("delete.topic.enable"):
+    if not call.core.config.boolean("delete.topic.enable"):
         code = (
             ErrorCode.TOPIC_DELETION_DISABLED
             if call.api_version >= _FIRST_WITH_DISABLED_ERROR
@@ -52,16 +53,16 @@ def handle(request: DeleteTopicsRequest, call: Call) -> Steps[DeleteTopicsRespon
             yield
     finally:
         if gone:
-            left = call.state.topics.note_deleted(gone)
-            call.state.background(partial(purge_logged, left))
+            left = call.core.topics.note_deleted(gone)
+            call.core.background(partial(purge_logged, left))
     deleted = [result.name for result in results if result.name is not None and not result.error_code]
-    if CONSUMER_OFFSETS in deleted or (deleted and call.state.topics.get(CONSUMER_OFFSETS) is not None):
-        call.state.groups.topics_deleted(deleted)
-    return call.state.durability.hold(DeleteTopicsResponse(throttle_time_ms=call.session.muted_ms, responses=results))
+    if deleted:
+        call.core.hooks.topics_deleted(deleted)
+    return call.core.durability.hold(DeleteTopicsResponse(throttle_time_ms=call.session.muted_ms, responses=results))
 
 
 def _target(wanted: DeleteTopicState, call: Call) -> Topic | None:
-    topics = call.state.topics
+    topics = call.core.topics
     return topics.get(wanted.name) if wanted.name is not None else topics.with_id(wanted.topic_id)
 
 
@@ -99,7 +100,7 @@ def _refusal_of_rights(wanted: DeleteTopicState, topic: Topic | None, call: Call
 def _remove(topic: Topic, wanted: DeleteTopicState, call: Call, gone: list[_Gone]) -> DeletableTopicResult:
     try:
         count_mutation(call, len(topic.partitions), _FIRST_STRICT)
-        gone.append((topic, call.state.topics.take_away(topic)))
+        gone.append((topic, call.core.topics.take_away(topic)))
     except TopicError as error:
         return _refusal(wanted, error.code, str(error))
     except OSError as error:
@@ -107,7 +108,7 @@ def _remove(topic: Topic, wanted: DeleteTopicState, call: Call, gone: list[_Gone
         return DeletableTopicResult(
             name=topic.name, topic_id=topic.id, error_code=refusal.code, error_message=str(refusal)
         )
-    call.state.topics.remember_deleted(topic.name)
+    call.core.topics.remember_deleted(topic.name)
     return DeletableTopicResult(name=topic.name, topic_id=topic.id, error_code=ErrorCode.NONE)
 
 

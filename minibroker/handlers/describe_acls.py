@@ -26,7 +26,7 @@ def handle(request: DescribeAclsRequest, call: Call) -> Steps[DescribeAclsRespon
         request.permission_type,
     }:
         raise UnservedRequestError("DescribeAcls: a filter for what is not known")
-    authorizer = call.state.authorizer
+    authorizer = call.services.authorizer
     if authorizer is None:
         return DescribeAclsResponse(
             error_code=ErrorCode.SECURITY_DISABLED,

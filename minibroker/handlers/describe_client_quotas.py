@@ -38,7 +38,7 @@ def handle(request: DescribeClientQuotasRequest, call: Call) -> Steps[DescribeCl
     except _FilterError as error:
         return DescribeClientQuotasResponse(error_code=error.code, error_message=str(error), entries=None)
     entries: list[EntryData] = []
-    for entity, values in tuple(call.state.quota_table.items()):
+    for entity, values in tuple(call.services.quota_table.items()):
         if _matches(entity, request.components, strict=request.strict):
             entries.append(_entry(entity, values))
         yield

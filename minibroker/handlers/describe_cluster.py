@@ -32,7 +32,7 @@ def handle(request: DescribeClusterRequest, call: Call) -> DescribeClusterRespon
         )
     if request.endpoint_type != _BROKERS:
         return _refusal(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {request.endpoint_type}")
-    cluster = call.state.cluster
+    cluster = call.core.cluster
     wanted = [node for node in cluster.nodes.values() if node.id not in cluster.unregistered]
     brokers: list[DescribeClusterBroker] = []
     for node in wanted:
@@ -44,7 +44,7 @@ def handle(request: DescribeClusterRequest, call: Call) -> DescribeClusterRespon
         )
     return DescribeClusterResponse(
         error_code=ErrorCode.NONE,
-        cluster_id=call.state.cluster_id,
+        cluster_id=call.core.cluster.cluster_id,
         controller_id=NO_NODE if cluster.controller is None else cluster.controller.id,
         brokers=brokers,
         cluster_authorized_operations=authorized_cluster_operations(call)

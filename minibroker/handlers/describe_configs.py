@@ -90,7 +90,7 @@ def _topic(name: str, call: Call) -> Rows:
     reason = topic_name_error(name)
     if reason is not None:
         raise ResourceError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
-    topic = call.state.topics.get(name)
+    topic = call.core.topics.get(name)
     if topic is None:
         raise ResourceError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
     return _rows(topic.config)
@@ -98,10 +98,10 @@ def _topic(name: str, call: Call) -> Rows:
 
 def _broker(name: str, call: Call) -> Rows:
     if name == ALL_BROKERS:
-        altered = call.state.configs.of(ConfigResourceType.BROKER, ALL_BROKERS)
+        altered = call.core.configs.of(ConfigResourceType.BROKER, ALL_BROKERS)
         return _unread([(altered, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)])
     check_node(name, call, "expected {0} or empty string, but received {1}", "Broker id")
-    config = call.state.configs.of_node(call.node.id)
+    config = call.core.configs.of_node(call.node.id)
     rows = _rows(config, is_read_only=lambda key: key not in ALTERABLE)
     cluster, broker = config.run_time
     layers = [
@@ -117,19 +117,19 @@ def _loggers(name: str, call: Call) -> Rows:
         raise ResourceError(_INVALID, "Broker id must not be empty")
     check_node(name, call, "expected {0} but received {1}", "Broker id")
     source = ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
-    return [_row(ConfigEntry(logger, level, source), None) for logger, level in call.state.loggers.levels().items()]
+    return [_row(ConfigEntry(logger, level, source), None) for logger, level in call.services.loggers.levels().items()]
 
 
 def _client_metrics(name: str, call: Call) -> Rows:
     if not name:
         raise ResourceError(_INVALID, "Client metrics subscription name must not be empty")
-    return _rows(ClientMetricsConfig(call.state.configs.of(ConfigResourceType.CLIENT_METRICS, name)))
+    return _rows(ClientMetricsConfig(call.core.configs.of(ConfigResourceType.CLIENT_METRICS, name)))
 
 
 def _group(name: str, call: Call) -> Rows:
     if not name:
         raise ResourceError(_INVALID, "Group name must not be empty")
-    return _rows(group_config(call.state, name))
+    return _rows(group_config(call.core, name))
 
 
 _DESCRIBED: Final[Mapping[int, Callable[[str, Call], Rows]]] = {

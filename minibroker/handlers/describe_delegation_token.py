@@ -22,7 +22,7 @@ from minibroker_protocol.messages.describe_delegation_token import (
 
 def handle(request: DescribeDelegationTokenRequest, call: Call) -> Steps[DescribeDelegationTokenResponse]:
     """Tell tokens."""
-    tokens = call.state.security.tokens
+    tokens = call.services.security.tokens
     if not may_ask(call):
         return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, tokens=[])
     if not tokens.is_enabled:

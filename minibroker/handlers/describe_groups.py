@@ -38,7 +38,7 @@ def handle(request: DescribeGroupsRequest, call: Call) -> Steps[DescribeGroupsRe
 
 
 def _describe(group_id: str, call: Call) -> DescribedGroup:
-    store = call.state.groups.store
+    store = call.services.groups.store
     code = store.readiness(group_id, call.node)
     group = None if code else store.get(group_id)
     described = DescribedGroup(

@@ -23,7 +23,7 @@ from minibroker_protocol.messages.describe_log_dirs import (
 
 def handle(request: DescribeLogDirsRequest, call: Call) -> Steps[DescribeLogDirsResponse]:
     """Measure the replicas of the broker that was asked."""
-    directory = os.path.abspath(call.state.topics.data_dir)
+    directory = os.path.abspath(call.core.topics.data_dir)
     topics = yield from _topics(request, call)
     result = DescribeLogDirsResult(error_code=ErrorCode.NONE, log_dir=directory, topics=topics)
     try:
@@ -44,7 +44,7 @@ def _topics(request: DescribeLogDirsRequest, call: Call) -> Steps[list[DescribeL
             named.setdefault(asked.topic, set()).update(asked.partitions)
             yield
     described: list[DescribeLogDirsTopic] = []
-    for topic in tuple(call.state.topics):
+    for topic in tuple(call.core.topics):
         indexes = None if named is None else named.get(topic.name, set())
         partitions: list[DescribeLogDirsPartition] = []
         for each in tuple(topic.partitions) if indexes is None or indexes else ():

@@ -35,7 +35,7 @@ def _describe(name: str, index: int, call: Call) -> PartitionResponse:
     reason = topic_name_error(name)
     if reason is not None:
         return _error(index, ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
-    topic = call.state.topics.get(name)
+    topic = call.core.topics.get(name)
     if topic is None:
         return _error(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
     partition = topic.partition(index)

@@ -32,10 +32,10 @@ def handle(request: DescribeQuorumRequest, call: Call) -> DescribeQuorumResponse
     named = [(topic.topic_name, each.partition_index) for topic in request.topics for each in topic.partitions]
     if named != [(METADATA_TOPIC, 0)]:
         return _unknown(request)
-    state = call.state
-    controller = state.cluster.controller or call.node
-    end = int(state.clock.monotonic_ms() - state.started_ms) // _RECORD_EVERY_MS + 1
-    now = state.clock.now_ms()
+    core = call.core
+    controller = core.cluster.controller or call.node
+    end = int(core.clock.monotonic_ms() - call.services.started_ms) // _RECORD_EVERY_MS + 1
+    now = core.clock.now_ms()
     host, port = call.address_of(controller)
 
     def replica(node_id: int) -> ReplicaState:
@@ -48,10 +48,10 @@ def handle(request: DescribeQuorumRequest, call: Call) -> DescribeQuorumResponse
         error_code=ErrorCode.NONE,
         error_message="",
         leader_id=controller.id,
-        leader_epoch=state.cluster.controller_epoch,
+        leader_epoch=core.cluster.controller_epoch,
         high_watermark=end,
         current_voters=[replica(controller.id)],
-        observers=[replica(node.id) for node in state.cluster.up if node is not controller],
+        observers=[replica(node.id) for node in core.cluster.up if node is not controller],
     )
     return DescribeQuorumResponse(
         error_code=ErrorCode.NONE,

@@ -35,7 +35,7 @@ def handle(request: DescribeTopicPartitionsRequest, call: Call) -> Steps[Describ
             "DescribeTopicPartitions", request, call.api_version, ErrorCode.INVALID_REQUEST
         )
         return refused
-    limit = min(call.state.config.integer("max.request.partition.size.limit"), request.response_partition_limit)
+    limit = min(call.core.config.integer("max.request.partition.size.limit"), request.response_partition_limit)
     left = max(limit, 1)
     response = DescribeTopicPartitionsResponse(topics=[])
     for name in names:
@@ -45,7 +45,7 @@ def handle(request: DescribeTopicPartitionsRequest, call: Call) -> Steps[Describ
         if left <= 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
-        topic = call.state.topics.get(name)
+        topic = call.core.topics.get(name)
         if topic is None:
             response.topics.append(_unknown(name, call))
             continue
@@ -69,7 +69,7 @@ def _names(request: DescribeTopicPartitionsRequest, call: Call) -> list[str]:
     if request.topics:
         named = {topic.name for topic in request.topics}
     else:
-        named = {topic.name for topic in call.state.topics if _may_describe(topic.name, call)}
+        named = {topic.name for topic in call.core.topics if _may_describe(topic.name, call)}
     return sorted(name for name in named if name >= first)
 
 
@@ -78,7 +78,7 @@ def _may_describe(name: str, call: Call) -> bool:
 
 
 def _describe(topic: Topic, first: int, end: int, call: Call) -> DescribeTopicPartitionsResponseTopic:
-    nodes = call.state.cluster.nodes
+    nodes = call.core.cluster.nodes
     return DescribeTopicPartitionsResponseTopic(
         error_code=ErrorCode.NONE,
         name=topic.name,

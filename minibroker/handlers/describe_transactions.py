@@ -23,7 +23,7 @@ def handle(request: DescribeTransactionsRequest, call: Call) -> DescribeTransact
 
 
 def _describe(transactional_id: str, call: Call) -> TransactionState:
-    store = call.state.transactions.store
+    store = call.services.transactions.store
     error = store.readiness(transactional_id, call.node) if transactional_id else ErrorCode.INVALID_REQUEST
     known = None if error else store.get(transactional_id)
     if known is None:

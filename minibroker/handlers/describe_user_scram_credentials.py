@@ -21,7 +21,7 @@ from minibroker_protocol.messages.describe_user_scram_credentials import (
 
 def handle(request: DescribeUserScramCredentialsRequest, call: Call) -> Steps[DescribeUserScramCredentialsResponse]:
     """Tell credentials."""
-    stored = call.state.security.scram
+    stored = call.services.security.scram
     named = Counter(each.name for each in request.users or ()) or dict.fromkeys(stored.users(), 1)
     results: list[DescribeUserScramCredentialsResult] = []
     for user, times in named.items():

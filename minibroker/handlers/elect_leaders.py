@@ -48,14 +48,14 @@ def handle(request: ElectLeadersRequest, call: Call) -> Steps[ElectLeadersRespon
                 results[-1].partition_result.append(outcome)
             yield
     finally:
-        call.state.cluster.note()
-    return call.state.durability.hold(ElectLeadersResponse(replica_election_results=results))
+        call.core.cluster.note()
+    return call.core.durability.hold(ElectLeadersResponse(replica_election_results=results))
 
 
 def _wanted(request: ElectLeadersRequest, call: Call) -> Iterator[tuple[str, int | None]]:
     """The partitions that are meant, behind a None for their topic, which is told also where there is nothing to do."""
     if request.topic_partitions is None:
-        for known in tuple(call.state.topics):
+        for known in tuple(call.core.topics):
             yield known.name, None
             yield from ((known.name, each.index) for each in known.partitions)
     else:
@@ -65,7 +65,7 @@ def _wanted(request: ElectLeadersRequest, call: Call) -> Iterator[tuple[str, int
 
 
 def _elect(name: str, index: int, call: Call, *, unclean: bool) -> PartitionResult:
-    topic = call.state.topics.get(name)
+    topic = call.core.topics.get(name)
     if topic is None:
         return _outcome(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
     partition = topic.partition(index)
@@ -73,7 +73,7 @@ def _elect(name: str, index: int, call: Call, *, unclean: bool) -> PartitionResu
         return _outcome(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}")
     if _has_leader(partition, unclean=unclean):
         return _outcome(index, ErrorCode.ELECTION_NOT_NEEDED)
-    if call.state.cluster.elect_leader(partition, unclean=unclean):
+    if call.core.cluster.elect_leader(partition, unclean=unclean):
         return PartitionResult(partition_id=index, error_code=ErrorCode.NONE, error_message=None)
     return _outcome(
         index,

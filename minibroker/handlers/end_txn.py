@@ -19,7 +19,7 @@ _FIRST_WITH_NEXT_EPOCH: Final = 5
 def handle(request: EndTxnRequest, call: Call) -> EndTxnResponse:
     """End the transaction."""
     if call.api_version >= _FIRST_WITH_NEXT_EPOCH:
-        code, producer_id, producer_epoch = call.state.transactions.end_with_next_epoch(
+        code, producer_id, producer_epoch = call.services.transactions.end_with_next_epoch(
             request.transactional_id,
             request.producer_id,
             request.producer_epoch,
@@ -27,7 +27,7 @@ def handle(request: EndTxnRequest, call: Call) -> EndTxnResponse:
             node=call.node,
         )
         return EndTxnResponse(error_code=code, producer_id=producer_id, producer_epoch=producer_epoch)
-    error = call.state.transactions.end(
+    error = call.services.transactions.end(
         request.transactional_id, request.producer_id, request.producer_epoch, commit=request.committed, node=call.node
     )
     return EndTxnResponse(error_code=as_producers_know_it(error, call.api_version))

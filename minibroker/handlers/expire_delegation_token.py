@@ -20,10 +20,10 @@ def handle(request: ExpireDelegationTokenRequest, call: Call) -> Steps[ExpireDel
     if token is None:
         return ExpireDelegationTokenResponse(error_code=code, expiry_timestamp_ms=NO_TIME)
     try:
-        left = yield from call.state.security.tokens.expire(token, period_ms)
+        left = yield from call.services.security.tokens.expire(token, period_ms)
     except OSError:
         return ExpireDelegationTokenResponse(error_code=ErrorCode.KAFKA_STORAGE_ERROR, expiry_timestamp_ms=NO_TIME)
     ends_ms = period_ms if left is None else left.expires_ms
-    return call.state.durability.hold(
+    return call.core.durability.hold(
         ExpireDelegationTokenResponse(error_code=ErrorCode.NONE, expiry_timestamp_ms=ends_ms)
     )

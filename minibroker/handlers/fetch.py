@@ -81,10 +81,10 @@ def handle(request: FetchRequest, call: Call) -> FetchResponse | Parked | Steps[
 
 
 def _serve(request: FetchRequest, call: Call) -> Steps[FetchResponse | Parked]:
-    state = call.state
-    ids = state.topics if call.api_version >= _FIRST_WITH_IDS else None
+    core = call.core
+    ids = core.topics if call.api_version >= _FIRST_WITH_IDS else None
     try:
-        context = yield from call.node.fetch_sessions.context(request, state.clock.now_ms(), ids)
+        context = yield from call.node.fetch_sessions.context(request, core.clock.now_ms(), ids)
     except FetchSessionError as error:
         return FetchResponse(error_code=error.code, session_id=NO_SESSION, responses=[])
     reader = _Reader(request, call, context)
@@ -130,14 +130,14 @@ class _Reader:
         self._failed = False
         self._found.clear()
         self.logs.clear()
-        left = min(self._request.max_bytes, self._call.state.fetch_max_bytes)
-        quotas = self._call.state.quotas
+        left = min(self._request.max_bytes, self._call.services.fetch_max_bytes)
+        quotas = self._call.services.quotas
         if quotas is not None and (allowed := quotas.fetch_bytes(self._call.session, self._call.client_id)) is not None:
             left = min(left, allowed)
         self._least = min(self._request.min_bytes, left)
         results: dict[FetchKey, PartitionData] = {}
-        by_name, by_id = self._call.state.topics.get, self._call.state.topics.with_id
-        guarded = self._call.state.authorizer is not None
+        by_name, by_id = self._call.core.topics.get, self._call.core.topics.with_id
+        guarded = self._call.services.authorizer is not None
         for key, wanted in self._context.partitions.items():
             named = key[0]
             topic = by_name(named) if isinstance(named, str) else by_id(named)
@@ -188,7 +188,7 @@ class _Reader:
         return isinstance(named, bytes) or call.allows(Operation.READ, ResourceType.TOPIC, named)
 
     def _topic(self, named: str | bytes) -> Topic | None:
-        topics = self._call.state.topics
+        topics = self._call.core.topics
         return topics.get(named) if isinstance(named, str) else topics.with_id(named)
 
     def _unknown(self, key: FetchKey) -> PartitionData:
@@ -200,7 +200,7 @@ class _Reader:
             name = None if session is None or session.names is None else session.names.get(named)
             if name is None:
                 code = ErrorCode.UNKNOWN_TOPIC_ID
-            elif self._call.state.topics.get(name) is not None:
+            elif self._call.core.topics.get(name) is not None:
                 code = ErrorCode.INCONSISTENT_TOPIC_ID
         return _error(index, code)
 
@@ -212,7 +212,7 @@ class _Reader:
                 if isinstance(data.records, LogSlice):
                     results[key] = yield from self._converted(key, data, data.records)
         response = yield from self.response(results)
-        quotas = call.state.quotas
+        quotas = call.services.quotas
         if quotas is None:
             return response
         return quotas.fetched(response, self._request, call.session, call.client_id, call.api_version)
@@ -360,7 +360,7 @@ class _ParkedFetch(Parked):
         self._logs = tuple(reader.logs)
         for log in self._logs:
             log.add_append_listener(self._on_append)
-        self._timer: Timer | None = call.state.clock.call_later(request.max_wait_ms, self._on_timeout)
+        self._timer: Timer | None = call.core.clock.call_later(request.max_wait_ms, self._on_timeout)
 
     def cancel(self) -> None:
         """The client has gone."""
@@ -382,7 +382,7 @@ class _ParkedFetch(Parked):
         """Read again in the event loop's next turn."""
         if not self._woken:
             self._woken = True
-            self._call.state.call_soon(self._look)
+            self._call.core.call_soon(self._look)
 
     def _look(self) -> None:
         if not self._is_reading:
@@ -397,9 +397,9 @@ class _ParkedFetch(Parked):
         if self._timer is None or self._is_reading:
             return
         self._is_reading = True
-        state = self._call.state
-        state.writes.commit()  # as before any request but Produce: what is staged can be read
-        results = state.slices.begin(self._reader.read())
+        core = self._call.core
+        core.writes.commit()  # as before any request but Produce: what is staged can be read
+        results = core.slices.begin(self._reader.read())
         if isinstance(results, Work):
             results.then(self._on_read, self._fail)
         else:
@@ -413,11 +413,11 @@ class _ParkedFetch(Parked):
         if self._is_over or reader.has_enough() or len(reader.logs) != len(self._logs):
             self._answer(results)
         elif self._woken:  # by an append between the steps
-            self._call.state.call_soon(self._look)
+            self._call.core.call_soon(self._look)
 
     def _answer(self, results: dict[FetchKey, PartitionData]) -> None:
         self._stop_waiting()
-        answer = self._call.state.slices.begin(self._reader.answer(results))
+        answer = self._call.core.slices.begin(self._reader.answer(results))
         if isinstance(answer, Work):
             answer.then(self._deliver_unless_gone, self._fail)
         else:

@@ -68,8 +68,8 @@ def _coordinator(key: str, key_type: int, call: Call) -> tuple[Node | None, Erro
         return None, ErrorCode.COORDINATOR_NOT_AVAILABLE if is_known else ErrorCode.INVALID_REQUEST, ""
     if key_type not in {_GROUP, _TRANSACTION}:
         return None, ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.meaning
-    state = call.state
-    log = (state.groups if key_type == _GROUP else state.transactions).store.log
+    services = call.services
+    log = (services.groups if key_type == _GROUP else services.transactions).store.log
     try:
         log.ensure()
     except TopicError as error:

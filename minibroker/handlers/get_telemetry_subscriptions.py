@@ -24,12 +24,12 @@ _ASK_AGAIN: Final = {ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_CO
 
 def handle(request: GetTelemetrySubscriptionsRequest, call: Call) -> GetTelemetrySubscriptionsResponse:
     """Answer with what the subscriptions want of this client."""
-    telemetry = call.state.telemetry
+    telemetry = call.services.telemetry
     instance_id = request.client_instance_id
     if instance_id == ZERO_UUID:
         instance_id = new_uuid()
     client = telemetry.client(instance_id, identity_of(instance_id, call))
-    if not client.may_ask(call.state.clock.monotonic_ms()) and client.last_error not in _ASK_AGAIN:
+    if not client.may_ask(call.core.clock.monotonic_ms()) and client.last_error not in _ASK_AGAIN:
         return _answer(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
     client.last_error = ErrorCode.NONE
     answer = _answer(ErrorCode.NONE)

@@ -17,13 +17,13 @@ def handle(request: HeartbeatRequest, call: Call) -> HeartbeatResponse:
 
 
 def _beat(request: HeartbeatRequest, call: Call) -> ErrorCode:
-    coordinator = call.state.groups
+    coordinator = call.services.groups
     code = coordinator.status(request.group_id, call.node)
     if code:
         return ErrorCode.NONE if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else code
     consumers = coordinator.store.get_consumer(request.group_id)
     if consumers is not None:
-        members = ClassicMembers(coordinator.consumers, consumers, call.state.topics)
+        members = ClassicMembers(coordinator.consumers, consumers, call.core.topics)
         try:
             members.heartbeat(request.member_id, request.group_instance_id, request.generation_id)
         except GroupRefusedError as error:

@@ -26,4 +26,4 @@ def handle(request: IncrementalAlterConfigsRequest, call: Call) -> Steps[Increme
         yield
     found = yield from outcomes(altered, call, replaces=False, validate_only=request.validate_only)
     responses = yield from answered(altered, found, AlterConfigsResourceResponse)
-    return call.state.durability.hold(IncrementalAlterConfigsResponse(responses=responses))
+    return call.core.durability.hold(IncrementalAlterConfigsResponse(responses=responses))

@@ -27,7 +27,7 @@ def handle(request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse
     if request.transactional_id is not None:
         return _init_transactional_id(request, call)
     try:
-        producer_id = call.state.producer_ids.next()
+        producer_id = call.core.producer_ids.next()
     except OSError:
         return _refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return InitProducerIdResponse(error_code=ErrorCode.NONE, producer_id=producer_id, producer_epoch=0)
@@ -39,7 +39,7 @@ def _init_transactional_id(request: InitProducerIdRequest, call: Call) -> InitPr
     expected = None
     if request.producer_id != NO_PRODUCER_ID:
         expected = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
-    code, producer_id, producer_epoch = call.state.transactions.init_producer_id(
+    code, producer_id, producer_epoch = call.services.transactions.init_producer_id(
         request.transactional_id or "", request.transaction_timeout_ms, expected, node=call.node
     )
     code = as_producers_know_it(code, call.api_version, fenced_since=_FENCED_SINCE)

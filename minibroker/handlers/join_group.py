@@ -63,7 +63,7 @@ class _Join:
     def __init__(self, request: JoinGroupRequest, call: Call) -> None:
         self._request = request
         self._call = call
-        self._coordinator: GroupCoordinator = call.state.groups
+        self._coordinator: GroupCoordinator = call.services.groups
         self._protocols = tuple(Protocol(each.name, bytes(each.metadata)) for each in request.protocols)
         named = call.api_version >= _FIRST_WITH_REBALANCE_TIMEOUT
         self._rebalance_ms = request.rebalance_timeout_ms if named else request.session_timeout_ms
@@ -71,7 +71,7 @@ class _Join:
 
     def run(self) -> None:
         """See to it that `reply` is answered, now or later (`GroupCoordinator.handleJoinGroup`)."""
-        request, config, store = self._request, self._call.state.config, self._coordinator.store
+        request, config, store = self._request, self._call.core.config, self._coordinator.store
         code = self._coordinator.status(request.group_id, self._call.node)
         if code:
             self._refuse(code)
@@ -108,7 +108,7 @@ class _Join:
         """Be assigned at once (`classicGroupJoinToConsumerGroup`)."""
         request, call = self._request, self._call
         member_id = request.member_id or new_member_id()
-        members = ClassicMembers(self._coordinator.consumers, group, call.state.topics)
+        members = ClassicMembers(self._coordinator.consumers, group, call.core.topics)
         try:
             members.check_joining(member_id, request.protocol_type, self._protocols)
             is_new = not request.member_id and request.group_instance_id is None

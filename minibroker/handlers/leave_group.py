@@ -23,7 +23,7 @@ _FIRST_WITH_MANY: Final = 3
 
 def handle(request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse:
     """Remove the members; those who stay have to join again (`GroupCoordinator.handleLeaveGroup`)."""
-    coordinator = call.state.groups
+    coordinator = call.services.groups
     many = call.api_version >= _FIRST_WITH_MANY
     leaving = request.members if many else [MemberIdentity(member_id=request.member_id)]
     code = coordinator.status(request.group_id, call.node)
@@ -31,7 +31,7 @@ def handle(request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse:
         return LeaveGroupResponse(error_code=code)
     group, consumers = coordinator.store.get(request.group_id), coordinator.store.get_consumer(request.group_id)
     if consumers is not None:
-        codes = ClassicMembers(coordinator.consumers, consumers, call.state.topics).leave(leaving)
+        codes = ClassicMembers(coordinator.consumers, consumers, call.core.topics).leave(leaving)
     elif group is not None:
         codes = [_leave(coordinator, group, each) for each in leaving]
     else:

@@ -35,7 +35,7 @@ def handle(request: ListConfigResourcesRequest, call: Call) -> ListConfigResourc
 
 def _names(kind: ConfigResourceType, call: Call) -> Iterable[str]:
     if kind is ConfigResourceType.TOPIC:
-        return [topic.name for topic in call.state.topics]
+        return [topic.name for topic in call.core.topics]
     if kind in {ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER}:
-        return [str(node.id) for node in call.state.cluster.nodes.values() if node.is_up]
-    return call.state.configs.all_of(kind)
+        return [str(node.id) for node in call.core.cluster.nodes.values() if node.is_up]
+    return call.core.configs.all_of(kind)

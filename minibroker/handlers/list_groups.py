@@ -13,7 +13,7 @@ from minibroker_protocol.messages.list_groups import ListedGroup, ListGroupsRequ
 
 def handle(request: ListGroupsRequest, call: Call) -> Steps[ListGroupsResponse]:
     """List what is loaded; COORDINATOR_LOAD_IN_PROGRESS beside it when that is not all."""
-    store = call.state.groups.store
+    store = call.services.groups.store
     store.load_all()
     sees_all = call.allows(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
     states = {name.lower() for name in request.states_filter}

@@ -63,7 +63,7 @@ def _answer(
     topic_name: str, wanted: ListOffsetsPartition, call: Call, *, committed: bool
 ) -> Steps[ListOffsetsPartitionResponse]:
     answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index, error_code=ErrorCode.NONE)
-    topic = call.state.topics.get(topic_name)
+    topic = call.core.topics.get(topic_name)
     partition = topic.partition(wanted.partition_index) if topic is not None else None
     first_version = _FIRST_WITH.get(wanted.timestamp, call.api_version + 1)
     if call.api_version > 0 > wanted.timestamp and call.api_version < first_version:
@@ -79,7 +79,7 @@ def _answer(
             elif wanted.timestamp < _EARLIEST:
                 answer.error_code = ErrorCode.UNSUPPORTED_VERSION
             else:
-                answer.old_style_offsets = _segment_offsets(partition.log, wanted, call.state.clock.now_ms())
+                answer.old_style_offsets = _segment_offsets(partition.log, wanted, call.core.clock.now_ms())
         except MAPPED as error:
             answer.error_code = error_code_of(error)
     return answer

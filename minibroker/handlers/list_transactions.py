@@ -22,10 +22,10 @@ from minibroker_protocol.messages.list_transactions import (
 
 def handle(request: ListTransactionsRequest, call: Call) -> Steps[ListTransactionsResponse]:
     """List what the filters let through."""
-    store = call.state.transactions.store
+    store = call.services.transactions.store
     if store.is_loading:
         return _refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    now_ms = call.state.clock.now_ms()
+    now_ms = call.core.clock.now_ms()
     passes = _filter(request, now_ms)
     found: dict[str, Transaction] = {}
     for known in store.all():

@@ -18,7 +18,6 @@ from minibroker.metadata.topic_admin import (
     COORDINATORS_TOPICS,
     TopicError,
     TopicPlan,
-    create_topic,
     creation,
     plan_topic,
     taken,
@@ -46,8 +45,8 @@ _OF_A_STEP: Final = 32
 
 def handle(request: MetadataRequest, call: Call) -> Steps[MetadataResponse | Parked]:
     """Describe the cluster as this client should see it."""
-    state = call.state
-    controller = state.cluster.controller
+    core = call.core
+    controller = core.cluster.controller
     named = request.topics or []
     if call.api_version < _FIRST_WITH_IDS and any(topic.name is None or topic.topic_id != ZERO_UUID for topic in named):
         refused = [_error(ErrorCode.INVALID_REQUEST, topic.name or "", topic.topic_id) for topic in named]
@@ -56,7 +55,7 @@ def handle(request: MetadataRequest, call: Call) -> Steps[MetadataResponse | Par
     if wants_all:
         made: dict[str, Topic | ErrorCode] = {}
         topics: list[MetadataResponseTopic] = []
-        for topic in tuple(state.topics):
+        for topic in tuple(core.topics):
             if _may_describe(topic.name, call):
                 topics.append(_describe(topic, request, call))
             yield
@@ -79,19 +78,19 @@ def handle(request: MetadataRequest, call: Call) -> Steps[MetadataResponse | Par
                 yield
     response = MetadataResponse(
         brokers=_brokers(call),
-        cluster_id=state.cluster_id,
+        cluster_id=core.cluster.cluster_id,
         controller_id=NO_NODE if controller is None else controller.id,
         topics=topics,
         cluster_authorized_operations=authorized_cluster_operations(call)
         if request.include_cluster_authorized_operations
         else NO_AUTHORIZED_OPERATIONS,
     )
-    return state.durability.hold(response) if made else response
+    return core.durability.hold(response) if made else response
 
 
 def _find(wanted: MetadataRequestTopic, request: MetadataRequest, call: Call) -> Topic | ErrorCode | str:
     """The topic that is asked for, the error, or the name of the topic that has to be made."""
-    topics = call.state.topics
+    topics = call.core.topics
     by_id = _is_by_id(wanted)
     known = topics.with_id(wanted.topic_id) if by_id else topics.get(wanted.name or "")
     if by_id and known is None:
@@ -122,7 +121,7 @@ def _answer(
 
 def _creatable(name: str, request: MetadataRequest, call: Call) -> ErrorCode | str:
     """The name of a topic that does not exist, if it may be made now."""
-    creates = request.allow_auto_topic_creation and call.state.config.boolean("auto.create.topics.enable")
+    creates = request.allow_auto_topic_creation and call.core.config.boolean("auto.create.topics.enable")
     if creates and not _may_create(name, call):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if topic_name_error(name) is not None:
@@ -131,37 +130,37 @@ def _creatable(name: str, request: MetadataRequest, call: Call) -> ErrorCode | s
         if request.allow_auto_topic_creation:
             from minibroker.advice import MISSING_TOPICS, about_missing  # noqa: PLC0415 - most topics are there
 
-            call.state.advised.advise(MISSING_TOPICS, name, about_missing(name))
+            call.core.advised.advise(MISSING_TOPICS, name, about_missing(name))
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return ErrorCode.LEADER_NOT_AVAILABLE if call.state.topics.is_coming(name) else name
+    return ErrorCode.LEADER_NOT_AVAILABLE if call.core.topics.is_coming(name) else name
 
 
 def _create(names: Sequence[str], call: Call) -> Steps[dict[str, Topic | ErrorCode]]:
     """Make topics, all that can be made together."""
-    state = call.state
+    core = call.core
     # A client that looks whether a topic is gone makes it again by looking, but must not find it. (Kafka never tells a
     # client of a topic that this very request has made.)
-    gone = {name for name in names if state.topics.was_deleted(name)}
-    others = [each.name for each in state.topics if not each.is_internal]
+    gone = {name for name in names if core.topics.was_deleted(name)}
+    others = [each.name for each in core.topics if not each.is_internal]
     made: dict[str, Topic | ErrorCode] = {}
     plans: list[TopicPlan] = []
     for name in names:
         try:
             if name in COORDINATORS_TOPICS:
-                made[name] = create_topic(state, name)
+                made[name] = call.services.create_topic(name)
             else:
-                plans.append(plan_topic(state, name))
+                plans.append(plan_topic(core, name))
         except TopicError as error:
             made[name] = error.code
         yield
-    for plan, _ in taken(state, plans):  # between two slices
+    for plan, _ in taken(core, plans):  # between two slices
         plans.remove(plan)
-        made[plan.name] = state.topics.get(plan.name) or ErrorCode.LEADER_NOT_AVAILABLE
+        made[plan.name] = core.topics.get(plan.name) or ErrorCode.LEADER_NOT_AVAILABLE
     try:
-        for topic in (yield from creation(state, plans)):
+        for topic in (yield from creation(core, plans)):
             made[topic.name] = topic
             if (meant := tell_creation(topic.name, others)) is not None:
-                state.misspelt_topics[topic.name] = meant
+                call.services.misspelt_topics[topic.name] = meant
     except TopicError as error:
         made.update((plan.name, error.code) for plan in plans)
     made.update((name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for name in gone if not isinstance(made[name], ErrorCode))
@@ -199,7 +198,7 @@ def _operations(name: str, request: MetadataRequest, call: Call) -> int:
 def _brokers(call: Call) -> list[MetadataResponseBroker]:
     """The brokers that are up, at the addresses where this client can find them."""
     brokers: list[MetadataResponseBroker] = []
-    for node in call.state.cluster.up:
+    for node in call.core.cluster.up:
         host, port = call.address_of(node)
         brokers.append(MetadataResponseBroker(node_id=node.id, host=host, port=port, rack=node.rack))
     return brokers
@@ -207,10 +206,10 @@ def _brokers(call: Call) -> list[MetadataResponseBroker]:
 
 def _partitions(topic: Topic, call: Call) -> list[MetadataResponsePartition]:
     """As the topic describes them; version 0 is told of replicas that are up, and whether they are all."""
-    partitions = topic.describe(call.state.cluster)
+    partitions = topic.describe(call.core.cluster)
     if call.api_version > 0 or all(not each.offline_replicas for each in partitions):
         return partitions
-    nodes = call.state.cluster.nodes
+    nodes = call.core.cluster.nodes
     told: list[MetadataResponsePartition] = []
     for each in partitions:
         replicas = [node_id for node_id in each.replica_nodes if nodes[node_id].is_up]

@@ -35,8 +35,8 @@ _FIRST_WITH_TOPIC_IDS: Final = 10
 
 def handle(request: OffsetCommitRequest, call: Call) -> Steps[OffsetCommitResponse]:
     """Write the offsets to `__consumer_offsets`; they are in the file when the answer leaves."""
-    state = call.state
-    store = state.groups.store
+    core = call.core
+    store = call.services.groups.store
 
     def admit() -> AnyGroup:
         code = store.readiness(request.group_id, call.node)
@@ -67,8 +67,8 @@ def handle(request: OffsetCommitRequest, call: Call) -> Steps[OffsetCommitRespon
     topics: list[OffsetCommitRequestTopic] = request.topics
     unknown: list[OffsetCommitRequestTopic] = []
     if call.api_version >= _FIRST_WITH_TOPIC_IDS:
-        topics, unknown = with_names(state.topics, topics)
-    outcomes = yield from commit(state, topics, Commit(admit, encode, write), retention_ms=request.retention_time_ms)
+        topics, unknown = with_names(core.topics, topics)
+    outcomes = yield from commit(core, topics, Commit(admit, encode, write), retention_ms=request.retention_time_ms)
     answer: list[OffsetCommitResponseTopic] = yield from answered(
         outcomes, topics, unknown, OffsetCommitResponseTopic, OffsetCommitResponsePartition
     )

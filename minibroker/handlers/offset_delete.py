@@ -22,14 +22,14 @@ from minibroker_protocol.messages.offset_delete import (
 
 def handle(request: OffsetDeleteRequest, call: Call) -> Steps[OffsetDeleteResponse]:
     """Forget the offsets, with a tombstone for each."""
-    state = call.state
+    core = call.core
     group, code = _group(request.group_id, call)
     if group is None:
         return OffsetDeleteResponse(error_code=code, topics=[])
     subscribed = set[str]() if group.is_empty else group.subscribed_topics()
     codes: list[tuple[TopicPartition, ErrorCode]] = []
     for wanted in request.topics:
-        topic = state.topics.get(wanted.name)
+        topic = core.topics.get(wanted.name)
         for each in wanted.partitions:
             code = ErrorCode.NONE
             if topic is None or topic.partition(each.partition_index) is None:
@@ -39,7 +39,7 @@ def handle(request: OffsetDeleteRequest, call: Call) -> Steps[OffsetDeleteRespon
             codes.append(((wanted.name, each.partition_index), code))
             yield
     deleted = [key for key, code in codes if not code]
-    code = state.groups.store.delete_offsets(group, deleted) if deleted else ErrorCode.NONE
+    code = call.services.groups.store.delete_offsets(group, deleted) if deleted else ErrorCode.NONE
     if code:
         return OffsetDeleteResponse(error_code=code, topics=[])
     outcomes = yield from by_topic(codes)
@@ -59,7 +59,7 @@ def handle(request: OffsetDeleteRequest, call: Call) -> Steps[OffsetDeleteRespon
 
 def _group(group_id: str, call: Call) -> tuple[AnyGroup | None, ErrorCode]:
     """The group, if offsets of it may be deleted at all."""
-    store = call.state.groups.store
+    store = call.services.groups.store
     code = ErrorCode.INVALID_GROUP_ID if not group_id else store.readiness(group_id, call.node)
     if code:
         return None, code

@@ -61,7 +61,7 @@ def handle(request: OffsetFetchRequest, call: Call) -> Steps[OffsetFetchResponse
         for wanted in request.groups:
             named, unknown = wanted.topics, list[OffsetFetchRequestTopics]()
             if named is not None and call.api_version >= _FIRST_WITH_TOPIC_IDS:
-                named, unknown = with_names(call.state.topics, named)
+                named, unknown = with_names(call.core.topics, named)
             topics = None if named is None else [(each.name, each.partition_indexes) for each in named]
             code, found = yield from _fetch(call, wanted, topics, stable=stable)
             told: list[OffsetFetchResponseTopics] = yield from _told(
@@ -87,7 +87,7 @@ def _with_ids(told: list[OffsetFetchResponseTopics], call: Call) -> list[OffsetF
     """What can be told of by id."""
     kept: list[OffsetFetchResponseTopics] = []
     for each in told:
-        topic = call.state.topics.get(each.name)
+        topic = call.core.topics.get(each.name)
         if topic is not None:
             each.topic_id = topic.id
             kept.append(each)
@@ -104,7 +104,7 @@ def _unknown(wanted: OffsetFetchRequestTopics) -> Steps[OffsetFetchResponseTopic
 def _fetch(
     call: Call, wanted: OffsetFetchRequest | OffsetFetchRequestGroup, topics: _Topics | None, *, stable: bool
 ) -> Steps[_Answer]:
-    store = call.state.groups.store
+    store = call.services.groups.store
     group = None
     code = ErrorCode.GROUP_AUTHORIZATION_FAILED
     if call.allows(Operation.DESCRIBE, ResourceType.GROUP, wanted.group_id):

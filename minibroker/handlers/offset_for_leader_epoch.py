@@ -34,7 +34,7 @@ def handle(request: OffsetForLeaderEpochRequest, call: Call) -> Steps[OffsetForL
 
 def _answer(name: str, wanted: OffsetForLeaderPartition, call: Call) -> EpochEndOffset:
     answer = EpochEndOffset(error_code=ErrorCode.NONE, partition=wanted.partition)
-    topic = call.state.topics.get(name)
+    topic = call.core.topics.get(name)
     partition = topic.partition(wanted.partition) if topic is not None else None
     if partition is None:
         answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -30,13 +30,13 @@ from functools import partial
 from typing import Any, Final
 
 from minibroker.call import Call, Parked, UnservedRequestError
+from minibroker.core import Core
 from minibroker.error_mapping import MAPPED, error_code_of
 from minibroker.metadata.cluster import NO_NODE, Node
 from minibroker.metadata.partition import Partition
 from minibroker.metadata.topics import Topic
 from minibroker.produce_memo import has_many_batches
 from minibroker.slices import Steps
-from minibroker.state import BrokerState
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import (
     InvalidRecordError,
@@ -100,7 +100,7 @@ def handle(request: ProduceRequest, call: Call) -> ProduceResponse | Parked | St
         return _append_many(request, call, acks_error)
     responses: list[TopicProduceResponse] = []
     flushed: list[tuple[Topic, PartitionProduceResponse]] = []
-    topics, by_id = call.state.topics, call.api_version >= _FIRST_WITH_IDS
+    topics, by_id = call.core.topics, call.api_version >= _FIRST_WITH_IDS
     for asked in asked_topics:
         topic = topics.with_id(asked.topic_id) if by_id else topics.get(asked.name)
         name = asked.name if topic is None else topic.name
@@ -109,14 +109,14 @@ def handle(request: ProduceRequest, call: Call) -> ProduceResponse | Parked | St
         if topic is not None and topic.flushes_on_append:
             flushed += [(topic, outcome) for outcome in outcomes]
     response = ProduceResponse(responses=responses)
-    if request.acks and not flushed and call.state.cluster.is_single:
+    if request.acks and not flushed and call.core.cluster.is_single:
         return response
     return _outcome_of(request, response, flushed, call)
 
 
 def _append_many(request: ProduceRequest, call: Call, refusal: _RefusedError | None) -> Steps[Any]:
     """`handle` in slices; topics may come and go in between."""
-    topics, by_id = call.state.topics, call.api_version >= _FIRST_WITH_IDS
+    topics, by_id = call.core.topics, call.api_version >= _FIRST_WITH_IDS
     responses: list[TopicProduceResponse] = []
     flushed: list[tuple[Topic, PartitionProduceResponse]] = []
     for asked in request.topic_data:
@@ -141,12 +141,12 @@ def _outcome_of(
     call: Call,
 ) -> ProduceResponse | Parked | None:
     """The response, once all is appended: perhaps after a flush, and none for acks=0."""
-    state = call.state
-    if not state.cluster.is_single:
+    core = call.core
+    if not core.cluster.is_single:
         _hint(response, call)
     waiting = _flush(flushed, response, call) if flushed else None
     if request.acks == 0:
-        state.writes.commit()
+        core.writes.commit()
         failed = next((o for r in response.responses for o in r.partition_responses if o.error_code), None)
         if failed is not None:
             raise UnservedRequestError(f"produce with acks=0 failed: {failed.error_message}")
@@ -191,8 +191,8 @@ def _flush(
     appended: list[tuple[Topic, PartitionProduceResponse]], response: ProduceResponse, call: Call
 ) -> Parked | None:
     """Have the logs brought to disk that hold `flush.messages` records which are not; None when nothing is due."""
-    state = call.state
-    state.writes.commit()
+    core = call.core
+    core.writes.commit()
     due: dict[Partition, list[PartitionProduceResponse]] = {}
     for topic, outcome in appended:
         partition = topic.partition(outcome.index)
@@ -202,7 +202,7 @@ def _flush(
             due.setdefault(partition, []).append(outcome)
     parked = _ParkedProduce(response, (partition.log for partition in due))
     for partition, outcomes in due.items():
-        state.flusher.request(partition.log, partial(parked.on_flushed, partition, call.node, outcomes))
+        core.logs.flusher.request(partition.log, partial(parked.on_flushed, partition, call.node, outcomes))
     return parked if parked.is_waiting else None
 
 
@@ -246,7 +246,7 @@ def _append(
 
             size = len(records) if isinstance(records, memoryview) else 0
             about = about_size(topic.name, size, topic.max_message_bytes)
-            call.state.advised.advise(LARGE_BATCHES, topic.name, about)
+            call.core.advised.advise(LARGE_BATCHES, topic.name, about)
     except MAPPED as error:
         _refuse(answer, error_code_of(error), error)
         if isinstance(error, RecordValidationError):
@@ -291,7 +291,7 @@ def _hint(response: ProduceResponse, call: Call) -> None:
         return
     nodes: dict[int, NodeEndpoint] = {}
     for topic_response in response.responses:
-        topic = call.state.topics.get(topic_response.name)
+        topic = call.core.topics.get(topic_response.name)
         for outcome in topic_response.partition_responses:
             partition = topic.partition(outcome.index) if topic is not None else None
             if partition is None or outcome.error_code != _NOT_LEADER:
@@ -315,10 +315,10 @@ def _append_batch(
     transactional_id: str | None,
 ) -> None:
     """Append one batch as it is. The path of nearly all the bytes that a broker ever sees."""
-    state = call.state
+    core = call.core
     topic = partition.topic
-    now_ms = state.clock.now_ms()
-    header = check_produced_batch(batch, opened_records=state.validated_records, now_ms=now_ms)
+    now_ms = core.clock.now_ms()
+    header = check_produced_batch(batch, opened_records=call.services.validated_records, now_ms=now_ms)
     if len(batch) > topic.max_message_bytes or header.attributes & _UNUSUAL:
         _check_circumstances(header, topic, call)
         if header.is_transactional:
@@ -326,10 +326,10 @@ def _append_batch(
         if header.timestamp_type is not TimestampType.CREATE_TIME:  # only brokers may say so; Kafka takes the bit away
             _append_validated(log, partition, batch, call, answer, transactional_id)
             return
-    if header.producer_id >= 0 and _is_duplicate(log, header, answer, state):
+    if header.producer_id >= 0 and _is_duplicate(log, header, answer, core):
         return
     answer.base_offset = log.append(batch, header, partition.leader_epoch, now_ms)
-    state.writes.stage(log, answer)
+    core.writes.stage(log, answer)
 
 
 def _append_validated(
@@ -343,11 +343,11 @@ def _append_validated(
     """Append what the log validator makes of one batch or of a message set of format v0 or v1."""
     from minibroker_protocol.records.log_validator import prepare  # noqa: PLC0415 - most brokers never need it
 
-    state = call.state
+    core = call.core
     topic = partition.topic
     if topic.is_internal and call.client_id != _ADMIN_CLIENT:
         raise _RefusedError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic.name}")
-    now_ms = state.clock.now_ms()
+    now_ms = core.clock.now_ms()
     policy = topic.append_policy
     if _is_v2(records) or call.api_version >= _FIRST_WITH_ONE_BATCH:
         produced = check_produced_batch(records, opened_records=0)
@@ -362,7 +362,7 @@ def _append_validated(
     _check_sizes(memoryview(prepared.data), topic)
     header = prepared.header
     if header.magic == MAGIC_V2:
-        if header.producer_id >= 0 and _is_duplicate(log, header, answer, state):
+        if header.producer_id >= 0 and _is_duplicate(log, header, answer, core):
             return
         answer.base_offset = log.append(memoryview(prepared.data), header, partition.leader_epoch, now_ms)
     else:
@@ -375,17 +375,17 @@ def _append_validated(
         )
     if policy.timestamp_type is TimestampType.LOG_APPEND_TIME:
         answer.log_append_time_ms = now_ms
-    state.writes.stage(log, answer)
+    core.writes.stage(log, answer)
 
 
-def _is_duplicate(log: Log, header: BatchHeader, answer: PartitionProduceResponse, state: BrokerState) -> bool:
+def _is_duplicate(log: Log, header: BatchHeader, answer: PartitionProduceResponse, core: Core) -> bool:
     """Whether the log has the batch already; then `answer` tells of that one."""
     duplicate = log.producers.check(header)
     if duplicate is None:
         return False
     answer.base_offset = duplicate.base_offset
     answer.log_append_time_ms = duplicate.timestamp
-    state.writes.share(log, answer)
+    core.writes.share(log, answer)
     return True
 
 
@@ -415,7 +415,7 @@ def _check_transaction(
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "A transactional batch needs the id of its transaction."
         )
     adds = call.api_version >= _FIRST_THAT_ADDS
-    transactions = call.state.transactions
+    transactions = call.services.transactions
     if not (adds or transactions.verifies):
         return
     found = transactions.verifier.error_of(transactional_id, log, header, (topic.name, answer.index), adds=adds)

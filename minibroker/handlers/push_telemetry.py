@@ -29,7 +29,7 @@ def handle(request: PushTelemetryRequest, call: Call) -> PushTelemetryResponse:
     instance_id = request.client_instance_id
     if instance_id in _RESERVED:
         return PushTelemetryResponse(error_code=ErrorCode.INVALID_REQUEST)
-    client = call.state.telemetry.client(instance_id, identity_of(instance_id, call))
+    client = call.services.telemetry.client(instance_id, identity_of(instance_id, call))
     client.last_error = _error_of(request, client, call)
     client.is_gone = request.terminating
     if not client.last_error and request.metrics:
@@ -40,31 +40,31 @@ def handle(request: PushTelemetryRequest, call: Call) -> PushTelemetryResponse:
 def _error_of(request: PushTelemetryRequest, client: ClientInstance, call: Call) -> ErrorCode:
     if client.is_gone:
         return ErrorCode.INVALID_REQUEST
-    if not client.may_push(call.state.clock.monotonic_ms()) and not request.terminating:
+    if not client.may_push(call.core.clock.monotonic_ms()) and not request.terminating:
         return ErrorCode.THROTTLING_QUOTA_EXCEEDED
     if request.subscription_id != client.subscription_id:
         return ErrorCode.UNKNOWN_SUBSCRIPTION_ID
     if request.compression_type not in _CODECS:
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-    if len(request.metrics) > call.state.telemetry.max_bytes:
+    if len(request.metrics) > call.services.telemetry.max_bytes:
         return ErrorCode.TELEMETRY_TOO_LARGE
     return ErrorCode.NONE
 
 
 def _keep(request: PushTelemetryRequest, call: Call) -> ErrorCode:
     try:
-        most = call.state.telemetry.max_bytes * _MOST_EXPANSION
+        most = call.services.telemetry.max_bytes * _MOST_EXPANSION
         data = decompress(CompressionCodec(request.compression_type), request.metrics, max_size=most)
     except InvalidRecordError:
         return ErrorCode.INVALID_RECORD
     instance_id = bytes(request.client_instance_id)
-    call.state.telemetry.keep(
+    call.services.telemetry.keep(
         instance_id,
         TelemetryPush(
             client_instance_id=uuid_text(instance_id),
             client_id=call.client_id or "",
             client_host=call.client_host,
-            timestamp=call.state.clock.now_ms(),
+            timestamp=call.core.clock.now_ms(),
             is_last=request.terminating,
             data=data,
         ),

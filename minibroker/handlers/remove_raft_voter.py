@@ -12,7 +12,7 @@ from minibroker_protocol.primitives import ZERO_UUID
 
 def handle(request: RemoveRaftVoterRequest, call: Call) -> RemoveRaftVoterResponse:
     """Refuse it."""
-    cluster_id = call.state.cluster_id
+    cluster_id = call.core.cluster.cluster_id
     if request.cluster_id not in {None, cluster_id}:
         code = ErrorCode.INCONSISTENT_CLUSTER_ID
         message = f'The given id "{request.cluster_id}" doesn\'t match the cluster id "{cluster_id}"'

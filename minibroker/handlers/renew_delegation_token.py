@@ -20,9 +20,9 @@ def handle(request: RenewDelegationTokenRequest, call: Call) -> Steps[RenewDeleg
     if token is None:
         return RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=NO_TIME)
     try:
-        renewed = yield from call.state.security.tokens.renew(token, request.renew_period_ms)
+        renewed = yield from call.services.security.tokens.renew(token, request.renew_period_ms)
     except OSError:
         return RenewDelegationTokenResponse(error_code=ErrorCode.KAFKA_STORAGE_ERROR, expiry_timestamp_ms=NO_TIME)
-    return call.state.durability.hold(
+    return call.core.durability.hold(
         RenewDelegationTokenResponse(error_code=ErrorCode.NONE, expiry_timestamp_ms=renewed.expires_ms)
     )

@@ -17,6 +17,6 @@ def handle(request: SaslHandshakeRequest, call: Call) -> SaslHandshakeResponse |
         from minibroker.advice import CLIENTS, about_needless_login  # noqa: PLC0415 - rarely needed
 
         advice = about_needless_login(call.session.listener, call.session.protocol)
-        call.state.advised.advise(CLIENTS, advice, advice)
+        call.core.advised.advise(CLIENTS, advice, advice)
         return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[])
     return authentication.handshake(request, call.api_version)

@@ -25,7 +25,7 @@ def handle(request: SyncGroupRequest, call: Call) -> SyncGroupResponse | Reply:
     """Answer at once to the leader, and to anybody in a stable group (`GroupCoordinator.handleSyncGroup`)."""
     if call.api_version >= _FIRST_WITH_PROTOCOL and (request.protocol_type is None or request.protocol_name is None):
         return sync_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    coordinator = call.state.groups
+    coordinator = call.services.groups
     code = coordinator.status(request.group_id, call.node)
     if code:
         # What is loading has forgotten its rebalance. Old clients do not know the code that says so.
@@ -33,7 +33,7 @@ def handle(request: SyncGroupRequest, call: Call) -> SyncGroupResponse | Reply:
         return sync_error(ErrorCode.REBALANCE_IN_PROGRESS if loading else code)
     consumers = coordinator.store.get_consumer(request.group_id)
     if consumers is not None:
-        return _sync_consumer(ClassicMembers(coordinator.consumers, consumers, call.state.topics), request)
+        return _sync_consumer(ClassicMembers(coordinator.consumers, consumers, call.core.topics), request)
     group = coordinator.store.get(request.group_id)
     return sync_error(ErrorCode.UNKNOWN_MEMBER_ID) if group is None else _sync(group, request, call)
 
@@ -57,7 +57,7 @@ def _sync(group: Group, request: SyncGroupRequest, call: Call) -> SyncGroupRespo
     if code:
         return sync_error(code)
     member = group.members[request.member_id]
-    rebalances = call.state.groups.rebalances
+    rebalances = call.services.groups.rebalances
     rebalances.note_sync(group, member)
     if group.is_in(GroupState.STABLE):
         rebalances.restart_session(group, member)

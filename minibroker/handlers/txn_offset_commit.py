@@ -38,7 +38,7 @@ _FIRST_WITH_TOPIC_IDS: Final = 6
 
 def handle(request: TxnOffsetCommitRequest, call: Call) -> Steps[TxnOffsetCommitResponse]:
     """Write the offsets to `__consumer_offsets`, as part of the producer's transaction."""
-    store = call.state.groups.store
+    store = call.services.groups.store
 
     def admit() -> AnyGroup:
         code = ErrorCode.INVALID_GROUP_ID if not request.group_id else store.readiness(request.group_id, call.node)
@@ -67,8 +67,8 @@ def handle(request: TxnOffsetCommitRequest, call: Call) -> Steps[TxnOffsetCommit
     topics: list[TxnOffsetCommitRequestTopic] = request.topics
     unknown: list[TxnOffsetCommitRequestTopic] = []
     if call.api_version >= _FIRST_WITH_TOPIC_IDS:
-        topics, unknown = with_names(call.state.topics, topics)
-    outcomes = yield from commit(call.state, topics, Commit(admit, encode, write))
+        topics, unknown = with_names(call.core.topics, topics)
+    outcomes = yield from commit(call.core, topics, Commit(admit, encode, write))
     if call.api_version < _FIRST_WITH_LOADING:
         outcomes = {
             name: [(index, _told(code, call.api_version)) for index, code in partitions]
@@ -82,14 +82,14 @@ def handle(request: TxnOffsetCommitRequest, call: Call) -> Steps[TxnOffsetCommit
 
 def _verify(request: TxnOffsetCommitRequest, call: Call) -> ErrorCode:
     """Whether the transaction has the group's partition, or may have it; not asked again once it has written there."""
-    state = call.state
-    store = state.groups.store
+    core = call.core
+    store = call.services.groups.store
     adds = call.api_version >= _FIRST_THAT_ADDS
-    if not adds and not state.config.boolean("transaction.partition.verification.enable"):
+    if not adds and not core.config.boolean("transaction.partition.verification.enable"):
         return ErrorCode.NONE
     if store.has_ongoing_transaction(request.group_id, request.producer_id, request.producer_epoch):
         return ErrorCode.NONE
-    ask = state.transactions.add_written if adds else state.transactions.verify
+    ask = call.services.transactions.add_written if adds else call.services.transactions.verify
     code = ask(
         request.transactional_id,
         request.producer_id,

@@ -12,7 +12,7 @@ from minibroker_protocol.messages.unregister_broker import UnregisterBrokerReque
 
 def handle(request: UnregisterBrokerRequest, call: Call) -> UnregisterBrokerResponse:
     """Forget it."""
-    cluster = call.state.cluster
+    cluster = call.core.cluster
     node = cluster.nodes.get(request.broker_id)
     if node is None or node.id in cluster.unregistered:
         return UnregisterBrokerResponse(
@@ -20,5 +20,5 @@ def handle(request: UnregisterBrokerRequest, call: Call) -> UnregisterBrokerResp
             error_message=f"Broker ID {request.broker_id} is not currently registered",
         )
     cluster.unregistered.add(node.id)
-    call.state.call_soon(lambda: cluster.stop_node(node.id))
+    call.core.call_soon(lambda: cluster.stop_node(node.id))
     return UnregisterBrokerResponse(error_code=ErrorCode.NONE, error_message=None)

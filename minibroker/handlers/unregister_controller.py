@@ -11,7 +11,7 @@ from minibroker_protocol.messages.unregister_controller import UnregisterControl
 
 def handle(request: UnregisterControllerRequest, call: Call) -> UnregisterControllerResponse:
     """Say why not."""
-    wanted, controller = request.controller_id, call.state.cluster.controller
+    wanted, controller = request.controller_id, call.core.cluster.controller
     if controller is not None and wanted == controller.id:
         because = f"Cannot unregister controller {wanted} because it is part of the voter set."
         return _refused(ErrorCode.INVALID_REQUEST, because)

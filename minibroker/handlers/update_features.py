@@ -38,7 +38,7 @@ class _RefusedError(ValueError):
 
 def handle(request: UpdateFeaturesRequest, call: Call) -> UpdateFeaturesResponse | Parked:
     """Check all changes, then make them."""
-    features = call.state.features
+    features = call.core.features
     controller = f"Local controller {call.node.id}"
     levels: dict[str, int] = {}
     try:
@@ -66,7 +66,7 @@ def handle(request: UpdateFeaturesRequest, call: Call) -> UpdateFeaturesResponse
         if call.api_version <= _LAST_WITH_RESULTS
         else []
     )
-    return call.state.durability.hold(
+    return call.core.durability.hold(
         UpdateFeaturesResponse(error_code=ErrorCode.NONE, error_message=None, results=results)
     )
 

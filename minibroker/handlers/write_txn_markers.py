@@ -37,7 +37,7 @@ def _write(marker: WritableTxnMarker, call: Call) -> Steps[WritableTxnMarkerResu
     for topic in marker.topics:
         partitions: list[WritableTxnMarkerPartitionResult] = []
         for index in topic.partition_indexes:
-            code = write_marker(call.state, topic.name, index, end, node=call.node)
+            code = write_marker(call.core, topic.name, index, end, node=call.node)
             partitions.append(WritableTxnMarkerPartitionResult(partition_index=index, error_code=code))
             yield
         topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=partitions))

@@ -8,11 +8,11 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from minibroker.core import Core
 from minibroker.error_mapping import MAPPED, error_code_of
 from minibroker.metadata.cluster import Node
 from minibroker.metadata.topic_admin import TopicError, create_topics, plan_topic
 from minibroker.metadata.topics import Topic
-from minibroker.state import BrokerState
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import (
     NO_PRODUCER_EPOCH,
@@ -70,7 +70,7 @@ class CoordinatorLog:
 
     def __init__(
         self,
-        state: BrokerState,
+        core: Core,
         name: str,
         *,
         partitions: int,
@@ -78,7 +78,7 @@ class CoordinatorLog:
         factor: int = 1,
         codec: CompressionCodec = CompressionCodec.NONE,
     ) -> None:
-        self._state = state
+        self._core = core
         self.name = name
         self._partitions = partitions
         self._factor = factor
@@ -90,7 +90,7 @@ class CoordinatorLog:
     @property
     def topic(self) -> Topic | None:
         """The topic, if it has been made."""
-        return self._state.topics.get(self.name)
+        return self._core.topics.get(self.name)
 
     @property
     def partition_count(self) -> int:
@@ -121,7 +121,7 @@ class CoordinatorLog:
 
         A broker that is alone coordinates everything, also before there is the topic.
         """
-        if self._state.cluster.is_single:
+        if self._core.cluster.is_single:
             return ErrorCode.NONE
         coordinator = self.coordinator(key)
         if coordinator is None or (node is not None and node is not coordinator):
@@ -146,9 +146,9 @@ class CoordinatorLog:
         if topic is None:
             try:
                 # No more replicas than there are nodes: a test's cluster is smaller than Kafka's defaults think.
-                factor = min(self._factor, len(self._state.cluster.nodes))
-                plan = plan_topic(self._state, self.name, self._partitions, factor, self._configs)
-                (topic,) = create_topics(self._state, [plan])
+                factor = min(self._factor, len(self._core.cluster.nodes))
+                plan = plan_topic(self._core, self.name, self._partitions, factor, self._configs)
+                (topic,) = create_topics(self._core, [plan])
             except TopicError as error:
                 if not self._is_refused:  # said once, not to each client that tries
                     self._is_refused = True
@@ -205,7 +205,7 @@ class CoordinatorLog:
             log = place.log
             if producer_id != NO_PRODUCER_ID:
                 log.producers.check(header, from_client=False)
-            offset = log.append(view, header, place.leader_epoch, self._state.clock.now_ms())
+            offset = log.append(view, header, place.leader_epoch, self._core.clock.now_ms())
             log.commit()
         except MAPPED as error:
             raise CoordinatorLogError(error_code_of(error), str(error)) from error

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Final, Generic, Protocol, TypeVar
 
+from minibroker.core import Core
 from minibroker.error_mapping import MAPPED
 from minibroker.logs.coordinator_log import REPLAYED_AT_ONCE, CoordinatorLog
 from minibroker.metadata.topics import Topic
-from minibroker.state import BrokerState
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import Batch
 
@@ -56,12 +56,12 @@ class PartitionLoader(Generic[R]):
 
     def __init__(
         self,
-        state: BrokerState,
+        core: Core,
         log: CoordinatorLog,
         make_replay: Callable[[str], R],
         on_loaded: Callable[[int, R], None],
     ) -> None:
-        self._state = state
+        self._core = core
         self._log = log
         self._make_replay = make_replay
         self._on_loaded = on_loaded
@@ -114,7 +114,7 @@ class PartitionLoader(Generic[R]):
                 return ErrorCode.COORDINATOR_NOT_AVAILABLE
             loading = self._begin(partition)
             if not loading.is_small:
-                self._state.chores.run(loading.steps, partial(self._on_replayed, partition, loading))
+                self._core.chores.run(loading.steps, partial(self._on_replayed, partition, loading))
         if loading.is_small:
             for _ in loading.steps:  # also where `load_all` has begun with them
                 pass
@@ -131,7 +131,7 @@ class PartitionLoader(Generic[R]):
                 for index in range(len(self._topic.partitions))
                 if index not in self._loaded and not self._log.is_offline(index)
             ]
-            self._state.chores.run(self._load_in_turn(self._unread), self._unread.clear)
+            self._core.chores.run(self._load_in_turn(self._unread), self._unread.clear)
 
     def reload(self, partition: int) -> None:
         """Another node coordinates what is in a partition: forget that it was loaded, and load it if anyone does."""
@@ -167,7 +167,7 @@ class PartitionLoader(Generic[R]):
 
     def _has_failed(self, partition: int) -> bool:
         """Could it not be read, so shortly before that it is not worth another try?"""
-        now_ms = self._state.clock.monotonic_ms()
+        now_ms = self._core.clock.monotonic_ms()
         return self._failed.get(partition, now_ms) > now_ms
 
     def _begin(self, partition: int) -> _Loading[R]:
@@ -198,7 +198,7 @@ class PartitionLoader(Generic[R]):
         if loading.error is not None:
             if partition not in self._failed:
                 _logger.error("%s-%d cannot be read: %s", self._log.name, partition, loading.error)
-            self._failed[partition] = self._state.clock.monotonic_ms() + _RETRY_MS
+            self._failed[partition] = self._core.clock.monotonic_ms() + _RETRY_MS
             return
         self._failed.pop(partition, None)
         self._loaded.add(partition)

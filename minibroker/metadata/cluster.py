@@ -100,6 +100,7 @@ class Cluster:
     """The nodes, and what they lead.
 
     Attributes:
+        cluster_id: as the data directory has it.
         nodes: by node id, which count up from that of the first.
         first: the node with the lowest id.
         is_single: there is only one node, however often it is stopped.
@@ -111,7 +112,10 @@ class Cluster:
         unregistered: the ids of nodes that the cluster has been told to forget, until they are started again.
     """
 
-    def __init__(self, first_id: int = 1, count: int = 1, config: "BrokerConfig | None" = None) -> None:
+    def __init__(
+        self, first_id: int = 1, count: int = 1, config: "BrokerConfig | None" = None, *, cluster_id: str = ""
+    ) -> None:
+        self.cluster_id = cluster_id
         rack = None if config is None else config.optional_text("broker.rack")
         slots = 0 if config is None else config.integer("max.incremental.fetch.session.cache.slots")
         self.nodes = {node_id: Node(node_id, rack, slots) for node_id in range(first_id, first_id + count)}

@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from minibroker.call import Call
 from minibroker.config import BrokerConfig, ConfigError, TopicConfig
+from minibroker.core import Core
 from minibroker.metadata.cluster import Cluster
 from minibroker.metadata.replicas import Replicas
 from minibroker.metadata.topics import CONSUMER_OFFSETS, METADATA_TOPIC, TRANSACTION_STATE, Topic, topic_name_error
 from minibroker.slices import Steps, drain
-from minibroker.state import BrokerState
 from minibroker_protocol.error_codes import ErrorCode
 
 DEFAULT: Final = -1
@@ -48,22 +47,6 @@ def refuse_duplicate(name: str, named: Mapping[str, int]) -> None:
         raise TopicError(ErrorCode.INVALID_REQUEST, f"Duplicate topic name: '{name}'.")
 
 
-def count_mutation(call: Call, partitions: int, first_strict: int) -> None:
-    """Hold partitions that are made or removed against the client's quota (KIP-599).
-
-    A client that is over it has to wait; from version `first_strict` on it is refused, with a TopicError.
-    """
-    quotas = call.state.quotas
-    if quotas is None:
-        return
-    strict = call.api_version >= first_strict
-    wait_ms = quotas.mutate(call.session, call.client_id, partitions, strict=strict)
-    call.session.muted_ms = max(call.session.muted_ms, wait_ms)
-    if strict and wait_ms:
-        code = ErrorCode.THROTTLING_QUOTA_EXCEEDED
-        raise TopicError(code, code.meaning)
-
-
 def refuse_empty_replicas(replicas: Iterable[Sequence[int]]) -> None:
     """Raise TopicError when a partition that is placed by hand has no broker."""
     if not all(replicas):
@@ -90,7 +73,7 @@ def disk_refusal(error: OSError) -> TopicError:
 
 
 def plan_topic(
-    state: BrokerState,
+    core: Core,
     name: str,
     partitions: int = DEFAULT,
     replication_factor: int = DEFAULT,
@@ -102,31 +85,31 @@ def plan_topic(
     Raises TopicError with Kafka's code. A broker that is alone takes any replication factor, and makes it 1, unless
     `minibroker.replication.factor.strict` is set.
     """
-    check_new_name(state, name)
+    check_new_name(core, name)
     if replication_factor != DEFAULT and replication_factor <= 0:
         raise TopicError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             "Replication factor must be larger than 0, or -1 to use the default value.",
         )
     if partitions == DEFAULT:
-        partitions = state.config.integer("num.partitions")
+        partitions = core.config.integer("num.partitions")
     if partitions <= 0:
         raise TopicError(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
     refuse_too_many(partitions)
-    factor = len(replicas[0]) if replicas else _replication_factor(state.cluster, replication_factor, state.config)
-    return TopicPlan(name, partitions, _topic_config(state, configs or {}), factor, replicas)
+    factor = len(replicas[0]) if replicas else _replication_factor(core.cluster, replication_factor, core.config)
+    return TopicPlan(name, partitions, _topic_config(core, configs or {}), factor, replicas)
 
 
-def check_new_name(state: BrokerState, name: str) -> None:
+def check_new_name(core: Core, name: str) -> None:
     """Raise TopicError unless a topic can be made under this name; Kafka looks at that first."""
     reason = topic_name_error(name)
     if reason is not None:
         raise TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
     if name == METADATA_TOPIC:
         raise TopicError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
-    if state.topics.get(name) is not None or state.topics.is_coming(name):
+    if core.topics.get(name) is not None or core.topics.is_coming(name):
         raise TopicError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-    other = state.topics.colliding(name)
+    other = core.topics.colliding(name)
     if other is not None:
         raise TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
 
@@ -158,9 +141,7 @@ def _replication_factor(cluster: Cluster, wanted: int, config: BrokerConfig) -> 
     return wanted
 
 
-def check_replicas(
-    state: BrokerState, replicas: Sequence[Sequence[int]], first_partition: int = 0
-) -> tuple[Replicas, ...]:
+def check_replicas(core: Core, replicas: Sequence[Sequence[int]], first_partition: int = 0) -> tuple[Replicas, ...]:
     """Replicas as a client has placed them by hand (`ReplicationControlManager.validateManualPartitionAssignment`).
 
     INVALID_REPLICA_ASSIGNMENT for a partition with no broker and, where there is more than one broker, for one that is
@@ -168,8 +149,8 @@ def check_replicas(
     all of them, unless the configuration is strict.
     """
     refuse_empty_replicas(replicas)
-    cluster = state.cluster
-    if cluster.is_single and not is_strict_about_replicas(state.config):
+    cluster = core.cluster
+    if cluster.is_single and not is_strict_about_replicas(core.config):
         return tuple((cluster.first.id,) for _ in replicas)
     for index, each in enumerate(replicas, first_partition):
         unknown = next((node_id for node_id in each if node_id not in cluster.nodes), None)
@@ -199,45 +180,36 @@ def check_replicas(
     return tuple(map(tuple, replicas))
 
 
-def create_topic(state: BrokerState, name: str) -> Topic:
-    """Create a topic with the broker's defaults, or as its coordinator wants it; raises TopicError."""
-    if name == CONSUMER_OFFSETS:
-        return state.groups.store.log.ensure()
-    if name == TRANSACTION_STATE:
-        return state.transactions.store.log.ensure()
-    return create_topics(state, [plan_topic(state, name)])[0]
-
-
-def taken(state: BrokerState, plans: Sequence[TopicPlan]) -> list[tuple[TopicPlan, TopicError]]:
+def taken(core: Core, plans: Sequence[TopicPlan]) -> list[tuple[TopicPlan, TopicError]]:
     """The plans whose names others have taken since, with the refusals of their clients."""
     found: list[tuple[TopicPlan, TopicError]] = []
     for plan in plans:
         try:
-            check_new_name(state, plan.name)
+            check_new_name(core, plan.name)
         except TopicError as error:
             found.append((plan, error))
     return found
 
 
-def create_topics(state: BrokerState, plans: list[TopicPlan]) -> list[Topic]:
+def create_topics(core: Core, plans: list[TopicPlan]) -> list[Topic]:
     """All slices of `creation` at once."""
-    return drain(creation(state, plans))
+    return drain(creation(core, plans))
 
 
-def creation(state: BrokerState, plans: list[TopicPlan]) -> Steps[list[Topic]]:
+def creation(core: Core, plans: list[TopicPlan]) -> Steps[list[Topic]]:
     """Create planned topics together; raises TopicError when the disk refuses."""
-    cluster = state.cluster
+    cluster = core.cluster
     placements = [plan.replicas or cluster.place(plan.partitions, plan.replication_factor) for plan in plans]
     try:
         return (
-            yield from state.topics.creation([(plan.name, plan.partitions, plan.config) for plan in plans], placements)
+            yield from core.topics.creation([(plan.name, plan.partitions, plan.config) for plan in plans], placements)
         )
     except OSError as error:
         raise disk_refusal(error) from error
 
 
-def _topic_config(state: BrokerState, configs: Mapping[str, str | None]) -> TopicConfig:
+def _topic_config(core: Core, configs: Mapping[str, str | None]) -> TopicConfig:
     try:
-        return TopicConfig(state.config, configs)
+        return TopicConfig(core.config, configs)
     except ConfigError as error:
         raise TopicError(ErrorCode.INVALID_CONFIG, str(error)) from None

@@ -22,7 +22,7 @@ from minibroker.config.resources import ConfigResourceType
 from minibroker.network.connection_limits import UNLIMITED, ConnectionLimits
 from minibroker.network.idle import IdleExpiry
 from minibroker.quotas.rates import Rate
-from minibroker.state import BrokerState
+from minibroker.services import Services
 
 _logger: Final = logging.getLogger(__name__)
 _SECOND_MS: Final = 1000
@@ -80,13 +80,13 @@ class ConnectionQuotas:
         taken: how many connections there were since the start, and `left` how many of them are closed.
     """
 
-    def __init__(self, state: BrokerState, node_id: int, listeners: tuple[str, ...]) -> None:
-        self._state = state
-        self._clock = state.clock
+    def __init__(self, services: Services, node_id: int, listeners: tuple[str, ...]) -> None:
+        self._services = services
+        self._clock = services.core.clock
         self._node_id = node_id
         self._names = listeners
-        config = state.config
-        self._limits = ConnectionLimits(self._config(), self._names, lambda: self._state.host_names)
+        config = services.core.config
+        self._limits = ConnectionLimits(self._config(), self._names, lambda: self._services.host_names)
         self._slots: dict[Slot, None] = {}
         self._of_listener = dict.fromkeys(self._names, 0)
         self._of_address: dict[str, int] = {}
@@ -95,7 +95,7 @@ class ConnectionQuotas:
         self._longest_ms = step_ms
         self._rate = Rate(samples, step_ms)
         self._rates = {name: Rate(samples, step_ms) for name in self._names}
-        self._idle = IdleExpiry(state.clock, config.integer("connections.max.idle.ms"), self._slots)
+        self._idle = IdleExpiry(services.core.clock, config.integer("connections.max.idle.ms"), self._slots)
         self.taken = 0
         self.left = 0
 
@@ -114,7 +114,7 @@ class ConnectionQuotas:
     def reconfigure(self) -> None:
         """The configuration has changed."""
         try:
-            self._limits = ConnectionLimits(self._config(), self._names, lambda: self._state.host_names)
+            self._limits = ConnectionLimits(self._config(), self._names, lambda: self._services.host_names)
         except ConfigError as error:  # of what was altered all has been looked at, but files may be written by hand
             _logger.error("Limits of connections stay as they were: %s", error)  # noqa: TRY400 - it says it all
         self._close_excess()
@@ -122,9 +122,9 @@ class ConnectionQuotas:
 
     def _config(self) -> BrokerConfig:
         """The broker's own, where it has any."""
-        configs = self._state.configs
+        configs = self._services.core.configs
         is_altered = bool(configs.all_of(ConfigResourceType.BROKER))
-        return configs.of_node(self._node_id) if is_altered else self._state.config
+        return configs.of_node(self._node_id) if is_altered else self._services.core.config
 
     # What an acceptor asks, one after the other
 
@@ -139,12 +139,12 @@ class ConnectionQuotas:
         wait_ms = min(max(waits), self._longest_ms)
         if wait_ms:
             advice = about_pace(limits.rate, limits.rate_of[listener], listener)
-            self._state.advised.advise(CLIENTS, advice, advice)
+            self._services.core.advised.advise(CLIENTS, advice, advice)
         return wait_ms
 
     def has_descriptors(self, known: int) -> bool:
         """Whether the process can afford another connection; `known` is any open descriptor. May close log files."""
-        return self._state.files.make_way_for_connection(known)
+        return self._services.core.files.make_way_for_connection(known)
 
     def has_room(self, listener: str) -> bool:
         """Is there room for one more? Otherwise it has to wait until others close."""
@@ -156,7 +156,7 @@ class ConnectionQuotas:
         else:
             return True
         advice = about_full_broker(full, most)
-        self._state.advised.advise(CLIENTS, advice, advice)
+        self._services.core.advised.advise(CLIENTS, advice, advice)
         return False
 
     def enter(self, listener: str, address: str) -> Slot | Refused:
@@ -167,7 +167,7 @@ class ConnectionQuotas:
         held, most = self._of_address.get(address, 0), self._limits.most_of_address(address)
         if held >= most:
             _logger.info("Refusing a connection from %s, which has %d of at most %d", address, held, most)
-            self._state.advised.advise(FULL_ADDRESSES, address, about_full_address(address, most))
+            self._services.core.advised.advise(FULL_ADDRESSES, address, about_full_address(address, most))
             return Refused(0)
         slot = Slot(self, listener, address, self._clock.monotonic_ms())
         self._slots[slot] = None
@@ -209,13 +209,13 @@ class ConnectionQuotas:
 
     def _pace_of_address(self, listener: str, address: str) -> int:
         """How long a connection is kept waiting before it is closed, since too many come from its address."""
-        quotas = self._state.quotas
+        quotas = self._services.quotas
         wait_ms = 0 if quotas is None else quotas.connected(address, self._node_id)
         if wait_ms:
             now_ms = self._clock.monotonic_ms()
             for rate, _ in self._paces(listener):
                 rate.record(-1, now_ms)
-            self._state.advised.advise(FAST_ADDRESSES, address, about_pace_of_address(address))
+            self._services.core.advised.advise(FAST_ADDRESSES, address, about_pace_of_address(address))
         return wait_ms
 
     def _close_excess(self) -> None:

@@ -74,7 +74,7 @@ class NodeListener:
     Args:
         make: a connection in a set and a slot, by the listener of that name.
         quotas: how many there may be.
-        advised: what was advised before (`BrokerState.advised`).
+        advised: what was advised before (`Services.advised`).
 
     Attributes:
         connections: the open ones.

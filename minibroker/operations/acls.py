@@ -17,7 +17,7 @@ from minibroker.security.authorization.acls import (
 )
 from minibroker.security.authorization.authorizer import Authorizer
 from minibroker.security.principals import USER
-from minibroker.state import BrokerState
+from minibroker.services import Services
 
 
 class Resource(TypedDict, total=False):
@@ -35,14 +35,14 @@ class Resource(TypedDict, total=False):
 
 
 def make_rules(
-    state: BrokerState,
+    services: Services,
     permission: Literal["ALLOW", "DENY"],
     principal: str,
     operations: Iterable[str],
     resource: Resource,
 ) -> list[AclBinding]:
     """Permit or deny operations. `OperationError` for what is no rule, and without an authorizer."""
-    authorizer = _authorizer(state)
+    authorizer = _authorizer(services)
     kind, name = _named(resource)
     made = [
         AclBinding(
@@ -65,20 +65,20 @@ def make_rules(
     return made
 
 
-def find_rules(state: BrokerState) -> list[AclBinding]:
+def find_rules(services: Services) -> list[AclBinding]:
     """All rules. `OperationError` without an authorizer."""
-    return _authorizer(state).find(AclFilter())
+    return _authorizer(services).find(AclFilter())
 
 
-def remove_rules(state: BrokerState, acls: Iterable[AclBinding]) -> None:
+def remove_rules(services: Services, acls: Iterable[AclBinding]) -> None:
     """Forget rules. `OperationError` without an authorizer."""
-    _authorizer(state).remove(acls)
+    _authorizer(services).remove(acls)
 
 
-def _authorizer(state: BrokerState) -> Authorizer:
-    if state.authorizer is None:
+def _authorizer(services: Services) -> Authorizer:
+    if services.authorizer is None:
         raise OperationError("the broker has no authorizer: its configuration lacks authorizer.class.name")
-    return state.authorizer
+    return services.authorizer
 
 
 def _named(resource: Resource) -> tuple[ResourceType, str]:

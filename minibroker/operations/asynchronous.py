@@ -17,7 +17,7 @@ from minibroker.operations.asynchronous_handles import (
     AsyncRetention,
 )
 from minibroker.operations.errors import is_the_callers
-from minibroker.state import BrokerState
+from minibroker.services import Services
 
 if TYPE_CHECKING:
     # Names for the type checkers: a start loads none of it.
@@ -38,7 +38,7 @@ class AsyncOperations:
     """What can be asked of a running broker. RuntimeError unless it runs, `OperationError` for what cannot be done."""
 
     @property
-    def state(self) -> BrokerState:
+    def services(self) -> Services:
         """What its handlers share. RuntimeError unless it runs."""
         raise NotImplementedError
 
@@ -60,7 +60,7 @@ class AsyncOperations:
         """All topics, by name."""
         from minibroker.operations.topics import describe_topics  # noqa: PLC0415 - see above
 
-        return describe_topics(self.state)
+        return describe_topics(self.services)
 
     async def create_topic(
         self,
@@ -77,7 +77,7 @@ class AsyncOperations:
         from minibroker.operations.topics import create_topic  # noqa: PLC0415 - see above
 
         return create_topic(
-            self.state, name, partitions=partitions, replication_factor=replication_factor, configs=configs
+            self.services, name, partitions=partitions, replication_factor=replication_factor, configs=configs
         )
 
     async def fresh_topic(
@@ -97,7 +97,7 @@ class AsyncOperations:
         """Delete a topic, and what groups have committed for it."""
         from minibroker.operations.topics import delete_topic  # noqa: PLC0415 - see above
 
-        delete_topic(self.state, name)
+        delete_topic(self.services, name)
 
     # Configurations
 
@@ -105,23 +105,23 @@ class AsyncOperations:
         """What a topic is configured with, by key, also where it is the broker's default."""
         from minibroker.operations.configs import topic_config  # noqa: PLC0415 - see above
 
-        return topic_config(self.state, name)
+        return topic_config(self.services, name)
 
     async def configure_topic(self, name: str, configs: Mapping[str, str | float | bool | None]) -> None:
         """Alter keys of a topic, which count at once; None gives a key back to the broker."""
         from minibroker.operations.configs import configure_topic  # noqa: PLC0415 - see above
 
-        configure_topic(self.state, name, configs)
+        configure_topic(self.services, name, configs)
 
     async def configure(self, configs: Mapping[str, str | float | bool | None]) -> None:
         """Alter keys of the broker that Kafka lets change while it runs; None takes one back."""
         from minibroker.operations.configs import configure  # noqa: PLC0415 - see above
 
-        configure(self.state, configs)
+        configure(self.services, configs)
 
     async def telemetry(self) -> "list[TelemetryPush]":
         """The last metrics that clients have sent of themselves (KIP-714)."""
-        return self.state.telemetry.pushes()
+        return self.services.telemetry.pushes()
 
     async def set_quota(self, entity: Mapping[str, str | None], limits: Mapping[str, float | None]) -> None:
         """Limit what clients may do: `set_quota({"client-id": "slow"}, {"producer_byte_rate": 1024})`.
@@ -130,7 +130,7 @@ class AsyncOperations:
         """
         from minibroker.operations.quotas import set_quota  # noqa: PLC0415 - see above
 
-        await set_quota(self.state, entity, limits)
+        await set_quota(self.services, entity, limits)
 
     # Access control
 
@@ -141,25 +141,25 @@ class AsyncOperations:
         """
         from minibroker.operations.acls import make_rules  # noqa: PLC0415 - see above
 
-        return make_rules(self.state, "ALLOW", principal, operations, resource)
+        return make_rules(self.services, "ALLOW", principal, operations, resource)
 
     async def deny(self, principal: str, *operations: str, **resource: "Unpack[Resource]") -> "list[AclBinding]":
         """Deny operations, as `allow` permits them; what is denied is not permitted by any other rule."""
         from minibroker.operations.acls import make_rules  # noqa: PLC0415 - see above
 
-        return make_rules(self.state, "DENY", principal, operations, resource)
+        return make_rules(self.services, "DENY", principal, operations, resource)
 
     async def acls(self) -> "list[AclBinding]":
         """All rules, in the order in which they were made."""
         from minibroker.operations.acls import find_rules  # noqa: PLC0415 - see above
 
-        return find_rules(self.state)
+        return find_rules(self.services)
 
     async def remove_acls(self, acls: "Sequence[AclBinding]") -> None:
         """Forget rules."""
         from minibroker.operations.acls import remove_rules  # noqa: PLC0415 - see above
 
-        remove_rules(self.state, acls)
+        remove_rules(self.services, acls)
 
     # Records
 
@@ -186,7 +186,7 @@ class AsyncOperations:
             value if isinstance(value, Message) else Message(value, key, headers, timestamp, partition)
             for value in values
         ]
-        return produce(self.state, topic, messages, message_format=message_format, codec=codec)
+        return produce(self.services, topic, messages, message_format=message_format, codec=codec)
 
     async def records(
         self, topic: str, *, partition: int | None = None, start: int = 0, isolation: "Isolation" = "read_committed"
@@ -194,7 +194,7 @@ class AsyncOperations:
         """What consumers can read in a topic, from offset `start` on, partition by partition."""
         from minibroker.operations.records import read_records  # noqa: PLC0415 - see above
 
-        return await read_records(self.state, topic, partition=partition, start=start, isolation=isolation)
+        return await read_records(self.services, topic, partition=partition, start=start, isolation=isolation)
 
     async def wait_for(
         self,
@@ -212,7 +212,7 @@ class AsyncOperations:
         """
         from minibroker.operations.expecting import wait_for_records  # noqa: PLC0415 - see above
 
-        return await wait_for_records(self.state, topic, count, matching=matching, timeout=self._patience(timeout))
+        return await wait_for_records(self.services, topic, count, matching=matching, timeout=self._patience(timeout))
 
     async def expect(
         self,
@@ -232,7 +232,7 @@ class AsyncOperations:
         from minibroker.operations.matching import record  # noqa: PLC0415 - see above
 
         matcher = record(value, key=key, headers=headers, partition=partition)
-        return (await wait_for_records(self.state, topic, matching=matcher, timeout=self._patience(timeout)))[0]
+        return (await wait_for_records(self.services, topic, matching=matcher, timeout=self._patience(timeout)))[0]
 
     async def expect_none(
         self,
@@ -253,7 +253,7 @@ class AsyncOperations:
         from minibroker.operations.matching import record  # noqa: PLC0415 - see above
 
         matcher = record(value, key=key, headers=headers, partition=partition)
-        await expect_no_records(self.state, topic, matcher, within)
+        await expect_no_records(self.services, topic, matcher, within)
 
     # Groups
 
@@ -261,7 +261,7 @@ class AsyncOperations:
         """The ids of all consumer groups."""
         from minibroker.operations.groups import group_ids  # noqa: PLC0415 - see above
 
-        return await group_ids(self.state)
+        return await group_ids(self.services)
 
     def group(self, group_id: str) -> AsyncConsumerGroup:
         """A consumer group, whether it is there yet or not."""
@@ -286,7 +286,7 @@ class AsyncOperations:
         """
         from minibroker.operations.time import compact  # noqa: PLC0415 - see above
 
-        await compact(self.state, topic)
+        await compact(self.services, topic)
 
     # Brokers
 
@@ -299,12 +299,12 @@ class AsyncOperations:
         """The node id of a partition's leader; None while it has none."""
         from minibroker.operations.cluster import leader_of  # noqa: PLC0415 - see above
 
-        return leader_of(self.state, topic, partition)
+        return leader_of(self.services, topic, partition)
 
     async def move_leader(self, topic: str, partition: int, to: int) -> None:
         """Make the broker with the node id `to` a partition's leader; it becomes a replica if it is none."""
-        self.state.writes.commit()
-        self.state.cluster.move_leader(topic, partition, to)
+        self.services.core.writes.commit()
+        self.services.core.cluster.move_leader(topic, partition, to)
 
     # Requests
 
@@ -314,7 +314,7 @@ class AsyncOperations:
 
         For a broker that keeps a journal (`Broker(journal=True)`); another one has none, which is a RuntimeError.
         """
-        journal = self.state.journal
+        journal = self.services.journal
         if journal is None:
             raise RuntimeError("the broker keeps no journal of requests; Broker(journal=True) does")
         return journal
@@ -367,18 +367,18 @@ class AsyncOperations:
         """
         from minibroker.operations.reset import reset  # noqa: PLC0415 - see above
 
-        reset(self.state, self.make_topics, keep_topics=keep_topics)
-        await self.state.cluster.settled()
+        reset(self.services, self.make_topics, keep_topics=keep_topics)
+        await self.services.core.cluster.settled()
 
     async def snapshot(self, directory: str | None = None) -> "Snapshot":
         """Copy all topics, records, groups and transactions into a new directory; None for a temporary one."""
         from minibroker.operations.snapshots import take_snapshot  # noqa: PLC0415 - see above
 
-        return take_snapshot(self.state, directory)
+        return take_snapshot(self.services, directory)
 
     async def restore(self, snapshot: "Snapshot | str") -> None:
         """Bring back what a snapshot, or the directory of one, holds, in the place of all there is."""
         from minibroker.operations.snapshots import restore_snapshot  # noqa: PLC0415 - see above
 
-        restore_snapshot(self.state, snapshot)
-        await self.state.cluster.settled()
+        restore_snapshot(self.services, snapshot)
+        await self.services.core.cluster.settled()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 
 from minibroker.operations.callers import callers_line
 from minibroker.operations.errors import is_the_callers
-from minibroker.state import BrokerState
+from minibroker.services import Services
 
 if TYPE_CHECKING:
     # Names for the type checkers: a start loads none of it.
@@ -28,7 +28,7 @@ class Running(Protocol):
     """What runs, now and then."""
 
     @property
-    def state(self) -> BrokerState:
+    def services(self) -> Services:
         """What its handlers share. RuntimeError unless it runs."""
         ...
 
@@ -49,8 +49,8 @@ class AsyncConsumerGroup:
         """State, generation and members; a group that nobody knows is Dead."""
         from minibroker.operations.groups import describe_group, group_loaded  # noqa: PLC0415 - see above
 
-        await group_loaded(self._broker.state, self.group_id)
-        return describe_group(self._broker.state, self.group_id)
+        await group_loaded(self._broker.services, self.group_id)
+        return describe_group(self._broker.services, self.group_id)
 
     async def wait_until_stable(
         self,
@@ -65,7 +65,7 @@ class AsyncConsumerGroup:
         from minibroker.operations.groups import wait_until_stable  # noqa: PLC0415 - see above
 
         patience = self._broker.patience if timeout is None else timeout
-        return await wait_until_stable(self._broker.state, self.group_id, members=members, timeout=patience)
+        return await wait_until_stable(self._broker.services, self.group_id, members=members, timeout=patience)
 
     async def wait_until_caught_up(
         self,
@@ -81,27 +81,27 @@ class AsyncConsumerGroup:
         from minibroker.operations.catching_up import wait_until_caught_up  # noqa: PLC0415 - see above
 
         patience = self._broker.patience if timeout is None else timeout
-        return await wait_until_caught_up(self._broker.state, self.group_id, topic, patience)
+        return await wait_until_caught_up(self._broker.services, self.group_id, topic, patience)
 
     async def committed(self) -> "dict[TopicPartition, int]":
         """Committed offsets, by (topic, partition)."""
         from minibroker.operations.groups import committed_offsets, group_loaded  # noqa: PLC0415 - see above
 
-        await group_loaded(self._broker.state, self.group_id)
-        return committed_offsets(self._broker.state, self.group_id)
+        await group_loaded(self._broker.services, self.group_id)
+        return committed_offsets(self._broker.services, self.group_id)
 
     async def lag(self) -> "dict[TopicPartition, int]":
         """How many offsets the group is behind, by (topic, partition)."""
         from minibroker.operations.groups import group_lag, group_loaded  # noqa: PLC0415 - see above
 
-        await group_loaded(self._broker.state, self.group_id)
-        return group_lag(self._broker.state, self.group_id)
+        await group_loaded(self._broker.services, self.group_id)
+        return group_lag(self._broker.services, self.group_id)
 
     async def rebalance(self) -> None:
         """Have all members join again, as if one had come or gone."""
         from minibroker.operations.groups import rebalance  # noqa: PLC0415 - see above
 
-        rebalance(self._broker.state, self.group_id)
+        rebalance(self._broker.services, self.group_id)
 
 
 class AsyncBrokerClock:
@@ -112,7 +112,7 @@ class AsyncBrokerClock:
 
     async def now_ms(self) -> int:
         """Milliseconds since the epoch."""
-        return self._broker.state.clock.now_ms()
+        return self._broker.services.core.clock.now_ms()
 
     async def advance(self, seconds: float | timedelta) -> None:
         """Move on, by seconds (not milliseconds) or a `timedelta`: what falls due on the way happens, in its order.
@@ -121,7 +121,7 @@ class AsyncBrokerClock:
         """
         from minibroker.operations.time import advance_clock  # noqa: PLC0415 - see above
 
-        advance_clock(self._broker.state, seconds)
+        advance_clock(self._broker.services, seconds)
 
 
 class AsyncRetention:
@@ -134,7 +134,7 @@ class AsyncRetention:
         """Delete what is not to be kept any longer, now; returns how many segments went."""
         from minibroker.operations.time import run_retention  # noqa: PLC0415 - see above
 
-        return run_retention(self._broker.state)
+        return run_retention(self._broker.services)
 
 
 class AsyncBrokers:
@@ -145,15 +145,15 @@ class AsyncBrokers:
 
     def __len__(self) -> int:
         """How many there are, up or down."""
-        return len(self._broker.state.cluster.nodes)
+        return len(self._broker.services.core.cluster.nodes)
 
     def __iter__(self) -> Iterator[int]:
         """Their node ids."""
-        return iter(tuple(self._broker.state.cluster.nodes))
+        return iter(tuple(self._broker.services.core.cluster.nodes))
 
     def __getitem__(self, node_id: int) -> "AsyncBrokerNode":
         """The broker with this node id. KeyError that names those that there are."""
-        if node_id not in self._broker.state.cluster.nodes:
+        if node_id not in self._broker.services.core.cluster.nodes:
             raise KeyError(f"there is no broker {node_id}; brokers: {', '.join(map(str, self))}")
         return AsyncBrokerNode(self._broker, node_id)
 
@@ -173,18 +173,18 @@ class AsyncBrokerNode:
     @property
     def is_up(self) -> bool:
         """Does it listen?"""
-        return self._broker.state.cluster.node(self._node_id).is_up
+        return self._broker.services.core.cluster.node(self._node_id).is_up
 
     async def stop(self) -> None:
         """Take it down: its connections end, others lead what it has led. One that is down stays so."""
-        self._broker.state.writes.commit()
-        self._broker.state.cluster.stop_node(self._node_id)
-        await self._broker.state.cluster.settled()
+        self._broker.services.core.writes.commit()
+        self._broker.services.core.cluster.stop_node(self._node_id)
+        await self._broker.services.core.cluster.settled()
 
     async def start(self) -> None:
         """Bring it up again, at the same address. One that is up stays so."""
-        self._broker.state.cluster.start_node(self._node_id)
-        await self._broker.state.cluster.settled()
+        self._broker.services.core.cluster.start_node(self._node_id)
+        await self._broker.services.core.cluster.settled()
 
 
 class AsyncFaults:
@@ -198,23 +198,23 @@ class AsyncFaults:
         from minibroker.faults.fault import Fault  # noqa: PLC0415 - see above
         from minibroker.taps import faults_of  # noqa: PLC0415 - see above
 
-        return faults_of(self._broker.state).add(Fault.from_json(fields) if fault is None else fault)
+        return faults_of(self._broker.services).add(Fault.from_json(fields) if fault is None else fault)
 
     async def remove(self, fault: "Fault") -> bool:
         """Take a fault away; False when it is not installed."""
         from minibroker.taps import faults_of  # noqa: PLC0415 - see above
 
-        return faults_of(self._broker.state).remove(fault)
+        return faults_of(self._broker.services).remove(fault)
 
     async def clear(self) -> None:
         """Take all faults away."""
         from minibroker.taps import faults_of  # noqa: PLC0415 - see above
 
-        faults_of(self._broker.state).clear()
+        faults_of(self._broker.services).clear()
 
     async def list(self) -> "tuple[Fault, ...]":
         """Those that are installed."""
-        registry = self._broker.state.faults
+        registry = self._broker.services.faults
         return () if registry is None else registry.list()
 
 

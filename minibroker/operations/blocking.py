@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 from minibroker.operations import asynchronous
 from minibroker.operations.blocking_handles import BrokerClock, Brokers, ConsumerGroup, FaultContext, Faults, Retention
 from minibroker.operations.errors import is_the_callers
-from minibroker.state import BrokerState
+from minibroker.services import Services
 
 if TYPE_CHECKING:
     from minibroker.inspection.journal import Entry, Journal
@@ -41,9 +41,9 @@ class BlockingOperations:
         raise NotImplementedError
 
     @property
-    def state(self) -> BrokerState:
+    def services(self) -> Services:
         """What its handlers share, for those who look behind the door: it belongs to the broker's thread."""
-        return self.twin.state
+        return self.twin.services
 
     def topics(self) -> "dict[str, TopicDescription]":
         """All topics, by name."""

@@ -14,7 +14,7 @@ from minibroker.operations.groups import (
 from minibroker.operations.records import record_slices
 from minibroker.operations.waiting import eventually
 from minibroker.operations.wording import counted, missing
-from minibroker.state import BrokerState
+from minibroker.services import Services
 
 __tracebackhide__ = is_the_callers
 
@@ -22,8 +22,8 @@ __tracebackhide__ = is_the_callers
 class _Progress:
     """A group's committed offsets beside the partitions that it should have read."""
 
-    def __init__(self, state: BrokerState, group_id: str, topic: str | None) -> None:
-        self._state = state
+    def __init__(self, services: Services, group_id: str, topic: str | None) -> None:
+        self._services = services
         self._group_id = group_id
         self._topic = topic
         self._ahead: dict[Partition, int] = {}
@@ -32,23 +32,25 @@ class _Progress:
 
     def is_settled(self) -> bool:
         """Is the group known, and has each of its members what it is to read?"""
-        group = find_group(self._state, self._group_id)
+        group = find_group(self._services, self._group_id)
         if group is None:
             return False
-        found = describe_group(self._state, self._group_id)
+        found = describe_group(self._services, self._group_id)
         is_stable = group.state in SETTLED or not group.members
-        return is_stable and not unassigned_partitions(self._state, group, found)
+        return is_stable and not unassigned_partitions(self._services, group, found)
 
     def partitions(self) -> list[Partition]:
         """Those of the topic, or those that the group has committed for or is assigned."""
-        self._state.writes.commit()
+        self._services.core.writes.commit()
         if self._topic is not None:
-            topic = self._state.topics.get(self._topic)
+            topic = self._services.core.topics.get(self._topic)
             return [] if topic is None else list(topic.partitions)
-        self.committed = committed_offsets(self._state, self._group_id)
-        described = describe_group(self._state, self._group_id)
+        self.committed = committed_offsets(self._services, self._group_id)
+        described = describe_group(self._services, self._group_id)
         assigned = {place for member in described.members for place in member.partitions or ()}
-        topics = [(self._state.topics.get(name), index) for name, index in sorted(self.committed.keys() | assigned)]
+        topics = [
+            (self._services.core.topics.get(name), index) for name, index in sorted(self.committed.keys() | assigned)
+        ]
         found = [topic.partition(index) for topic, index in topics if topic is not None]
         return [each for each in found if each is not None]
 
@@ -60,7 +62,7 @@ class _Progress:
         end = partition.log.last_stable_offset
         if start < end:
             try:
-                async for records in record_slices(self._state, partition, start, end, committed=True):
+                async for records in record_slices(self._services, partition, start, end, committed=True):
                     if records:
                         self._ahead[partition] = records[0].offset
                         return False
@@ -77,7 +79,7 @@ class _Progress:
         """The committed offsets once all is read."""
         if not self.is_settled():
             return None
-        self.committed = committed_offsets(self._state, self._group_id)
+        self.committed = committed_offsets(self._services, self._group_id)
         partitions = self.partitions()
         if not partitions:
             return None
@@ -89,13 +91,13 @@ class _Progress:
     def complain(self, timeout: float) -> str:
         """Where the group stands instead."""
         read = "everything" if self._topic is None else f"everything in {self._topic!r}"
-        found = describe_group(self._state, self._group_id)
+        found = describe_group(self._services, self._group_id)
         stands = f"{found.state}, {counted(len(found.members), 'member')}"
         lines = [f"group {self._group_id!r} had not read {read} within {timeout:g} s: {stands}"]
-        if find_group(self._state, self._group_id) is None:
-            lines.append(f"  {missing_group(self._state, self._group_id)}")
-        if self._topic is not None and self._state.topics.get(self._topic) is None:
-            lines.append(f"  {missing('topic', self._topic, (each.name for each in self._state.topics))}")
+        if find_group(self._services, self._group_id) is None:
+            lines.append(f"  {missing_group(self._services, self._group_id)}")
+        if self._topic is not None and self._services.core.topics.get(self._topic) is None:
+            lines.append(f"  {missing('topic', self._topic, (each.name for each in self._services.core.topics))}")
         for each in self.partitions():
             end, start = each.log.last_stable_offset, self.start_of(each)
             if start < end:
@@ -106,7 +108,7 @@ class _Progress:
 
 
 async def wait_until_caught_up(
-    state: BrokerState,
+    services: Services,
     group_id: str,
     topic: str | None,
     timeout: float,  # noqa: ASYNC109 - part of what is asked
@@ -116,5 +118,5 @@ async def wait_until_caught_up(
     That is each partition which it has committed for or is assigned, or each of `topic`. Only committed records count,
     as consumers with `read_committed` see them. `WaitTimeoutError` names the partitions that are behind.
     """
-    progress = _Progress(state, group_id, topic)
+    progress = _Progress(services, group_id, topic)
     return await eventually(progress.look, lambda: progress.complain(timeout), timeout)

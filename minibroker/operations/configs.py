@@ -8,38 +8,38 @@ from minibroker.config.run_time import check
 from minibroker.dynamic_config.configs import ALL_BROKERS
 from minibroker.operations.errors import OperationError
 from minibroker.operations.records import topic_of
-from minibroker.state import BrokerState
+from minibroker.services import Services
 
 Setting = str | float | bool | None
 
 
-def topic_config(state: BrokerState, name: str) -> dict[str, str | None]:
+def topic_config(services: Services, name: str) -> dict[str, str | None]:
     """What counts for a topic now, by key. `NotFoundError`."""
-    config = topic_of(state, name).config
+    config = topic_of(services, name).config
     return {key: config.value_text(key) for key in config.keys}
 
 
-def configure_topic(state: BrokerState, name: str, configs: Mapping[str, Setting]) -> None:
+def configure_topic(services: Services, name: str, configs: Mapping[str, Setting]) -> None:
     """Alter keys of a topic; None gives a key back to the broker. `OperationError`, `OSError`."""
-    topic = topic_of(state, name)
+    topic = topic_of(services, name)
     try:
-        config = TopicConfig(state.config, _altered(topic.config.overrides, configs))
+        config = TopicConfig(services.core.config, _altered(topic.config.overrides, configs))
     except ConfigError as error:
         raise OperationError(f"topic {name!r}: {error}") from None
-    state.writes.commit()
-    state.topics.configure(topic, config)
+    services.core.writes.commit()
+    services.core.topics.configure(topic, config)
 
 
-def configure(state: BrokerState, configs: Mapping[str, Setting]) -> None:
+def configure(services: Services, configs: Mapping[str, Setting]) -> None:
     """Alter keys of all brokers; None takes one back to what it was at the start. `OperationError`, `OSError`."""
-    texts = _altered(state.configs.of(ConfigResourceType.BROKER, ALL_BROKERS), configs)
+    texts = _altered(services.core.configs.of(ConfigResourceType.BROKER, ALL_BROKERS), configs)
     try:
-        check(texts, state.config, state.cluster.first.doors, is_of_one_broker=False)
-        state.configs.with_broker(ALL_BROKERS, texts)
+        check(texts, services.core.config, services.core.cluster.first.doors, is_of_one_broker=False)
+        services.core.configs.with_broker(ALL_BROKERS, texts)
     except ConfigError as error:
         raise OperationError(str(error)) from None
-    state.writes.commit()
-    state.configs.put(ConfigResourceType.BROKER, ALL_BROKERS, texts)
+    services.core.writes.commit()
+    services.core.configs.put(ConfigResourceType.BROKER, ALL_BROKERS, texts)
 
 
 def _altered(before: Mapping[str, str], configs: Mapping[str, Setting]) -> dict[str, str]:

@@ -16,7 +16,7 @@ from minibroker.operations.matching import RecordMatcher, describe, explain
 from minibroker.operations.records import ConsumerRecord, end_offsets, missing_topic, record_slices
 from minibroker.operations.waiting import eventually
 from minibroker.operations.wording import counted
-from minibroker.state import BrokerState
+from minibroker.services import Services
 
 __tracebackhide__ = is_the_callers
 
@@ -28,8 +28,8 @@ _SHOWN = 10
 class _Watched:
     """The committed records of a topic that match; each is read once. A topic may not be there yet."""
 
-    def __init__(self, state: BrokerState, topic: str, matching: Matching | None) -> None:
-        self._state = state
+    def __init__(self, services: Services, topic: str, matching: Matching | None) -> None:
+        self._services = services
         self._topic = topic
         self._is_match = matching.matches if isinstance(matching, RecordMatcher) else matching
         self._read: dict[int, int] = {}
@@ -43,24 +43,24 @@ class _Watched:
             await self._read_on()
 
     async def _read_on(self) -> None:
-        topic = self._state.topics.get(self._topic)
+        topic = self._services.core.topics.get(self._topic)
         if topic is None:
             return
         if topic is not self._is_of:  # made, made anew or restored
             self._is_of = topic
             self._read, self.seen, self.found = {}, [], []
-        for index, end in end_offsets(self._state, self._topic).items():
+        for index, end in end_offsets(self._services, self._topic).items():
             start = self._read.get(index, 0)
             if end <= start:
                 continue
             self._read[index] = end
-            async for new in record_slices(self._state, topic.partitions[index], start, end, committed=True):
+            async for new in record_slices(self._services, topic.partitions[index], start, end, committed=True):
                 self.seen += new
                 self.found += new if self._is_match is None else filter(self._is_match, new)
 
 
 async def wait_for_records(
-    state: BrokerState,
+    services: Services,
     topic: str,
     count: int = 1,
     *,
@@ -73,7 +73,7 @@ async def wait_for_records(
     """
     if count < 0:
         raise OperationError(f"count: {count}")
-    watched = _Watched(state, topic, matching)
+    watched = _Watched(services, topic, matching)
 
     async def look() -> list[ConsumerRecord] | None:
         await watched.look()
@@ -81,8 +81,8 @@ async def wait_for_records(
 
     def complain() -> str:
         there = f"expected {counted(count, 'record')} in {topic!r} within {timeout:g} s"
-        if state.topics.get(topic) is None:
-            return f"{there}; {missing_topic(state, topic)}"
+        if services.core.topics.get(topic) is None:
+            return f"{there}; {missing_topic(services, topic)}"
         if isinstance(matching, RecordMatcher):
             return f"{there}, {len(watched.found)} match\n{explain(matching, watched.seen)}"
         what = f"{len(watched.found)} match, of" if matching is not None else "found"
@@ -91,14 +91,14 @@ async def wait_for_records(
     return await eventually(look, complain, timeout)
 
 
-async def expect_no_records(state: BrokerState, topic: str, matcher: RecordMatcher, within: float) -> None:
+async def expect_no_records(services: Services, topic: str, matcher: RecordMatcher, within: float) -> None:
     """Hold that no committed record of a topic matches, now and for `within` seconds; the topic need not exist.
 
     `UnexpectedRecordError` shows those that do.
     """
     if within < 0:
         raise OperationError(f"within: {within} s is below 0")
-    watched = _Watched(state, topic, matcher)
+    watched = _Watched(services, topic, matcher)
 
     async def look() -> list[ConsumerRecord] | None:
         await watched.look()

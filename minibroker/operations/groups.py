@@ -10,7 +10,7 @@ from minibroker.metadata.topics import CONSUMER_OFFSETS, TopicPartition
 from minibroker.operations.errors import ConflictError, OperationError, is_the_callers
 from minibroker.operations.waiting import DEFAULT_TIMEOUT, until
 from minibroker.operations.wording import counted, missing
-from minibroker.state import BrokerState
+from minibroker.services import Services
 from minibroker_protocol.coordinator_records.consumer_protocol import ConsumerProtocolAssignment
 from minibroker_protocol.coordinator_records.versioned import decode_versioned
 from minibroker_protocol.error_codes import ErrorCode
@@ -58,36 +58,36 @@ class GroupDescription:
         return self.state == GroupState.STABLE.value
 
 
-async def group_ids(state: BrokerState) -> list[str]:
+async def group_ids(services: Services) -> list[str]:
     """The ids of all groups, those included that earlier runs have left."""
-    store = state.groups.store
+    store = services.groups.store
     store.load_all()
     await until(lambda: None if store.is_loading else True, lambda: "groups are still being loaded", DEFAULT_TIMEOUT)
     return sorted(group.group_id for group in store.groups())
 
 
-async def group_loaded(state: BrokerState, group_id: str) -> None:
+async def group_loaded(services: Services, group_id: str) -> None:
     """Return once all is known about a group: what an earlier run or a snapshot has left is being read until then."""
     loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     await until(
-        lambda: None if state.groups.status(group_id) is loading else True,
+        lambda: None if services.groups.status(group_id) is loading else True,
         lambda: f"group {group_id!r} is still being loaded",
         DEFAULT_TIMEOUT,
     )
 
 
-def missing_group(state: BrokerState, group_id: str) -> str:
+def missing_group(services: Services, group_id: str) -> str:
     """Say that a group does not exist, and which do."""
-    return missing("group", group_id, (each.group_id for each in state.groups.store.groups()))
+    return missing("group", group_id, (each.group_id for each in services.groups.store.groups()))
 
 
-def describe_group(state: BrokerState, group_id: str) -> GroupDescription:
+def describe_group(services: Services, group_id: str) -> GroupDescription:
     """A group; one that nobody knows is Dead, as in DescribeGroups. `OperationError` while it cannot be told."""
-    group = find_group(state, group_id)
+    group = find_group(services, group_id)
     if group is None:
         return GroupDescription(group_id, GroupState.DEAD.value, 0, None, ())
     if isinstance(group, ConsumerGroup):
-        return _describe_consumers(state, group)
+        return _describe_consumers(services, group)
     members = tuple(
         MemberDescription(
             member.member_id,
@@ -101,7 +101,7 @@ def describe_group(state: BrokerState, group_id: str) -> GroupDescription:
     return GroupDescription(group_id, group.state.value, group.generation, group.protocol_name, members)
 
 
-def _describe_consumers(state: BrokerState, group: ConsumerGroup) -> GroupDescription:
+def _describe_consumers(services: Services, group: ConsumerGroup) -> GroupDescription:
     """Partitions are those that a member reads now, whether it is to keep them or not."""
     members = tuple(
         MemberDescription(
@@ -112,19 +112,19 @@ def _describe_consumers(state: BrokerState, group: ConsumerGroup) -> GroupDescri
             tuple(
                 (topic.name, index)
                 for topic_id, indexes in member.assigned.items()
-                if (topic := state.topics.with_id(topic_id)) is not None
+                if (topic := services.core.topics.with_id(topic_id)) is not None
                 for index in sorted(indexes)
             ),
         )
         for member in group.members.values()
     )
-    assignor = group.assignor(group.members.values(), next(iter(state.groups.consumers.assignors)))
+    assignor = group.assignor(group.members.values(), next(iter(services.groups.consumers.assignors)))
     return GroupDescription(group.group_id, group.state.value, group.epoch, assignor, members, group.kind)
 
 
-def committed_offsets(state: BrokerState, group_id: str) -> dict[TopicPartition, int]:
+def committed_offsets(services: Services, group_id: str) -> dict[TopicPartition, int]:
     """What a group has committed, by (topic, partition). `OperationError` while it cannot be told."""
-    group = find_group(state, group_id)
+    group = find_group(services, group_id)
     if group is None:
         return {}
     return {
@@ -134,19 +134,19 @@ def committed_offsets(state: BrokerState, group_id: str) -> dict[TopicPartition,
     }
 
 
-def group_lag(state: BrokerState, group_id: str) -> dict[TopicPartition, int]:
+def group_lag(services: Services, group_id: str) -> dict[TopicPartition, int]:
     """How many offsets a group is behind the end of each partition that it has committed for or is assigned.
 
     Without a committed offset that is everything from the log's start. Control records count, as they do in Kafka's
     own tools. `OperationError` while it cannot be told.
     """
-    state.writes.commit()
-    committed = committed_offsets(state, group_id)
-    described = describe_group(state, group_id)
+    services.core.writes.commit()
+    committed = committed_offsets(services, group_id)
+    described = describe_group(services, group_id)
     assigned = {place for member in described.members for place in member.partitions or ()}
     lag: dict[TopicPartition, int] = {}
     for name, index in sorted(committed.keys() | assigned):
-        topic = state.topics.get(name)
+        topic = services.core.topics.get(name)
         partition = topic.partition(index) if topic is not None else None
         if partition is not None:
             log = partition.log
@@ -155,7 +155,7 @@ def group_lag(state: BrokerState, group_id: str) -> dict[TopicPartition, int]:
 
 
 async def wait_until_stable(
-    state: BrokerState,
+    services: Services,
     group_id: str,
     *,
     members: int | None = None,
@@ -169,23 +169,23 @@ async def wait_until_stable(
         raise OperationError(f"members: {members}")
 
     def look() -> GroupDescription | None:
-        group = find_group(state, group_id)
+        group = find_group(services, group_id)
         wanted = members if members is not None else max(1, len(group.members) if group is not None else 0)
         if group is None or len(group.members) != wanted:
             return None
         settled = group.state in SETTLED if wanted else group.is_empty
-        found = describe_group(state, group_id)
-        return found if settled and not unassigned_partitions(state, group, found) else None
+        found = describe_group(services, group_id)
+        return found if settled and not unassigned_partitions(services, group, found) else None
 
     def describe() -> str:
-        found = describe_group(state, group_id)
+        found = describe_group(services, group_id)
         wanted = "members" if members is None else counted(members, "member")
         stands = f"{found.state}, generation {found.generation}, {counted(len(found.members), 'member')}"
         lines = [f"group {group_id!r} was not stable with {wanted} within {timeout:g} s: {stands}"]
-        group = find_group(state, group_id)
+        group = find_group(services, group_id)
         if group is None:
-            lines.append(f"  {missing_group(state, group_id)}")
-        unassigned = sorted(unassigned_partitions(state, group, found)) if group is not None else []
+            lines.append(f"  {missing_group(services, group_id)}")
+        unassigned = sorted(unassigned_partitions(services, group, found)) if group is not None else []
         if found.is_stable and unassigned:
             lines.append(f"  nobody has {', '.join(f'{topic}-{index}' for topic, index in unassigned)}")
         for member in found.members:
@@ -196,30 +196,30 @@ async def wait_until_stable(
     return await until(look, describe, timeout)
 
 
-def rebalance(state: BrokerState, group_id: str) -> None:
+def rebalance(services: Services, group_id: str) -> None:
     """Have all members join again, or be assigned anew, as if one had come. `OperationError` without members."""
-    group = find_group(state, group_id)
+    group = find_group(services, group_id)
     if group is None or not group.members:
         raise ConflictError(f"group {group_id!r} has no members")
     if not isinstance(group, ConsumerGroup):
-        state.groups.rebalances.maybe_prepare(group)
+        services.groups.rebalances.maybe_prepare(group)
         return
-    code = state.groups.consumers.rebalance(group)
+    code = services.groups.consumers.rebalance(group)
     if code:
         raise OperationError(f"group {group_id!r}: {code.name}: {code.meaning}")
 
 
-def find_group(state: BrokerState, group_id: str) -> AnyGroup | None:
+def find_group(services: Services, group_id: str) -> AnyGroup | None:
     """A group; None while it is loaded, and for one that nobody knows. `OperationError` for an id Kafka refuses."""
-    code = state.groups.status(group_id)
+    code = services.groups.status(group_id)
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         return None
-    if code is ErrorCode.NOT_COORDINATOR and state.topics.get(CONSUMER_OFFSETS) is None:
+    if code is ErrorCode.NOT_COORDINATOR and services.core.topics.get(CONSUMER_OFFSETS) is None:
         return None  # there has been no group yet
     if code:
         kind = OperationError if code is ErrorCode.INVALID_GROUP_ID else ConflictError
         raise kind(f"group {group_id!r}: {code.name}: {code.meaning}")
-    return state.groups.store.find(group_id)
+    return services.groups.store.find(group_id)
 
 
 def _assigned(assignment: bytes) -> tuple[TopicPartition, ...] | None:
@@ -232,7 +232,7 @@ def _assigned(assignment: bytes) -> tuple[TopicPartition, ...] | None:
     return tuple((each.topic, index) for each in decoded.assigned_partitions for index in each.partitions)
 
 
-def unassigned_partitions(state: BrokerState, group: AnyGroup, found: GroupDescription) -> set[TopicPartition]:
+def unassigned_partitions(services: Services, group: AnyGroup, found: GroupDescription) -> set[TopicPartition]:
     """Partitions of topics that the group subscribes to, and that no member has; none if that cannot be known."""
     subscribed = group.subscribed_topics()
     if not subscribed or any(member.partitions is None for member in found.members):
@@ -240,7 +240,7 @@ def unassigned_partitions(state: BrokerState, group: AnyGroup, found: GroupDescr
     there = {
         (topic.name, each.index)
         for name in subscribed
-        if (topic := state.topics.get(name)) is not None
+        if (topic := services.core.topics.get(name)) is not None
         for each in topic.partitions
     }
     return there - {place for member in found.members for place in member.partitions or ()}

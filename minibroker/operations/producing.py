@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from minibroker.error_mapping import MAPPED
-from minibroker.metadata.topic_admin import TopicError, create_topic
+from minibroker.metadata.topic_admin import TopicError
 from minibroker.metadata.topics import Topic
 from minibroker.operations.errors import OperationError, is_the_callers
 from minibroker.operations.records import topic_of
-from minibroker.state import BrokerState
+from minibroker.services import Services
 from minibroker_protocol.errors import EncodeError
 from minibroker_protocol.records import (
     MAGIC_V2,
@@ -78,7 +78,7 @@ def payload_bytes(payload: Payload, what: str) -> bytes | None:
 
 
 def produce(
-    state: BrokerState,
+    services: Services,
     name: str,
     messages: Iterable[Message],
     *,
@@ -91,9 +91,9 @@ def produce(
     the topic's configuration says: v0 and v1 as brokers of their time did. `OperationError`; `OSError` from the disk.
     """
     magic = magic_of(message_format, codec)
-    topic = _topic(state, name)
-    state.writes.commit()
-    records = [_record(message, state.clock.now_ms(), magic) for message in messages]
+    topic = _topic(services, name)
+    services.core.writes.commit()
+    records = [_record(message, services.core.clock.now_ms(), magic) for message in messages]
     places: list[RecordMetadata | None] = [None] * len(records)
     by_partition: dict[int, list[int]] = {}
     turn = sum(each.log.log_end_offset for each in topic.partitions) if len(topic.partitions) > 1 else 0
@@ -108,7 +108,7 @@ def produce(
         by_partition.setdefault(partition, []).append(number)
     for partition, numbers in by_partition.items():
         for chosen in _batches(records, numbers, min(_BATCH_BYTES, topic.max_message_bytes)):
-            first = _append(state, topic, partition, [records[number] for number in chosen], magic, codec)
+            first = _append(services, topic, partition, [records[number] for number in chosen], magic, codec)
             for delta, number in enumerate(chosen):
                 places[number] = RecordMetadata(name, partition, first + delta)
     return cast("list[RecordMetadata]", places)
@@ -125,12 +125,12 @@ def magic_of(message_format: str, codec: str) -> int:
     return magic
 
 
-def _topic(state: BrokerState, name: str) -> Topic:
-    topic = state.topics.get(name)
-    if topic is not None or not state.config.boolean("auto.create.topics.enable"):
-        return topic_of(state, name)
+def _topic(services: Services, name: str) -> Topic:
+    topic = services.core.topics.get(name)
+    if topic is not None or not services.core.config.boolean("auto.create.topics.enable"):
+        return topic_of(services, name)
     try:
-        return create_topic(state, name)
+        return services.create_topic(name)
     except TopicError as error:
         raise OperationError(f"topic {name!r}: {error}") from None
 
@@ -184,13 +184,13 @@ def _batches(records: Sequence[NewRecord], numbers: Sequence[int], max_bytes: in
 
 
 def _append(
-    state: BrokerState, topic: Topic, partition: int, records: list[NewRecord], magic: int, codec: Codec
+    services: Services, topic: Topic, partition: int, records: list[NewRecord], magic: int, codec: Codec
 ) -> int:
     """Append one batch and write it; returns the first record's offset."""
     place = topic.partitions[partition]
     log = place.log
     codec_id = CompressionCodec[codec.upper()]
-    now_ms = state.clock.now_ms()
+    now_ms = services.core.clock.now_ms()
     name = f"{topic.name}-{partition}"
     try:
         if magic == MAGIC_V2:

@@ -6,7 +6,7 @@ from typing import Final
 
 from minibroker.operations.errors import OperationError, is_the_callers
 from minibroker.quotas.entities import IP, QuotaError, check_value, keys_of
-from minibroker.state import BrokerState
+from minibroker.services import Services
 
 __tracebackhide__ = is_the_callers
 
@@ -14,19 +14,19 @@ __tracebackhide__ = is_the_callers
 _LONGEST_SEARCH_MS: Final = 20_000
 
 
-async def set_quota(state: BrokerState, entity: Mapping[str, str | None], limits: Mapping[str, float | None]) -> None:
+async def set_quota(services: Services, entity: Mapping[str, str | None], limits: Mapping[str, float | None]) -> None:
     """Set limits of an entity, and remove those that are None. OperationError, OSError."""
     try:
-        keys = keys_of(entity.items(), await _addresses(state, entity.get(IP)))
+        keys = keys_of(entity.items(), await _addresses(services, entity.get(IP)))
         for key, limit in limits.items():
             if limit is not None:
                 check_value(keys, key, limit)
     except QuotaError as error:
         raise OperationError(f"set_quota: {error}") from None
-    state.quota_table.alter({frozenset(entity.items()): limits})
+    services.quota_table.alter({frozenset(entity.items()): limits})
 
 
-async def _addresses(state: BrokerState, host: str | None) -> Mapping[str, frozenset[str]]:
+async def _addresses(services: Services, host: str | None) -> Mapping[str, frozenset[str]]:
     """The addresses of a host, which is looked up aside; nothing if it is not found in time."""
     if not host:
         return {}
@@ -36,5 +36,5 @@ async def _addresses(state: BrokerState, host: str | None) -> Mapping[str, froze
         if not found.cancelled():
             found.set_result(addresses)
 
-    state.host_names.look_up_all([host], _LONGEST_SEARCH_MS, tell)
+    services.host_names.look_up_all([host], _LONGEST_SEARCH_MS, tell)
     return await found

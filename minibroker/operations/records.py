@@ -14,7 +14,7 @@ from minibroker.metadata.partition import Partition
 from minibroker.metadata.topics import Topic
 from minibroker.operations.errors import NotFoundError, OperationError, is_the_callers
 from minibroker.operations.wording import missing
-from minibroker.state import BrokerState
+from minibroker.services import Services
 from minibroker_protocol.records import BatchHeader, TimestampType, iter_batches
 from minibroker_storage.log import Log
 from minibroker_storage.transaction_index import AbortedTxn
@@ -76,16 +76,16 @@ class ConsumerRecord:
         return next((value for key, value in reversed(self.headers) if key == name), None)
 
 
-def missing_topic(state: BrokerState, name: str) -> str:
+def missing_topic(services: Services, name: str) -> str:
     """Say that a topic does not exist, and which do."""
-    return missing("topic", name, (each.name for each in state.topics))
+    return missing("topic", name, (each.name for each in services.core.topics))
 
 
-def topic_of(state: BrokerState, name: str) -> Topic:
+def topic_of(services: Services, name: str) -> Topic:
     """The topic. `NotFoundError` that names those there are."""
-    topic = state.topics.get(name)
+    topic = services.core.topics.get(name)
     if topic is None:
-        raise NotFoundError(missing_topic(state, name))
+        raise NotFoundError(missing_topic(services, name))
     return topic
 
 
@@ -100,7 +100,7 @@ def partitions_of(topic: Topic, partition: int | None) -> Sequence[Partition]:
 
 
 async def read_records(
-    state: BrokerState,
+    services: Services,
     name: str,
     *,
     partition: int | None = None,
@@ -115,8 +115,8 @@ async def read_records(
     committed = isolation == _COMMITTED
     return [
         record
-        for each, end in _stretches(state, name, partition, isolation)
-        async for slice_ in record_slices(state, each, start, end, committed=committed)
+        for each, end in _stretches(services, name, partition, isolation)
+        async for slice_ in record_slices(services, each, start, end, committed=committed)
         for record in slice_
     ]
 
@@ -133,7 +133,7 @@ class RecordPage(NamedTuple):
 
 
 async def read_page(
-    state: BrokerState,
+    services: Services,
     name: str,
     *,
     partition: int | None = None,
@@ -150,10 +150,10 @@ async def read_page(
     found: list[ConsumerRecord] = []
     next_offsets: dict[int, int] = {}
     size = 0
-    for each, end in _stretches(state, name, partition, isolation):
+    for each, end in _stretches(services, name, partition, isolation):
         offset = max(start, each.log.log_start_offset)
         if len(found) < limit and size < max_bytes:
-            async for slice_ in record_slices(state, each, start, end, committed=committed):
+            async for slice_ in record_slices(services, each, start, end, committed=committed):
                 for record in slice_:
                     found.append(record)
                     offset = record.offset + 1
@@ -170,24 +170,24 @@ async def read_page(
 
 
 def _stretches(
-    state: BrokerState, name: str, partition: int | None, isolation: Isolation
+    services: Services, name: str, partition: int | None, isolation: Isolation
 ) -> list[tuple[Partition, int]]:
     """The partitions to be read, and where each ends now. `OperationError`."""
     if isolation not in {"read_committed", "read_uncommitted"}:
         raise OperationError(f"isolation: {isolation!r} is neither 'read_committed' nor 'read_uncommitted'")
-    topic = state.topics.get(name)
+    topic = services.core.topics.get(name)
     if topic is None:
         raise NotFoundError(
-            f"{missing_topic(state, name)}. wait_for({name!r}) waits until there is one with records, and "
+            f"{missing_topic(services, name)}. wait_for({name!r}) waits until there is one with records, and "
             f"expect_none({name!r}) holds that nothing was sent, whether the topic exists or not"
         )
-    state.writes.commit()
+    services.core.writes.commit()
     committed = isolation == _COMMITTED
     return [(each, _end(each, committed=committed)) for each in partitions_of(topic, partition)]
 
 
 async def record_slices(
-    state: BrokerState, partition: Partition, start: int, end: int, *, committed: bool
+    services: Services, partition: Partition, start: int, end: int, *, committed: bool
 ) -> AsyncIterator[list[ConsumerRecord]]:
     """What consumers can read from offset `start` on, up to `end`, some records at a time; see `read_records`."""
     topic = partition.topic
@@ -196,14 +196,14 @@ async def record_slices(
     for slice_ in slices:
         yield slice_
         await asyncio.sleep(0)
-        if state.topics.get(topic.name) is not topic:
+        if services.core.topics.get(topic.name) is not topic:
             raise NotFoundError(f"topic {topic.name!r} was deleted while it was read")
 
 
-def end_offsets(state: BrokerState, name: str) -> dict[int, int]:
+def end_offsets(services: Services, name: str) -> dict[int, int]:
     """What consumers of committed data have ahead: the last stable offset of each partition. `OperationError`."""
-    state.writes.commit()
-    return {each.index: each.log.last_stable_offset for each in topic_of(state, name).partitions}
+    services.core.writes.commit()
+    return {each.index: each.log.last_stable_offset for each in topic_of(services, name).partitions}
 
 
 def _end(partition: Partition, *, committed: bool) -> int:

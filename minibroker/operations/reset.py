@@ -5,10 +5,10 @@ from functools import partial
 
 from minibroker.metadata.deletion import purge_logged
 from minibroker.metadata.topics import Topic
-from minibroker.state import BrokerState
+from minibroker.services import Services
 
 
-def reset(state: BrokerState, make_topics: Callable[[], object], *, keep_topics: bool = False) -> None:
+def reset(services: Services, make_topics: Callable[[], object], *, keep_topics: bool = False) -> None:
     """Forget all records, groups, transactions, faults and the journal; all nodes are up, and time is the machine's.
 
     What was altered while the broker ran (configurations, ACLs, credentials, quotas) is as it was at the start.
@@ -17,40 +17,40 @@ def reset(state: BrokerState, make_topics: Callable[[], object], *, keep_topics:
     stay as they are, and their offsets go on where they were, so that readers with a checkpoint miss nothing.
     Producers keep their ids. `OSError`.
     """
-    state.writes.commit()
-    state.clock.reset()
-    forget_visitors(state)
-    state.metadata.reset()
-    state.forget_visits()
-    state.misspelt_topics.clear()
-    if state.faults is not None:
-        state.faults.clear()
-    if state.journal is not None:
-        state.journal.clear()
+    services.core.writes.commit()
+    services.core.clock.reset()
+    forget_visitors(services)
+    services.core.metadata.reset()
+    services.forget_visits()
+    services.misspelt_topics.clear()
+    if services.faults is not None:
+        services.faults.clear()
+    if services.journal is not None:
+        services.journal.clear()
     if keep_topics:
-        internal = [topic for topic in state.topics if topic.is_internal]
-        _remove(state, [directory for topic in internal for directory in state.topics.delete(topic)])
-        now_ms = state.clock.now_ms()
-        for topic in state.topics:
+        internal = [topic for topic in services.core.topics if topic.is_internal]
+        _remove(services, [directory for topic in internal for directory in services.core.topics.delete(topic)])
+        now_ms = services.core.clock.now_ms()
+        for topic in services.core.topics:
             _empty(topic, now_ms)
     else:
-        forget_topics(state)
+        forget_topics(services)
         make_topics()
 
 
-def forget_visitors(state: BrokerState) -> None:
+def forget_visitors(services: Services) -> None:
     """Groups, transactions and fetch sessions are gone, and all nodes are up."""
-    state.forget_coordinators()
-    for node in state.cluster.nodes.values():
+    services.forget_coordinators()
+    for node in services.core.cluster.nodes.values():
         node.forget_sessions()
-        state.cluster.start_node(node.id)
+        services.core.cluster.start_node(node.id)
 
 
-def forget_topics(state: BrokerState) -> None:
+def forget_topics(services: Services) -> None:
     """All topics are gone, and what the checkpoints tell of them. `OSError`."""
-    state.cluster.forget_leaders()
-    _remove(state, state.topics.delete_all())
-    state.logs.forget_all()
+    services.core.cluster.forget_leaders()
+    _remove(services, services.core.topics.delete_all())
+    services.core.logs.forget_all()
 
 
 def _empty(topic: Topic, now_ms: int) -> None:
@@ -60,6 +60,6 @@ def _empty(topic: Topic, now_ms: int) -> None:
             log.truncate_fully_and_start_at(log.log_end_offset, now_ms)
 
 
-def _remove(state: BrokerState, directories: list[str]) -> None:
+def _remove(services: Services, directories: list[str]) -> None:
     if directories:
-        state.background(partial(purge_logged, directories))
+        services.core.background(partial(purge_logged, directories))

@@ -13,7 +13,7 @@ from minibroker.metadata.metadata_file import BACKUP_SUFFIX
 from minibroker.metadata.topics_file import TOPICS_FILE
 from minibroker.operations.errors import ConflictError, NotFoundError, is_the_callers
 from minibroker.operations.reset import forget_topics, forget_visitors
-from minibroker.state import BrokerState
+from minibroker.services import Services
 
 __tracebackhide__ = is_the_callers
 
@@ -45,30 +45,30 @@ class Snapshot:
         self.delete()
 
 
-def take_snapshot(state: BrokerState, directory: str | None = None) -> Snapshot:
+def take_snapshot(services: Services, directory: str | None = None) -> Snapshot:
     """Copy everything into a new directory; None for a temporary one. `ConflictError` if it is there; `OSError`."""
     if directory is not None and os.path.exists(directory):
         raise ConflictError(f"snapshot: {directory} is there already")
-    state.writes.commit()
-    for topic in state.topics:
+    services.core.writes.commit()
+    for topic in services.core.topics:
         for partition in topic.partitions:
             if partition.opened_log is not None:
                 partition.opened_log.take_producer_snapshot()
-    state.logs.write_checkpoints(sync=False)
-    state.topics.save()
+    services.core.logs.write_checkpoints(sync=False)
+    services.core.topics.save()
     target = temporary.make("minibroker-snapshot-") if directory is None else directory
     snapshot = Snapshot(target, is_temporary=directory is None)
     try:
         os.makedirs(target, exist_ok=True)
-        partitions = {os.path.basename(each.directory) for topic in state.topics for each in topic.partitions}
-        _copy_all(state.topics.data_dir, target, partitions, but={".lock", ".kafka_cleanshutdown"})
+        partitions = {os.path.basename(each.directory) for topic in services.core.topics for each in topic.partitions}
+        _copy_all(services.core.topics.data_dir, target, partitions, but={".lock", ".kafka_cleanshutdown"})
     except BaseException:
         shutil.rmtree(target, ignore_errors=True)
         raise
     return snapshot
 
 
-def restore_snapshot(state: BrokerState, snapshot: Snapshot | str) -> None:
+def restore_snapshot(services: Services, snapshot: Snapshot | str) -> None:
     """Bring back what a snapshot holds, in the place of all there is; clients go on as after a restart.
 
     `NotFoundError` for a directory that is none; `OSError`, with which the broker may be left without topics.
@@ -76,17 +76,17 @@ def restore_snapshot(state: BrokerState, snapshot: Snapshot | str) -> None:
     source = snapshot if isinstance(snapshot, str) else snapshot.directory
     if not os.path.exists(f"{source}/{TOPICS_FILE}"):
         raise NotFoundError(f"restore: {source} is no snapshot: it has no {TOPICS_FILE}")
-    state.writes.commit()
-    forget_visitors(state)
-    forget_topics(state)
+    services.core.writes.commit()
+    forget_visitors(services)
+    forget_topics(services)
     with os.scandir(source) as entries:
         partitions = {entry.name for entry in entries if entry.is_dir()}
-    state.metadata.remove()  # a snapshot has one only if anything was altered before it was taken
-    _copy_all(source, state.topics.data_dir, partitions, but=_OF_THE_RUN)
-    state.metadata.load()
-    state.topics.load()
-    state.logs.restored()
-    state.resume_coordinators()
+    services.core.metadata.remove()  # a snapshot has one only if anything was altered before it was taken
+    _copy_all(source, services.core.topics.data_dir, partitions, but=_OF_THE_RUN)
+    services.core.metadata.load()
+    services.core.topics.load()
+    services.core.logs.restored()
+    services.resume_coordinators()
 
 
 def _copy_all(source: str, target: str, partitions: set[str], but: frozenset[str] | set[str]) -> None:

@@ -6,10 +6,10 @@ from functools import partial
 
 from minibroker.metadata.deletion import purge_logged
 from minibroker.metadata.topic_admin import DEFAULT, TopicError, create_topics, plan_topic
-from minibroker.metadata.topics import CONSUMER_OFFSETS, Topic
+from minibroker.metadata.topics import Topic
 from minibroker.operations.errors import ConflictError, OperationError, is_the_callers
 from minibroker.operations.records import topic_of
-from minibroker.state import BrokerState
+from minibroker.services import Services
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_storage.checkpoints import uuid_text
 
@@ -27,13 +27,13 @@ class TopicDescription:
     is_internal: bool
 
 
-def describe_topics(state: BrokerState) -> dict[str, TopicDescription]:
+def describe_topics(services: Services) -> dict[str, TopicDescription]:
     """All topics, by name."""
-    return {topic.name: _describe(topic) for topic in sorted(state.topics, key=lambda each: each.name)}
+    return {topic.name: _describe(topic) for topic in sorted(services.core.topics, key=lambda each: each.name)}
 
 
 def create_topic(
-    state: BrokerState,
+    services: Services,
     name: str,
     *,
     partitions: int | None = None,
@@ -49,26 +49,25 @@ def create_topic(
     }
     try:
         plan = plan_topic(
-            state,
+            services.core,
             name,
             DEFAULT if partitions is None else partitions,
             DEFAULT if replication_factor is None else replication_factor,
             texts,
         )
-        (topic,) = create_topics(state, [plan])
+        (topic,) = create_topics(services.core, [plan])
     except TopicError as error:
         kind = ConflictError if error.code is ErrorCode.TOPIC_ALREADY_EXISTS else OperationError
         raise kind(f"topic {name!r}: {error}") from None
     return _describe(topic)
 
 
-def delete_topic(state: BrokerState, name: str) -> None:
+def delete_topic(services: Services, name: str) -> None:
     """Delete a topic, and what groups have committed for it. `OperationError`."""
-    topic = topic_of(state, name)
-    state.writes.commit()
-    state.background(partial(purge_logged, state.topics.delete(topic)))
-    if name == CONSUMER_OFFSETS or state.topics.get(CONSUMER_OFFSETS) is not None:
-        state.groups.topics_deleted([name])
+    topic = topic_of(services, name)
+    services.core.writes.commit()
+    services.core.background(partial(purge_logged, services.core.topics.delete(topic)))
+    services.core.hooks.topics_deleted([name])
 
 
 def _describe(topic: Topic) -> TopicDescription:

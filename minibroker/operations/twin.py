@@ -20,7 +20,7 @@ _SOURCES: Final = {FACE: "asynchronous", HANDLES: "asynchronous_handles"}
 _PREFIX: Final = "Async"
 _ROOT: Final = "AsyncOperations"
 _ON_THE_LOOP: Final = frozenset(
-    {"__del__", "__enter__", "__exit__", "__init__", "_patience", "make_topics", "patience", "state"}
+    {"__del__", "__enter__", "__exit__", "__init__", "_patience", "make_topics", "patience", "services"}
 )
 """Without a twin."""
 _WAITING: Final = {"__aenter__": "__enter__", "__aexit__": "__exit__"}
@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 from minibroker.operations import asynchronous
 from minibroker.operations.blocking_handles import BrokerClock, Brokers, ConsumerGroup, FaultContext, Faults, Retention
 from minibroker.operations.errors import is_the_callers
-from minibroker.state import BrokerState
+from minibroker.services import Services
 ''',
     HANDLES: '''"""What `Broker` gives that has methods of its own, for other threads: see `asynchronous_handles`.
 
@@ -77,9 +77,9 @@ _ROOT_MEMBERS: Final = '''
         raise NotImplementedError
 
     @property
-    def state(self) -> BrokerState:
+    def services(self) -> Services:
         """What its handlers share, for those who look behind the door: it belongs to the broker's thread."""
-        return self.twin.state
+        return self.twin.services
 '''
 _HANDLE_MEMBERS: Final = """
     def __init__(self, twin: asynchronous_handles.{name}, wait: Wait) -> None:

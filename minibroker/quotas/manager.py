@@ -1,6 +1,6 @@
 """Holds clients against their quotas, and says how long they have to wait (`ClientQuotaManager` and its kin).
 
-`BrokerState.quotas` is None until somebody has set one; requests pass without a look at it then. A client that is over
+`Services.quotas` is None until somebody has set one; requests pass without a look at it then. A client that is over
 its quota is answered at once, with `throttle_time_ms`, and its connection is not read from for that long (KIP-219): a
 client that does not keep to what it is told is made to.
 """
@@ -28,9 +28,10 @@ from minibroker_protocol.codec import Splices, encode
 from minibroker_protocol.frame import read_request_header
 
 if TYPE_CHECKING:
-    from minibroker.clock import Timer
+    from minibroker.clock import Clock, Timer
+    from minibroker.core import Core
+    from minibroker.quotas.host_names import HostNames
     from minibroker.session import Session
-    from minibroker.state import BrokerState
     from minibroker_protocol.messages.fetch import FetchRequest, FetchResponse
 
 _SECOND_MS: Final = 1000
@@ -61,12 +62,17 @@ Client = tuple[str, str]
 
 
 class Quotas:
-    """The quotas of a broker, and what its clients have used of them."""
+    """The quotas of a broker, and what its clients have used of them.
 
-    def __init__(self, state: BrokerState, table: QuotaTable) -> None:
-        self._state = state
+    Args:
+        host_names: gives what looks up the hosts that quotas name.
+    """
+
+    def __init__(self, core: Core, table: QuotaTable, host_names: Callable[[], HostNames]) -> None:
+        self._core = core
         self._table = table
-        config = state.config
+        self._host_names = host_names
+        config = core.config
         self._samples = config.integer("quota.window.num")
         self._step_ms = config.integer("quota.window.size.seconds") * _SECOND_MS
         self._mutation_window_s = config.integer("controller.quota.window.num") * config.integer(
@@ -119,7 +125,7 @@ class Quotas:
         splices: Splices = []
         encode(response, version, out, splices)
         size = len(out) + sum(splice.size for _, splice in splices)
-        now_ms = self._state.clock.monotonic_ms()
+        now_ms = self._core.clock.monotonic_ms()
         rate = self._rate(FETCH, client, now_ms)
         rate.record(size, now_ms)
         wait_ms = rate.throttle_ms(limit, now_ms)
@@ -144,7 +150,7 @@ class Quotas:
         if found is None:
             return 0
         client, limit = found
-        now_ms = self._state.clock.monotonic_ms()
+        now_ms = self._core.clock.monotonic_ms()
         bucket = self._buckets.get(client)
         if bucket is None:
             if len(self._buckets) >= _MOST_REMEMBERED:
@@ -161,7 +167,7 @@ class Quotas:
         limit = self._connection_limit(address)
         if limit is None:
             return 0
-        now_ms = self._state.clock.monotonic_ms()
+        now_ms = self._core.clock.monotonic_ms()
         rate = self._rate(CONNECTION, (address, str(node_id)), now_ms)
         rate.record(1, now_ms)
         wait_ms = min(rate.throttle_ms(limit, now_ms), self._step_ms)
@@ -176,7 +182,7 @@ class Quotas:
         if found is None:
             return 0
         client, limit = found
-        now_ms = self._state.clock.monotonic_ms()
+        now_ms = self._core.clock.monotonic_ms()
         rate = self._rate(key, client, now_ms)
         rate.record(amount, now_ms)
         return rate.throttle_ms(limit, now_ms)
@@ -214,7 +220,7 @@ class Quotas:
         known = self._addresses.get(host)
         if known is None:
             known = self._addresses[host] = frozenset()
-            self._state.host_names.look_up(host, partial(self._addresses.__setitem__, host))
+            self._host_names().look_up(host, partial(self._addresses.__setitem__, host))
             known = self._addresses[host]
         return known
 
@@ -255,8 +261,8 @@ class _Throttled(Parked):
 class Muted(Parked):
     """Stands in the place of a request while a connection is not read from."""
 
-    def __init__(self, state: BrokerState, wait_ms: int, over: Callable[[], None]) -> None:
-        self._timer: Timer = state.clock.call_later(wait_ms, over)
+    def __init__(self, clock: Clock, wait_ms: int, over: Callable[[], None]) -> None:
+        self._timer: Timer = clock.call_later(wait_ms, over)
 
     def cancel(self) -> None:
         """The client has gone."""
@@ -266,17 +272,3 @@ class Muted(Parked):
 def _tell(response: Any, wait_ms: int) -> None:
     if hasattr(response, "throttle_time_ms"):
         response.throttle_time_ms = max(response.throttle_time_ms, wait_ms)
-
-
-def attach(state: BrokerState) -> QuotaTable:
-    """Read the quotas of a broker, and have them counted while there are any."""
-
-    def settle() -> None:
-        if not len(table):
-            state.quotas = None
-        elif state.quotas is None:
-            state.quotas = Quotas(state, table)
-
-    table = QuotaTable(state.metadata, settle)
-    settle()
-    return table

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from minibroker.call import Call
 from minibroker.config.resources import ConfigResourceType
-from minibroker.state import BrokerState
+from minibroker.core import Core
 from minibroker_protocol.primitives import ZERO_UUID
 
 
@@ -145,8 +145,8 @@ def targets_of(api: str, request: Any, version: int, call: Call) -> tuple[Target
     """
     if request is None:
         return (Target(),)
-    state = call.state
-    found = tuple(_walk(api, request, state))
+    core = call.core
+    found = tuple(_walk(api, request, core))
     if api == "Fetch":
         session = call.node.fetch_sessions.get(request.session_id)
         if session is not None and request.session_epoch > 0:
@@ -156,32 +156,32 @@ def targets_of(api: str, request: Any, version: int, call: Call) -> tuple[Target
                 for index in each.partitions
             }
             held = (
-                Target(_name_of_key(topic, state), index)
+                Target(_name_of_key(topic, core), index)
                 for topic, index in session.partitions
                 if (topic, index) not in gone
             )
             found = tuple(dict.fromkeys((*found, *held)))
     elif api == "Metadata" and (request.topics is None or (version == 0 and not request.topics)):
-        found = tuple(Target(topic.name) for topic in state.topics)
+        found = tuple(Target(topic.name) for topic in core.topics)
     return found or (Target(group=_field(request, "group_id"), transactional_id=_transactional_id(request)),)
 
 
-def names_of(api: str, request: Any, state: BrokerState) -> list[str | None]:
+def names_of(api: str, request: Any, core: Core) -> list[str | None]:
     """The topics that a request names, else its groups or transactional ids; None for each id that no topic has."""
     found: list[str | None] = []
     for shape in _TOPICS.get(api, ()):
         for holder in getattr(request, shape.within) if shape.within else (request,):
-            found += [_name(shape, topic, state) for topic in getattr(holder, shape.topics) or ()]
+            found += [_name(shape, topic, core) for topic in getattr(holder, shape.topics) or ()]
     listed = _NAMES.get(api)
     if listed is not None:
         found += getattr(request, listed.names) or ([request.key] if api == "FindCoordinator" else [])
     return found
 
 
-def _walk(api: str, request: Any, state: BrokerState) -> Iterator[Target]:
+def _walk(api: str, request: Any, core: Core) -> Iterator[Target]:
     for shape in _TOPICS.get(api, ()):
         for holder in getattr(request, shape.within) if shape.within else (request,):
-            yield from _walk_topics(shape, holder, request, state)
+            yield from _walk_topics(shape, holder, request, core)
     if api in _CONFIGS:
         yield from map(_resource, request.resources)
     names = _NAMES.get(api)
@@ -192,14 +192,14 @@ def _walk(api: str, request: Any, state: BrokerState) -> Iterator[Target]:
             yield Target(group=name) if is_group else Target(transactional_id=name)
 
 
-def _walk_topics(shape: _TopicList, holder: Any, request: Any, state: BrokerState) -> Iterator[Target]:
+def _walk_topics(shape: _TopicList, holder: Any, request: Any, core: Core) -> Iterator[Target]:
     group = _field(holder, "group_id") or _field(request, "group_id")
     transactional_id = _transactional_id(holder) or _transactional_id(request)
     listed = getattr(holder, shape.topics)
     if not listed and shape.within:
         yield Target(group=group, transactional_id=transactional_id)
     for topic in listed or ():
-        name = _name(shape, topic, state)
+        name = _name(shape, topic, core)
         if not shape.partitions:
             yield Target(name, None, group, transactional_id)
             continue
@@ -208,22 +208,22 @@ def _walk_topics(shape: _TopicList, holder: Any, request: Any, state: BrokerStat
             yield Target(name, index, group, transactional_id)
 
 
-def _name(shape: _TopicList, topic: Any, state: BrokerState | None) -> str | None:
+def _name(shape: _TopicList, topic: Any, core: Core | None) -> str | None:
     if not shape.name:
         name: str = topic
         return name
     topic_id: bytes = getattr(topic, "topic_id", ZERO_UUID)
-    if topic_id != ZERO_UUID and state is not None:
-        known = state.topics.with_id(topic_id)
+    if topic_id != ZERO_UUID and core is not None:
+        known = core.topics.with_id(topic_id)
         return None if known is None else known.name
     named: str | None = getattr(topic, shape.name)
     return named
 
 
-def _name_of_key(named: str | bytes, state: BrokerState) -> str | None:
+def _name_of_key(named: str | bytes, core: Core) -> str | None:
     if isinstance(named, str):
         return named
-    known = state.topics.with_id(named)
+    known = core.topics.with_id(named)
     return None if known is None else known.name
 
 
@@ -246,7 +246,7 @@ def _transactional_id(message: Any) -> str | None:
     return next((value for name in _FIELDS_OF_TRANSACTION if (value := _field(message, name))), None)
 
 
-def only(api: str, request: Any, keep: Keep, state: BrokerState) -> Any:
+def only(api: str, request: Any, keep: Keep, core: Core) -> Any:
     """A copy of a request that is about those targets alone that `keep` likes; lists that are left empty go.
 
     A request without lists is returned as it is.
@@ -254,11 +254,11 @@ def only(api: str, request: Any, keep: Keep, state: BrokerState) -> Any:
     changes: dict[str, Any] = {}
     for shape in _TOPICS.get(api, ()):
         if not shape.within:
-            changes[shape.topics] = _only_topics(shape, request, request, keep, state)
+            changes[shape.topics] = _only_topics(shape, request, request, keep, core)
             continue
         holders: list[Any] = []
         for holder in getattr(request, shape.within):
-            topics = _only_topics(shape, holder, request, keep, state)
+            topics = _only_topics(shape, holder, request, keep, core)
             alone = Target(group=_field(holder, "group_id"), transactional_id=_transactional_id(holder))
             if topics or (not getattr(holder, shape.topics) and keep(alone)):
                 holders.append(dataclasses.replace(holder, **{shape.topics: topics}))
@@ -276,7 +276,7 @@ def only(api: str, request: Any, keep: Keep, state: BrokerState) -> Any:
     return dataclasses.replace(request, **changes) if changes else request
 
 
-def _only_topics(shape: _TopicList, holder: Any, request: Any, keep: Keep, state: BrokerState) -> Any:
+def _only_topics(shape: _TopicList, holder: Any, request: Any, keep: Keep, core: Core) -> Any:
     listed = getattr(holder, shape.topics)
     if listed is None:
         return None
@@ -284,7 +284,7 @@ def _only_topics(shape: _TopicList, holder: Any, request: Any, keep: Keep, state
     transactional_id = _transactional_id(holder) or _transactional_id(request)
     kept: list[Any] = []
     for topic in listed:
-        name = _name(shape, topic, state)
+        name = _name(shape, topic, core)
         if not shape.partitions:
             if keep(Target(name, None, group, transactional_id)):
                 kept.append(topic)

@@ -16,7 +16,7 @@ from minibroker.security.sasl.scram import ScramAccount, credential_of
 from minibroker.slices import Steps
 
 if TYPE_CHECKING:
-    from minibroker.state import BrokerState
+    from minibroker.core import Core
 
 _SECTION: Final = "tokens"
 _ID_BYTES: Final = 16
@@ -60,15 +60,15 @@ class DelegationToken(NamedTuple):
 class DelegationTokens:
     """The tokens of one cluster; `is_enabled` is False without a secret."""
 
-    def __init__(self, state: "BrokerState") -> None:
-        self._metadata = state.metadata
-        self._clock = state.clock
-        older = state.config.optional_text("delegation.token.master.key")
-        secret = state.config.optional_text("delegation.token.secret.key") or older
+    def __init__(self, core: "Core") -> None:
+        self._metadata = core.metadata
+        self._clock = core.clock
+        older = core.config.optional_text("delegation.token.master.key")
+        secret = core.config.optional_text("delegation.token.secret.key") or older
         self._secret = (secret or "").encode()
         self.is_enabled = bool(secret)
-        self._most_ms = state.config.integer("delegation.token.max.lifetime.ms")
-        self._renewal_ms = state.config.integer("delegation.token.expiry.time.ms")
+        self._most_ms = core.config.integer("delegation.token.max.lifetime.ms")
+        self._renewal_ms = core.config.integer("delegation.token.expiry.time.ms")
         self._section: list[dict[str, Any]] | None = None
         self._rows: dict[str, dict[str, Any]] = {}
         self._tokens: dict[str, DelegationToken] = {}

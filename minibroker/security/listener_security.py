@@ -20,7 +20,7 @@ from minibroker.security.tls.names import PrincipalMapper, subject_of
 
 if TYPE_CHECKING:
     from minibroker.security.sasl.oauthbearer import Validate
-    from minibroker.state import BrokerState
+    from minibroker.services import Services
 
 _logger: Final = logging.getLogger("minibroker")
 
@@ -57,11 +57,11 @@ class ListenerSecurity:
     SecurityConfigError and other ValueErrors, OSError for files.
     """
 
-    def __init__(self, state: "BrokerState", name: str, protocol: str) -> None:
+    def __init__(self, services: "Services", name: str, protocol: str) -> None:
         self.name = name
         self.protocol = protocol
-        self._state = state
-        self._settings = ListenerSettings(state.config, name)
+        self._services = services
+        self._settings = ListenerSettings(services.core.config, name)
         self.context: ssl.SSLContext | None = None
         self._mapper = PrincipalMapper(self._settings.text("ssl.principal.mapping.rules") or "DEFAULT")
         if protocol in TLS_PROTOCOLS:
@@ -123,7 +123,9 @@ class ListenerSecurity:
 
     def _login(self, mechanism: str, *, needed: bool) -> JaasLogin:
         key = f"{self._settings.prefix}{mechanism.lower()}.{_JAAS}"
-        text = self._settings.own(_JAAS, mechanism) or self._state.config.unknown.get(f"{mechanism.lower()}.{_JAAS}")
+        text = self._settings.own(_JAAS, mechanism) or self._services.core.config.unknown.get(
+            f"{mechanism.lower()}.{_JAAS}"
+        )
         if text is None:
             if not needed:
                 return JaasLogin("", {})
@@ -140,7 +142,7 @@ class ListenerSecurity:
         """Stored credentials, then users of the login module, which is an addition of ours, then tokens."""
         passwords = plain_passwords(self._login(mechanism, needed=False).options)
         configured = {user: credential_of(mechanism, password) for user, password in passwords.items()}
-        stored, tokens = self._state.security.scram, self._state.security.tokens
+        stored, tokens = self._services.security.scram, self._services.security.tokens
 
         def find(name: str, is_token: bool) -> ScramAccount | None:  # noqa: FBT001 - the type FindAccount says it
             if is_token:
@@ -162,7 +164,7 @@ class ListenerSecurity:
         return lambda: OAuthBearerServer(validate)
 
     def _token_validator(self) -> "Validate":
-        settings, now_ms = self._settings, self._state.clock.now_ms
+        settings, now_ms = self._settings, self._services.core.clock.now_ms
         url = settings.text("sasl.oauthbearer.jwks.endpoint.url", OAUTHBEARER)
         if url is None:
             from minibroker.security.sasl.unsecured_tokens import unsecured_validator  # noqa: PLC0415 - as above

@@ -7,21 +7,21 @@ from minibroker.security.delegation_tokens import DelegationTokens
 from minibroker.security.sasl.scram_credentials import ScramCredentials
 
 if TYPE_CHECKING:
-    from minibroker.state import BrokerState
+    from minibroker.core import Core
 
 
 class SecurityStore:
-    """`BrokerState.security`."""
+    """`Services.security`."""
 
-    def __init__(self, state: "BrokerState") -> None:
-        self._state = state
+    def __init__(self, core: "Core") -> None:
+        self._core = core
 
     @cached_property
     def scram(self) -> ScramCredentials:
         """The credentials of users."""
-        return ScramCredentials(self._state.metadata)
+        return ScramCredentials(self._core.metadata)
 
     @cached_property
     def tokens(self) -> DelegationTokens:
         """The delegation tokens."""
-        return DelegationTokens(self._state)
+        return DelegationTokens(self._core)

@@ -27,7 +27,7 @@ def named(kind: str | None, name: str | None) -> Principal | None:
 
 def find(proof: bytes | bytearray | memoryview, call: Call) -> tuple[ErrorCode, DelegationToken | None]:
     """The token that a client wants to change, or the error that speaks against it."""
-    tokens = call.state.security.tokens
+    tokens = call.services.security.tokens
     if not may_ask(call):
         return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, None
     if not tokens.is_enabled:

@@ -8,7 +8,7 @@ from minibroker.metadata.topics import Topic
 from minibroker.operations.errors import OperationError
 from minibroker.operations.producing import Codec, Format, Message, produce
 from minibroker.operations.topics import create_topic
-from minibroker.state import BrokerState
+from minibroker.services import Services
 
 
 class SeedError(ValueError):
@@ -43,33 +43,33 @@ class Seeds:
     records: dict[str, list[SeededRecord]] = field(default_factory=dict[str, list[SeededRecord]])
 
 
-def plant(state: BrokerState, seeds: Seeds) -> None:
+def plant(services: Services, seeds: Seeds) -> None:
     """Create the topics that are not there, and write records to those that have never had any.
 
     So a broker that starts again with the same directory has each record once. SeedError; `OSError` from the disk.
     """
     for seed in seeds.topics.values():
-        if state.topics.get(seed.name) is None:
-            _create(state, seed)
+        if services.core.topics.get(seed.name) is None:
+            _create(services, seed)
     for name, records in seeds.records.items():
-        topic = state.topics.get(name)
+        topic = services.core.topics.get(name)
         seed = seeds.topics.get(name) or SeededTopic(records[0].place, name)
         if topic is None:
-            topic = _create(state, seed)
+            topic = _create(services, seed)
         if any(partition.log.log_end_offset for partition in topic.partitions):
             continue
         _check_partitions(topic, records)
         messages = [record.message for record in records]
         try:
-            produce(state, name, messages, message_format=seed.message_format, codec=seed.codec)
+            produce(services, name, messages, message_format=seed.message_format, codec=seed.codec)
         except OperationError as error:
             raise SeedError(f"{seeds.source}: records of the topic {name!r}: {error}") from None
 
 
-def _create(state: BrokerState, seed: SeededTopic) -> Topic:
+def _create(services: Services, seed: SeededTopic) -> Topic:
     try:
         create_topic(
-            state,
+            services,
             seed.name,
             partitions=seed.partitions,
             replication_factor=seed.replication_factor,
@@ -77,7 +77,7 @@ def _create(state: BrokerState, seed: SeededTopic) -> Topic:
         )
     except OperationError as error:
         raise SeedError(f"{seed.place}: {error}") from None
-    topic = state.topics.get(seed.name)
+    topic = services.core.topics.get(seed.name)
     assert topic is not None
     return topic
 

@@ -11,7 +11,7 @@ from typing import Final
 from minibroker.call import Call
 from minibroker.config.client_metrics import ALL_METRICS, DEFAULT_INTERVAL_MS, MATCHED, ClientMetricsConfig
 from minibroker.config.resources import ConfigResourceType
-from minibroker.state import BrokerState
+from minibroker.core import Core
 from minibroker.telemetry.otlp import ClientMetric, read_metrics
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records.checksum import crc32c
@@ -89,18 +89,18 @@ class ClientInstance:
 class Telemetry:
     """The clients and subscriptions of a broker."""
 
-    def __init__(self, state: BrokerState) -> None:
-        self._state = state
+    def __init__(self, core: Core) -> None:
+        self._core = core
         self._clients: dict[bytes, ClientInstance] = {}
         self._subscriptions: list[ClientMetricsConfig] = []
         self._pushes: dict[bytes, deque[TelemetryPush]] = {}
         self._kept_bytes = 0
-        self.max_bytes = state.config.integer("telemetry.max.bytes")
+        self.max_bytes = core.config.integer("telemetry.max.bytes")
         self.resubscribe()
 
     def resubscribe(self) -> None:
         """The subscriptions have changed; what clients are asked for is worked out anew with their next request."""
-        altered = self._state.configs.all_of(ConfigResourceType.CLIENT_METRICS)
+        altered = self._core.configs.all_of(ConfigResourceType.CLIENT_METRICS)
         self._subscriptions = [ClientMetricsConfig(texts) for texts in altered.values()]
         self._clients.clear()
 
@@ -112,7 +112,7 @@ class Telemetry:
 
     def client(self, instance_id: bytes, identity: Mapping[str, str]) -> ClientInstance:
         """The client with this id, which may be new; `identity` has the values of `MATCHED`."""
-        now_ms = self._state.clock.monotonic_ms()
+        now_ms = self._core.clock.monotonic_ms()
         known = self._clients.pop(instance_id, None)
         if known is None or now_ms - known.seen_ms > max(_SHORTEST_LIFE_MS, _LIFE_IN_INTERVALS * known.interval_ms):
             known = self._subscribed(instance_id, identity)

@@ -12,13 +12,13 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from minibroker.clock import Timer
+from minibroker.core import Core
 from minibroker.logs.chores import Steps
 from minibroker.metadata.cluster import Node
 from minibroker.metadata.features import TRANSACTION_VERSION
 from minibroker.metadata.topics import TopicPartition
 from minibroker.slices import Steps as SlicedSteps
 from minibroker.slices import Work
-from minibroker.state import BrokerState
 from minibroker.transactions.markers import Marker, write_marker
 from minibroker.transactions.store import TransactionStore
 from minibroker.transactions.transaction import (
@@ -80,14 +80,14 @@ class TransactionCoordinator:
         verifier: looks at what producers write.
     """
 
-    def __init__(self, state: BrokerState) -> None:
-        self._state = state
-        self.store = TransactionStore(state, self._on_loaded)
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self.store = TransactionStore(core, self._on_loaded)
         self._timer: Timer | None = None
         self._delayed: set[str] = set()
         self._completing: set[str] = set()
         self._closed = False
-        config, chores = state.config, state.chores
+        config, chores = core.config, core.chores
         self._max_timeout_ms = config.integer("transaction.max.timeout.ms")
         self._expiration_ms = config.integer("transactional.id.expiration.ms")
         self.verifier = WriteVerifier(self.verify, self.add_written)
@@ -151,10 +151,10 @@ class TransactionCoordinator:
         self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None
     ) -> Transaction | ErrorCode:
         """The step that makes the producer the only one, once it is in the log. OSError when there is no new id."""
-        now_ms = self._state.clock.now_ms()
+        now_ms = self._core.clock.now_ms()
         known = self.store.get(transactional_id)
         if known is None:
-            known = Transaction(transactional_id, self._state.producer_ids.next(), timeout_ms, now_ms)
+            known = Transaction(transactional_id, self._core.producer_ids.next(), timeout_ms, now_ms)
         if not _may_go_on(known, expected):
             return ErrorCode.PRODUCER_FENCED
         if known.state.is_prepared:
@@ -164,7 +164,7 @@ class TransactionCoordinator:
         epoch = None if expected is None else expected.producer_epoch
         begun: Transaction | None
         if known.has_no_epoch_left and epoch in {None, known.producer_epoch}:
-            new_id = self._state.producer_ids.next()
+            new_id = self._core.producer_ids.next()
             begun = known.with_producer_id(new_id, timeout_ms, now_ms, keeps_epoch=expected is not None)
         else:
             begun = known.with_next_epoch(timeout_ms, epoch, now_ms)
@@ -196,7 +196,7 @@ class TransactionCoordinator:
             return ErrorCode.CONCURRENT_TRANSACTIONS
         if transaction.state is TransactionState.ONGOING and transaction.partitions.issuperset(partitions):
             return ErrorCode.NONE
-        now_ms = self._state.clock.now_ms()
+        now_ms = self._core.clock.now_ms()
         return self.store.save(transaction.with_partitions(partitions, now_ms, client_version=client_version))
 
     def add_written(
@@ -209,12 +209,12 @@ class TransactionCoordinator:
     @property
     def _raises_epochs(self) -> bool:
         """Does the coordinator itself end transactions in their next epochs?"""
-        return self._state.features.level(TRANSACTION_VERSION) >= RAISES_EPOCHS
+        return self._core.features.level(TRANSACTION_VERSION) >= RAISES_EPOCHS
 
     @property
     def verifies(self) -> bool:
         """Is the verifier to ask about batches that do not add their partitions themselves?"""
-        return self._state.config.boolean("transaction.partition.verification.enable")
+        return self._core.config.boolean("transaction.partition.verification.enable")
 
     def verify(
         self,
@@ -313,7 +313,7 @@ class TransactionCoordinator:
     # How transactions end
 
     def _end(self, transaction: Transaction, *, commit: bool) -> ErrorCode:
-        prepared = transaction.prepared(self._state.clock.now_ms(), commit=commit)
+        prepared = transaction.prepared(self._core.clock.now_ms(), commit=commit)
         error = self.store.save(prepared)
         if not error:
             self._complete(prepared)
@@ -321,11 +321,11 @@ class TransactionCoordinator:
 
     def _end_with_next_epoch(self, transaction: Transaction, *, commit: bool) -> Transaction | ErrorCode:
         """The transaction as it is when all markers are written, or why it does not end."""
-        now_ms = self._state.clock.now_ms()
+        now_ms = self._core.clock.now_ms()
         next_id = NO_PRODUCER_ID
         if transaction.has_no_epoch_left:
             try:
-                next_id = self._state.producer_ids.next()
+                next_id = self._core.producer_ids.next()
             except OSError:
                 return ErrorCode.COORDINATOR_NOT_AVAILABLE
         prepared = transaction.prepared_with_next_epoch(now_ms, commit=commit, next_producer_id=next_id)
@@ -353,7 +353,7 @@ class TransactionCoordinator:
             self._end_completing(transaction, frozenset(left))
         elif transaction.transactional_id not in self._completing:
             self._completing.add(transaction.transactional_id)
-            completing = self._state.slices.begin(self._complete_in_slices(transaction))
+            completing = self._core.slices.begin(self._complete_in_slices(transaction))
             if isinstance(completing, Work):
                 completing.then(lambda _: None, partial(self._completing_failed, transaction))
 
@@ -377,11 +377,11 @@ class TransactionCoordinator:
 
     def _end_completing(self, transaction: Transaction, left: frozenset[TopicPartition]) -> None:
         """Note that a transaction is complete, or what is left of it."""
-        if left or self.store.save(transaction.completed(self._state.clock.now_ms())):
+        if left or self.store.save(transaction.completed(self._core.clock.now_ms())):
             self.store.keep(transaction._replace(partitions=left))
             self._delayed.add(transaction.transactional_id)
             if self._timer is None and not self._closed:
-                self._timer = self._state.clock.call_later(_RETRY_MS, self._retry)
+                self._timer = self._core.clock.call_later(_RETRY_MS, self._retry)
         else:
             self._delayed.discard(transaction.transactional_id)
 
@@ -394,7 +394,7 @@ class TransactionCoordinator:
             transaction_version=transaction.client_version,
             coordinator_epoch=self.store.log.epoch_of(transaction.transactional_id),
         )
-        error = write_marker(self._state, *partition, marker)
+        error = write_marker(self._core, *partition, marker)
         if not error or error in _GONE:
             return True
         if transaction.transactional_id not in self._delayed:  # said once, not at every try
@@ -424,7 +424,7 @@ class TransactionCoordinator:
         self._fence(transaction)
 
     def _take(self, is_due: Callable[[Transaction, int], bool], act: Callable[[Transaction], None]) -> Iterator[None]:
-        now_ms = self._state.clock.now_ms()
+        now_ms = self._core.clock.now_ms()
         for number, transaction in enumerate(self.store.all(), 1):
             if is_due(transaction, now_ms) and self.store.get(transaction.transactional_id) is transaction:
                 act(transaction)
@@ -433,7 +433,7 @@ class TransactionCoordinator:
                 yield
 
     def _remove_expired(self) -> Steps:
-        now_ms = self._state.clock.now_ms()
+        now_ms = self._core.clock.now_ms()
         yield from self.store.remove(
             [
                 known

@@ -3,11 +3,11 @@
 import struct
 from typing import Final, NamedTuple
 
+from minibroker.core import Core
 from minibroker.error_mapping import MAPPED, error_code_of
 from minibroker.metadata.cluster import Node
 from minibroker.metadata.partition import Partition
-from minibroker.metadata.topics import CONSUMER_OFFSETS, Topic
-from minibroker.state import BrokerState
+from minibroker.metadata.topics import Topic
 from minibroker.transactions.transaction import RAISES_EPOCHS
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import NewRecord, build_batch, read_header
@@ -40,9 +40,7 @@ class Marker(NamedTuple):
     transaction_version: int = 0
 
 
-def write_marker(
-    state: BrokerState, topic_name: str, index: int, marker: Marker, *, node: Node | None = None
-) -> ErrorCode:
+def write_marker(core: Core, topic_name: str, index: int, marker: Marker, *, node: Node | None = None) -> ErrorCode:
     """Write a marker into the log of one partition; it is in the file when this says NONE.
 
     Without `node` the marker comes from the coordinator of this process, the newest there is. Otherwise `node` was
@@ -52,7 +50,7 @@ def write_marker(
     the topic's format has no markers; UNKNOWN_TOPIC_OR_PARTITION; UNKNOWN_SERVER_ERROR for the marker of no producer;
     NOT_ENOUGH_REPLICAS; KAFKA_STORAGE_ERROR; NOT_LEADER_OR_FOLLOWER also when nobody leads the partition.
     """
-    topic = state.topics.get(topic_name)
+    topic = core.topics.get(topic_name)
     partition = topic.partition(index) if topic is not None else None
     if topic is None or partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -63,14 +61,12 @@ def write_marker(
         return ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
     if marker.producer_id < 0 or marker.producer_epoch < 0:
         return ErrorCode.UNKNOWN_SERVER_ERROR  # Kafka stumbles over no producer, too
-    state.writes.commit()  # what is staged has its own answers, and is of the transaction
+    core.writes.commit()  # what is staged has its own answers, and is of the transaction
     try:
-        _append(partition, marker, state, is_own=node is None)
+        _append(partition, marker, core, is_own=node is None)
     except MAPPED as error:
         return error_code_of(error)
-    state.transactions.verifier.forget((topic_name, index), marker.producer_id)
-    if topic_name == CONSUMER_OFFSETS:
-        state.groups.store.complete_transaction(index, marker.producer_id, commit=marker.commit)
+    core.hooks.marker_written((topic_name, index), marker.producer_id, marker.commit)
     return ErrorCode.NONE
 
 
@@ -87,16 +83,16 @@ def _own_epoch(log: Log, producer_id: int, own_epoch: int) -> int:
     return own_epoch if known is None else max(own_epoch, known.coordinator_epoch)
 
 
-def _append(partition: Partition, marker: Marker, state: BrokerState, *, is_own: bool) -> None:
+def _append(partition: Partition, marker: Marker, core: Core, *, is_own: bool) -> None:
     log = partition.log
     producer_id = marker.producer_id
     _check_epoch(log, marker)
     epoch = _own_epoch(log, producer_id, marker.coordinator_epoch) if is_own else marker.coordinator_epoch
-    batch = memoryview(_batch(marker._replace(coordinator_epoch=epoch), partition.topic, state.clock.now_ms()))
+    batch = memoryview(_batch(marker._replace(coordinator_epoch=epoch), partition.topic, core.clock.now_ms()))
     header = read_header(batch)
     log.producers.check(header, from_client=False)
     log.producers.check_coordinator_epoch(producer_id, epoch)
-    log.append(batch, header, partition.leader_epoch, state.clock.now_ms())
+    log.append(batch, header, partition.leader_epoch, core.clock.now_ms())
     log.commit()
 
 

@@ -8,12 +8,12 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from minibroker.core import Core
 from minibroker.logs.coordinator_log import CoordinatorLog, CoordinatorLogError
 from minibroker.logs.partition_loader import PartitionLoader
 from minibroker.metadata.cluster import Node
 from minibroker.metadata.features import TRANSACTION_VERSION
 from minibroker.metadata.topics import TRANSACTION_STATE
-from minibroker.state import BrokerState
 from minibroker.transactions.transaction import Transaction, encode_key, encode_value, transaction_of
 from minibroker_protocol.coordinator_records import TransactionLogKey, TransactionLogValue, decode_versioned
 from minibroker_protocol.error_codes import ErrorCode
@@ -42,23 +42,23 @@ class TransactionStore:
         on_loaded: is told of each partition that has been read.
     """
 
-    def __init__(self, state: BrokerState, on_loaded: Callable[[int], None]) -> None:
-        self._state = state
+    def __init__(self, core: Core, on_loaded: Callable[[int], None]) -> None:
+        self._core = core
         self._on_loaded = on_loaded
         self.log = CoordinatorLog(
-            state,
+            core,
             TRANSACTION_STATE,
-            partitions=state.config.integer("transaction.state.log.num.partitions"),
-            factor=state.config.integer("transaction.state.log.replication.factor"),
+            partitions=core.config.integer("transaction.state.log.num.partitions"),
+            factor=core.config.integer("transaction.state.log.replication.factor"),
             configs={
                 "cleanup.policy": "compact",
                 "compression.type": "uncompressed",
-                "min.insync.replicas": str(state.config.integer("transaction.state.log.min.isr")),
-                "segment.bytes": str(state.config.integer("transaction.state.log.segment.bytes")),
+                "min.insync.replicas": str(core.config.integer("transaction.state.log.min.isr")),
+                "segment.bytes": str(core.config.integer("transaction.state.log.segment.bytes")),
                 "unclean.leader.election.enable": "false",
             },
         )
-        self._loader = PartitionLoader(state, self.log, _Loading, self._on_replayed)
+        self._loader = PartitionLoader(core, self.log, _Loading, self._on_replayed)
         self._known: dict[int, dict[str, Transaction]] = {}
 
     # The transactional ids
@@ -88,8 +88,8 @@ class TransactionStore:
         try:
             record = NewRecord(
                 encode_key(transaction.transactional_id),
-                encode_value(transaction, level=self._state.features.level(TRANSACTION_VERSION)),
-                self._state.clock.now_ms(),
+                encode_value(transaction, level=self._core.features.level(TRANSACTION_VERSION)),
+                self._core.clock.now_ms(),
             )
             self.log.append(partition, [record])
         except EncodeError:
@@ -121,7 +121,7 @@ class TransactionStore:
                 keys = [key for key in batch if self.get(by_key[key].transactional_id) is by_key[key]]
                 if not keys:
                     continue
-                now_ms = self._state.clock.now_ms()
+                now_ms = self._core.clock.now_ms()
                 try:
                     self.log.append(partition, [NewRecord(key, None, now_ms) for key in keys])
                 except CoordinatorLogError as error:

@@ -20,7 +20,7 @@ def harness(tmp_path: Path) -> Iterator[Harness]:
     made = Harness(str(tmp_path / "data"))
     made.create()
     yield made
-    made.state.close()
+    made.services.close()
 
 
 @pytest.fixture

@@ -8,10 +8,11 @@ from typing import Any, Final
 
 from minibroker.clock import ManualClock
 from minibroker.config import BrokerConfig
+from minibroker.core import Core
 from minibroker.dispatch import ROUTES, Answer, Outcome, SlicedRequest, Waiting, accept, encode_answers
 from minibroker.security.principals import USER, Principal
+from minibroker.services import Services, open_services
 from minibroker.session import Session
-from minibroker.state import BrokerState
 from minibroker_protocol.codec import decode, encode
 from minibroker_protocol.messages.create_topics import (
     CreatableTopic,
@@ -155,15 +156,20 @@ class Harness:
         self._names: dict[bytes, str] = {}
         #: The length of a slice in seconds: a request ends within its first one, unless a test asks for less.
         self.slice_s = math.inf
-        self.state = self._open()
+        self.services = self._open()
 
-    def _open(self) -> BrokerState:
-        state = self._new_state()
-        state.slices.slice_s = self.slice_s
-        return state
+    @property
+    def core(self) -> Core:
+        """The ground of the broker."""
+        return self.services.core
 
-    def _new_state(self) -> BrokerState:
-        return BrokerState(
+    def _open(self) -> Services:
+        services = self._new_services()
+        services.core.slices.slice_s = self.slice_s
+        return services
+
+    def _new_services(self) -> Services:
+        return open_services(
             self._config,
             self.data_dir,
             self.clock,
@@ -176,20 +182,18 @@ class Harness:
 
     def restart(self) -> None:
         """Stop cleanly and start again on the same data directory."""
-        self.state.close()
-        self.state = self._open()
+        self.services.close()
+        self.services = self._open()
 
     def crash(self) -> None:
         """Start again on the same data directory as after kill -9: the kernel takes the lock, nothing is closed."""
-        self.state.logs.stop_chores()
-        for coordinator in ("groups", "transactions"):
-            if coordinator in self.state.__dict__:  # they write nothing when they close, but they have timers
-                getattr(self.state, coordinator).close()
+        self.core.logs.stop_chores()
+        self.services.close_coordinators()  # they write nothing when they close, but they have timers
         self._soon.clear()
-        for handle in tuple(self.state.files._open):  # the kernel closes what a process has open
+        for handle in tuple(self.core.files._open):  # the kernel closes what a process has open
             handle.close()
-        self.state._data_dir.release()
-        self.state = self._open()
+        self.core._data_dir.release()
+        self.services = self._open()
 
     def _background(self, work: Callable[[], None], then: Callable[[], None] | None = None) -> None:
         work()
@@ -219,11 +223,11 @@ class Harness:
 
     def close(self) -> None:
         """Stop cleanly."""
-        self.state.close()
+        self.services.close()
 
     def start(self) -> None:
         """Start again after `close`."""
-        self.state = self._open()
+        self.services = self._open()
 
     def run_soon(self) -> None:
         """What the event loop does after a wake-up: the calls that were put off."""
@@ -236,17 +240,17 @@ class Harness:
 
     def session(self, **given: Any) -> Session:
         """A connection that has just been made; `given` as `Session` takes it."""
-        node = None if self.asks is None else self.state.cluster.node(self.asks)
+        node = None if self.asks is None else self.core.cluster.node(self.asks)
         if self.user is not None:
             given.setdefault("principal", Principal(USER, self.user))
-        return Session(self.state, node, advertised=ADVERTISED, **given)
+        return Session(self.services, node, advertised=ADVERTISED, **given)
 
     def send(self, request: Any, version: int) -> Any:
         """One request in a wake-up of its own: the response, a `Pending`, or None when there is no response."""
         self._name_by_id(request, version)
         outcome = self.accept(request, version)
         pending = Pending(request, version, outcome, self._names) if isinstance(outcome, Waiting) else None
-        self.state.writes.commit()
+        self.core.writes.commit()
         answer = response_of(request, version, bytes_of(outcome)) if isinstance(outcome, Answer) else pending
         self.run_soon()
         return with_names(answer, self._names) if isinstance(outcome, Answer) else answer
@@ -260,7 +264,7 @@ class Harness:
         ):
             name: str = topic.name if hasattr(topic, "name") else topic.topic
             if topic.topic_id == ZERO_UUID:
-                known = self.state.topics.get(name)
+                known = self.core.topics.get(name)
                 topic.topic_id = name.encode().ljust(16, b"?")[:16] if known is None else known.id
             self._names[topic.topic_id] = name
 

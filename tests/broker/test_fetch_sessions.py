@@ -61,18 +61,18 @@ def test_a_full_fetch_with_epoch_0_opens_a_session_and_tells_every_partition(man
     session = Session(many, *ALL)
     assert session.id > 0
     assert partitions_of(session.opened.responses) == KEYS
-    assert len(many.state.cluster.first.fetch_sessions) == 1
+    assert len(many.core.cluster.first.fetch_sessions) == 1
 
 
 def test_a_fetch_without_a_session_has_id_0(many: Harness) -> None:
     assert many.fetch(*ALL).session_id == 0
-    assert len(many.state.cluster.first.fetch_sessions) == 0
+    assert len(many.core.cluster.first.fetch_sessions) == 0
 
 
 @pytest.mark.parametrize("version", [4, 5, 6])
 def test_versions_before_7_have_no_sessions(many: Harness, version: int) -> None:
     many.fetch(*ALL, version=version, session_epoch=-1)
-    assert len(many.state.cluster.first.fetch_sessions) == 0
+    assert len(many.core.cluster.first.fetch_sessions) == 0
 
 
 @pytest.mark.parametrize("version", range(7, 19))
@@ -133,7 +133,7 @@ def test_a_new_high_watermark_alone_is_news(many: Harness) -> None:
 def test_a_new_log_start_offset_alone_is_news(many: Harness) -> None:
     many.produce(batch(b"a"), "many", 0)
     session = Session(many, ("many", 0, 1), ("many", 1, 0))
-    partition = many.state.topics.get("many")
+    partition = many.core.topics.get("many")
     assert partition is not None
     partition.partitions[0].log.advance_log_start_offset(1)
     response = session.fetch()
@@ -199,7 +199,7 @@ def test_an_epoch_counts_once(many: Harness) -> None:
 
 def test_epochs_go_on_at_1_after_the_largest(many: Harness) -> None:
     session = Session(many, *ALL)
-    many.state.cluster.first.fetch_sessions._sessions[session.id].epoch = (
+    many.core.cluster.first.fetch_sessions._sessions[session.id].epoch = (
         2**31 - 1
     )  # two billion fetches would take a while
     session.epoch = 2**31 - 1
@@ -213,7 +213,7 @@ def test_epoch_minus_1_closes_the_session_and_answers_in_full(many: Harness) -> 
     last = many.fetch(*ALL, session_id=session.id, session_epoch=-1)
     assert (last.session_id, partitions_of(last.responses)) == (0, KEYS)
     assert many.fetch(session_id=session.id, session_epoch=1).error_code == NOT_FOUND
-    assert len(many.state.cluster.first.fetch_sessions) == 0
+    assert len(many.core.cluster.first.fetch_sessions) == 0
 
 
 def test_a_full_fetch_in_the_name_of_a_session_opens_another_one(many: Harness) -> None:
@@ -221,7 +221,7 @@ def test_a_full_fetch_in_the_name_of_a_session_opens_another_one(many: Harness) 
     renewed = many.fetch(*ALL, session_id=session.id, session_epoch=0)
     assert renewed.session_id not in {0, session.id}
     assert many.fetch(session_id=session.id, session_epoch=1).error_code == NOT_FOUND
-    assert len(many.state.cluster.first.fetch_sessions) == 1
+    assert len(many.core.cluster.first.fetch_sessions) == 1
 
 
 def test_a_session_that_is_emptied_is_closed(many: Harness) -> None:

@@ -25,7 +25,7 @@ def outcome(harness: Harness, frame: bytes, memo: ProduceMemo | None) -> bytes |
     except (DecodeError, UnservedRequestError) as error:
         return type(error).__name__
     assert answer is None or isinstance(answer, Answer)
-    harness.state.writes.commit()
+    harness.core.writes.commit()
     return None if answer is None else bytes_of(answer)
 
 
@@ -93,7 +93,7 @@ def test_no_buffer_is_held_after_a_request(harness: Harness) -> None:
         frame = bytearray(frame_of(produce_request(batch(b"a")), 9))
         view = memoryview(frame)
         accept(view, harness.session(memo=memo))
-        harness.state.writes.commit()
+        harness.core.writes.commit()
         view.release()
         frame.clear()  # BufferError while anything still looks at it
 
@@ -140,4 +140,4 @@ def test_with_and_without_a_memo_the_same_things_happen(
             found = [values_in(harness.fetch_one(0, topic, partition).records) for harness in brokers]
             assert found[0] == found[1]
     for harness in brokers:
-        harness.state.close()
+        harness.services.close()

@@ -169,7 +169,7 @@ def test_a_wait_ends_when_its_time_is_up(client: SocketClient) -> None:
 
 
 def test_a_client_that_goes_away_while_it_waits_is_forgotten(served: Broker, second: SocketClient) -> None:
-    topic = served.state.topics.get("t")  # a look behind the door: nobody else can tell that a listener is gone
+    topic = served.services.core.topics.get("t")  # a look behind the door: nobody else can tell that a listener is gone
     assert topic is not None
     with SocketClient(served.address) as client:
         client.send(fetch_request(("t", 0, 0), max_wait_ms=600_000), 12)

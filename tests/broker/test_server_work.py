@@ -31,12 +31,12 @@ async def test_a_stop_waits_for_work_in_the_background(tmp_path: Path) -> None:
 
     def then() -> None:
         done.append(f"then, {threading.current_thread() is loop_thread}")
-        state.background(lambda: done.append("more work"))
+        services.core.background(lambda: done.append("more work"))
 
     loop_thread = threading.current_thread()
     async with Broker(data_dir=str(tmp_path)) as broker:
-        state = server_of(broker).state
-        state.background(work, then)
+        services = server_of(broker).services
+        services.core.background(work, then)
         assert done == []
         release.set()
     assert done == ["work, True", "then, True", "more work"]
@@ -49,7 +49,7 @@ async def test_work_that_fails_is_logged_and_followed(tmp_path: Path, caplog: py
         raise OSError("a full disk")
 
     async with Broker(data_dir=str(tmp_path)) as broker:
-        server_of(broker).state.background(work, lambda: done.append("then"))
+        server_of(broker).services.core.background(work, lambda: done.append("then"))
     assert done == ["then"]
     (record,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
     assert record.exc_info is not None

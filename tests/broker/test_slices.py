@@ -155,7 +155,7 @@ def sliced(tmp_path: Path) -> Iterator[Harness]:
     """A broker that takes a single step in each turn."""
     harness = Harness(str(tmp_path))
     harness.create("t", 40)
-    harness.state.slices.slice_s = 0.0
+    harness.core.slices.slice_s = 0.0
     yield harness
     harness.close()
 
@@ -187,7 +187,7 @@ def test_batches_for_many_partitions_are_appended_in_slices(sliced: Harness) -> 
     assert [(each.index, each.error_code, each.base_offset) for each in topic.partition_responses] == [
         (index, 0, 0) for index in range(40)
     ]
-    sliced.state.slices.slice_s = math.inf
+    sliced.core.slices.slice_s = math.inf
     for index in range(40):
         assert values_in(sliced.fetch_one(0, "t", index).records) == [(0, b"%d" % index)]
 
@@ -203,7 +203,7 @@ def slow_down(broker: Broker) -> None:
     """Have each step be a turn of its own."""
     server = broker._twin._server
     assert server is not None
-    server.state.slices.slice_s = 0.0
+    server.services.core.slices.slice_s = 0.0
 
 
 def test_others_are_served_while_a_large_request_is(served: Broker) -> None:

@@ -28,7 +28,7 @@ def cluster() -> Iterator[Broker]:
 
 
 def leader(broker: Broker, topic: str, index: int) -> int:
-    known = broker.state.topics.get(topic)
+    known = broker.services.core.topics.get(topic)
     assert known is not None
     node = known.partitions[index].leader
     assert node is not None
@@ -37,9 +37,9 @@ def leader(broker: Broker, topic: str, index: int) -> int:
 
 async def _disturb(broker: Broker, number: int) -> None:
     """Moves of all leaders to the next node, a node that goes, its return: in turn."""
-    cluster = broker.state.cluster
+    cluster = broker.services.core.cluster
     if number % 3 == 0:
-        for topic in broker.state.topics:
+        for topic in broker.services.core.topics:
             for partition in topic.partitions:
                 assert partition.leader is not None
                 cluster.move_leader(topic.name, partition.index, partition.leader.id % 3 + 1)
@@ -225,12 +225,12 @@ def test_what_nobody_leads_is_served_when_its_node_is_back() -> None:
         gone = leader(broker, "t", 1)
 
         async def stop() -> None:
-            broker.state.cluster.stop_node(gone)
-            await broker.state.cluster.settled()
+            broker.services.core.cluster.stop_node(gone)
+            await broker.services.core.cluster.settled()
 
         async def start() -> None:
-            broker.state.cluster.start_node(gone)
-            await broker.state.cluster.settled()
+            broker.services.core.cluster.start_node(gone)
+            await broker.services.core.cluster.settled()
 
         producer.produce("t", b"before", partition=1)
         assert producer.flush(TIMEOUT) == 0
@@ -239,6 +239,6 @@ def test_what_nobody_leads_is_served_when_its_node_is_back() -> None:
         producer.poll(0)
         broker.wait(start())
         assert producer.flush(TIMEOUT) == 0
-        known = broker.state.topics.get("t")
+        known = broker.services.core.topics.get("t")
         assert known is not None
         assert known.partitions[1].log.log_end_offset == 2

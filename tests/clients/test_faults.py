@@ -21,13 +21,13 @@ PATIENCE_S = 180
 @pytest.fixture
 def broker() -> Iterator[Broker]:
     with Broker(topics=["t", "two:2"], config={"group.min.session.timeout.ms": 100}) as running:
-        keep_journal(running.state)
+        keep_journal(running.services)
         yield running
 
 
 @pytest.fixture
 def faults(broker: Broker) -> FaultRegistry:
-    return faults_of(broker.state)
+    return faults_of(broker.services)
 
 
 def producer(broker: Broker, **settings: Any) -> Producer:
@@ -157,7 +157,7 @@ def test_a_consumer_looks_for_its_coordinator_again(broker: Broker, faults: Faul
     assert read(consuming, 2) == [b"a", b"b"]
     consuming.close()
     assert (joined.fired, unstable.fired) == (1, 1)
-    journal = broker.state.journal
+    journal = broker.services.journal
     assert journal is not None
     assert len(journal.entries(api="FindCoordinator", group="g")) >= 2
 
@@ -218,7 +218,7 @@ async def test_aiokafka_is_throttled_and_goes_on(broker: Broker, faults: FaultRe
         await sending.stop()
     assert fault.fired == 1
     assert fault.hits[0].response.throttle_time_ms == 100
-    journal = broker.state.journal
+    journal = broker.services.journal
     assert journal is not None
     first, second = journal.entries(api="Produce")[:2]
     assert second.began_ms - first.began_ms >= 100

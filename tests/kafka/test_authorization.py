@@ -154,8 +154,8 @@ def test_who_has_one_right_hears_the_same(
     acl = rule(operation, kind, resource, user=user)
     with kafka.client() as admin, kafka.client(user) as client:
         add(admin, acl)
-        assert ours.state.authorizer is not None
-        ours.state.authorizer.add([acl])
+        assert ours.services.authorizer is not None
+        ours.services.authorizer.add([acl])
         ours.user = user
         try:
             titles = {each.title for each in compared()}
@@ -166,7 +166,7 @@ def test_who_has_one_right_hears_the_same(
             }
         finally:
             ours.user = None
-            ours.state.authorizer.remove([acl])
+            ours.services.authorizer.remove([acl])
             remove(admin, acl)
     assert {title: both for title, both in heard.items() if both[0] != both[1]} == {}
 

@@ -272,7 +272,7 @@ class CoordinatorLife:
 
     def _check_states(self) -> None:
         """Whatever was decided has been done while the logs were read."""
-        for known in self.harness.state.transactions.store.all():
+        for known in self.harness.services.transactions.store.all():
             assert not known.state.is_prepared, f"{known} is still to be ended"
 
     def _settle(self, way_on: int) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from minibroker.dispatch import Answer
-from minibroker.state import BrokerState
+from minibroker.services import Services
 from minibroker_protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -70,7 +70,7 @@ class Torture:
             asked.append(
                 (request, version, answer if isinstance(answer, Answer) else Pending(request, version, answer))
             )
-        self.harness.state.writes.commit()
+        self.harness.core.writes.commit()
         responses = [
             answer if isinstance(answer, Pending) else response_of(request, version, bytes_of(answer))
             for request, version, answer in asked
@@ -129,9 +129,9 @@ class Torture:
 
     def reopen(self, *, clean: bool, meanwhile: Callable[[], None] = lambda: None) -> None:
         """End the broker with a clean stop or as `kill -9` does, do something to its files, and start it again."""
-        harness, opens, left = self.harness, self.harness._open, self.harness.state.files
+        harness, opens, left = self.harness, self.harness._open, self.harness.core.files
 
-        def spoil_and_open() -> BrokerState:
+        def spoil_and_open() -> Services:
             for handle in list(left._open):
                 handle.close()  # the kernel does it for a process that is gone
             meanwhile()

@@ -193,7 +193,7 @@ class MachineCrashes:
             self._limit(harness, rng.choice(_USERS))
         elif chance < 0.7:
             self._take_producer_id(harness)
-        elif chance < 0.8 and harness.state.topics.get(KEPT):
+        elif chance < 0.8 and harness.core.topics.get(KEPT):
             assert harness.produce(batch(b"v" * 100), KEPT).error_code == 0
             self._records += 1
         elif chance < 0.85:
@@ -226,7 +226,7 @@ class MachineCrashes:
         answer._parked.deliver = delivered
 
     def _create(self, harness: Harness, name: str) -> None:
-        if harness.state.topics.get(name) is not None:
+        if harness.core.topics.get(name) is not None:
             return
         partitions, size = self._rng.randint(1, 3), str(self._rng.randint(1, 9) * 1_000_000)
         config = CreatableTopicConfig(name="max.message.bytes", value=size)
@@ -238,7 +238,7 @@ class MachineCrashes:
         self._promises.name(f"topic {name}", made)
 
     def _delete(self, harness: Harness, name: str) -> None:
-        if harness.state.topics.get(name) is not None:
+        if harness.core.topics.get(name) is not None:
             acked = self._promises.ask(f"topic {name}", None)
             request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=1000)
             self._ask(harness, request, 6, acked)
@@ -281,7 +281,7 @@ class MachineCrashes:
             self._promises.check(f"topic {name}", _topic(harness, name))
         for user in _USERS:
             self._promises.check(f"user {user}", _quota(harness, user))
-        if harness.state.topics.get(KEPT) is not None:
+        if harness.core.topics.get(KEPT) is not None:
             answer = harness.fetch_one(0, KEPT, partition_max_bytes=1)
             assert answer.error_code == 0, answer
             found = answer.high_watermark
@@ -296,13 +296,13 @@ class MachineCrashes:
             lock.fd = descriptor
             lock.release()
         if self._harness is not None:
-            for handle in tuple(self._harness.state.files._open):
+            for handle in tuple(self._harness.core.files._open):
                 handle.close()
             self._harness = None
 
 
 def _topic(harness: Harness, name: str) -> tuple[str, int, str] | None:
-    topic = harness.state.topics.get(name)
+    topic = harness.core.topics.get(name)
     if topic is None:
         return None
     return topic.id.hex(), len(topic.partitions), topic.config.overrides.get("max.message.bytes", "")

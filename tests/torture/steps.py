@@ -166,7 +166,7 @@ class Life:
 
     def _check_brief_topic(self) -> None:
         """A topic that was being made, or deleted, is there whole or not at all."""
-        topic = self.torture.harness.state.topics.get(BRIEF)
+        topic = self.torture.harness.core.topics.get(BRIEF)
         if topic is not None:
             assert len(topic.partitions) == BRIEF_PARTITIONS
             assert topic.config.overrides == {"cleanup.policy": "compact"}

@@ -28,7 +28,7 @@ async def stop_broker(node_id: int, on_broker: OnBroker) -> Node:
 
     async def work(broker: AsyncBroker) -> Node:
         await _find(broker, node_id).stop()
-        await broker.state.cluster.settled()
+        await broker.services.core.cluster.settled()
         return _node(broker, node_id)
 
     return await on_broker(work)
@@ -40,7 +40,7 @@ async def start_broker(node_id: int, on_broker: OnBroker) -> Node:
 
     async def work(broker: AsyncBroker) -> Node:
         await _find(broker, node_id).start()
-        await broker.state.cluster.settled()
+        await broker.services.core.cluster.settled()
         return _node(broker, node_id)
 
     return await on_broker(work)

@@ -23,10 +23,10 @@ async def about(on_broker: OnBroker) -> BrokerInfo:
     """What this is, and where its clients connect."""
 
     async def work(broker: AsyncBroker) -> BrokerInfo:
-        controller = broker.state.cluster.controller
+        controller = broker.services.core.cluster.controller
         return BrokerInfo(
             version=__version__,
-            cluster_id=broker.state.cluster_id,
+            cluster_id=broker.services.core.cluster.cluster_id,
             bootstrap_servers=broker.bootstrap_servers,
             controller=None if controller is None else controller.id,
         )
@@ -64,7 +64,7 @@ async def metrics(on_broker: OnBroker, accept: Annotated[str, Header()] = "") ->
 
 async def _are_up(on_broker: OnBroker) -> list[bool]:
     async def work(broker: AsyncBroker) -> list[bool]:
-        return [node.is_up for node in broker.state.cluster.nodes.values()]
+        return [node.is_up for node in broker.services.core.cluster.nodes.values()]
 
     try:
         return await asyncio.wait_for(on_broker(work), _PATIENCE_S)

@@ -77,7 +77,7 @@ async def read_records(
     """
     found, next_offsets = await on_broker(
         lambda broker: read_page(
-            broker.state,
+            broker.services,
             topic,
             partition=partition,
             start=start,

@@ -35,7 +35,7 @@ async def begin_journal(on_broker: OnBroker, size: JournalSize | None = None) ->
     """Keep a journal from now on; an old one goes. It copies every request, which clients may notice."""
 
     async def work(broker: AsyncBroker) -> JournalInfo:
-        keep_journal(broker.state, (size or JournalSize()).capacity)
+        keep_journal(broker.services, (size or JournalSize()).capacity)
         return await _info(broker)
 
     return await on_broker(work)
@@ -46,7 +46,7 @@ async def end_journal(on_broker: OnBroker) -> None:
     """Keep no journal any more."""
 
     async def work(broker: AsyncBroker) -> None:
-        drop_journal(broker.state)
+        drop_journal(broker.services)
 
     await on_broker(work)
 
@@ -107,13 +107,13 @@ def _entries(journal: Journal, entries: list[Entry]) -> JournalEntries:
 
 
 def _journal(broker: AsyncBroker) -> Journal:
-    if broker.state.journal is None:
+    if broker.services.journal is None:
         raise ConflictError("the broker keeps no journal of requests; PUT /journal, or serve --journal, begins one")
     return broker.requests
 
 
 async def _info(broker: AsyncBroker) -> JournalInfo:
-    journal = broker.state.journal
+    journal = broker.services.journal
     return JournalInfo(is_kept=journal is not None, count=0 if journal is None else journal.count)
 
 

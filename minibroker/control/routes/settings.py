@@ -36,7 +36,7 @@ async def read_topic_configs(topic: str, on_broker: OnBroker) -> TopicConfigurat
     """What a topic is configured with."""
 
     async def work(broker: AsyncBroker) -> dict[str, str | None]:
-        return await broker.topic_config(topic_of(broker.state, topic).name)
+        return await broker.topic_config(topic_of(broker.services, topic).name)
 
     return TopicConfiguration(configs=await on_broker(work))
 
@@ -46,7 +46,7 @@ async def configure_topic(topic: str, what: Configuration, on_broker: OnBroker) 
     """Alter keys of a topic."""
 
     async def work(broker: AsyncBroker) -> None:
-        await broker.configure_topic(topic_of(broker.state, topic).name, what.configs)
+        await broker.configure_topic(topic_of(broker.services, topic).name, what.configs)
 
     await on_broker(work)
 

@@ -41,7 +41,7 @@ async def describe_topic(topic: str, on_broker: OnBroker) -> Topic:
     """One topic."""
 
     async def work(broker: AsyncBroker) -> TopicDescription:
-        return (await broker.topics())[topic_of(broker.state, topic).name]
+        return (await broker.topics())[topic_of(broker.services, topic).name]
 
     return Topic.model_validate(await on_broker(work))
 

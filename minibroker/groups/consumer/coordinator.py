@@ -5,13 +5,14 @@ classic protocol may do in it in `classic_members`.
 """
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Container
 from dataclasses import replace
 from functools import partial
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from minibroker.advice import LOST_GROUPS, about_lost_members
 from minibroker.config.group import group_config
+from minibroker.core import Core
 from minibroker.groups.consumer import changes as records
 from minibroker.groups.consumer.assignors import named
 from minibroker.groups.consumer.group import ConsumerGroup
@@ -27,10 +28,12 @@ from minibroker.groups.group import Group
 from minibroker.groups.rebalances import Rebalances
 from minibroker.groups.store import GroupStore
 from minibroker.regular_expressions.expression import RegularExpression, RegularExpressionError
-from minibroker.state import BrokerState
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import NewRecord
 from minibroker_storage.checkpoints import new_uuid, uuid_text
+
+if TYPE_CHECKING:
+    from minibroker.security.authorization.authorizer import Authorizer
 
 _NOT_SAID: Final = -1
 _logger = logging.getLogger(__name__)
@@ -86,32 +89,41 @@ class ConsumerGroups:
         migration: how groups come from one protocol to the other.
     """
 
-    def __init__(self, state: BrokerState, store: GroupStore, rebalances: Rebalances) -> None:
-        self._state = state
+    def __init__(
+        self,
+        core: Core,
+        store: GroupStore,
+        rebalances: Rebalances,
+        authorizer: "Authorizer | None",
+        forgotten: Container[str],
+    ) -> None:
+        self._core = core
         self._store = store
-        self.assignors = named(state.config.items("group.consumer.assignors"))
-        self.migration = Migration(state, store, rebalances)
-        self._targets = Targets(state.slices, store)
+        self._authorizer = authorizer
+        self._forgotten = forgotten
+        self.assignors = named(core.config.items("group.consumer.assignors"))
+        self.migration = Migration(core, store, rebalances)
+        self._targets = Targets(core.slices, store)
 
     @property
     def is_enabled(self) -> bool:
         """Are there such groups here (`group.coordinator.rebalance.protocols`)?"""
-        return "consumer" in self._state.config.items("group.coordinator.rebalance.protocols")
+        return "consumer" in self._core.config.items("group.coordinator.rebalance.protocols")
 
     @property
     def max_size(self) -> int:
         """How many members a group may have."""
-        return self._state.config.integer("group.consumer.max.size")
+        return self._core.config.integer("group.consumer.max.size")
 
     def session_timeout_ms(self, member: ConsumerMember, group_id: str) -> int:
         """How long a member may be silent."""
         if member.classic is not None:
             return member.classic.session_timeout_ms
-        return group_config(self._state, group_id).session_timeout_ms
+        return group_config(self._core, group_id).session_timeout_ms
 
     def heartbeat_interval_ms(self, group_id: str) -> int:
         """How often members are to be heard of."""
-        return group_config(self._state, group_id).heartbeat_interval_ms
+        return group_config(self._core, group_id).heartbeat_interval_ms
 
     # Heartbeats
 
@@ -153,7 +165,7 @@ class ConsumerGroups:
         group = self._store.find(group_id)
         if isinstance(group, ConsumerGroup):
             return group, []
-        if not joins and group is None and group_id in self._state.forgotten_groups:
+        if not joins and group is None and group_id in self._forgotten:
             raise GroupRefusedError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {group_id} was reset.")  # it joins anew
         if not joins:
             raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no consumer group {group_id}.")
@@ -186,11 +198,11 @@ class ConsumerGroups:
 
     def begin(self, group: ConsumerGroup, may_describe: Callable[[str], bool] | None = None) -> Step:
         """A step of a group; `may_describe` is of the member who makes it, if one does."""
-        authorizer = self._state.authorizer
+        authorizer = self._authorizer
         may_match: MayMatch | None = EVERYTHING
         if authorizer is not None:
             may_match = None if may_describe is None else MayMatch(may_describe, authorizer.changes)
-        return Step(group, self._state.topics, self.assignors, may_match, self._targets)
+        return Step(group, self._core.topics, self.assignors, may_match, self._targets)
 
     def member(self, group: ConsumerGroup, member_id: str, *, joins: bool) -> ConsumerMember:
         """The dynamic member, which may be a new one if it joins. GroupRefusedError."""
@@ -325,7 +337,7 @@ class ConsumerGroups:
         timers = group.timers.get(member_id)
         if timers is None:
             timers = group.timers[member_id] = MemberTimers(
-                self._state.clock, partial(self._on_deadline, group, member_id)
+                self._core.clock, partial(self._on_deadline, group, member_id)
             )
         return timers
 
@@ -341,7 +353,7 @@ class ConsumerGroups:
             self.timers(group, member_id).heard(session_ms)
         elif not group.members:
             about = about_lost_members(group.group_id, session_ms)
-            self._state.advised.advise(LOST_GROUPS, group.group_id, about)
+            self._core.advised.advise(LOST_GROUPS, group.group_id, about)
 
     def resume(self, group: ConsumerGroup) -> None:
         """A group has been read, or has come from the other protocol: its members have a session's time."""

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Collection, Iterable
 from typing import Final
 
+from minibroker.core import Core
 from minibroker.groups.consumer import changes as records
 from minibroker.groups.consumer.changes import Change
 from minibroker.groups.consumer.classic_protocol import assignment_of, partitions_in, subscription_in
@@ -19,7 +20,6 @@ from minibroker.groups.group import Group
 from minibroker.groups.members import Member, Protocol
 from minibroker.groups.rebalances import Rebalances
 from minibroker.groups.store import GroupStore
-from minibroker.state import BrokerState
 from minibroker_protocol.coordinator_records.consumer_groups import ClassicMemberMetadata, ClassicProtocol
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError
@@ -32,14 +32,14 @@ _logger = logging.getLogger(__name__)
 class Migration:
     """The ways between the two protocols."""
 
-    def __init__(self, state: BrokerState, store: GroupStore, rebalances: Rebalances) -> None:
-        self._state = state
+    def __init__(self, core: Core, store: GroupStore, rebalances: Rebalances) -> None:
+        self._core = core
         self._store = store
         self._rebalances = rebalances
 
     @property
     def _policy(self) -> str:
-        return self._state.config.text("group.consumer.migration.policy").lower()
+        return self._core.config.text("group.consumer.migration.policy").lower()
 
     def may_upgrade(self, classic: Group, most: int) -> bool:
         """May a classic group with members become one of the consumer protocol, which has `most` members at most?"""
@@ -82,7 +82,7 @@ class Migration:
             classic=ClassicMemberMetadata(session_timeout_ms=member.session_timeout_ms, supported_protocols=protocols),
             epoch=classic.generation,
             previous_epoch=classic.generation,
-            assigned=partitions_in(member.assignment, self._state.topics),
+            assigned=partitions_in(member.assignment, self._core.topics),
         )
 
     def may_downgrade(self, group: ConsumerGroup, gone: Collection[str], *, replaced: bool = False) -> bool:
@@ -97,7 +97,7 @@ class Migration:
             and self._policy in _DOWNGRADES
             and all(member.is_classic for member in left)
             and not any(member.is_classic for member in group.members.values() if member.member_id in gone)
-            and size <= self._state.config.integer("group.max.size")
+            and size <= self._core.config.integer("group.max.size")
         )
 
     def downgrade(self, group: ConsumerGroup, gone: Collection[str]) -> ErrorCode | None:
@@ -124,10 +124,10 @@ class Migration:
         except DecodeError as error:
             _logger.warning("Group %s stays one of the consumer protocol: %s", group.group_id, error)
             return None
-        classic = Group(group.group_id, self._state.clock)
+        classic = Group(group.group_id, self._core.clock)
         classic.offsets = group.offsets
         classic.settle(group.epoch, PROTOCOL_TYPE, listed)
-        now_ms = self._state.clock.now_ms()
+        now_ms = self._core.clock.now_ms()
         written = [each.encode(now_ms) for each in changes]
         code = self._store.replace(classic, [*written, self._store.record_of(classic)])
         if not code:
@@ -149,5 +149,5 @@ class Migration:
             member.rebalance_timeout_ms,
             member.classic.session_timeout_ms,
             protocols,
-            assignment_of(group.target_of(member), self._state.topics, like=protocols[0].metadata),
+            assignment_of(group.target_of(member), self._core.topics, like=protocols[0].metadata),
         )

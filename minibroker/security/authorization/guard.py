@@ -63,7 +63,7 @@ def _refused(api: str, pieces: Iterable[Any], each: Each, call: Call) -> Steps[s
     """The names in `pieces` of a request that the client may not use so; ids that nobody has are none."""
     refused: set[str] = set()
     for piece in pieces:
-        for name in names_of(api, piece, call.state):
+        for name in names_of(api, piece, call.core):
             if name is not None and not call.allows(each.operation, each.resource_type, name):
                 refused.add(name)
         yield
@@ -88,9 +88,9 @@ def _serve_rest(endpoint: Endpoint, pieces: tuple[Any, ...], call: Call, each: E
         return error_answer(api, request, call.api_version, code)
     allowed = errors = None
     for piece in pieces:
-        hit = only(api, piece, lambda target: name_of(target) in refused, call.state)
+        hit = only(api, piece, lambda target: name_of(target) in refused, call.core)
         error = part_answer(api, hit, call.api_version, code)
-        rest = only(api, piece, lambda target: name_of(target) not in refused, call.state)
+        rest = only(api, piece, lambda target: name_of(target) not in refused, call.core)
         if allowed is None:
             allowed, errors = rest, error
         else:

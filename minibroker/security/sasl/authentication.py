@@ -98,7 +98,7 @@ class Authentication:
         self._session = session
         self._line = line
         self._on_done = on_done
-        self._clock = session.state.clock
+        self._clock = session.services.core.clock
         self._state = _State.START
         self._exchange: SaslServer | None = None
         self._mechanism = ""  # of the session, once there is one
@@ -240,14 +240,14 @@ class Authentication:
             parked = self._fail(str(error), None)
         else:
             parked = _BareAnswer(self._line, answer)
-            self._session.state.call_soon(parked.go)
+            self._session.services.core.call_soon(parked.go)
         return Waiting(parked, Answer(None, 0, 0, flexible_header=False))
 
     def _fail(self, reason: str, response: Any) -> Parked:
         """Answer late, and close."""
         kind = FAILED_LOGINS.format("no mechanism" if self._exchange is None else self._exchange.mechanism)
         said = f"{self._session.client_host} failed to authenticate: {one_line(reason)}"
-        self._session.state.advised.advise(kind, said, said)
+        self._session.services.core.advised.advise(kind, said, said)
         self._state = _State.FAILED
         self._exchange = None
         self.close()

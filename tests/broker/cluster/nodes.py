@@ -51,7 +51,7 @@ def create(
 
 def partition(cluster: Harness, index: int = 0, topic: str = "t") -> Partition:
     """A partition as the brokers know it."""
-    known = cluster.state.topics.get(topic)
+    known = cluster.core.topics.get(topic)
     assert known is not None
     return known.partitions[index]
 

@@ -47,11 +47,11 @@ def fetched(cluster: Harness) -> tuple[int, int]:
 
 
 def group_place(cluster: Harness, group_id: str = "g") -> int:
-    return cluster.state.groups.store.partition_of(group_id)
+    return cluster.services.groups.store.partition_of(group_id)
 
 
 def transaction_place(cluster: Harness, transactional_id: str = "mine") -> int:
-    return cluster.state.transactions.store.log.partition_of(transactional_id)
+    return cluster.services.transactions.store.log.partition_of(transactional_id)
 
 
 def at_coordinator(cluster: Harness, key: str = "g", key_type: int = GROUP) -> Harness:
@@ -62,7 +62,7 @@ def move_group(cluster: Harness) -> int:
     """Another node coordinates the group "g"; its id."""
     place = group_place(cluster)
     to = others(leader(cluster, place, OFFSETS))[0]
-    cluster.state.cluster.move_leader(OFFSETS, place, to)
+    cluster.core.cluster.move_leader(OFFSETS, place, to)
     cluster.run_soon()
     return to
 
@@ -80,7 +80,7 @@ def test_every_node_names_the_same_coordinator(cluster: Harness) -> None:
 def test_without_a_leader_there_is_no_coordinator(make_cluster: MakeCluster) -> None:
     cluster = make_cluster(offsets_topic_replication_factor="1")
     home = coordinator(cluster, "g").node_id
-    cluster.state.cluster.stop_node(home)
+    cluster.core.cluster.stop_node(home)
     at(cluster, others(home)[0])
     found = coordinator(cluster, "g")
     assert (found.error_code, found.node_id, found.port) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, -1)
@@ -175,7 +175,7 @@ def test_a_coordinator_whose_node_goes_is_followed_by_another_one(cluster: Harne
     member = members.alone()
     home = cluster.asks
     assert home is not None
-    cluster.state.cluster.stop_node(home)
+    cluster.core.cluster.stop_node(home)
     cluster.run_soon()
     at(cluster, others(home)[0])
     to = coordinator(cluster, "g").node_id
@@ -190,7 +190,7 @@ def test_nothing_can_be_committed_while_too_few_replicas_are_in_sync(make_cluste
     home = at_coordinator(cluster).asks
     assert home is not None
     for node_id in others(home):
-        cluster.state.cluster.stop_node(node_id)
+        cluster.core.cluster.stop_node(node_id)
     assert commit(at(cluster, home)) == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
@@ -217,13 +217,13 @@ class Spread:
 def move_transactions(cluster: Harness) -> int:
     place = transaction_place(cluster)
     to = others(leader(cluster, place, TRANSACTIONS))[0]
-    cluster.state.cluster.move_leader(TRANSACTIONS, place, to)
+    cluster.core.cluster.move_leader(TRANSACTIONS, place, to)
     cluster.run_soon()
     return to
 
 
 def state_of(cluster: Harness) -> TransactionState:
-    store = cluster.state.transactions.store
+    store = cluster.services.transactions.store
     assert store.readiness("mine") == 0
     known = store.get("mine")
     assert known is not None
@@ -283,7 +283,7 @@ def test_an_open_transaction_goes_on_where_its_coordinator_has_moved_to(cluster:
     move_transactions(cluster)
     assert state_of(cluster) is TransactionState.ONGOING
     assert producer.commit() == 0
-    log = cluster.state.topics.get("t")
+    log = cluster.core.topics.get("t")
     assert log is not None
     entry = log.partitions[0].log.producers.active[producer.id]
     assert (entry.current_txn_first_offset, entry.coordinator_epoch) == (-1, 1)
@@ -298,11 +298,11 @@ def test_a_transaction_is_ended_once_its_partition_has_a_leader_again(make_clust
     gone = others(home)[0]
     index = NODES.index(gone)
     producer.write(b"a", partition=index)
-    cluster.state.cluster.stop_node(gone)
+    cluster.core.cluster.stop_node(gone)
     cluster.run_soon()
     assert producer.commit() == 0
     assert state_of(cluster) is TransactionState.PREPARE_COMMIT
-    cluster.state.cluster.start_node(gone)
+    cluster.core.cluster.start_node(gone)
     cluster.clock.advance(500)
     cluster.run_soon()
     assert state_of(cluster) is TransactionState.COMPLETE_COMMIT
@@ -311,5 +311,5 @@ def test_a_transaction_is_ended_once_its_partition_has_a_leader_again(make_clust
 def test_nothing_is_begun_while_too_few_replicas_of_the_transactions_are_in_sync(cluster: Harness) -> None:
     home = coordinator(cluster, "mine", TRANSACTION).node_id
     for node_id in others(home):
-        cluster.state.cluster.stop_node(node_id)
+        cluster.core.cluster.stop_node(node_id)
     assert _init(at(cluster, home)) == ErrorCode.COORDINATOR_NOT_AVAILABLE

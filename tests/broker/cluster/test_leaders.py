@@ -77,7 +77,7 @@ def produce(cluster: Harness) -> int:
 @pytest.mark.parametrize("ask", [produce, list_offsets, delete_records, write_marker])
 def test_only_the_leader_serves(cluster: Harness, ask: Callable[[Harness], int]) -> None:
     assert [ask(at(cluster, node_id)) for node_id in NODES] == [0, NOT_LEADER, NOT_LEADER]
-    cluster.state.cluster.move_leader("t", 0, 3)
+    cluster.core.cluster.move_leader("t", 0, 3)
     assert [ask(at(cluster, node_id)) for node_id in NODES] == [NOT_LEADER, NOT_LEADER, 0]
 
 
@@ -96,8 +96,8 @@ def test_a_node_without_a_replica_serves_nobody(make_cluster: MakeCluster) -> No
 
 
 def test_a_producer_that_asks_the_wrong_node_learns_of_the_right_one(cluster: Harness) -> None:
-    cluster.state.cluster.move_leader("t", 0, 3)
-    cluster.state.cluster.node(3).doors["PLAINTEXT"] = Door(port=9999)
+    cluster.core.cluster.move_leader("t", 0, 3)
+    cluster.core.cluster.node(3).doors["PLAINTEXT"] = Door(port=9999)
     response: ProduceResponse = at(cluster, 1).ask(produce_request(batch(b"a")), 10)
     outcome: PartitionProduceResponse = response.responses[0].partition_responses[0]
     assert (outcome.error_code, outcome.current_leader.leader_id, outcome.current_leader.leader_epoch) == (
@@ -110,7 +110,7 @@ def test_a_producer_that_asks_the_wrong_node_learns_of_the_right_one(cluster: Ha
 
 
 def test_a_consumer_that_asks_the_wrong_node_learns_of_the_right_one_since_version_16(cluster: Harness) -> None:
-    cluster.state.cluster.move_leader("t", 0, 3)
+    cluster.core.cluster.move_leader("t", 0, 3)
     for version in (15, 16, 18):
         # A replica that does not lead serves consumers; only an old epoch is against it.
         response = at(cluster, 1).fetch(("t", 0, 0), current_leader_epoch=0, version=version)
@@ -128,10 +128,10 @@ def test_a_producer_that_knows_no_hints_gets_none(cluster: Harness) -> None:
 
 def test_every_leader_has_an_epoch_of_its_own(cluster: Harness) -> None:
     cluster.produce(batch(b"a"))
-    cluster.state.cluster.move_leader("t", 0, 2)
+    cluster.core.cluster.move_leader("t", 0, 2)
     at(cluster, 2).produce(batch(b"b"))
-    cluster.state.cluster.move_leader("t", 0, 1)
-    cluster.state.cluster.move_leader("t", 0, 1)  # it is there already
+    cluster.core.cluster.move_leader("t", 0, 1)
+    cluster.core.cluster.move_leader("t", 0, 1)  # it is there already
     at(cluster, 1).produce(batch(b"c"))
     log = partition(cluster).log
     assert [(entry.epoch, entry.start_offset) for entry in log.epochs.entries] == [(0, 0), (1, 1), (2, 2)]
@@ -144,7 +144,7 @@ def test_every_leader_has_an_epoch_of_its_own(cluster: Harness) -> None:
     ("epoch", "code"), [(-1, 0), (0, ErrorCode.FENCED_LEADER_EPOCH), (1, 0), (2, ErrorCode.UNKNOWN_LEADER_EPOCH)]
 )
 def test_clients_are_held_against_the_epoch_that_they_know(cluster: Harness, epoch: int, code: int) -> None:
-    cluster.state.cluster.move_leader("t", 0, 2)
+    cluster.core.cluster.move_leader("t", 0, 2)
     at(cluster, 2)
     assert list_offsets(cluster, epoch) == code
     assert cluster.fetch_one(current_leader_epoch=epoch).error_code == code
@@ -153,7 +153,7 @@ def test_clients_are_held_against_the_epoch_that_they_know(cluster: Harness, epo
 def test_a_leader_that_was_no_replica_takes_the_place_of_the_one_before(make_cluster: MakeCluster) -> None:
     cluster = make_cluster()
     create(cluster, factor=1)
-    cluster.state.cluster.move_leader("t", 0, 3)
+    cluster.core.cluster.move_leader("t", 0, 3)
     assert (partition(cluster).replicas, partition(cluster).isr, leader(cluster)) == ((3,), (3,), 3)
 
 
@@ -169,9 +169,9 @@ def test_a_leader_that_was_no_replica_takes_the_place_of_the_one_before(make_clu
 def test_a_move_that_cannot_be_is_refused_with_its_reason(
     cluster: Harness, place: tuple[str, int], to: int, reason: str
 ) -> None:
-    cluster.state.cluster.stop_node(2)
+    cluster.core.cluster.stop_node(2)
     with pytest.raises(ClusterError) as refused:
-        cluster.state.cluster.move_leader(*place, to)
+        cluster.core.cluster.move_leader(*place, to)
     assert str(refused.value) == reason
 
 
@@ -183,7 +183,7 @@ def test_a_fetch_that_waits_at_the_old_leader_ends_when_the_leader_moves(cluster
     old = cluster.send(fetch_request(("t", 0, 0)), 10)
     assert isinstance(waiting, Pending)
     assert isinstance(old, Pending)
-    cluster.state.cluster.move_leader("t", 0, 2)
+    cluster.core.cluster.move_leader("t", 0, 2)
     cluster.run_soon()
     assert only_partition(waiting.response).error_code == ErrorCode.FENCED_LEADER_EPOCH
     assert only_partition(old.response).error_code == NOT_LEADER
@@ -192,7 +192,7 @@ def test_a_fetch_that_waits_at_the_old_leader_ends_when_the_leader_moves(cluster
 def test_a_fetch_of_what_a_node_has_led_ends_when_the_node_goes(cluster: Harness) -> None:
     waiting = at(cluster, 2).send(fetch_request(("t", 0, 0), current_leader_epoch=0), 12)  # from a follower
     assert isinstance(waiting, Pending)
-    cluster.state.cluster.stop_node(1)
+    cluster.core.cluster.stop_node(1)
     cluster.run_soon()
     assert only_partition(waiting.response).error_code == ErrorCode.FENCED_LEADER_EPOCH
 
@@ -204,7 +204,7 @@ def test_a_produce_that_waits_for_its_flush_fails_when_the_leader_moves_meanwhil
     outcome = cluster.accept(request, 9)
     assert isinstance(outcome, Waiting)
     pending = Pending(request, 9, outcome)
-    cluster.state.cluster.move_leader("t", 0, 2)
+    cluster.core.cluster.move_leader("t", 0, 2)
     cluster.run_soon()
     assert pending.response.responses[0].partition_responses[0].error_code == NOT_LEADER
 
@@ -218,7 +218,7 @@ def told(cluster: Harness) -> list[tuple[int, int, list[int], list[int]]]:
 
 
 def test_the_next_replica_in_sync_leads_what_a_node_has_led(cluster: Harness) -> None:
-    cluster.state.cluster.stop_node(1)
+    cluster.core.cluster.stop_node(1)
     at(cluster, 2)
     assert [each.node_id for each in metadata(cluster).brokers] == [2, 3]
     assert metadata(cluster).controller_id == 2
@@ -233,8 +233,8 @@ def test_the_next_replica_in_sync_leads_what_a_node_has_led(cluster: Harness) ->
 
 
 def test_a_node_that_comes_back_is_in_sync_and_leads_nothing_that_others_lead(cluster: Harness) -> None:
-    cluster.state.cluster.stop_node(1)
-    cluster.state.cluster.start_node(1)
+    cluster.core.cluster.stop_node(1)
+    cluster.core.cluster.start_node(1)
     assert [
         (each.leader_id, each.leader_epoch, each.isr_nodes, each.offline_replicas) for each in described(cluster)
     ] == [
@@ -249,7 +249,7 @@ def test_a_partition_whose_only_replica_is_down_is_offline(make_cluster: MakeClu
     cluster = make_cluster()
     create(cluster, factor=1)
     cluster.produce(batch(b"a"))
-    cluster.state.cluster.stop_node(1)
+    cluster.core.cluster.stop_node(1)
     (known, *_) = described(at(cluster, 2))
     assert (known.error_code, known.leader_id, known.leader_epoch, known.isr_nodes, known.offline_replicas) == (
         ErrorCode.LEADER_NOT_AVAILABLE,
@@ -265,18 +265,18 @@ def test_a_partition_whose_only_replica_is_down_is_offline(make_cluster: MakeClu
     response = cluster.ask(produce_request(batch(b"a")), 10)
     assert response.responses[0].partition_responses[0].current_leader.leader_id == -1
     assert response.node_endpoints == []
-    cluster.state.cluster.start_node(1)
+    cluster.core.cluster.start_node(1)
     assert (leader(cluster), partition(cluster).leader_epoch) == (1, 2)
     assert bytes_in(at(cluster, 1).fetch_one())
 
 
 def test_only_the_last_replica_in_sync_may_lead_again(cluster: Harness) -> None:
     for node_id in (1, 2, 3):
-        cluster.state.cluster.stop_node(node_id)
+        cluster.core.cluster.stop_node(node_id)
     assert (leader(cluster), partition(cluster).isr) == (-1, (3,))
-    cluster.state.cluster.start_node(1)
+    cluster.core.cluster.start_node(1)
     assert (leader(cluster), partition(cluster).isr) == (-1, (3,))
-    cluster.state.cluster.start_node(3)
+    cluster.core.cluster.start_node(3)
     assert (leader(cluster), partition(cluster).isr) == (3, (1, 3))  # node 1 was only waiting for a leader
 
 
@@ -284,41 +284,41 @@ def test_with_unclean_elections_any_replica_may_lead(make_cluster: MakeCluster) 
     cluster = make_cluster()
     create(cluster, unclean_leader_election_enable="true")
     for node_id in (1, 2, 3):
-        cluster.state.cluster.stop_node(node_id)
-    cluster.state.cluster.start_node(1)
+        cluster.core.cluster.stop_node(node_id)
+    cluster.core.cluster.start_node(1)
     assert (leader(cluster), partition(cluster).isr) == (1, (1,))
 
 
 def test_after_an_unclean_election_all_replicas_that_are_up_are_in_sync(cluster: Harness) -> None:
     for node_id in (1, 2, 3):
-        cluster.state.cluster.stop_node(node_id)
-    cluster.state.cluster.start_node(1)
-    cluster.state.cluster.start_node(2)
+        cluster.core.cluster.stop_node(node_id)
+    cluster.core.cluster.start_node(1)
+    cluster.core.cluster.start_node(2)
     assert leader(cluster) == -1
-    cluster.state.cluster.elect_leader(partition(cluster), unclean=True)
+    cluster.core.cluster.elect_leader(partition(cluster), unclean=True)
     assert (leader(cluster), partition(cluster).isr) == (1, (1, 2))
 
 
 def test_a_node_that_is_down_stays_down_and_one_that_is_up_stays_up(cluster: Harness) -> None:
-    cluster.state.cluster.start_node(1)
-    cluster.state.cluster.stop_node(1)
+    cluster.core.cluster.start_node(1)
+    cluster.core.cluster.stop_node(1)
     before = described(at(cluster, 2))
-    cluster.state.cluster.stop_node(1)
+    cluster.core.cluster.stop_node(1)
     assert described(cluster) == before
     with pytest.raises(ClusterError, match="there is no node 4"):
-        cluster.state.cluster.stop_node(4)
+        cluster.core.cluster.stop_node(4)
 
 
 def test_without_any_node_there_is_no_controller(cluster: Harness) -> None:
     for node_id in NODES:
-        cluster.state.cluster.stop_node(node_id)
-    assert cluster.state.cluster.controller is None
-    cluster.state.cluster.start_node(3)
+        cluster.core.cluster.stop_node(node_id)
+    assert cluster.core.cluster.controller is None
+    cluster.core.cluster.start_node(3)
     assert metadata(at(cluster, 3)).controller_id == 3
 
 
 def test_clients_of_long_ago_are_told_of_replicas_that_are_up(cluster: Harness) -> None:
-    cluster.state.cluster.stop_node(1)
+    cluster.core.cluster.stop_node(1)
     known = described(at(cluster, 2), version=0)[0]
     assert (known.error_code, known.leader_id, known.replica_nodes, known.isr_nodes) == (
         ErrorCode.REPLICA_NOT_AVAILABLE,
@@ -332,8 +332,8 @@ def test_fetch_sessions_belong_to_a_node_and_go_with_it(cluster: Harness) -> Non
     session = cluster.fetch(("t", 0, 0), session_epoch=0).session_id
     assert session
     assert at(cluster, 2).fetch(session_id=session, session_epoch=1).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    cluster.state.cluster.stop_node(1)
-    cluster.state.cluster.start_node(1)
+    cluster.core.cluster.stop_node(1)
+    cluster.core.cluster.start_node(1)
     assert at(cluster, 1).fetch(session_id=session, session_epoch=1).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
@@ -343,14 +343,14 @@ def test_fetch_sessions_belong_to_a_node_and_go_with_it(cluster: Harness) -> Non
 def test_with_acks_of_all_enough_replicas_have_to_be_in_sync(make_cluster: MakeCluster) -> None:
     cluster = make_cluster()
     create(cluster, min_insync_replicas="2")
-    cluster.state.cluster.stop_node(2)
+    cluster.core.cluster.stop_node(2)
     assert cluster.produce(batch(b"a")).error_code == 0
-    cluster.state.cluster.stop_node(3)
+    cluster.core.cluster.stop_node(3)
     refused = cluster.produce(batch(b"b"))
     assert (refused.error_code, refused.base_offset) == (ErrorCode.NOT_ENOUGH_REPLICAS, -1)
     assert refused.log_start_offset == 0
     assert cluster.produce(batch(b"c"), acks=1).error_code == 0
-    cluster.state.cluster.start_node(2)
+    cluster.core.cluster.start_node(2)
     assert cluster.produce(batch(b"d")).base_offset == 2
 
 
@@ -358,7 +358,7 @@ def test_no_more_replicas_are_asked_for_than_there_are(make_cluster: MakeCluster
     cluster = make_cluster(min_insync_replicas="3")
     create(cluster, factor=2)
     assert cluster.produce(batch(b"a")).error_code == 0
-    cluster.state.cluster.stop_node(2)
+    cluster.core.cluster.stop_node(2)
     assert cluster.produce(batch(b"a")).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
 
 
@@ -366,7 +366,7 @@ def test_leaders_that_move_take_nothing_away(cluster: Harness) -> None:
     for number in range(6):
         node_id = leader(cluster)
         assert at(cluster, node_id).produce(batch(b"%d" % number)).base_offset == number
-        cluster.state.cluster.move_leader("t", 0, others(node_id)[number % 2])
+        cluster.core.cluster.move_leader("t", 0, others(node_id)[number % 2])
     assert partition(cluster).log.log_end_offset == 6
     cluster.restart()
     assert at(cluster, leader(cluster)).fetch_one().high_watermark == 6
@@ -381,7 +381,7 @@ def test_an_offset_comes_with_the_epoch_of_its_batch(cluster: Harness) -> None:
         return outcome.offset, outcome.leader_epoch
 
     cluster.produce(batch(b"a", timestamp=1_000))
-    cluster.state.cluster.move_leader("t", 0, 3)
+    cluster.core.cluster.move_leader("t", 0, 3)
     earliest, earliest_local, latest, largest = -2, -4, -1, -3
     assert [found(time) for time in (earliest, earliest_local, 5, largest)] == [(0, 0)] * 4
     assert found(latest) == (1, 1)
@@ -398,7 +398,7 @@ def test_an_offset_comes_with_the_epoch_of_its_batch(cluster: Harness) -> None:
 
 
 def test_the_start_of_an_empty_log_has_the_epoch_of_its_leader(cluster: Harness) -> None:
-    cluster.state.cluster.move_leader("t", 0, 3)
+    cluster.core.cluster.move_leader("t", 0, 3)
     wanted = ListOffsetsPartition(partition_index=0, timestamp=-2)
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[wanted])])
     (outcome,) = at(cluster, 3).ask(request, 8).topics[0].partitions

@@ -113,7 +113,7 @@ def test_new_partitions_have_as_many_replicas_as_the_others(cluster: Harness) ->
 
 
 def test_nodes_that_are_down_get_partitions_only_if_there_are_too_few_others(cluster: Harness) -> None:
-    cluster.state.cluster.stop_node(2)
+    cluster.core.cluster.stop_node(2)
     create(cluster, "u", 4, 2)
     assert {node_id for index in range(4) for node_id in partition(cluster, index, "u").replicas} == {1, 3}
     create(cluster, "v", 3, 3)
@@ -123,8 +123,8 @@ def test_nodes_that_are_down_get_partitions_only_if_there_are_too_few_others(clu
 
 
 def test_who_leads_what_survives_a_restart(cluster: Harness) -> None:
-    cluster.state.cluster.move_leader("t", 0, 3)
-    cluster.state.cluster.move_leader("t", 0, 2)
+    cluster.core.cluster.move_leader("t", 0, 3)
+    cluster.core.cluster.move_leader("t", 0, 2)
     before = described(cluster)
     cluster.restart()
     assert described(cluster) == before
@@ -133,11 +133,11 @@ def test_who_leads_what_survives_a_restart(cluster: Harness) -> None:
 
 def test_after_a_restart_all_nodes_are_up_and_in_sync(cluster: Harness) -> None:
     for node_id in NODES:
-        cluster.state.cluster.stop_node(node_id)
+        cluster.core.cluster.stop_node(node_id)
     epoch = partition(cluster, 0).leader_epoch
     cluster.restart()
     known = partition(cluster, 0)
-    assert (known.leader, known.isr) == (cluster.state.cluster.node(1), (1, 2, 3))
+    assert (known.leader, known.isr) == (cluster.core.cluster.node(1), (1, 2, 3))
     assert known.leader_epoch == epoch + 1
 
 

@@ -14,14 +14,14 @@ from tests.broker.socket_client import SocketClient
 
 async def stop(broker: Broker, *node_ids: int) -> None:
     for node_id in node_ids:
-        broker.state.cluster.stop_node(node_id)
-    await broker.state.cluster.settled()
+        broker.services.core.cluster.stop_node(node_id)
+    await broker.services.core.cluster.settled()
 
 
 async def start(broker: Broker, *node_ids: int) -> None:
     for node_id in node_ids:
-        broker.state.cluster.start_node(node_id)
-    await broker.state.cluster.settled()
+        broker.services.core.cluster.start_node(node_id)
+    await broker.services.core.cluster.settled()
 
 
 def addresses(broker: Broker) -> list[tuple[str, int]]:
@@ -131,9 +131,9 @@ def test_a_node_that_is_started_again_is_found_where_it_was(three: Broker) -> No
 def test_a_node_may_be_stopped_and_started_again_and_again_without_waiting(three: Broker) -> None:
     async def flap() -> None:
         for _ in range(5):
-            three.state.cluster.stop_node(2)
-            three.state.cluster.start_node(2)
-        await three.state.cluster.settled()
+            three.services.core.cluster.stop_node(2)
+            three.services.core.cluster.start_node(2)
+        await three.services.core.cluster.settled()
 
     second = addresses(three)[1]
     for _ in range(3):

@@ -47,13 +47,13 @@ def tapped(tmp_path: Path) -> Iterator[Tapped]:
 def over(tapped: Tapped) -> list[Entry]:
     """The requests that are over."""
     seen: list[Entry] = []
-    watch_requests(tapped.state, seen.append)
+    watch_requests(tapped.services, seen.append)
     return seen
 
 
 def test_nobody_looks_into_requests_once_nobody_watches(tapped: Tapped, over: list[Entry]) -> None:
-    watch_requests(tapped.state, None)
-    assert tapped.state.taps is None
+    watch_requests(tapped.services, None)
+    assert tapped.services.taps is None
     tapped.ask(MetadataRequest(topics=None), 9)
     assert not over
 
@@ -75,7 +75,7 @@ def test_a_line_tells_what_was_asked_by_whom_and_how_it_ended(tapped: Tapped, ov
 
 def test_requests_without_an_answer_are_told_too(tapped: Tapped, over: list[Entry]) -> None:
     tapped.start_asking(produce_request(batch(b"a"), acks=0), 9)
-    faults_of(tapped.state).add(Fault(api="Metadata", disconnect="before"))
+    faults_of(tapped.services).add(Fault(api="Metadata", disconnect="before"))
     tapped.start_asking(MetadataRequest(topics=None), 9)
     assert [line_of(each).partition(": ")[2] for each in over] == [
         "no answer",
@@ -86,8 +86,8 @@ def test_requests_without_an_answer_are_told_too(tapped: Tapped, over: list[Entr
 def test_what_is_no_request_is_told_with_the_reason(tapped: Tapped, over: list[Entry]) -> None:
     frame = bytearray(frame_of(MetadataRequest(topics=None), 9))
     frame[2:4] = b"\0\x63"
-    assert tapped.state.taps is not None
-    take = tapped.state.taps.at(Line())
+    assert tapped.services.taps is not None
+    take = tapped.services.taps.at(Line())
     with pytest.raises(UnservedRequestError):
         take(memoryview(frame), tapped.session())
     (entry,) = over
@@ -96,7 +96,7 @@ def test_what_is_no_request_is_told_with_the_reason(tapped: Tapped, over: list[E
 
 def test_logs_are_lines_of_json_on_request(tapped: Tapped, capsys: pytest.CaptureFixture[str]) -> None:
     with Console("json", verbose=True):
-        watch_requests(tapped.state, tell_request)
+        watch_requests(tapped.services, tell_request)
         tapped.ask(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4)
         try:
             os.stat("/no/such/file")
@@ -112,7 +112,7 @@ def test_logs_are_lines_of_json_on_request(tapped: Tapped, capsys: pytest.Captur
 
 def test_text_says_who_speaks_and_requests_say_when(tapped: Tapped, capsys: pytest.CaptureFixture[str]) -> None:
     with Console("text", verbose=True):
-        watch_requests(tapped.state, tell_request)
+        watch_requests(tapped.services, tell_request)
         tapped.ask(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4)
         logging.getLogger("minibroker").warning("careful")
     request, warning = capsys.readouterr().err.splitlines()

@@ -24,7 +24,7 @@ async def main():
         for route in ROUTES:
             if route.module in warm_up._APIS:
                 endpoint(int(route.key))
-        broker.state.groups, broker.state.transactions
+        broker.services.groups, broker.services.transactions
         print("later", *sorted(loaded() - before))
 
 asyncio.run(main())
@@ -45,8 +45,8 @@ def garbage():
 
 async def main():
     async with Broker(listen="127.0.0.1:0") as broker:
-        clock = broker.state.clock
-        warm_up(broker.state)
+        clock = broker.services.core.clock
+        warm_up(broker.services.core)
         print("at once", "minibroker.handlers.join_group" in sys.modules)
         clock.advance(1_000)
         before = gc.get_freeze_count()

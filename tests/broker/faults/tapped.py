@@ -77,7 +77,7 @@ class Asking:
             self._read(outcome, harness)
 
     def _read(self, answer: Answer, harness: Harness) -> None:
-        taps = harness.state.taps
+        taps = harness.services.taps
         if taps is not None:
             taps.encode([answer])  # the note of what is sent
         self._response = response_of(self._request, self._version, bytes_of(answer))
@@ -92,11 +92,11 @@ class Tapped(Harness):
 
     @property
     def faults(self) -> FaultRegistry:
-        return faults_of(self.state)
+        return faults_of(self.services)
 
     def is_tapped(self) -> bool:
         """Do requests pass by the journal or the faults?"""
-        return self.state.taps is not None
+        return self.services.taps is not None
 
     def fault(self, **fields: Any) -> Fault:
         """Add a fault of these fields."""
@@ -106,10 +106,10 @@ class Tapped(Harness):
         """One request in a wake-up of its own."""
         asking = Asking(request, version)
         frame = memoryview(bytearray(frame_of(request, version, client_id=client_id)))
-        taps = self.state.taps
+        taps = self.services.taps
         take = accept if taps is None else taps.at(asking.line)
         outcome = take(frame, self.session())
-        self.state.writes.commit()
+        self.core.writes.commit()
         asking.take(outcome, self)
         self.run_soon()
         return asking

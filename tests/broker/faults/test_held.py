@@ -61,9 +61,9 @@ def test_records_that_were_found_are_sent_after_a_delay_though_their_topic_has_g
     tapped.produce(batch(b"a"))
     tapped.fault(api="Fetch", delay_ms=100)
     asking = tapped.start_asking(fetch_request(("t", 0, 0)), 12)
-    topic = tapped.state.topics.get("t")
+    topic = tapped.core.topics.get("t")
     assert topic is not None
-    tapped.state.topics.delete(topic)
+    tapped.core.topics.delete(topic)
     tapped.clock.advance(100)
     assert values_in(only_partition(asking.response).records) == [(0, b"a")]
 
@@ -214,4 +214,4 @@ def test_stale_metadata_is_what_it_was_so_many_changes_ago(tapped: Tapped) -> No
 def test_stale_metadata_creates_no_topics(tapped: Tapped) -> None:
     tapped.fault(api="Metadata", stale_metadata=1)
     assert topics_told(tapped, "new") == {"new": -ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-    assert tapped.state.topics.get("new") is None
+    assert tapped.core.topics.get("new") is None

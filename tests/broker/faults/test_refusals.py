@@ -166,7 +166,7 @@ def test_metadata_tells_the_error_of_a_partition(tapped: Tapped) -> None:
     wanted = MetadataRequest(topics=[MetadataRequestTopic(name="two")])
     (topic,) = tapped.ask(wanted, 12).topics
     told = [(each.partition_index, each.error_code, each.leader_id) for each in topic.partitions]
-    node = tapped.state.node_id
+    node = tapped.core.cluster.first.id
     assert told == [(0, 0, node), (1, ErrorCode.LEADER_NOT_AVAILABLE, -1)]
     (healed,) = tapped.ask(wanted, 12).topics
     assert [each.leader_id for each in healed.partitions] == [node, node]
@@ -182,7 +182,7 @@ def test_metadata_without_a_topic_that_could_fail_does_not_fire(tapped: Tapped) 
 def test_a_topic_that_fails_in_metadata_is_not_created(tapped: Tapped) -> None:
     tapped.fault(api="Metadata", topic="new", error="LEADER_NOT_AVAILABLE")
     tapped.ask(MetadataRequest(topics=[MetadataRequestTopic(name="new")]), 12)
-    assert tapped.state.topics.get("new") is None
+    assert tapped.core.topics.get("new") is None
 
 
 def commit(*topics: str) -> OffsetCommitRequest:
@@ -237,17 +237,17 @@ def test_one_topic_of_several_is_not_created(tapped: Tapped) -> None:
         "b": ErrorCode.POLICY_VIOLATION,
         "c": 0,
     }
-    assert tapped.state.topics.get("b") is None
+    assert tapped.core.topics.get("b") is None
 
 
 def test_a_topic_that_is_named_by_its_id_is_recognised(tapped: Tapped) -> None:
     tapped.fault(api="DeleteTopics", topic="t", error="TOPIC_DELETION_DISABLED")
-    topic = tapped.state.topics.get("t")
+    topic = tapped.core.topics.get("t")
     assert topic is not None
     wanted = DeleteTopicsRequest(topics=[DeleteTopicState(topic_id=topic.id)], timeout_ms=100)
     (told,) = tapped.ask(wanted, 6).responses
     assert (told.topic_id, told.error_code) == (topic.id, ErrorCode.TOPIC_DELETION_DISABLED)
-    assert tapped.state.topics.get("t") is topic
+    assert tapped.core.topics.get("t") is topic
 
 
 def test_a_transaction_is_recognised_by_its_id(tapped: Tapped) -> None:
@@ -299,7 +299,7 @@ def test_a_broker_without_faults_and_journal_looks_at_no_request(tapped: Tapped)
     assert tapped.faults.remove(fault)
     assert not tapped.faults.remove(fault)
     assert not tapped.is_tapped()
-    assert tapped.state.faults is None
+    assert tapped.services.faults is None
     tapped.fault(error=CODE)
     tapped.fault(delay_ms=1)
     tapped.faults.clear()

@@ -29,7 +29,7 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture
 def faults(broker: Broker) -> FaultRegistry:
-    return faults_of(broker.state)
+    return faults_of(broker.services)
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_a_black_hole_takes_what_comes_also_when_the_fault_is_gone_and_ends_with
     for _ in range(100):
         client.send(produce_request(batch(b"a" * 10_000)), 9)
     assert is_silent(client)
-    assert broker.state.topics.get("t") is not None
+    assert broker.services.core.topics.get("t") is not None
     with SocketClient(broker.address) as other:
         fetched = other.ask(fetch_request(("t", 0, 0), max_wait_ms=0), 12)
         assert fetched.responses[0].partitions[0].high_watermark == 0
@@ -144,7 +144,7 @@ def test_a_client_that_leaves_while_its_answer_is_held_harms_nobody(broker: Brok
 
 
 def test_the_journal_knows_the_sizes_of_what_went_over_the_wire(broker: Broker, client: SocketClient) -> None:
-    journal = keep_journal(broker.state)
+    journal = keep_journal(broker.services)
     client.ask(produce_request(batch(b"a" * 1000)), 9)
     client.send(fetch_request(("t", 0, 0)), 12)
     length = int.from_bytes(client.receive_bytes(4), "big")

@@ -94,7 +94,7 @@ def test_a_fault_about_a_topic_hits_it_by_its_id_and_leaves_the_others(
     tapped: Tapped, api: str, version: int, make: Any
 ) -> None:
     tapped.create("u")
-    ids = {name: topic.id for name in ("t", "u") if (topic := tapped.state.topics.get(name)) is not None}
+    ids = {name: topic.id for name in ("t", "u") if (topic := tapped.core.topics.get(name)) is not None}
     fault = Fault(api=api, topic="t", partition=0, error=CODE)
     with tapped.faults.installed(fault):
         codes = codes_of(tapped.ask(make([ids["t"], ids["u"], NOBODYS]), version))
@@ -108,8 +108,8 @@ def test_a_fault_about_a_topic_hits_it_by_its_id_and_leaves_the_others(
 def test_the_journal_tells_the_names_of_topics_that_go_by_ids(
     tapped: Tapped, api: str, version: int, make: Any
 ) -> None:
-    journal = keep_journal(tapped.state)
-    topic = tapped.state.topics.get("t")
+    journal = keep_journal(tapped.services)
+    topic = tapped.core.topics.get("t")
     assert topic is not None
     tapped.ask(make([topic.id, NOBODYS]), version)
     (entry,) = journal.entries(api=api)

@@ -58,7 +58,7 @@ class Consumers:
         """Partitions by the names of their topics."""
         found: dict[str, list[int]] = {}
         for each in partitions:
-            topic = self.harness.state.topics.with_id(bytes(each.topic_id))
+            topic = self.harness.core.topics.with_id(bytes(each.topic_id))
             assert topic is not None
             found[topic.name] = list(each.partitions)
         return found
@@ -86,6 +86,6 @@ class Consumers:
         return self.assigned()
 
     def _id(self, name: str) -> bytes:
-        topic = self.harness.state.topics.get(name)
+        topic = self.harness.core.topics.get(name)
         assert topic is not None
         return topic.id

@@ -151,7 +151,7 @@ def with_members(
     """A stable group whose members are subscribed to some topics, without the requests that lead there."""
     if subscription is None:
         subscription = encode_versioned(ConsumerProtocolSubscription(topics=list(topics)), 0)
-    group = harness.state.groups.store.get_or_create(group_id)
+    group = harness.services.groups.store.get_or_create(group_id)
     group.restore(
         GroupMetadataValue(
             protocol_type=protocol_type,

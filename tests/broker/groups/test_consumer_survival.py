@@ -63,9 +63,9 @@ def test_a_member_has_its_time_again_to_give_up_what_it_has_to(start_again: Agai
 @again
 def test_a_topic_that_has_grown_meanwhile_is_assigned(start_again: Again, consumers: Consumers) -> None:
     consumers.beat("a")
-    topic = consumers.harness.state.topics.get("t")
+    topic = consumers.harness.core.topics.get("t")
     assert topic is not None
-    consumers.harness.state.topics.add_partitions(topic, 3)
+    consumers.harness.core.topics.add_partitions(topic, 3)
     start_again(consumers.harness)
     assert consumers.given(consumers.beat("a", 1)) == {"t": [0, 1, 2]}
 
@@ -86,7 +86,7 @@ def test_nothing_has_happened_that_could_not_be_written(consumers: Consumers, mo
 
     before = consumers.describe()
     with monkeypatch.context() as patch:
-        patch.setattr(consumers.harness.state.groups.store.log, "append", refuse)
+        patch.setattr(consumers.harness.services.groups.store.log, "append", refuse)
         assert consumers.beat("b", topics=["four"]).error_code == ErrorCode.NOT_COORDINATOR
         assert consumers.beat("a", -1).error_code == ErrorCode.NOT_COORDINATOR
         consumers.harness.clock.advance(SESSION_MS + 10)
@@ -112,8 +112,8 @@ def test_another_coordinator_knows_the_group(several: Harness) -> None:
     assert consumers.beat("a").error_code == ErrorCode.NOT_COORDINATOR
     at(several, home)
     assert consumers.beat("a").member_epoch == 1
-    place = several.state.groups.store.partition_of("g")
-    several.state.cluster.move_leader("__consumer_offsets", place, other)
+    place = several.services.groups.store.partition_of("g")
+    several.core.cluster.move_leader("__consumer_offsets", place, other)
     several.run_soon()
     assert consumers.beat("a", 1).error_code == ErrorCode.NOT_COORDINATOR
     at(several, other)

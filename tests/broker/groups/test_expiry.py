@@ -36,7 +36,7 @@ def test_what_a_client_without_a_group_has_committed_expires_that_long_after_the
     pass_time(harness, 1)
     assert offsets_of(harness) == {U0: 2}
     pass_time(harness, 5 * MINUTE_MS)
-    assert harness.state.groups.store.get("g") is None
+    assert harness.services.groups.store.get("g") is None
 
 
 def test_what_has_expired_stays_away_after_a_new_start(harness: Harness) -> None:
@@ -44,7 +44,7 @@ def test_what_has_expired_stays_away_after_a_new_start(harness: Harness) -> None
     pass_time(harness, 11 * MINUTE_MS)
     harness.crash()
     assert offsets_of(harness) == {}
-    assert harness.state.groups.store.get("g") is None
+    assert harness.services.groups.store.get("g") is None
 
 
 def test_a_group_keeps_its_offsets_until_so_long_after_its_last_member_has_left(harness: Harness) -> None:
@@ -63,14 +63,14 @@ def test_a_group_keeps_its_offsets_until_so_long_after_its_last_member_has_left(
 
 def test_the_record_of_a_group_goes_with_its_last_offset(harness: Harness) -> None:
     group = with_members(harness, members=())
-    harness.state.groups.store.save_group(group)
+    harness.services.groups.store.save_group(group)
     commit(harness, {T0: 1})
     pass_time(harness, 11 * MINUTE_MS)
-    log = log_of(harness, "__consumer_offsets", harness.state.groups.store.partition_of("g"))
+    log = log_of(harness, "__consumer_offsets", harness.services.groups.store.partition_of("g"))
     assert log.log_end_offset == 4  # the group, the offset, and a tombstone for each
     harness.restart()
     offsets_of(harness)
-    assert harness.state.groups.store.get("g") is None
+    assert harness.services.groups.store.get("g") is None
 
 
 def test_a_group_whose_record_tells_no_time_goes_by_the_time_of_the_commits(harness: Harness) -> None:
@@ -140,10 +140,10 @@ def test_an_offset_that_a_transaction_is_about_to_replace_stays_until_it_has(har
 
 
 def test_an_empty_group_without_offsets_goes(harness: Harness) -> None:
-    group = harness.state.groups.store.get_or_create("g")
+    group = harness.services.groups.store.get_or_create("g")
     pass_time(harness, MINUTE_MS)
-    assert (harness.state.groups.store.get("g"), group.state) == (None, GroupState.DEAD)
-    assert harness.state.topics.get("__consumer_offsets") is None
+    assert (harness.services.groups.store.get("g"), group.state) == (None, GroupState.DEAD)
+    assert harness.core.topics.get("__consumer_offsets") is None
 
 
 def test_what_has_expired_stays_until_its_tombstone_can_be_written(

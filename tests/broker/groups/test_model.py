@@ -149,7 +149,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_group_is_whole(self) -> None:
-        group = self.harness.state.groups.store.get("g")
+        group = self.harness.services.groups.store.get("g")
         if group is None:
             return
         assert group.generation >= self.generation

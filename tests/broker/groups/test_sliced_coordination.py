@@ -28,7 +28,7 @@ class Slow(Consumers):
         **fields: Any,
     ) -> Any:
         """Send a heartbeat whose work goes on behind it; the answer."""
-        slices = self.harness.state.slices
+        slices = self.harness.core.slices
         slices.slice_s = -1.0
         answer = self.harness.accept(self.request(member, epoch, owned, topics, **fields), 1)
         slices.slice_s = math.inf
@@ -70,7 +70,7 @@ def test_who_goes_meanwhile_is_given_nothing(slow: Slow) -> None:
     slow.beat_first("b", topics=["four"])
     slow.beat_first("b", -1)
     slow.harness.run_soon()
-    group = slow.harness.state.groups.store.get_consumer("g")
+    group = slow.harness.services.groups.store.get_consumer("g")
     assert group is not None
     assert list(group.target) == ["a"]
     assert (group.assignment_epoch, group.epoch) == (2, 3)
@@ -106,9 +106,9 @@ def test_a_group_that_is_gone_is_not_written_again(slow: Slow) -> None:
     slow.beat_first("b", topics=["four"])
     slow.beat_first("a", -1)
     slow.beat_first("b", -1)
-    group = slow.harness.state.groups.store.find("g")
+    group = slow.harness.services.groups.store.find("g")
     assert group is not None
-    assert slow.harness.state.groups.store.remove(group) == ErrorCode.NONE
+    assert slow.harness.services.groups.store.remove(group) == ErrorCode.NONE
     slow.harness.run_soon()
     slow.harness.crash()
     assert slow.describe().error_code == ErrorCode.GROUP_ID_NOT_FOUND
@@ -125,7 +125,7 @@ def test_an_assignment_that_was_under_way_is_made_after_a_crash(slow: Slow) -> N
 def test_a_target_that_cannot_be_stored_is_made_again(slow: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
     slow.beat("a", topics=["four"])
     slow.beat_first("b", topics=["four"])
-    store = slow.harness.state.groups.store
+    store = slow.harness.services.groups.store
 
     def refuse(*_: object) -> ErrorCode:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -141,12 +141,12 @@ def test_a_group_has_its_target_although_others_are_served_after_each_piece_of_i
     slow: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pace, "_UNITS", 1)
-    slow.harness.state.slices.slice_s = 0.0
+    slow.harness.core.slices.slice_s = 0.0
     joined = slow.beat("a", topics=["four"])
     assert (joined.member_epoch, slow.given(joined)) == (1, {})
     assert slow.given(slow.beat("a", 1, {})) == {"four": [0, 1, 2, 3]}
     slow.beat("b", topics=["four", "five"])
-    slow.harness.state.slices.slice_s = math.inf
+    slow.harness.core.slices.slice_s = math.inf
     assert slow.settle("a", "b") == {"a": {"four": [0, 1, 2, 3]}, "b": {"five": [0, 1, 2, 3, 4]}}
 
 

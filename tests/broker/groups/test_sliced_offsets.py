@@ -18,7 +18,7 @@ PARTITIONS = 300
 @pytest.fixture
 def sliced(harness: Harness) -> Harness:
     harness.create("many", PARTITIONS)
-    harness.state.slices.slice_s = 0.0
+    harness.core.slices.slice_s = 0.0
     return harness
 
 
@@ -48,7 +48,7 @@ def test_many_offsets_are_committed_together_and_told(sliced: Harness) -> None:
     outcome = sliced.accept(commit_request(1000), 8)
     assert isinstance(outcome, Waiting)
     assert isinstance(outcome.parked, SlicedRequest)
-    group = sliced.state.groups.store.find("g")
+    group = sliced.services.groups.store.find("g")
     assert group is None or not group.offsets
     pending = Pending(commit_request(1000), 8, outcome)
     sliced.run_soon()
@@ -58,18 +58,18 @@ def test_many_offsets_are_committed_together_and_told(sliced: Harness) -> None:
     ]
     assert fetched(sliced) == {index: 1000 + index for index in range(PARTITIONS)}
     sliced.crash()
-    sliced.state.slices.slice_s = 0.0
+    sliced.core.slices.slice_s = 0.0
     assert fetched(sliced) == {index: 1000 + index for index in range(PARTITIONS)}
 
 
 def test_a_commit_is_held_against_the_group_as_it_is_when_it_is_written(sliced: Harness) -> None:
     """The member of the commit is removed while its records are made."""
-    sliced.state.slices.slice_s = 1000.0
+    sliced.core.slices.slice_s = 1000.0
     from tests.broker.groups.consumers import Consumers  # noqa: PLC0415 - needed here alone
 
     consumers = Consumers(sliced)
     consumers.beat("a", topics=["t"])
-    sliced.state.slices.slice_s = 0.0
+    sliced.core.slices.slice_s = 0.0
     request = commit_request(0, 1, "a")
     outcome = sliced.accept(request, 9)
     assert isinstance(outcome, Waiting)
@@ -84,13 +84,13 @@ def test_a_commit_is_held_against_the_group_as_it_is_when_it_is_written(sliced: 
 def test_a_commit_that_does_not_fit_into_a_batch_is_refused_before_all_of_it_is_encoded(
     sliced: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sliced.state.slices.slice_s = 1000.0
+    sliced.core.slices.slice_s = 1000.0
     sliced.ask(commit_request(), 8)
-    topic = sliced.state.groups.store.log.topic
+    topic = sliced.services.groups.store.log.topic
     assert topic is not None
     monkeypatch.setattr(topic, "max_message_bytes", 1000)
     response = sliced.ask(commit_request(500), 8)
     codes = {each.error_code for topic in response.topics for each in topic.partitions}
     assert codes == {ErrorCode.INVALID_COMMIT_OFFSET_SIZE}
-    sliced.state.slices.slice_s = 0.0
+    sliced.core.slices.slice_s = 0.0
     assert fetched(sliced) == {index: index for index in range(PARTITIONS)}

@@ -53,14 +53,14 @@ def delete_topics(harness: Harness, *names: str) -> None:
 
 
 def group_log_end(harness: Harness, group_id: str = "g") -> int:
-    return log_of(harness, OFFSETS, harness.state.groups.store.partition_of(group_id)).log_end_offset
+    return log_of(harness, OFFSETS, harness.services.groups.store.partition_of(group_id)).log_end_offset
 
 
 def test_a_group_is_in_the_partition_that_javas_hash_of_its_name_chooses(harness: Harness) -> None:
     commit(harness, {T0: 1}, "group-1")
-    assert harness.state.groups.store.partition_of("group-1") == 49
+    assert harness.services.groups.store.partition_of("group-1") == 49
     assert log_of(harness, OFFSETS, 49).log_end_offset == 1
-    assert harness.state.groups.store.partition_of("polygenelubricants") == 0
+    assert harness.services.groups.store.partition_of("polygenelubricants") == 0
     assert java_hash("polygenelubricants") == 1 << 31
 
 
@@ -96,7 +96,7 @@ def test_a_metadata_request_makes_the_topic_of_transactions_as_a_producer_would(
 def test_offsets_are_compressed_with_the_codec_of_the_configuration(configured: Make) -> None:
     harness = configured({"offsets.topic.compression.codec": "1"})
     commit(harness, {T0: 1})
-    log = log_of(harness, OFFSETS, harness.state.groups.store.partition_of("g"))
+    log = log_of(harness, OFFSETS, harness.services.groups.store.partition_of("g"))
     assert log.read(0, 1000).read()[22] & 7 == 1
     harness.restart()
     assert offsets_of(harness) == {T0: 1}
@@ -117,14 +117,14 @@ def test_a_new_start_loads_the_groups_before_anybody_asks(harness: Harness) -> N
     commit(harness, {T0: 1})
     harness.restart()
     harness.run_soon()
-    assert [group.group_id for group in harness.state.groups.store.groups()] == ["g"]
+    assert [group.group_id for group in harness.services.groups.store.groups()] == ["g"]
 
 
 def test_a_group_that_only_commits_is_empty_after_a_new_start(harness: Harness) -> None:
     commit(harness, {T0: 1})
     harness.restart()
     offsets_of(harness)
-    group = harness.state.groups.store.get("g")
+    group = harness.services.groups.store.get("g")
     assert group is not None
     assert (group.state, group.protocol_type, group.generation) == (GroupState.EMPTY, None, 0)
 
@@ -133,11 +133,11 @@ def test_a_group_comes_back_with_its_members_and_its_offsets(
     harness: Harness, again: Callable[[Harness], None]
 ) -> None:
     group = with_members(harness, members=("m", "n"))
-    assert harness.state.groups.store.save_group(group) == 0
+    assert harness.services.groups.store.save_group(group) == 0
     assert commit(harness, {T0: 1}, **MEMBER) == {T0: 0}
     again(harness)
     assert commit(harness, {T0: 2}, **MEMBER) == {T0: 0}
-    restored = harness.state.groups.store.get("g")
+    restored = harness.services.groups.store.get("g")
     assert restored is not None
     assert (restored.state, list(restored.members)) == (GroupState.STABLE, ["m", "n"])
     assert restored.subscribed_topics() == {"t"}
@@ -179,7 +179,7 @@ def test_the_log_may_be_compacted_between_two_starts(configured: Make, again: Ca
     group = with_members(harness, members=())
     for offset in range(50):
         commit(harness, {T0: offset, U0: offset + 1})
-        assert harness.state.groups.store.save_group(group) == 0
+        assert harness.services.groups.store.save_group(group) == 0
     producer = Producer(harness)
     for offset in range(50):
         producer.add_offsets("g")
@@ -187,12 +187,12 @@ def test_the_log_may_be_compacted_between_two_starts(configured: Make, again: Ca
         producer.end(commit=offset % 3 == 0)
     delete(harness, U0)
     before = log_of(harness, OFFSETS).size
-    harness.state.logs.compact(roll=True)
+    harness.core.logs.compact(roll=True)
     harness.run_soon()
     assert log_of(harness, OFFSETS).size < before / 4
     again(harness)
     assert offsets_of(harness) == {T0: 49, U1: 148}
-    restored = harness.state.groups.store.get("g")
+    restored = harness.services.groups.store.get("g")
     assert restored is not None
     assert restored.generation == 3
 
@@ -203,12 +203,12 @@ def test_deleted_topics_take_their_offsets_with_them(harness: Harness, again: Ca
     commit(harness, {U0: 2}, "other")
     delete_topics(harness, "u")
     assert offsets_of(harness) == {T0: 1}
-    assert harness.state.groups.store.get("other") is None
+    assert harness.services.groups.store.get("other") is None
     harness.create("u", 2)
     assert offsets_of(harness) == {T0: 1}
     again(harness)
     assert offsets_of(harness) == {T0: 1}
-    assert harness.state.groups.store.get("other") is None
+    assert harness.services.groups.store.get("other") is None
 
 
 def test_an_empty_group_without_offsets_stays_when_a_topic_is_deleted(harness: Harness) -> None:
@@ -223,9 +223,9 @@ def test_an_empty_group_without_offsets_stays_when_a_topic_is_deleted(harness: H
     )
     member = harness.ask(join, 3)
     harness.ask(LeaveGroupRequest(group_id="left", member_id=member.member_id), 1)
-    assert harness.state.groups.store.get("left") is not None
+    assert harness.services.groups.store.get("left") is not None
     delete_topics(harness, "u")
-    assert harness.state.groups.store.get("left") is not None
+    assert harness.services.groups.store.get("left") is not None
     assert offsets_of(harness) == {T0: 1}
 
 
@@ -261,13 +261,13 @@ def test_a_new_start_does_not_bring_deleted_offsets_back_into_open_transactions(
 
 def test_groups_are_forgotten_with_their_topic(harness: Harness) -> None:
     group = with_members(harness)
-    harness.state.groups.store.save_group(group)
+    harness.services.groups.store.save_group(group)
     commit(harness, {T0: 1}, "other")
     delete_topics(harness, OFFSETS)
-    assert list(harness.state.groups.store.groups()) == []
+    assert list(harness.services.groups.store.groups()) == []
     assert group.state is GroupState.DEAD
     assert offsets_of(harness, "other") == {}
-    assert harness.state.topics.get(OFFSETS) is None
+    assert harness.core.topics.get(OFFSETS) is None
     commit(harness, {T0: 2}, "other")
     assert offsets_of(harness, "other") == {T0: 2}
     harness.restart()
@@ -276,19 +276,19 @@ def test_groups_are_forgotten_with_their_topic(harness: Harness) -> None:
 
 def test_a_group_that_is_removed_is_gone_after_a_new_start(harness: Harness, again: Callable[[Harness], None]) -> None:
     group = with_members(harness, members=())
-    store = harness.state.groups.store
+    store = harness.services.groups.store
     store.save_group(group)
     commit(harness, {T0: 1})
     assert store.remove(group) == 0
     assert (store.get("g"), group.state) == (None, GroupState.DEAD)
     again(harness)
     assert offsets_of(harness) == {}
-    assert harness.state.groups.store.get("g") is None
+    assert harness.services.groups.store.get("g") is None
 
 
 def test_a_group_that_no_batch_can_hold_is_an_unknown_error(harness: Harness, errors: Callable[[], list[str]]) -> None:
     group = with_members(harness, members=tuple(f"{number}-{'m' * 30_000}" for number in range(40)))
-    assert harness.state.groups.store.save_group(group) == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert harness.services.groups.store.save_group(group) == ErrorCode.UNKNOWN_SERVER_ERROR
     assert len(errors()) == 1
 
 
@@ -302,13 +302,13 @@ def test_a_group_that_the_disk_refuses_is_asked_for_elsewhere(
 
     with monkeypatch.context() as patched:
         patched.setattr(Log, "commit", refuse)
-        assert harness.state.groups.store.save_group(group) == ErrorCode.NOT_COORDINATOR
-    assert harness.state.groups.store.save_group(group) == 0
+        assert harness.services.groups.store.save_group(group) == ErrorCode.NOT_COORDINATOR
+    assert harness.services.groups.store.save_group(group) == 0
 
 
 def test_internal_topics_of_an_adopted_directory_are_compacted(harness: Harness) -> None:
     commit(harness, {T0: 1})
-    harness.state.close()
+    harness.services.close()
     (Path(harness.data_dir) / "minibroker-topics.json").unlink()
     adopting = Harness(harness.data_dir)
     assert topic_of(adopting, OFFSETS).is_compacted
@@ -322,7 +322,7 @@ def test_a_group_of_very_many_partitions_is_removed(configured: Make) -> None:
     harness.create(name, 2500)
     for first in (0, 1250):
         commit(harness, {(name, first + index): index for index in range(1250)}, metadata=None)
-    store = harness.state.groups.store
+    store = harness.services.groups.store
     group = store.get("g")
     assert group is not None
     assert store.remove(group) == 0
@@ -335,7 +335,7 @@ def test_a_group_is_removed_in_as_many_batches_as_the_topic_asks_for(configured:
     harness.create("u", 200)
     for partition in range(200):
         assert commit(harness, {("u", partition): 1}) == {("u", partition): 0}
-    store = harness.state.groups.store
+    store = harness.services.groups.store
     group = store.get("g")
     assert group is not None
     assert store.remove(group) == 0
@@ -345,7 +345,7 @@ def test_a_group_is_removed_in_as_many_batches_as_the_topic_asks_for(configured:
 
 def test_a_topic_that_grows_goes_by_its_old_count_until_the_next_start(harness: Harness) -> None:
     commit(harness, {T0: 1})
-    home = harness.state.groups.store.partition_of("g")
+    home = harness.services.groups.store.partition_of("g")
     producer = Producer(harness)
     producer.write(b"x")
     producer.add_offsets("g")
@@ -353,7 +353,7 @@ def test_a_topic_that_grows_goes_by_its_old_count_until_the_next_start(harness: 
     grown = [CreatePartitionsTopic(name=name, count=77) for name in (OFFSETS, TRANSACTION_STATE)]
     for result in harness.ask(CreatePartitionsRequest(topics=grown, timeout_ms=1000), 3).results:
         assert result.error_code == 0
-    assert harness.state.groups.store.partition_of("g") == home
+    assert harness.services.groups.store.partition_of("g") == home
     assert producer.commit() == 0
     assert offsets_of(harness) == {T0: 2}
     assert log_of(harness).last_stable_offset == log_of(harness).log_end_offset
@@ -368,7 +368,7 @@ def test_clients_may_not_write_to_the_topic_but_the_admin_client_may(harness: Ha
     frame = memoryview(bytearray(frame_of(request, 9, client_id="__admin_client")))
     answer = accept(frame, harness.session())
     assert isinstance(answer, Answer)
-    harness.state.writes.commit()
+    harness.core.writes.commit()
     assert answer.response.responses[0].partition_responses[0].error_code == 0
 
 
@@ -380,7 +380,7 @@ def test_a_small_partition_is_not_waited_for_while_all_are_loaded(
         commit(harness, {T0: offset}, name)
     harness.restart()
     monkeypatch.setattr("minibroker.logs.chores._SLICE_S", -1.0)
-    store = harness.state.groups.store
+    store = harness.services.groups.store
     store.load_all()
     has_begun = store.is_loading
     assert has_begun
@@ -399,7 +399,7 @@ class TestLoading:
         """A broker that has just begun to load the partition of group "g"."""
         harness.create("u", 2)
         commit(harness, {T0: 1, U0: 2})
-        harness.state.groups.store.save_group(with_members(harness, members=()))
+        harness.services.groups.store.save_group(with_members(harness, members=()))
         producer = Producer(harness)
         producer.add_offsets("g")
         producer.commit_offset("g", 7)
@@ -412,19 +412,19 @@ class TestLoading:
     def test_everybody_is_told_until_it_is_through(self, loading: Harness) -> None:
         assert fetch_with_error(loading, T0) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, {})
         assert offsets_of(loading) == {T0: 1, U0: 2}
-        assert not loading.state.groups.store.is_loading
+        assert not loading.services.groups.store.is_loading
 
     def test_the_whole_partition_is_there_or_nothing_of_it(self, loading: Harness) -> None:
         assert readiness(loading) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        assert loading.state.groups.store.is_loading
-        assert list(loading.state.groups.store.groups()) == []
+        assert loading.services.groups.store.is_loading
+        assert list(loading.services.groups.store.groups()) == []
         assert readiness(loading) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         loading.run_soon()
         assert readiness(loading) == 0
 
     def test_a_transaction_that_ends_meanwhile_counts(self, loading: Harness) -> None:
         assert readiness(loading) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        store = loading.state.groups.store
+        store = loading.services.groups.store
         store.complete_transaction(store.partition_of("g"), self.producer.id, commit=True)
         loading.run_soon()
         assert offsets_of(loading) == {T0: 7, U0: 2}
@@ -438,12 +438,12 @@ class TestLoading:
         assert readiness(loading) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         delete_topics(loading, OFFSETS)
         assert offsets_of(loading) == {}
-        assert not loading.state.groups.store.is_loading
+        assert not loading.services.groups.store.is_loading
 
 
 def readiness(harness: Harness) -> int:
     """What a request would be told now, without what the event loop does after it."""
-    return int(harness.state.groups.store.readiness("g"))
+    return int(harness.services.groups.store.readiness("g"))
 
 
 def test_groups_of_a_partition_that_could_be_read_only_later_are_listed(
@@ -467,7 +467,7 @@ def test_a_partition_that_cannot_be_read_is_tried_again_after_a_while(
     harness: Harness, errors: Callable[[], list[str]]
 ) -> None:
     commit(harness, {T0: 7})
-    partition = harness.state.groups.store.partition_of("g")
+    partition = harness.services.groups.store.partition_of("g")
     harness.crash()
     directory = Path(harness.data_dir) / f"{OFFSETS}-{partition}"
     aside = directory.rename(directory.with_name("aside"))

@@ -31,7 +31,7 @@ def full_disk(members: Members, monkeypatch: pytest.MonkeyPatch) -> Callable[[],
     @contextmanager
     def refusing() -> Generator[None]:
         with monkeypatch.context() as patch:
-            patch.setattr(members.harness.state.groups.store.log, "append", refuse)
+            patch.setattr(members.harness.services.groups.store.log, "append", refuse)
             yield
 
     return refusing
@@ -58,7 +58,7 @@ def test_members_that_are_not_heard_of_again_are_removed_though_nobody_asks_for_
     start_again(members.harness)
     members.harness.run_soon()
     members.harness.clock.advance(SESSION_MS)
-    group = members.harness.state.groups.store.get("g")
+    group = members.harness.services.groups.store.get("g")
     assert group is not None
     assert (group.state.value, group.generation) == ("Empty", 3)
 

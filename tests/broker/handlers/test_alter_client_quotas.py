@@ -18,7 +18,7 @@ def test_a_limit_is_there_once_it_is_set(version: int, entity: dict[str, str | N
     (result,) = harness.ask(alter_request((entity, LIMIT)), version).entries
     assert (result.error_code, result.error_message) == (ErrorCode.NONE, None)
     assert {each.entity_type: each.entity_name for each in result.entity} == entity
-    assert dict(harness.state.quota_table.items()) == {frozenset(entity.items()): LIMIT}
+    assert dict(harness.services.quota_table.items()) == {frozenset(entity.items()): LIMIT}
 
 
 def test_an_address_has_a_rate_of_connections_only(harness: Harness) -> None:
@@ -54,7 +54,7 @@ def test_what_there_cannot_be_is_refused(
     answer = harness.send(alter_request((entity, values)), 1)  # which waits for a host to be looked up
     (result,) = (answer.response if isinstance(answer, Pending) else answer).entries
     assert (result.error_code, result.error_message) == (ErrorCode.INVALID_REQUEST, reason)
-    assert not len(harness.state.quota_table)
+    assert not len(harness.services.quota_table)
 
 
 def test_a_limit_is_removed_and_one_that_is_not_there_is_no_error(harness: Harness) -> None:
@@ -62,7 +62,7 @@ def test_a_limit_is_removed_and_one_that_is_not_there_is_no_error(harness: Harne
     for _ in range(2):
         (result,) = harness.ask(alter_request(({"user": "u"}, {"producer_byte_rate": None})), 1).entries
         assert result.error_code == ErrorCode.NONE
-    assert not len(harness.state.quota_table)
+    assert not len(harness.services.quota_table)
 
 
 def test_an_entity_that_is_named_twice_is_refused_the_second_time(harness: Harness) -> None:
@@ -73,4 +73,4 @@ def test_an_entity_that_is_named_twice_is_refused_the_second_time(harness: Harne
 def test_validation_alters_nothing(harness: Harness) -> None:
     (result,) = harness.ask(alter_request(({"user": "u"}, LIMIT), validate_only=True), 1).entries
     assert result.error_code == ErrorCode.NONE
-    assert not len(harness.state.quota_table)
+    assert not len(harness.services.quota_table)

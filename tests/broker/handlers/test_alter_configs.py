@@ -30,7 +30,7 @@ def test_what_is_not_named_goes_back_to_its_default(harness: Harness, version: i
 )
 def test_all_that_is_kept_can_be_replaced(harness: Harness, kind: int, name: str, key: str, text: str) -> None:
     assert replace(harness, kind, name, {key: text}, validate_only=True) == OK
-    assert harness.state.metadata.read("configs") is None
+    assert harness.core.metadata.read("configs") is None
     assert replace(harness, kind, name, {key: text}) == OK
     assert value(harness, kind, name, key) == text
     assert replace(harness, kind, name, {}) == OK

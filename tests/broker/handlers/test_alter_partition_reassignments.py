@@ -70,7 +70,7 @@ def test_a_client_may_forbid_another_number_of_replicas(cluster: Harness) -> Non
 
 
 def test_a_new_replica_that_is_down_is_not_in_sync(cluster: Harness) -> None:
-    cluster.state.cluster.stop_node(3)
+    cluster.core.cluster.stop_node(3)
     reassign(cluster, [3, 1])
     assert (partition(cluster).isr, leader(cluster)) == ((1,), 1)
     code, message = reassign(cluster, [3])

@@ -38,12 +38,12 @@ def alter(
 
 def test_a_credential_is_stored_replaced_and_removed(harness: Harness) -> None:
     assert alter(harness, upsertion()) == {"alice": (0, None)}
-    found = harness.state.security.scram.find(SCRAM_SHA_256, "alice")
+    found = harness.services.security.scram.find(SCRAM_SHA_256, "alice")
     assert found == credential_of(SCRAM_SHA_256, "secret", salt=b"salt")
     assert alter(harness, upsertion(iterations=5000), upsertion("bob")) == {"alice": (0, None), "bob": (0, None)}
-    assert harness.state.security.scram.of_user("alice")[SCRAM_SHA_256].iterations == 5000
+    assert harness.services.security.scram.of_user("alice")[SCRAM_SHA_256].iterations == 5000
     assert alter(harness, deletion()) == {"alice": (0, None)}
-    assert harness.state.security.scram.users() == ["bob"]
+    assert harness.services.security.scram.users() == ["bob"]
 
 
 def test_what_is_stored_is_no_password(harness: Harness) -> None:
@@ -74,7 +74,7 @@ def test_a_change_that_cannot_be_has_an_error_and_others_are_made(
     harness: Harness, change: ScramCredentialUpsertion | ScramCredentialDeletion, code: ErrorCode, message: str
 ) -> None:
     assert alter(harness, change, upsertion("bob")) == {change.name: (code, message), "bob": (0, None)}
-    assert harness.state.security.scram.users() == ["bob"]
+    assert harness.services.security.scram.users() == ["bob"]
 
 
 def test_a_user_may_be_named_once_in_a_request(harness: Harness) -> None:
@@ -82,4 +82,4 @@ def test_a_user_may_be_named_once_in_a_request(harness: Harness) -> None:
     twice = (ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
     assert alter(harness, deletion(), upsertion()) == {"alice": twice}
     assert alter(harness, upsertion("bob"), upsertion("bob", 2), upsertion("bob")) == {"bob": twice}
-    assert harness.state.security.scram.users() == ["alice"]
+    assert harness.services.security.scram.users() == ["alice"]

@@ -91,7 +91,7 @@ def test_ordinary_software_names_are_taken(harness: Harness, name: str) -> None:
 
 
 def test_version_5_says_which_cluster_and_node_it_means_and_hears_when_it_has_reached_another(harness: Harness) -> None:
-    cluster, node = harness.state.cluster_id, harness.state.node_id
+    cluster, node = harness.core.cluster.cluster_id, harness.core.cluster.first.id
     for named, code in {
         (None, -1): ErrorCode.NONE,
         (cluster, node): ErrorCode.NONE,

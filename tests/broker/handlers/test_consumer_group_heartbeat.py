@@ -49,9 +49,9 @@ def test_a_partition_is_given_to_another_member_once_it_was_given_up(consumers: 
 
 def test_a_topic_that_grows_or_comes_is_assigned(consumers: Consumers) -> None:
     assert consumers.given(consumers.beat("a", topics=["t", "later"])) == {"t": [0]}
-    topic = consumers.harness.state.topics.get("t")
+    topic = consumers.harness.core.topics.get("t")
     assert topic is not None
-    consumers.harness.state.topics.add_partitions(topic, 2)
+    consumers.harness.core.topics.add_partitions(topic, 2)
     assert consumers.given(consumers.beat("a", 1)) == {"t": [0, 1]}
     consumers.harness.create("later", 1)
     assert consumers.given(consumers.beat("a", 2)) == {"t": [0, 1], "later": [0]}

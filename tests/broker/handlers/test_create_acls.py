@@ -127,7 +127,7 @@ def test_a_disk_that_refuses_leaves_the_rules_as_they_were(guarded: Harness, mon
     def full(_section: str, _value: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(guarded.state.metadata, "write", full)
+    monkeypatch.setattr(guarded.core.metadata, "write", full)
     (result,) = create(guarded, creation())
     assert result.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert count(guarded) == 0

@@ -40,7 +40,7 @@ def test_a_token_has_a_name_a_password_and_an_end(harness: Harness) -> None:
 def test_a_token_may_be_made_for_somebody_else(harness: Harness) -> None:
     token = create(harness, owner_principal_type="User", owner_principal_name="bob")
     assert (token.principal_name, token.token_requester_principal_name) == ("bob", "alice")
-    account = harness.state.security.tokens.account(SCRAM_SHA_512, token.token_id)
+    account = harness.services.security.tokens.account(SCRAM_SHA_512, token.token_id)
     assert account is not None
     assert (account.user, account.expires_ms) == ("bob", token.expiry_timestamp_ms)
 
@@ -70,7 +70,7 @@ def test_without_a_secret_there_are_no_tokens(configured: Configured) -> None:
 def test_tokens_outlive_the_broker(harness: Harness) -> None:
     token = create(harness, "bob")
     harness.restart()
-    found = harness.state.security.tokens.with_hmac(bytes(token.hmac))
+    found = harness.services.security.tokens.with_hmac(bytes(token.hmac))
     assert found is not None
     assert (found.id, [str(each) for each in found.renewers]) == (token.token_id, ["User:bob"])
 

@@ -31,7 +31,7 @@ def grown(
 
 
 def size(harness: Harness, name: str = "t") -> int:
-    topic = harness.state.topics.get(name)
+    topic = harness.core.topics.get(name)
     assert topic is not None
     return len(topic.partitions)
 

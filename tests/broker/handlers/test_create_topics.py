@@ -52,7 +52,7 @@ def refused(harness: Harness, wanted: CreatableTopic) -> tuple[ErrorCode, str]:
     """The error for a topic that must not come into being."""
     (result,) = created(harness, wanted)
     assert (result.name, result.topic_id, result.num_partitions, result.configs) == (wanted.name, ZERO_UUID, -1, [])
-    assert len(harness.state.topics) == 1
+    assert len(harness.core.topics) == 1
     return ErrorCode(result.error_code), result.error_message or ""
 
 
@@ -60,7 +60,7 @@ def refused(harness: Harness, wanted: CreatableTopic) -> tuple[ErrorCode, str]:
 def test_every_version_creates_a_topic_that_can_be_produced_to(harness: Harness, version: int) -> None:
     (result,) = created(harness, topic("new", 2), version=version)
     assert (result.name, result.error_code, result.error_message) == ("new", 0, None)
-    known = harness.state.topics.get("new")
+    known = harness.core.topics.get("new")
     assert known is not None
     assert result.topic_id == (known.id if version >= 7 else ZERO_UUID)
     assert (result.num_partitions, result.replication_factor) == ((2, 1) if version >= 5 else (-1, -1))
@@ -95,7 +95,7 @@ def test_validation_alone_creates_nothing(harness: Harness, version: int) -> Non
     (result,) = created(harness, topic("new", 3), version=version, validate_only=True)
     assert (result.error_code, result.num_partitions) == (0, 3 if version >= 5 else -1)
     assert (result.topic_id == ZERO_UUID) == (version < 7)  # it would have one
-    assert harness.state.topics.get("new") is None
+    assert harness.core.topics.get("new") is None
     assert not os.path.exists(f"{harness.data_dir}/new-0")
     (result,) = created(harness, topic("t"), version=version, validate_only=True)
     assert result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
@@ -149,7 +149,7 @@ def test_a_topic_that_is_named_twice_is_refused_once(harness: Harness) -> None:
         ("new", ErrorCode.INVALID_REQUEST),
         ("other", 0),
     ]
-    assert harness.state.topics.get("new") is None
+    assert harness.core.topics.get("new") is None
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_when_the_disk_refuses_no_topic_of_the_request_is_created(harness: Harne
         ("b", ErrorCode.KAFKA_STORAGE_ERROR),
         ("b b", ErrorCode.INVALID_TOPIC_EXCEPTION),
     ]
-    assert [known.name for known in harness.state.topics] == ["t"]
+    assert [known.name for known in harness.core.topics] == ["t"]
     assert sorted(name for name in os.listdir(harness.data_dir) if "-" in name and name[0] in "ab") == ["b-1"]
     os.removedirs(f"{harness.data_dir}/b-1/in the way")
     assert [result.error_code for result in created(harness, topic("a"), topic("b", 3))] == [0, 0]

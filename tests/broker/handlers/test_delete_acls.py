@@ -17,8 +17,8 @@ Configured = Callable[[dict[str, str]], Harness]
 def guarded(configured: Configured) -> Harness:
     """A broker with an authorizer and three rules."""
     made = configured(dict(AUTHORIZER))
-    assert made.state.authorizer is not None
-    made.state.authorizer.add(
+    assert made.services.authorizer is not None
+    made.services.authorizer.add(
         [
             rule(Operation.READ, ResourceType.TOPIC, "orders"),
             rule(Operation.READ, ResourceType.TOPIC, "or", prefixed=True),
@@ -48,8 +48,8 @@ def delete(harness: Harness, *filters: DeleteAclsFilter, version: int = 3) -> li
 
 
 def left(harness: Harness) -> int:
-    assert harness.state.authorizer is not None
-    return len(harness.state.authorizer.find(AclFilter()))
+    assert harness.services.authorizer is not None
+    return len(harness.services.authorizer.find(AclFilter()))
 
 
 def test_what_filters_find_is_gone_and_told(guarded: Harness) -> None:

@@ -140,7 +140,7 @@ def test_deleted_records_do_not_come_back(harness: Harness, end: str) -> None:
     getattr(harness, end)()
     assert harness.fetch_one(3).error_code == OUT_OF_RANGE
     assert values_in(harness.fetch_one(4).records)[0] == (4, b"4")
-    harness.state.logs.write_checkpoints()
+    harness.core.logs.write_checkpoints()
     assert start_checkpoint(harness) == {("t", 0): 4}
 
 

@@ -34,7 +34,7 @@ def codes(results: list[DeletableTopicResult]) -> list[tuple[str | None, int]]:
 
 
 def id_of(harness: Harness, name: str) -> bytes:
-    topic = harness.state.topics.get(name)
+    topic = harness.core.topics.get(name)
     assert topic is not None
     return topic.id
 
@@ -60,13 +60,13 @@ def test_a_topic_is_deleted_by_its_id(harness: Harness) -> None:
     topic_id = id_of(harness, "t")
     (result,) = deleted_states(harness, (None, topic_id))
     assert (result.name, result.topic_id, result.error_code) == ("t", topic_id, 0)
-    assert len(harness.state.topics) == 0
+    assert len(harness.core.topics) == 0
 
 
 def test_a_deleted_topic_stays_deleted_after_a_restart(harness: Harness) -> None:
     deleted(harness, "t")
     harness.restart()
-    assert len(harness.state.topics) == 0
+    assert len(harness.core.topics) == 0
 
 
 def test_a_new_topic_of_the_same_name_is_another_and_empty(harness: Harness) -> None:
@@ -99,7 +99,7 @@ def test_name_and_id_together_and_neither_of_them_are_refused(harness: Harness) 
         ("t", ErrorCode.INVALID_REQUEST),
         (None, ErrorCode.INVALID_REQUEST),
     ]
-    assert len(harness.state.topics) == 1
+    assert len(harness.core.topics) == 1
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -109,13 +109,13 @@ def test_a_topic_that_is_named_twice_is_refused_once_and_stays(harness: Harness,
         ("other", 0),
         ("t", ErrorCode.INVALID_REQUEST),
     ]
-    assert [topic.name for topic in harness.state.topics] == ["t"]
+    assert [topic.name for topic in harness.core.topics] == ["t"]
 
 
 def test_a_topic_that_is_named_by_name_and_by_id_is_refused_and_stays(harness: Harness) -> None:
     results = deleted_states(harness, ("t", ZERO_UUID), (None, id_of(harness, "t")))
     assert {result.error_code for result in results} == {ErrorCode.INVALID_REQUEST}
-    assert len(harness.state.topics) == 1
+    assert len(harness.core.topics) == 1
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -125,7 +125,7 @@ def test_nothing_is_deleted_when_the_broker_is_told_not_to(
     harness = configured({"delete.topic.enable": "false"})
     code = ErrorCode.TOPIC_DELETION_DISABLED if version >= 3 else ErrorCode.INVALID_REQUEST
     assert codes(deleted(harness, "t", "missing", version=version)) == [("t", code), ("missing", code)]
-    assert len(harness.state.topics) == 1
+    assert len(harness.core.topics) == 1
 
 
 def test_an_empty_request_is_answered_empty(harness: Harness) -> None:

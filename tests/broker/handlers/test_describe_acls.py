@@ -26,8 +26,8 @@ ANYTHING = {
 def guarded(configured: Configured) -> Harness:
     """A broker with an authorizer and a handful of rules."""
     made = configured(dict(AUTHORIZER))
-    assert made.state.authorizer is not None
-    made.state.authorizer.add(
+    assert made.services.authorizer is not None
+    made.services.authorizer.add(
         [
             rule(Operation.READ, ResourceType.TOPIC, "orders"),
             rule(Operation.WRITE, ResourceType.TOPIC, "orders", user="bob"),

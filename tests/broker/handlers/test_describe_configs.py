@@ -87,7 +87,7 @@ def test_all_brokers_have_in_common_what_was_altered_for_all(harness: Harness) -
 
 def test_sources_are_told_in_the_order_in_which_they_count(configured: Configured) -> None:
     harness = configured({"log.retention.ms": "1", "log.retention.hours": "3"})
-    for name, text in {"": "2", str(harness.state.node_id): "3"}.items():
+    for name, text in {"": "2", str(harness.core.cluster.first.id): "3"}.items():
         assert put(harness, BROKER, name, "log.retention.ms", text) == (0, None)
     of_broker = [
         ("log.retention.ms", "3", BROKER_SOURCE),
@@ -96,7 +96,7 @@ def test_sources_are_told_in_the_order_in_which_they_count(configured: Configure
         ("log.retention.hours", "3", STATIC),
         ("log.retention.hours", "168", DEFAULT),
     ]
-    assert synonyms(harness, BROKER, str(harness.state.node_id), "log.retention.ms") == of_broker
+    assert synonyms(harness, BROKER, str(harness.core.cluster.first.id), "log.retention.ms") == of_broker
     assert synonyms(harness, TOPIC, "t", "retention.ms") == of_broker
     assert put(harness, TOPIC, "t", "retention.ms", "4") == (0, None)
     assert synonyms(harness, TOPIC, "t", "retention.ms") == [("retention.ms", "4", TOPIC_SOURCE), *of_broker]
@@ -120,7 +120,7 @@ def test_a_subscription_to_client_metrics_is_described_also_before_it_is_made(ha
 
 
 def test_loggers_tell_their_levels(harness: Harness) -> None:
-    found = rows(harness, LOGGER, str(harness.state.node_id))
+    found = rows(harness, LOGGER, str(harness.core.cluster.first.id))
     assert {"root", "minibroker", "minibroker.logs.log_manager"} <= found.keys()
     row = found["root"]
     assert (row.config_source, row.config_type, row.read_only) == (LOGGER_SOURCE, 0, False)

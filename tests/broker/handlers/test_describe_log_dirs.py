@@ -42,7 +42,7 @@ def test_a_log_that_nobody_has_used_is_measured_and_stays_closed(harness: Harnes
     harness.produce(records)
     harness.restart()
     assert sizes(ask(harness)) == {("t", 0): len(records)}
-    topic = harness.state.topics.get("t")
+    topic = harness.core.topics.get("t")
     assert topic is not None
     assert topic.partitions[0].opened_log is None
 

@@ -57,7 +57,7 @@ def test_offsets_grow_as_those_of_an_idle_kafka(harness: Harness) -> None:
 
 def test_other_brokers_observe_while_they_are_up(tmp_path: Path) -> None:
     cluster = Harness(str(tmp_path / "data"), brokers=3)
-    cluster.state.cluster.stop_node(2)
+    cluster.core.cluster.stop_node(2)
     quorum = ask(cluster, METADATA).topics[0].partitions[0]
     assert [each.replica_id for each in quorum.observers] == [3]
     cluster.close()
@@ -65,7 +65,7 @@ def test_other_brokers_observe_while_they_are_up(tmp_path: Path) -> None:
 
 def test_another_controller_leads_in_another_epoch(tmp_path: Path) -> None:
     cluster = Harness(str(tmp_path / "data"), brokers=2)
-    cluster.state.cluster.stop_node(1)
+    cluster.core.cluster.stop_node(1)
     cluster.asks = 2
     quorum = ask(cluster, METADATA).topics[0].partitions[0]
     assert (quorum.leader_id, quorum.leader_epoch, [each.replica_id for each in quorum.current_voters]) == (2, 2, [2])

@@ -47,7 +47,7 @@ def test_topics_come_in_the_order_of_their_names_each_once(filled: Harness) -> N
 
 def test_a_partition_is_told_with_its_leader_and_its_replicas(filled: Harness) -> None:
     topic = ask(filled, "a").topics[0]
-    known = filled.state.topics.get("a")
+    known = filled.core.topics.get("a")
     assert known is not None
     assert (topic.topic_id, topic.is_internal, topic.topic_authorized_operations) == (known.id, False, 3576)
     first = topic.partitions[0]

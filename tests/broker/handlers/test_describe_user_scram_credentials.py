@@ -15,7 +15,7 @@ from tests.broker.harness import Harness
 @pytest.fixture
 def stored(harness: Harness) -> Harness:
     """Two credentials are of alice, and one of bob."""
-    harness.state.security.scram.alter(
+    harness.services.security.scram.alter(
         {
             (SCRAM_SHA_256, "alice"): credential_of(SCRAM_SHA_256, "secret"),
             (SCRAM_SHA_512, "alice"): credential_of(SCRAM_SHA_512, "secret", iterations=8192),
@@ -51,8 +51,8 @@ def test_users_who_have_none_or_are_named_twice_have_an_error_of_their_own(store
 
 def test_credentials_outlive_the_broker_and_go_with_a_reset(stored: Harness) -> None:
     stored.restart()
-    assert stored.state.security.scram.users() == ["alice", "bob"]
-    stored.state.metadata.keep()
-    stored.state.security.scram.alter({(SCRAM_SHA_256, "carol"): credential_of(SCRAM_SHA_256, "x")})
-    stored.state.metadata.reset()
-    assert stored.state.security.scram.users() == ["alice", "bob"]
+    assert stored.services.security.scram.users() == ["alice", "bob"]
+    stored.core.metadata.keep()
+    stored.services.security.scram.alter({(SCRAM_SHA_256, "carol"): credential_of(SCRAM_SHA_256, "x")})
+    stored.core.metadata.reset()
+    assert stored.services.security.scram.users() == ["alice", "bob"]

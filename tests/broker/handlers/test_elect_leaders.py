@@ -40,7 +40,7 @@ def elect(harness: Harness, kind: int, *wanted: tuple[str, int], version: int = 
 
 @pytest.mark.parametrize("version", range(3))
 def test_the_preferred_replica_leads_again(cluster: Harness, version: int) -> None:
-    cluster.state.cluster.move_leader("t", 0, 3)
+    cluster.core.cluster.move_leader("t", 0, 3)
     assert elect(cluster, PREFERRED, T0, version=version) == {T0: 0}
     assert leader(cluster) == 1
 
@@ -51,7 +51,7 @@ def test_a_partition_that_is_led_as_it_should_be_needs_no_election(cluster: Harn
 
 
 def test_a_preferred_replica_that_is_down_cannot_lead(cluster: Harness) -> None:
-    cluster.state.cluster.stop_node(1)
+    cluster.core.cluster.stop_node(1)
     cluster.asks = 2
     assert elect(cluster, PREFERRED, T0) == {T0: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE}
     assert leader(cluster) == 2
@@ -59,8 +59,8 @@ def test_a_preferred_replica_that_is_down_cannot_lead(cluster: Harness) -> None:
 
 def test_any_replica_leads_if_the_client_takes_the_loss(cluster: Harness) -> None:
     for node in (3, 2, 1):
-        cluster.state.cluster.stop_node(node)
-    cluster.state.cluster.start_node(2)
+        cluster.core.cluster.stop_node(node)
+    cluster.core.cluster.start_node(2)
     cluster.asks = 2
     assert leader(cluster) == -1
     assert elect(cluster, PREFERRED, T0) == {T0: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE}
@@ -71,14 +71,14 @@ def test_any_replica_leads_if_the_client_takes_the_loss(cluster: Harness) -> Non
 def test_nobody_leads_where_no_replica_is_up(tmp_path: Path) -> None:
     made = Harness(str(tmp_path / "data"), brokers=2)
     create(made, by_hand=((1,),))
-    made.state.cluster.stop_node(1)
+    made.core.cluster.stop_node(1)
     made.asks = 2
     assert elect(made, UNCLEAN, T0) == {T0: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE}
     made.close()
 
 
 def test_of_all_partitions_those_are_told_that_needed_an_election(cluster: Harness) -> None:
-    cluster.state.cluster.move_leader("t", 1, 1)
+    cluster.core.cluster.move_leader("t", 1, 1)
     assert elect(cluster, PREFERRED) == {("t", 1): 0}
     assert [each.topic for each in ask(cluster, PREFERRED).replica_election_results] == ["t"]
 
@@ -96,7 +96,7 @@ def test_an_election_of_another_kind_is_refused(cluster: Harness) -> None:
 
 
 def test_who_leads_after_an_election_outlives_the_run(cluster: Harness) -> None:
-    cluster.state.cluster.move_leader("t", 0, 3)
+    cluster.core.cluster.move_leader("t", 0, 3)
     elect(cluster, PREFERRED, T0)
     cluster.restart()
     assert leader(cluster) == 1

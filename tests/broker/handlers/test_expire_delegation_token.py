@@ -30,7 +30,7 @@ def expire(
 
 def test_a_token_ends_at_once_or_after_a_period(harness: Harness) -> None:
     token, other = create(harness), create(harness)
-    tokens = harness.state.security.tokens
+    tokens = harness.services.security.tokens
     assert expire(harness, other.hmac, 1000) == (0, harness.clock.now_ms() + 1000)
     assert expire(harness, token.hmac) == (0, -1)
     assert tokens.account(SCRAM_SHA_256, token.token_id) is None

@@ -299,7 +299,7 @@ def test_appends_of_one_wake_up_are_told_together(harness: Harness) -> None:
     pending = waiting(harness, ("t", 0, 0))
     for value in (b"a", b"b", b"c"):
         harness.accept(produce_request(batch(value)), 9)
-    harness.state.writes.commit()
+    harness.core.writes.commit()
     assert not pending.is_answered
     harness.run_soon()
     assert values_in(only_partition(pending.response).records) == [(0, b"a"), (1, b"b"), (2, b"c")]

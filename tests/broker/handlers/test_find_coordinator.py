@@ -14,7 +14,7 @@ def test_the_coordinator_is_this_broker_at_the_first_request(version: int, harne
     found = harness.ask(FindCoordinatorRequest(key="g"), version)
     assert (found.error_code, found.node_id, found.host, found.port) == (0, 1, *ADVERTISED)
     assert found.error_message == ("NONE" if version else None)
-    assert harness.state.topics.get("__consumer_offsets") is not None
+    assert harness.core.topics.get("__consumer_offsets") is not None
 
 
 @pytest.mark.parametrize("version", range(4, 7))
@@ -26,8 +26,8 @@ def test_many_coordinators_are_found_at_once(version: int, harness: Harness) -> 
         ("b", 0, ""),
     ]
     assert {(each.node_id, each.host, each.port) for each in found} == {(1, *ADVERTISED)}
-    assert harness.state.topics.get("__transaction_state") is not None
-    assert harness.state.topics.get("__consumer_offsets") is None
+    assert harness.core.topics.get("__transaction_state") is not None
+    assert harness.core.topics.get("__consumer_offsets") is None
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_there_is_no_coordinator_when_its_topic_cannot_be_made(
     def refuse() -> None:
         raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, "no space left")
 
-    monkeypatch.setattr(harness.state.groups.store.log, "ensure", refuse)
+    monkeypatch.setattr(harness.services.groups.store.log, "ensure", refuse)
     assert harness.ask(FindCoordinatorRequest(key="g"), 3).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 

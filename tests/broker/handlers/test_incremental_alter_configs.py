@@ -51,7 +51,7 @@ def test_a_topics_key_counts_at_once_and_after_a_restart(harness: Harness) -> No
 def test_other_keys_stay_as_they_are(harness: Harness) -> None:
     assert change(harness, TOPIC, "t", (SET, "retention.ms", "1"), (SET, "segment.ms", "2")) == OK
     assert change(harness, TOPIC, "t", (SET, "retention.ms", "3"), (DELETE, "segment.bytes", None)) == OK
-    assert dict(harness.state.topics.get("t").config.overrides) == {"retention.ms": "3", "segment.ms": "2"}  # type: ignore[union-attr] # it is there
+    assert dict(harness.core.topics.get("t").config.overrides) == {"retention.ms": "3", "segment.ms": "2"}  # type: ignore[union-attr] # it is there
 
 
 def test_items_are_appended_to_lists_and_taken_away(harness: Harness) -> None:
@@ -138,7 +138,7 @@ def test_what_a_topic_cannot_have_is_refused_as_kafka_refuses_it(
     harness: Harness, name: str, changes: list[tuple[int, str, str | None]], code: int, message: str | None
 ) -> None:
     assert change(harness, TOPIC, name, *changes) == (code, message)
-    assert not harness.state.topics.get("t").config.overrides  # type: ignore[union-attr] # it is there
+    assert not harness.core.topics.get("t").config.overrides  # type: ignore[union-attr] # it is there
 
 
 def test_each_resource_may_appear_once_and_has_its_own_outcome(harness: Harness) -> None:
@@ -159,7 +159,7 @@ def test_a_disk_that_refuses_leaves_the_topic_as_it_was(harness: Harness, monkey
     def refuse() -> None:
         raise OSError(28, "No space left on device", "file")
 
-    monkeypatch.setattr(harness.state.topics, "save", refuse)
+    monkeypatch.setattr(harness.core.topics, "save", refuse)
     code, message = put(harness, TOPIC, "t", "retention.ms", "5")
     assert (code, message) == (ErrorCode.KAFKA_STORAGE_ERROR, "file: No space left on device")
     assert value(harness, TOPIC, "t", "retention.ms") == "604800000"
@@ -200,11 +200,11 @@ def test_what_was_altered_for_one_of_several_brokers_is_that_brokers(several: Ha
 
 
 def test_the_cleaner_and_the_verification_of_transactions_follow_the_broker(harness: Harness) -> None:
-    before = harness.state.transactions.verifies
+    before = harness.services.transactions.verifies
     assert put(harness, BROKER, NODE, "transaction.partition.verification.enable", "false") == OK
     assert put(harness, BROKER, NODE, "log.cleaner.backoff.ms", "20") == OK
-    assert (before, harness.state.transactions.verifies) == (True, False)
-    assert harness.state.config.integer("log.cleaner.backoff.ms") == 20
+    assert (before, harness.services.transactions.verifies) == (True, False)
+    assert harness.core.config.integer("log.cleaner.backoff.ms") == 20
 
 
 def test_a_topic_whose_override_no_longer_fits_keeps_it(harness: Harness) -> None:
@@ -287,7 +287,7 @@ def test_what_a_broker_cannot_have_is_refused_as_kafka_refuses_it(
     harness: Harness, name: str, key: str, text: str, message: str
 ) -> None:
     assert put(harness, BROKER, name, key, text) == (INVALID_REQUEST, message)
-    assert harness.state.metadata.read("configs") is None
+    assert harness.core.metadata.read("configs") is None
 
 
 def test_what_does_not_go_together_is_refused(harness: Harness) -> None:
@@ -325,11 +325,11 @@ def test_what_was_altered_is_in_a_file_of_its_own(harness: Harness) -> None:
         "groups": {"g": {"consumer.session.timeout.ms": "50000"}},
     }
     assert put(harness, GROUP, "g", "consumer.session.timeout.ms", None) == OK
-    assert harness.state.metadata.read("configs")["groups"] == {}
+    assert harness.core.metadata.read("configs")["groups"] == {}
 
 
 def test_what_cannot_count_any_more_is_said_and_left_out(harness: Harness, caplog: pytest.LogCaptureFixture) -> None:
-    harness.state.metadata.write("configs", {"brokers": {"": {"log.retention.ms": "never"}}})
+    harness.core.metadata.write("configs", {"brokers": {"": {"log.retention.ms": "never"}}})
     harness.restart()
     assert "What was altered for brokers does not count" in caplog.text
     assert value(harness, TOPIC, "t", "retention.ms") == "604800000"
@@ -340,25 +340,25 @@ def test_groups_and_subscriptions_that_cannot_count_any_more_are_said_and_left_o
     harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
     kept = {"groups": {"g": {"nonsense": "1"}}, "client_metrics": {"m": {"interval.ms": "x"}, "n": {"metrics": "*"}}}
-    harness.state.metadata.write("configs", kept)
+    harness.core.metadata.write("configs", kept)
     harness.restart()
     assert "What was altered for g does not count: Unknown group config name: nonsense" in caplog.text
-    assert group_config(harness.state, "g").session_timeout_ms == 45_000
-    assert list(harness.state.configs.all_of(ConfigResourceType.CLIENT_METRICS)) == ["n"]
+    assert group_config(harness.core, "g").session_timeout_ms == 45_000
+    assert list(harness.core.configs.all_of(ConfigResourceType.CLIENT_METRICS)) == ["n"]
 
 
 @pytest.mark.parametrize("damaged", [[], {"brokers": []}, {"brokers": {"": "x"}}, {"brokers": {"": {"a": 1}}}])
 def test_a_section_of_another_form_is_said_to_be_damaged(harness: Harness, damaged: object) -> None:
-    harness.state.metadata.write("configs", damaged)
+    harness.core.metadata.write("configs", damaged)
     with pytest.raises(ClusterFileError, match="the section configs is damaged"):
         harness.restart()
-    harness.state.metadata.write("configs", None)
+    harness.core.metadata.write("configs", None)
     harness.start()
 
 
 def test_a_reset_gives_back_what_there_was_at_the_start(harness: Harness) -> None:
     assert put(harness, BROKER, "", "log.retention.ms", "5") == OK
-    harness.state.metadata.reset()
+    harness.core.metadata.reset()
     assert value(harness, TOPIC, "t", "retention.ms") == "604800000"
 
 
@@ -367,8 +367,8 @@ def test_a_reset_gives_back_what_there_was_at_the_start(harness: Harness) -> Non
 
 def test_a_groups_key_counts_when_it_is_next_asked_for(harness: Harness) -> None:
     assert put(harness, GROUP, "g", "consumer.heartbeat.interval.ms", "7000") == OK
-    assert group_config(harness.state, "g").heartbeat_interval_ms == 7_000
-    assert group_config(harness.state, "other").heartbeat_interval_ms == 5_000
+    assert group_config(harness.core, "g").heartbeat_interval_ms == 7_000
+    assert group_config(harness.core, "other").heartbeat_interval_ms == 5_000
 
 
 @pytest.mark.parametrize(

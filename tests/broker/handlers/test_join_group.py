@@ -92,7 +92,7 @@ def test_the_limits_of_session_timeouts_are_configured(configured: Callable[[dic
 
 def test_before_version_1_the_session_timeout_is_the_rebalance_timeout(members: Members) -> None:
     first = members.join(version=0, session_ms=SESSION_MS).member_id
-    group = members.harness.state.groups.store.get("g")
+    group = members.harness.services.groups.store.get("g")
     assert group is not None
     assert group.members[first].rebalance_timeout_ms == SESSION_MS
     second = members.begin_join(version=1, session_ms=SESSION_MS, rebalance_ms=SESSION_MS + 1)
@@ -131,7 +131,7 @@ def test_what_members_say_outlives_the_buffer_that_it_came_in(harness: Harness) 
     frame = bytearray(frame_of(join_request("g", protocols=RANGE), 3))
     accept(memoryview(frame), harness.session())
     frame[:] = bytes(len(frame))
-    group = harness.state.groups.store.get("g")
+    group = harness.services.groups.store.get("g")
     assert group is not None
     (member,) = group.members.values()
     assert [(each.name, each.metadata) for each in member.protocols] == list(RANGE)

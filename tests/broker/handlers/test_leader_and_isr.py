@@ -53,6 +53,6 @@ def test_every_controller_is_one_of_the_past(harness: Harness, version: int) -> 
 
 def test_nothing_is_changed_by_it(harness: Harness) -> None:
     ask(harness, 1, ungrouped_partition_states=[state(topic_name="t")])
-    topic = harness.state.topics.get("t")
+    topic = harness.core.topics.get("t")
     assert topic is not None
-    assert topic.partitions[0].leader is harness.state.cluster.first
+    assert topic.partitions[0].leader is harness.core.cluster.first

@@ -73,7 +73,7 @@ def test_an_empty_log_begins_and_ends_at_0(harness: Harness) -> None:
 
 
 def test_the_log_start_offset_is_the_earliest(filled: Harness) -> None:
-    topic = filled.state.topics.get("t")
+    topic = filled.core.topics.get("t")
     assert topic is not None
     topic.partitions[0].log.advance_log_start_offset(3)
     assert found(filled, EARLIEST) == (0, 3, -1, 0)
@@ -174,7 +174,7 @@ class TestVersion0:
         harness.create("s", 1, segment_bytes="200")
         for _ in range(5):
             harness.produce(batch(b"x" * 20), "s")
-        topic = harness.state.topics.get("s")
+        topic = harness.core.topics.get("s")
         assert topic is not None
         segments = topic.partitions[0].log.segments
         assert [segment.base_offset for segment in segments] == [0, 2, 4]

@@ -66,4 +66,4 @@ def test_version_2_asks_for_ids_that_match_a_regular_expression(harness: Harness
 
 def test_a_broker_without_transactions_lists_none(harness: Harness) -> None:
     assert listed(harness) == ([], [])
-    assert harness.state.topics.get("__transaction_state") is None
+    assert harness.core.topics.get("__transaction_state") is None

@@ -57,7 +57,7 @@ def one(response: MetadataResponse) -> MetadataResponseTopic:
 
 
 def id_of(harness: Harness, name: str) -> bytes:
-    topic = harness.state.topics.get(name)
+    topic = harness.core.topics.get(name)
     assert topic is not None
     return topic.id
 
@@ -88,7 +88,7 @@ def test_the_broker_is_told_at_the_address_it_is_advertised_at(harness: Harness,
     (broker,) = response.brokers
     assert (broker.node_id, broker.host, broker.port, broker.rack) == (1, "broker.test", 9092, None)
     assert response.controller_id == (1 if version >= 1 else -1)
-    assert response.cluster_id == (harness.state.cluster_id if version >= 2 else None)
+    assert response.cluster_id == (harness.core.cluster.cluster_id if version >= 2 else None)
 
 
 @pytest.mark.parametrize("given", [{"node.id": "7"}, {"broker.id": "7"}])
@@ -122,7 +122,7 @@ def test_a_topic_that_is_not_there_is_unknown_unless_it_may_be_created(harness: 
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if version >= 4 else ErrorCode.NONE  # before, it always may be
     topic = one(told(harness, "new", version=version, create=False))
     assert (topic.name, topic.error_code, len(topic.partitions)) == ("new", code, 0 if version >= 4 else 1)
-    assert (harness.state.topics.get("new") is not None) is (version < 4)
+    assert (harness.core.topics.get("new") is not None) is (version < 4)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -130,7 +130,7 @@ def test_a_topic_is_created_on_demand_and_told_at_once(harness: Harness, version
     topic = one(told(harness, "new", version=version, create=True))
     assert (topic.error_code, [p.partition_index for p in topic.partitions]) == (0, [0])
     harness.restart()
-    assert harness.state.topics.get("new") is not None
+    assert harness.core.topics.get("new") is not None
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -141,12 +141,12 @@ def test_who_looks_whether_a_deleted_topic_is_gone_does_not_find_it_at_first(har
     assert one(told(harness, "t", version=version, create=True)).error_code == 0
     assert harness.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=0), 3).responses[0].error_code == 0
     harness.create("t")
-    harness.state.topics.delete_all()
+    harness.core.topics.delete_all()
     assert one(told(harness, "t", version=version, create=True)).error_code == 0
 
 
 def test_a_client_that_deletes_topics_without_end_costs_no_memory_without_end(harness: Harness) -> None:
-    topics = harness.state.topics
+    topics = harness.core.topics
     for number in range(20_001):
         topics.remember_deleted(f"t{number}")
     assert sum(topics.was_deleted(f"t{number}") for number in range(20_001)) <= 10_000
@@ -160,7 +160,7 @@ def test_no_topic_is_created_on_demand_when_the_broker_is_told_not_to(
     harness = configured({"auto.create.topics.enable": "false"})
     topic = one(told(harness, "new", version=version, create=True))
     assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert harness.state.topics.get("new") is None
+    assert harness.core.topics.get("new") is None
 
 
 def test_topics_on_demand_have_the_configured_number_of_partitions(
@@ -236,7 +236,7 @@ def test_kafkas_own_topics_are_internal(harness: Harness, name: str) -> None:
 
 def test_new_partitions_are_told(harness: Harness) -> None:
     assert len(one(told(harness, "t")).partitions) == 1
-    topic = harness.state.topics.get("t")
+    topic = harness.core.topics.get("t")
     assert topic is not None
-    harness.state.topics.add_partitions(topic, 3)
+    harness.core.topics.add_partitions(topic, 3)
     assert [p.partition_index for p in one(told(harness, "t")).partitions] == [0, 1, 2]

@@ -25,7 +25,7 @@ T0 = ("t", 0)
 
 def last_record(harness: Harness, group_id: str = "g") -> tuple[OffsetCommitKey, int, OffsetCommitValue]:
     """The key of the last record in the group's partition, its value's version and its value."""
-    log = log_of(harness, "__consumer_offsets", harness.state.groups.store.partition_of(group_id))
+    log = log_of(harness, "__consumer_offsets", harness.services.groups.store.partition_of(group_id))
     (*_, batch) = iter_batches(log.read(0, 1 << 20).read())
     (*_, record) = batch
     assert record.key is not None
@@ -86,9 +86,9 @@ def test_version_10_names_topics_by_their_ids_and_does_not_know_those_that_nobod
 
 def test_without_any_partition_that_exists_there_is_no_group_afterwards(harness: Harness) -> None:
     commit(harness, {("none", 0): 1})
-    assert harness.state.groups.store.get("g") is None
+    assert harness.services.groups.store.get("g") is None
     assert commit(harness, {}) == {}
-    assert harness.state.topics.get("__consumer_offsets") is None
+    assert harness.core.topics.get("__consumer_offsets") is None
 
 
 def test_metadata_may_be_as_long_as_the_configuration_says_in_javas_characters(
@@ -120,7 +120,7 @@ def test_a_commit_that_no_batch_can_hold_is_refused_as_a_whole(harness: Harness)
 def test_a_generation_of_a_group_that_is_not_there_is_illegal(harness: Harness) -> None:
     codes = commit(harness, {T0: 1}, generation_id_or_member_epoch=1, member_id="m")
     assert codes == {T0: ErrorCode.ILLEGAL_GENERATION}
-    assert harness.state.groups.store.get("g") is None
+    assert harness.services.groups.store.get("g") is None
 
 
 def test_a_member_commits_in_its_generation_only(harness: Harness) -> None:

@@ -28,7 +28,7 @@ def test_deleted_offsets_are_gone_also_after_a_restart(committed: Harness) -> No
 
 def test_a_group_without_members_goes_with_its_last_offset(committed: Harness) -> None:
     delete(committed, T0, U0, U1)
-    assert committed.state.groups.store.get("g") is None
+    assert committed.services.groups.store.get("g") is None
     assert delete(committed, T0)[0] == ErrorCode.GROUP_ID_NOT_FOUND
 
 

@@ -22,7 +22,7 @@ T0, T1 = ("t", 0), ("t", 1)
 def unreadable(harness: Harness) -> Harness:
     """A broker that cannot read what group "g" has committed."""
     commit(harness, {T0: 7})
-    partition = harness.state.groups.store.partition_of("g")
+    partition = harness.services.groups.store.partition_of("g")
     harness.crash()
     directory = Path(harness.data_dir) / f"__consumer_offsets-{partition}"
     for path in directory.iterdir():
@@ -77,8 +77,8 @@ def test_several_groups_are_answered_in_their_order(harness: Harness) -> None:
 
 def test_a_fetch_makes_neither_a_group_nor_the_topic(harness: Harness) -> None:
     fetch(harness, T0)
-    assert harness.state.groups.store.get("g") is None
-    assert harness.state.topics.get("__consumer_offsets") is None
+    assert harness.services.groups.store.get("g") is None
+    assert harness.core.topics.get("__consumer_offsets") is None
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -29,7 +29,7 @@ def asked(
 def led(harness: Harness) -> Harness:
     """A partition with one record of epoch 0, two of epoch 2, and none of epochs 1, 3 and 4, the current one."""
     harness.produce(batch(b"a"))
-    cluster = harness.state.cluster
+    cluster = harness.core.cluster
     cluster.stop_node(1)
     cluster.start_node(1)
     harness.produce(batch(b"b", b"c"))

@@ -38,7 +38,7 @@ def harness(tmp_path: Path) -> Iterator[Harness]:
     """A broker without sockets and without topics."""
     made = Harness(str(tmp_path / "data"))
     yield made
-    made.state.close()
+    made.services.close()
 
 
 def records_in(data: PartitionData) -> list[Record]:

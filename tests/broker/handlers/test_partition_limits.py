@@ -28,7 +28,7 @@ def test_topics_with_too_many_partitions_together_are_all_refused(harness: Harne
     wanted = [topic("a", 5000), topic("b", 5000), topic("c"), topic("not a name")]
     results = created(harness, *wanted, validate_only=validate_only)
     assert [(each.error_code, each.error_message) for each in results] == [TOO_MANY] * 4
-    assert len(harness.state.topics) == 1
+    assert len(harness.core.topics) == 1
 
 
 def test_the_default_number_of_partitions_and_replicas_placed_by_hand_count(configured: Configured) -> None:
@@ -98,9 +98,9 @@ def test_a_strict_broker_does_not_create_topics_with_a_default_that_is_too_large
     assert (result.error_code, result.error_message) == ONLY_ONE
     request = MetadataRequest(topics=[MetadataRequestTopic(name="auto")], allow_auto_topic_creation=True)
     assert harness.ask(request, 9).topics[0].error_code == ErrorCode.INVALID_REPLICATION_FACTOR
-    assert len(harness.state.topics) == 1
+    assert len(harness.core.topics) == 1
 
 
 def test_the_coordinators_of_a_strict_broker_have_their_topics(configured: Configured) -> None:
     harness = configured(STRICT)
-    assert harness.state.groups.store.log.ensure().partitions[0].replicas == (1,)
+    assert harness.services.groups.store.log.ensure().partitions[0].replicas == (1,)

@@ -20,7 +20,7 @@ MINUTES_5 = 300_000
 def test_what_is_sent_is_kept(harness: Harness) -> None:
     data = gauge("a.b", 1.5, topic="t") + counter("c", -7)
     assert push(harness, ask(harness).subscription_id, data) == 0
-    (kept,) = harness.state.telemetry.pushes()
+    (kept,) = harness.services.telemetry.pushes()
     assert kept == TelemetryPush(
         uuid_text(CLIENT), "test", "/127.0.0.1", harness.clock.now_ms(), is_last=False, data=data
     )
@@ -32,7 +32,7 @@ def test_every_codec_is_taken(harness: Harness, codec: CompressionCodec) -> None
     data = gauge("a", 1.0) * 100
     packed = data if codec is CompressionCodec.NONE else compress(codec, data)
     assert push(harness, ask(harness).subscription_id, packed, compression_type=codec) == 0
-    assert [each.data for each in harness.state.telemetry.pushes()] == [data]
+    assert [each.data for each in harness.services.telemetry.pushes()] == [data]
 
 
 def test_the_last_ones_of_each_client_are_kept(harness: Harness) -> None:
@@ -40,10 +40,10 @@ def test_the_last_ones_of_each_client_are_kept(harness: Harness) -> None:
     for number in range(KEPT + 3):
         assert push(harness, wanted, gauge("a", number)) == 0
         harness.clock.advance(MINUTES_5)
-    values = [metric.value for each in harness.state.telemetry.pushes() for metric in each.metrics()]
+    values = [metric.value for each in harness.services.telemetry.pushes() for metric in each.metrics()]
     assert values == list(range(3, KEPT + 3))
-    harness.state.telemetry.forget()
-    assert harness.state.telemetry.pushes() == []
+    harness.services.telemetry.forget()
+    assert harness.services.telemetry.pushes() == []
 
 
 def test_what_clients_send_costs_bounded_memory_whoever_they_say_they_are(
@@ -57,7 +57,7 @@ def test_what_clients_send_costs_bounded_memory_whoever_they_say_they_are(
         assert push(harness, wanted, data, client=client, terminating=True) == 0
 
     def kept() -> int:
-        return sum(len(each.data) for each in harness.state.telemetry.pushes())
+        return sum(len(each.data) for each in harness.services.telemetry.pushes())
 
     for number in range(20, 30):
         send(bytes([number]) * 16)
@@ -76,7 +76,7 @@ def test_who_sends_before_its_time_is_throttled_but_for_its_last_metrics(harness
     assert push(harness, wanted, gauge("a", 2)) == ErrorCode.THROTTLING_QUOTA_EXCEEDED
     assert push(harness, wanted, gauge("a", 3), terminating=True) == 0
     assert push(harness, wanted, gauge("a", 4)) == ErrorCode.INVALID_REQUEST
-    assert [each.is_last for each in harness.state.telemetry.pushes()] == [False, True]
+    assert [each.is_last for each in harness.services.telemetry.pushes()] == [False, True]
 
 
 def test_a_change_of_the_subscriptions_makes_the_old_one_unknown(harness: Harness) -> None:
@@ -107,7 +107,7 @@ def test_an_unknown_codec_is_refused(harness: Harness) -> None:
 
 def test_what_cannot_be_decompressed_is_refused(harness: Harness) -> None:
     assert push(harness, ask(harness).subscription_id, b"junk", compression_type=1) == ErrorCode.INVALID_RECORD
-    assert harness.state.telemetry.pushes() == []
+    assert harness.services.telemetry.pushes() == []
 
 
 def test_more_than_the_limit_is_refused(harness: Harness) -> None:

@@ -20,7 +20,7 @@ def ask(harness: Harness, version: int = 0, **fields: Any) -> tuple[int, str | N
 
 @pytest.mark.parametrize("version", [0])
 def test_the_cluster_cannot(harness: Harness, version: int) -> None:
-    for cluster_id in (None, harness.state.cluster_id):
+    for cluster_id in (None, harness.core.cluster.cluster_id):
         code, message = ask(harness, version, cluster_id=cluster_id)
         assert code == ErrorCode.UNSUPPORTED_VERSION
         assert message is not None

@@ -31,4 +31,4 @@ def test_every_controller_is_one_of_the_past(harness: Harness, version: int) -> 
     assert response.error_code == stale
     told = [(each.topic_name, each.partition_index, each.error_code) for each in response.partition_errors]
     assert told == [("t", 0, stale)]
-    assert harness.state.topics.get("t") is not None
+    assert harness.core.topics.get("t") is not None

@@ -134,7 +134,7 @@ def test_a_member_of_the_consumer_protocol_commits_in_its_epoch(harness: Harness
 
 def test_groups_of_either_protocol_are_known_to_requests_with_topic_ids(harness: Harness) -> None:
     producer = Producer(harness)
-    known = harness.state.topics.get("t")
+    known = harness.core.topics.get("t")
     assert known is not None
     partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=7, committed_metadata="")
     topics = [TxnOffsetCommitRequestTopic(topic_id=known.id, partitions=[partition])]

@@ -40,15 +40,15 @@ def test_a_broker_that_there_is_not_is_not_registered(cluster: Harness, broker: 
 
 
 def test_a_broker_that_is_down_is_forgotten_until_it_is_started(cluster: Harness) -> None:
-    cluster.state.cluster.stop_node(3)
+    cluster.core.cluster.stop_node(3)
     assert unregister(cluster, 3) == (0, None)
     assert registered(cluster) == [1, 2]
     assert unregister(cluster, 3)[0] == ErrorCode.BROKER_ID_NOT_REGISTERED
-    cluster.state.cluster.start_node(3)
+    cluster.core.cluster.start_node(3)
     assert registered(cluster) == [1, 2, 3]
 
 
 def test_a_broker_that_is_up_goes_down(cluster: Harness) -> None:
     assert unregister(cluster, 3) == (0, None)
-    assert not cluster.state.cluster.nodes[3].is_up
+    assert not cluster.core.cluster.nodes[3].is_up
     assert leader(cluster) == 1

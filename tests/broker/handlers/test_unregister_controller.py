@@ -8,7 +8,7 @@ from tests.broker.harness import Harness
 
 
 def test_the_only_controller_stays(harness: Harness) -> None:
-    response = harness.ask(UnregisterControllerRequest(controller_id=harness.state.node_id), 0)
+    response = harness.ask(UnregisterControllerRequest(controller_id=harness.core.cluster.first.id), 0)
     assert response.error_code == ErrorCode.INVALID_REQUEST
     assert response.error_message == "Cannot unregister controller 1 because it is part of the voter set."
 

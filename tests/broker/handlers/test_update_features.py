@@ -35,30 +35,30 @@ def test_a_level_is_lowered_and_raised_again(harness: Harness, version: int) -> 
         response = update(harness, ("group.version", level, kind), version=version)
         assert (response.error_code, response.error_message) == (0, None)
         assert [(each.feature, each.error_code) for each in response.results] == [("group.version", 0)] * (version < 2)
-        assert harness.state.features.level("group.version") == level
-    assert harness.state.features.epoch == 4
+        assert harness.core.features.level("group.version") == level
+    assert harness.core.features.epoch == 4
 
 
 def test_a_level_outlives_the_run(harness: Harness) -> None:
     update(harness, ("group.version", 0, LOWER))
     harness.restart()
-    assert harness.state.features.level("group.version") == 0
+    assert harness.core.features.level("group.version") == 0
 
 
 def test_a_question_changes_nothing(harness: Harness) -> None:
     assert update(harness, ("group.version", 0, LOWER), validate_only=True).error_code == 0
-    assert harness.state.features.level("group.version") == 1
+    assert harness.core.features.level("group.version") == 1
 
 
 def test_a_level_that_is_in_force_is_no_change(harness: Harness) -> None:
     assert update(harness, ("group.version", 1, RAISE), ("nope", 0, RAISE)).error_code == 0
-    assert harness.state.features.epoch == 1
+    assert harness.core.features.epoch == 1
 
 
 def test_all_features_change_or_none_does(harness: Harness) -> None:
     why = refusal(update(harness, ("group.version", 0, LOWER), ("nope", 1, RAISE)))
     assert why == "Invalid update version 1 for feature nope. Local controller 1 does not support this feature."
-    assert harness.state.features.level("group.version") == 1
+    assert harness.core.features.level("group.version") == 1
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_disk_that_refuses_leaves_the_levels_as_they_were(harness: Harness, mo
     def refuse(*_: object) -> None:
         raise OSError(28, os.strerror(28), "minibroker-cluster.json")
 
-    monkeypatch.setattr(harness.state.metadata, "write", refuse)
+    monkeypatch.setattr(harness.core.metadata, "write", refuse)
     response = update(harness, ("group.version", 0, LOWER))
     assert response.error_code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert (harness.state.features.level("group.version"), harness.state.features.epoch) == (1, 1)
+    assert (harness.core.features.level("group.version"), harness.core.features.epoch) == (1, 1)

@@ -11,4 +11,4 @@ from tests.broker.harness import Harness
 def test_every_controller_is_one_of_the_past(harness: Harness, version: int) -> None:
     request = UpdateMetadataRequest(controller_id=2, controller_epoch=1_000_000, live_brokers=[])
     assert harness.ask(request, version).error_code == ErrorCode.STALE_CONTROLLER_EPOCH
-    assert [node.id for node in harness.state.cluster.up] == [1]
+    assert [node.id for node in harness.core.cluster.up] == [1]

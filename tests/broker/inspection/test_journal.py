@@ -34,7 +34,7 @@ def tapped(tmp_path: Path) -> Iterator[Tapped]:
 
 @pytest.fixture
 def journal(tapped: Tapped) -> Journal:
-    return keep_journal(tapped.state)
+    return keep_journal(tapped.services)
 
 
 def test_an_entry_tells_who_asked_what_and_was_told_what(tapped: Tapped, journal: Journal) -> None:
@@ -43,7 +43,7 @@ def test_an_entry_tells_who_asked_what_and_was_told_what(tapped: Tapped, journal
     assert (entry.number, entry.api, entry.version, entry.correlation_id) == (1, "Produce", 9, 1)
     assert (entry.client_id, entry.client_host) == ("test", "/127.0.0.1")
     assert entry.connection == "127.0.0.1:9092-127.0.0.1:51234"
-    assert entry.node == tapped.state.node_id
+    assert entry.node == tapped.core.cluster.first.id
     assert entry.time_ms == tapped.clock.now_ms()
     assert entry.bytes_in == 4 + len(frame_of(produce_request(batch(b"a", b"b")), 9))
     assert entry.response == asking.response
@@ -85,7 +85,7 @@ def test_a_request_without_acks_has_no_response(tapped: Tapped, journal: Journal
 def test_a_failure_tells_why_the_connection_was_closed(tapped: Tapped, journal: Journal) -> None:
     with pytest.raises(UnservedRequestError):
         tapped.start_asking(produce_request(batch(b"a"), "none", acks=0), 9)
-    taps = tapped.state.taps
+    taps = tapped.services.taps
     assert taps is not None
     for frame, error in ((b"\0\x03\x7f\xff\0\0\0\x07\0\1c", UnservedRequestError), (b"\0\x01", DecodeError)):
         with pytest.raises(error):
@@ -124,7 +124,7 @@ def test_entries_are_found_by_what_they_are_about(tapped: Tapped, journal: Journ
 
 
 def test_the_newest_entries_are_kept(tapped: Tapped) -> None:
-    journal = keep_journal(tapped.state, capacity=2)
+    journal = keep_journal(tapped.services, capacity=2)
     for _ in range(5):
         tapped.produce(batch(b"a"))
     assert [each.number for each in journal] == [4, 5]
@@ -133,13 +133,13 @@ def test_the_newest_entries_are_kept(tapped: Tapped) -> None:
     tapped.produce(batch(b"a"))
     assert [each.number for each in journal] == [6]
     with pytest.raises(ValueError, match="capacity: 0 is not at least 1"):
-        keep_journal(tapped.state, capacity=0)
+        keep_journal(tapped.services, capacity=0)
 
 
 def test_no_request_is_looked_at_once_the_journal_is_dropped(tapped: Tapped, journal: Journal) -> None:
-    assert tapped.state.journal is journal
-    drop_journal(tapped.state)
-    drop_journal(tapped.state)
+    assert tapped.services.journal is journal
+    drop_journal(tapped.services)
+    drop_journal(tapped.services)
     tapped.produce(batch(b"a"))
     assert len(journal) == 0
     assert not tapped.is_tapped()

@@ -53,7 +53,7 @@ def log(harness: Harness) -> Log:
     harness.create("c", 1, cleanup_policy="compact", segment_bytes="200")
     for number in range(ROUNDS):
         assert harness.produce(record(number), "c").error_code == 0
-    topic = harness.state.topics.get("c")
+    topic = harness.core.topics.get("c")
     assert topic is not None
     return topic.partitions[0].log
 
@@ -120,7 +120,7 @@ async def test_a_broker_cleans_its_logs(tmp_path: Path) -> None:
     async with Broker(data_dir=str(tmp_path), topics=["c:1:cleanup.policy=compact,segment.bytes=200"]) as broker:
         await asyncio.to_thread(filled, broker)
         done = asyncio.Event()
-        broker.state.logs.compact(roll=True, then=done.set)
+        broker.services.core.logs.compact(roll=True, then=done.set)
         await asyncio.wait_for(done.wait(), PATIENCE_S)
         assert await asyncio.to_thread(fetched, broker) == [(ROUNDS - 1, b"%d" % (ROUNDS - 1))]
 

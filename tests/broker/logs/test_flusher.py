@@ -28,7 +28,7 @@ class Rig:
         self.running.append((work, then))
 
     def log(self, partition: int = 0) -> Log:
-        topic = self.harness.state.topics.get("t")
+        topic = self.harness.core.topics.get("t")
         assert topic is not None
         return topic.partitions[partition].log
 

@@ -87,7 +87,7 @@ def test_deleted_files_stay_for_a_while_under_another_name(configured: Make) -> 
     harness.create("hurry", 1, file_delete_delay_ms="0")
     fill(harness)
     fill(harness, "hurry")
-    assert harness.state.logs.apply_retention() == 6
+    assert harness.core.logs.apply_retention() == 6
     assert len(deleted_files(harness)) >= 3
     pass_time(harness, 1)
     assert deleted_files(harness, "hurry") == []
@@ -100,7 +100,7 @@ def test_deleted_files_stay_for_a_while_under_another_name(configured: Make) -> 
 def test_deleted_files_that_a_stop_has_left_behind_go_when_the_log_is_opened(configured: Make) -> None:
     harness = configured(BROKER | {"log.retention.bytes": "300"})
     fill(harness)
-    harness.state.logs.apply_retention()
+    harness.core.logs.apply_retention()
     harness.restart()
     assert deleted_files(harness)
     pass_time(harness, MINUTE_MS)
@@ -213,18 +213,18 @@ def test_what_was_noted_counts_after_a_crash_of_the_machine(configured: Make, op
 
 def test_all_can_be_done_on_demand(harness: Harness) -> None:
     fill(harness)
-    harness.state.logs.write_checkpoints()
+    harness.core.logs.write_checkpoints()
     assert checkpoint(harness, "recovery-point") == {("t", 0): 0}
-    assert harness.state.logs.flush()
-    harness.state.logs.write_checkpoints()
+    assert harness.core.logs.flush()
+    harness.core.logs.write_checkpoints()
     assert checkpoint(harness, "recovery-point") == {("t", 0): 10}
-    assert harness.state.logs.apply_retention() == 0
+    assert harness.core.logs.apply_retention() == 0
 
 
 def test_new_topics_inherit_no_recovery_point(harness: Harness, openings: Openings) -> None:
     fill(harness)
-    harness.state.logs.flush()
-    harness.state.logs.write_checkpoints()
+    harness.core.logs.flush()
+    harness.core.logs.write_checkpoints()
     harness.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5)
     harness.create("t")
     assert checkpoint(harness, "recovery-point") == {}
@@ -250,7 +250,7 @@ def test_a_new_configuration_reaches_open_logs(configured: Make) -> None:
     fill(harness)
     topic = topic_of(harness)
     topic.configure(TopicConfig(topic.config.broker, {"retention.bytes": "300", "flush.ms": "1000"}))
-    assert harness.state.logs.apply_retention() == 3
+    assert harness.core.logs.apply_retention() == 3
     pass_time(harness, 1000)
     assert log_of(harness).recovery_point == 10
 
@@ -262,7 +262,7 @@ def test_chores_end_with_the_broker(harness: Harness) -> None:
     before = {path: path.stat().st_mtime_ns for path in Path(harness.data_dir).rglob("*")}
     pass_time(harness, 24 * HOUR_MS)
     assert {path: path.stat().st_mtime_ns for path in Path(harness.data_dir).rglob("*")} == before
-    harness.state = harness._open()
+    harness.services = harness._open()
 
 
 def test_a_directory_that_is_none_does_not_keep_the_others_from_retention(
@@ -276,7 +276,7 @@ def test_a_directory_that_is_none_does_not_keep_the_others_from_retention(
     os.rename(f"{harness.data_dir}/a-0", f"{harness.data_dir}/elsewhere")
     with open(f"{harness.data_dir}/a-0", "wb"):
         pass
-    harness.state = harness._open()
+    harness.services = harness._open()
     pass_time(harness, 10 * MINUTE_MS)
     assert len(segments(harness, "brief")) == 1
     assert [message for message in errors() if "a-0 cannot be opened" in message]

@@ -59,7 +59,7 @@ def all_values(harness: Harness, topic: str = "c", offset: int = 0) -> list[byte
 
 
 def log_of(harness: Harness, name: str = "c") -> Log:
-    topic = harness.state.topics.get(name)
+    topic = harness.core.topics.get(name)
     assert topic is not None
     return topic.partitions[0].log
 
@@ -166,7 +166,7 @@ def test_all_compacted_logs_can_be_cleaned_at_once(compacting: Harness) -> None:
         rewrite(compacting, name)
     compacting.restart()
     done: list[bool] = []
-    compacting.state.logs.compact(then=lambda: done.append(True))
+    compacting.core.logs.compact(then=lambda: done.append(True))
     assert done == []
     compacting.run_soon()
     assert done == [True]
@@ -176,14 +176,14 @@ def test_all_compacted_logs_can_be_cleaned_at_once(compacting: Harness) -> None:
 
 def test_with_a_roll_nothing_stays_dirty(compacting: Harness) -> None:
     rewrite(compacting)
-    compacting.state.logs.compact(roll=True)
+    compacting.core.logs.compact(roll=True)
     compacting.run_soon()
     assert all_values(compacting) == [b"a9", b"b9"]
 
 
 def test_where_nothing_is_compacted_there_is_nothing_to_do(harness: Harness) -> None:
     done: list[bool] = []
-    harness.state.logs.compact(roll=True, then=lambda: done.append(True))
+    harness.core.logs.compact(roll=True, then=lambda: done.append(True))
     harness.run_soon()
     assert done == [True]
 
@@ -202,7 +202,7 @@ def test_retention_waits_for_a_cleaning(compacting: Harness) -> None:
     compacting.create("both", 1, cleanup_policy="compact,delete", retention_bytes="1")
     rewrite(compacting, "both")
     compacting.clock.advance(BACKOFF_MS)  # the cleaning has begun and is not done
-    assert compacting.state.logs.apply_retention() == 0
+    assert compacting.core.logs.apply_retention() == 0
     assert log_of(compacting, "both").log_start_offset == 0
     compacting.run_soon()
     assert log_of(compacting, "both").log_start_offset > 0
@@ -243,7 +243,7 @@ def test_a_topic_that_is_deleted_ends_its_cleaning(compacting: Harness, caplog: 
 def test_a_stop_ends_the_cleaning(compacting: Harness) -> None:
     rewrite(compacting)
     compacting.clock.advance(BACKOFF_MS)
-    compacting.state.logs.stop_chores()
+    compacting.core.logs.stop_chores()
     compacting.run_soon()
     assert len(all_values(compacting)) == 20
     compacting.restart()
@@ -306,7 +306,7 @@ def test_a_log_whose_head_is_damaged_does_not_keep_the_others_from_being_cleaned
     os.pwrite(first.log.fd(), b"\x09", 16)
     first.first_timestamp = None
     done: list[bool] = []
-    harness.state.logs.compact(then=lambda: done.append(True))
+    harness.core.logs.compact(then=lambda: done.append(True))
     harness.run_soon()
     assert done
     assert len(all_values(harness, "b")) < 20

@@ -31,7 +31,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> Refuse:
 def wake_up(harness: Harness, records: Sequence[bytearray], topic: str = "t") -> list[PartitionProduceResponse]:
     """Produce requests that arrive together, as from several connections or pipelined."""
     answers = [harness.accept(produce_request(each, topic), 9) for each in records]
-    harness.state.writes.commit()
+    harness.core.writes.commit()
     harness.run_soon()
     return [answer.response.responses[0].partition_responses[0] for answer in answers if isinstance(answer, Answer)]
 
@@ -108,7 +108,7 @@ def test_one_log_that_cannot_be_written_does_not_spoil_another(
     harness.create("other")
     harness.produce(batch(b"x"), "other")
     harness.produce(batch(b"y"))
-    topic = harness.state.topics.get("other")
+    topic = harness.core.topics.get("other")
     assert topic is not None
     refused = topic.partitions[0].log.segments[-1].log.fd()
     pwrite = os.pwrite
@@ -121,7 +121,7 @@ def test_one_log_that_cannot_be_written_does_not_spoil_another(
     monkeypatch.setattr(os, "pwrite", refuse_one)
     good = harness.accept(produce_request(batch(b"a")), 9)
     bad = harness.accept(produce_request(batch(b"a"), "other"), 9)
-    harness.state.writes.commit()
+    harness.core.writes.commit()
     outcomes = [each.response.responses[0].partition_responses[0] for each in (good, bad) if isinstance(each, Answer)]
     assert [outcome.error_code for outcome in outcomes] == [0, ErrorCode.KAFKA_STORAGE_ERROR]
 

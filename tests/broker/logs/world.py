@@ -21,7 +21,7 @@ Make = Callable[[dict[str, str]], Harness]
 
 
 def topic_of(harness: Harness, name: str = "t") -> Topic:
-    topic = harness.state.topics.get(name)
+    topic = harness.core.topics.get(name)
     assert topic is not None
     return topic
 
@@ -61,10 +61,10 @@ def checkpoint(harness: Harness, name: str) -> dict[tuple[str, int], int]:
 
 def machine_crash(harness: Harness) -> None:
     """Start again as after a crash of the machine: the lock file names another run of it."""
-    harness.state.logs.stop_chores()
-    harness.state._data_dir.release()
+    harness.core.logs.stop_chores()
+    harness.core._data_dir.release()
     (Path(harness.data_dir) / LOCK_FILE).write_text("another-run-of-the-machine\n")
-    harness.state = harness._open()
+    harness.services = harness._open()
 
 
 def is_marked_clean(harness: Harness) -> bool:

@@ -17,7 +17,7 @@ from tests.broker.harness import Harness, batch, values_in
 def restarted(harness: Harness) -> set[str]:
     """The names of the topics after a restart."""
     harness.restart()
-    return {topic.name for topic in harness.state.topics}
+    return {topic.name for topic in harness.core.topics}
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_a_file_that_means_nothing_is_named(tmp_path: Path, text: str) -> None:
 
 def test_a_snapshot_holds_what_was_altered_before_it() -> None:
     with Broker() as broker:
-        metadata = broker.twin.state.metadata
+        metadata = broker.twin.services.core.metadata
         with broker.snapshot() as before:
             metadata.write("notes", {"a": 1})
             with broker.snapshot() as after:
@@ -62,10 +62,10 @@ def test_a_snapshot_holds_what_was_altered_before_it() -> None:
 
 def test_nobody_else_on_the_machine_may_read_it_nor_its_copy_in_a_snapshot(tmp_path: Path) -> None:
     with Broker(data_dir=str(tmp_path / "data")) as broker:
-        broker.state.metadata.write("scram", {"SCRAM-SHA-256": {}})
+        broker.services.core.metadata.write("scram", {"SCRAM-SHA-256": {}})
         broker.snapshot(str(tmp_path / "snapshot"))
-        broker.state.metadata.write("scram", None)
+        broker.services.core.metadata.write("scram", None)
         broker.restore(str(tmp_path / "snapshot"))
-        assert broker.state.metadata.read("scram") is not None
+        assert broker.services.core.metadata.read("scram") is not None
     modes = [(tmp_path / name / CLUSTER_FILE).stat().st_mode & 0o777 for name in ("data", "snapshot")]
     assert modes == [0o600, 0o600]

@@ -45,7 +45,7 @@ class Threads:
     def __init__(self, harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
         self.due: list[tuple[Callable[[], None], Callable[[], None]]] = []
         self._harness = harness
-        monkeypatch.setattr(harness.state.durability, "_background", lambda work, then: self.due.append((work, then)))
+        monkeypatch.setattr(harness.core.durability, "_background", lambda work, then: self.due.append((work, then)))
 
     def run(self) -> None:
         """One round."""
@@ -93,7 +93,7 @@ def test_nothing_is_forced_to_disk_for_a_temporary_directory(synced: list[str]) 
         harness = Harness(directory)
         harness.ask(creation("a"), 7)
         harness.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000), 4)
-        harness.state.close(keep=False)
+        harness.services.close(keep=False)
         assert synced == []
         assert not [name for name in os.listdir(directory) if name.endswith(".bak")]
     finally:
@@ -133,9 +133,9 @@ def test_an_fsync_that_fails_is_told_and_tried_again(
         threads.run()
     assert pending.is_answered
     assert f"{TOPICS} cannot be forced to disk: [Errno 5]" in caplog.text
-    states = [harness.state.durability.is_behind]
-    harness.state.durability.sync()
-    assert [*states, harness.state.durability.is_behind] == [True, False]
+    states = [harness.core.durability.is_behind]
+    harness.core.durability.sync()
+    assert [*states, harness.core.durability.is_behind] == [True, False]
 
 
 # After a crash of the machine.
@@ -146,33 +146,33 @@ def test_a_torn_topics_file_is_replaced_by_the_generation_before(
     harness: Harness, left: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     harness.create("kept", 3, retention_ms="60000")
-    first = harness.state.producer_ids.next()
+    first = harness.core.producer_ids.next()
     harness.create("new")
     harness.crash()
     before = Path(harness.data_dir, TOPICS)
     before.write_bytes(left)
     harness.crash()
     assert f"going on with the generation before, from {before}.bak" in caplog.text
-    kept = harness.state.topics.get("kept")
+    kept = harness.core.topics.get("kept")
     assert kept is not None
     assert (len(kept.partitions), dict(kept.config.overrides)) == (3, {"retention.ms": "60000"})
-    new = harness.state.topics.get("new")  # its directory is there
+    new = harness.core.topics.get("new")  # its directory is there
     assert new is not None
     assert dict(new.config.overrides) == {"retention.ms": "-1", "retention.bytes": "-1"}
-    assert harness.state.producer_ids.next() >= first + 2000
+    assert harness.core.producer_ids.next() >= first + 2000
     assert set(json.loads(before.read_text())["topics"]) == {"t", "kept", "new"}
 
 
 def test_a_torn_cluster_file_is_replaced_by_the_generation_before(harness: Harness) -> None:
-    harness.state.metadata.write("one", 1)
+    harness.core.metadata.write("one", 1)
     harness.run_soon()
-    harness.state.metadata.write("two", 2)
+    harness.core.metadata.write("two", 2)
     harness.crash()
     path = Path(harness.data_dir, CLUSTER)
     assert path.stat().st_mode & 0o777 == Path(f"{path}.bak").stat().st_mode & 0o777 == 0o600
     path.write_bytes(b"")
     harness.crash()
-    assert (harness.state.metadata.read("one"), harness.state.metadata.read("two")) == (1, None)
+    assert (harness.core.metadata.read("one"), harness.core.metadata.read("two")) == (1, None)
 
 
 def test_a_mistake_of_somebody_who_edits_the_file_is_no_torn_file(harness: Harness) -> None:

@@ -28,7 +28,7 @@ def check(steps: Steps[None], alter_other: Callable[[], None], names: Callable[[
 
 
 def test_quotas(harness: Harness) -> None:
-    table = harness.state.quota_table
+    table = harness.services.quota_table
 
     def entity(kind: str, name: str) -> Entity:
         return frozenset({(kind, name)})
@@ -44,11 +44,11 @@ def test_quotas(harness: Harness) -> None:
     assert "n0" not in table.hosts
     assert len(table.hosts) == MANY - 1
     harness.restart()
-    assert len(harness.state.quota_table) == MANY
+    assert len(harness.services.quota_table) == MANY
 
 
 def test_credentials(harness: Harness) -> None:
-    stored = harness.state.security.scram
+    stored = harness.services.security.scram
     many = {("SCRAM-SHA-256", f"n{number}"): CREDENTIAL for number in range(MANY)}
     check(
         stored.altering(many),
@@ -56,22 +56,22 @@ def test_credentials(harness: Harness) -> None:
         lambda: set(stored.users()),
     )
     harness.restart()
-    assert len(harness.state.security.scram.users()) == MANY + 1
+    assert len(harness.services.security.scram.users()) == MANY + 1
 
 
 def test_configurations(harness: Harness) -> None:
-    configs = harness.state.configs
+    configs = harness.core.configs
     group = ConfigResourceType.GROUP
     texts = {"consumer.session.timeout.ms": "50000"}
     many = {(group, f"n{number}"): dict(texts) for number in range(MANY)}
     check(configs.putting_all(many), lambda: configs.put(group, "other", texts), lambda: set(configs.all_of(group)))
     harness.restart()
-    assert len(harness.state.configs.all_of(group)) == MANY + 1
+    assert len(harness.core.configs.all_of(group)) == MANY + 1
 
 
 def test_delegation_tokens(configured: Callable[[dict[str, str]], Harness]) -> None:
     harness = configured(SECRET)
-    tokens = harness.state.security.tokens
+    tokens = harness.services.security.tokens
     alice = Principal(USER, "alice")
     old = [drain(tokens.create(alice, alice, (), 1000)) for _ in range(10)]
     renewers = [Principal(USER, f"n{number}") for number in range(MANY * 3)]
@@ -85,4 +85,4 @@ def test_delegation_tokens(configured: Callable[[dict[str, str]], Harness]) -> N
     drain(tokens.expire(other, -1))
     assert [tokens.with_hmac(tokens.hmac_of(each)) for each in (*old, other, made)] == [*[None] * 11, made]
     harness.restart()
-    assert harness.state.security.tokens.all() == [made]
+    assert harness.services.security.tokens.all() == [made]

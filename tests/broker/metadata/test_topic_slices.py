@@ -92,21 +92,21 @@ def test_topics_are_created_grown_configured_and_deleted_with_one_write_each(
     }
     assert writes == [FILE] * 4
     harness.restart()
-    found = {topic.name: (len(topic.partitions), dict(topic.config.overrides)) for topic in harness.state.topics}
+    found = {topic.name: (len(topic.partitions), dict(topic.config.overrides)) for topic in harness.core.topics}
     assert found == {"t": (1, {}), **dict.fromkeys(NAMES[10:], (3, {"retention.ms": "60000"}))}
 
 
 def test_groups_are_configured_with_one_write(harness: Harness, writes: list[str]) -> None:
     assert alter(harness, GROUP, "consumer.session.timeout.ms", "50000") == [0] * len(NAMES)
     assert writes == ["minibroker-cluster.json"]
-    assert harness.state.configs.of_group(NAMES[-1]) == {"consumer.session.timeout.ms": "50000"}
+    assert harness.core.configs.of_group(NAMES[-1]) == {"consumer.session.timeout.ms": "50000"}
 
 
 def test_configurations_that_cannot_be_written_are_taken_back_and_refused(harness: Harness) -> None:
     create(harness)
     os.mkdir(f"{harness.data_dir}/{FILE}.tmp")
     assert alter(harness, TOPIC, "retention.ms", "60000") == [ErrorCode.KAFKA_STORAGE_ERROR] * len(NAMES)
-    assert all(not topic.config.overrides for topic in harness.state.topics)
+    assert all(not topic.config.overrides for topic in harness.core.topics)
     os.rmdir(f"{harness.data_dir}/{FILE}.tmp")
 
 
@@ -121,7 +121,7 @@ def test_partitions_are_reassigned_and_led_with_one_write_each(several: Harness,
     assert several.ask(ElectLeadersRequest(election_type=0, topic_partitions=None), 2).error_code == 0
     assert writes == [FILE] * 2
     several.restart()
-    topic = several.state.topics.get("wide")
+    topic = several.core.topics.get("wide")
     assert topic is not None
     assert {(each.replicas, each.leader and each.leader.id) for each in topic.partitions} == {((3, 1), 3)}
 
@@ -137,9 +137,9 @@ def test_only_the_topics_that_have_changed_are_encoded(harness: Harness, monkeyp
 
     monkeypatch.setattr(TopicsFile, "line_of", staticmethod(line_of))
     harness.create("one", 2)
-    topic = harness.state.topics.get("one")
+    topic = harness.core.topics.get("one")
     assert topic is not None
-    harness.state.topics.configure(topic, TopicConfig(CONFIG, {"retention.ms": "1"}))
+    harness.core.topics.configure(topic, TopicConfig(CONFIG, {"retention.ms": "1"}))
     assert encoded == ["one", "one"]
 
 
@@ -149,7 +149,7 @@ def test_only_the_topics_that_have_changed_are_encoded(harness: Harness, monkeyp
 @pytest.fixture
 def coming(harness: Harness) -> Iterator[Any]:
     """The creation of a topic "new" with 3 partitions, of which one has its directory."""
-    slices = harness.state.topics.creation([("new", 3, TopicConfig(CONFIG, {}))])
+    slices = harness.core.topics.creation([("new", 3, TopicConfig(CONFIG, {}))])
     next(slices)
     yield slices
     slices.close()
@@ -189,9 +189,9 @@ def test_a_directory_that_cannot_be_made_takes_all_back(harness: Harness, coming
 
 
 def test_a_topic_that_is_deleted_while_it_grows_is_gone(harness: Harness) -> None:
-    topic = harness.state.topics.get("t")
+    topic = harness.core.topics.get("t")
     assert topic is not None
-    slices = harness.state.topics.growth([(topic, 4, None)])
+    slices = harness.core.topics.growth([(topic, 4, None)])
     next(slices)
     wanted = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="t", count=9, assignments=None)], timeout_ms=0)
     (refused,) = harness.ask(wanted, 2).results
@@ -202,7 +202,7 @@ def test_a_topic_that_is_deleted_while_it_grows_is_gone(harness: Harness) -> Non
     assert list(slices) == []
     assert not [name for name in os.listdir(harness.data_dir) if name.startswith("t-")]
     harness.restart()
-    assert len(harness.state.topics) == 0
+    assert len(harness.core.topics) == 0
 
 
 # A full disk.
@@ -252,9 +252,9 @@ def test_a_deletion_that_cannot_be_written_at_all_counts_after_a_restart(
         assert delete(harness, "large") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert noted(harness) == {"t", "large"}
         harness.crash()
-        assert [topic.name for topic in harness.state.topics] == ["t"]
+        assert [topic.name for topic in harness.core.topics] == ["t"]
     harness.crash()
-    assert [topic.name for topic in harness.state.topics] == ["t"]
+    assert [topic.name for topic in harness.core.topics] == ["t"]
     assert noted(harness) == {"t"}
     assert [name for name in os.listdir(harness.data_dir) if "delete" in name] == []
 
@@ -269,7 +269,7 @@ def test_a_deletion_that_could_not_be_written_is_with_the_next_change(
     harness.create("large")
     assert [name for name in os.listdir(harness.data_dir) if "delete" in name] == []
     harness.restart()
-    assert sorted(topic.name for topic in harness.state.topics) == ["large", "t"]
+    assert sorted(topic.name for topic in harness.core.topics) == ["large", "t"]
 
 
 def test_a_topic_that_cannot_be_renamed_stays(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:

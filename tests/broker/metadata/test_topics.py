@@ -215,37 +215,37 @@ def foreign(harness: Harness, name: str, partitions: int = 1) -> bytes:
     harness.create(name, partitions)
     for partition in range(partitions):
         harness.produce(batch(b"%d" % partition), name, partition)
-    topic = harness.state.topics.get(name)
+    topic = harness.core.topics.get(name)
     assert topic is not None
-    harness.state.close()
+    harness.services.close()
     (Path(harness.data_dir) / FILE).unlink()
-    harness.state = harness._open()
+    harness.services = harness._open()
     return topic.id
 
 
 def test_partition_directories_that_the_file_does_not_know_are_adopted(harness: Harness) -> None:
     topic_id = foreign(harness, "from-kafka", 3)
-    topic = harness.state.topics.get("from-kafka")
+    topic = harness.core.topics.get("from-kafka")
     assert topic is not None
     assert (topic.id, len(topic.partitions)) == (topic_id, 3)
     assert values_in(harness.fetch_one(0, "from-kafka", 2).records) == [(0, b"2")]
     assert harness.produce(batch(b"more"), "from-kafka", 2).base_offset == 1
     harness.restart()
-    again = harness.state.topics.get("from-kafka")
+    again = harness.core.topics.get("from-kafka")
     assert again is not None
     assert again.id == topic_id
 
 
 def test_a_directory_without_a_topic_id_gets_a_new_one(harness: Harness) -> None:
     harness.create("old")
-    harness.state.close()
+    harness.services.close()
     data_dir = Path(harness.data_dir)
     (data_dir / FILE).unlink()
     (data_dir / "old-0" / "partition.metadata").unlink()
     (data_dir / "t-0" / "partition.metadata").write_text("damaged")
-    harness.state = harness._open()
-    assert {topic.name for topic in harness.state.topics} == {"old", "t"}
-    assert len({topic.id for topic in harness.state.topics}) == 2
+    harness.services = harness._open()
+    assert {topic.name for topic in harness.core.topics} == {"old", "t"}
+    assert len({topic.id for topic in harness.core.topics}) == 2
 
 
 def test_what_is_no_partition_directory_is_left_alone(data_dir: Path) -> None:
@@ -261,11 +261,11 @@ def test_what_is_no_partition_directory_is_left_alone(data_dir: Path) -> None:
 
 def test_a_missing_partition_of_an_adopted_topic_is_empty(harness: Harness) -> None:
     foreign(harness, "a", 3)
-    harness.state.close()
+    harness.services.close()
     (Path(harness.data_dir) / FILE).unlink()
     shutil.rmtree(f"{harness.data_dir}/a-1")
-    harness.state = harness._open()
-    topic = harness.state.topics.get("a")
+    harness.services = harness._open()
+    topic = harness.core.topics.get("a")
     assert topic is not None
     assert [partition.log.log_end_offset for partition in topic.partitions] == [1, 0, 1]
 
@@ -376,7 +376,7 @@ def test_a_kill_while_a_topic_is_made_leaves_it_whole_or_not_at_all(
         with pytest.raises(KilledError):
             harness.create("new", 3, cleanup_policy="compact")
     harness.crash()
-    topic = harness.state.topics.get("new")
+    topic = harness.core.topics.get("new")
     assert (None if topic is None else len(topic.partitions)) == partitions
     assert topic is None or topic.config.overrides == {"cleanup.policy": "compact"}
 
@@ -396,7 +396,7 @@ def test_a_kill_while_a_topic_is_deleted_does_not_bring_it_back_without_its_conf
         with pytest.raises(KilledError):
             harness.ask(DeleteTopicsRequest(topic_names=["old"], timeout_ms=0), 3)
     harness.crash()
-    topic = harness.state.topics.get("old")
+    topic = harness.core.topics.get("old")
     assert topic is not None  # the deletion was not answered
     assert topic.config.overrides == {"cleanup.policy": "compact"}
     assert harness.fetch_one(0, "old").high_watermark == 0
@@ -410,10 +410,10 @@ def test_nothing_is_deleted_from_directories_whose_configuration_is_not_known(tm
     harness.close()
     os.unlink(tmp_path / "data" / "minibroker-topics.json")
     harness = Harness(str(tmp_path / "data"))
-    assert harness.state.logs.apply_retention() == 0
+    assert harness.core.logs.apply_retention() == 0
     assert len(values_in(harness.fetch_one(0, "old", partition_max_bytes=1 << 20).records)) >= 1
     assert harness.fetch_one(0, "old").log_start_offset == 0
-    topic = harness.state.topics.get("old")
+    topic = harness.core.topics.get("old")
     assert topic is not None
     assert topic.config.overrides == {"retention.ms": "-1", "retention.bytes": "-1"}
     harness.close()
@@ -426,6 +426,6 @@ def test_a_topic_whose_directories_are_missing_can_be_deleted(harness: Harness) 
     shutil.rmtree(os.path.join(harness.data_dir, "gone-2"))
     (outcome,) = harness.ask(DeleteTopicsRequest(topic_names=["gone"], timeout_ms=0), 3).responses
     assert outcome.error_code == 0
-    assert harness.state.topics.get("gone") is None
+    assert harness.core.topics.get("gone") is None
     harness.restart()
-    assert harness.state.topics.get("gone") is None
+    assert harness.core.topics.get("gone") is None

@@ -46,7 +46,7 @@ def start() -> Iterator[Start]:
 
 def quotas_of(broker: Broker) -> list[ConnectionQuotas]:
     """Behind the door: of each node."""
-    listeners = [node.listener for node in broker.twin.state.cluster.nodes.values()]
+    listeners = [node.listener for node in broker.twin.services.core.cluster.nodes.values()]
     return [listener.quotas for listener in listeners if isinstance(listener, NodeListener)]
 
 

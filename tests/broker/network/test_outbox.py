@@ -151,7 +151,7 @@ def no_descriptor(*_: object) -> socket.socket:
 def test_without_a_second_descriptor_the_same_bytes_arrive(
     served: Broker, stored: list[bytes], monkeypatch: pytest.MonkeyPatch, receive_buffer: int | None
 ) -> None:
-    topic = served.state.topics.get("t")
+    topic = served.services.core.topics.get("t")
     assert topic is not None
     with SocketClient(served.address, receive_buffer=receive_buffer) as client:
         monkeypatch.setattr(TransportSocket, "dup", no_descriptor)
@@ -229,7 +229,7 @@ def test_a_client_that_never_reads_costs_no_memory_and_is_not_read_from(
 
 
 def test_a_client_that_goes_away_half_way_leaves_no_file_pinned(served: Broker, stored: list[bytes], whim: str) -> None:
-    topic = served.state.topics.get("t")  # a look behind the door: nobody else can tell that a file is pinned
+    topic = served.services.core.topics.get("t")  # a look behind the door: nobody else can tell that a file is pinned
     assert topic is not None
     handles = [partition.log.segments[0].log for partition in topic.partitions]
     with SocketClient(served.address) as other:

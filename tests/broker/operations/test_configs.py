@@ -56,7 +56,7 @@ def test_loggers_are_given_back_by_a_reset(broker: Broker) -> None:
     logger = logging.getLogger("minibroker.logs.log_manager")
     before = logger.level
     with SocketClient(broker.address) as client:
-        node = str(broker.state.node_id)
+        node = str(broker.services.core.cluster.first.id)
         request = change_request(LOGGER, node, (SET, "minibroker.logs.log_manager", "FATAL"))
         assert client.ask(request, 1).responses[0].error_code == 0
     assert logger.level == logging.CRITICAL
@@ -70,7 +70,7 @@ def test_a_password_that_is_altered_is_not_in_the_journal() -> None:
     with Broker(journal=True) as broker:
         with SocketClient(broker.address) as client:
             changes = [(SET, key, "text") for key in keys]
-            request = change_request(BROKER, str(broker.state.node_id), *changes, validate_only=True)
+            request = change_request(BROKER, str(broker.services.core.cluster.first.id), *changes, validate_only=True)
             assert client.ask(request, 1).responses[0].error_code == 0
         (entry,) = (each for each in broker.requests if each.api == "IncrementalAlterConfigs")
     (resource,) = entry.request.resources

@@ -47,13 +47,15 @@ class Metered:
 
     def ask(self, request: Any, version: int) -> tuple[Any, int]:
         """(response, for how many ms the connection is to be muted)."""
-        state = self.harness.state
+        services = self.harness.services
         frame = memoryview(bytearray(frame_of(request, version, client_id=self.client_id)))
         self.session.muted_ms = 0
         outcome = (
-            accept(frame, self.session) if state.quotas is None else state.quotas.meter(frame, self.session, accept)
+            accept(frame, self.session)
+            if services.quotas is None
+            else services.quotas.meter(frame, self.session, accept)
         )
-        state.writes.commit()
+        services.core.writes.commit()
         if isinstance(outcome, Waiting):
             pending = Pending(request, version, outcome)
             self.harness.run_soon()

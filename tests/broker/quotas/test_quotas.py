@@ -24,10 +24,10 @@ def produced_by(harness: Harness, client_id: str = "c", user: str = "ANONYMOUS")
 
 
 def test_nobody_is_metered_while_there_are_no_quotas(harness: Harness) -> None:
-    seen = [harness.state.quotas is not None]
+    seen = [harness.services.quotas is not None]
     for limit in (1000, None):
         set_quota(harness, {"client-id": "c"}, producer_byte_rate=limit)
-        seen.append(harness.state.quotas is not None)
+        seen.append(harness.services.quotas is not None)
     assert seen == [False, True, False]
 
 
@@ -138,7 +138,7 @@ def test_a_client_that_makes_too_many_partitions_is_refused(harness: Harness) ->
     assert response.results[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
     response, _ = client.ask(DeleteTopicsRequest(topic_names=["one"], timeout_ms=1000), 5)
     assert response.responses[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
-    assert harness.state.topics.get("one") is not None
+    assert harness.core.topics.get("one") is not None
     response, muted = client.ask(DeleteTopicsRequest(topic_names=["one"], timeout_ms=1000), 4)
     assert response.responses[0].error_code == ErrorCode.NONE
     assert muted == response.throttle_time_ms == 24_000
@@ -157,7 +157,7 @@ def test_clients_that_change_their_ids_are_remembered_in_bounded_memory(
     monkeypatch.setattr(manager, "_REMEMBERED", 10)
     monkeypatch.setattr(manager, "_MOST_REMEMBERED", 40)
     set_quota(harness, {"client-id": None}, producer_byte_rate=1000, controller_mutation_rate=1000)
-    quotas: Any = harness.state.quotas  # which tells nobody whom it remembers
+    quotas: Any = harness.services.quotas  # which tells nobody whom it remembers
     for number in range(100):
         client = Metered(harness, f"{number}-" + "x" * 1000)
         client.ask(produce_request(RECORDS), 9)

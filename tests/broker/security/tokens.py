@@ -21,7 +21,7 @@ def call_of(harness: Harness, user: str = "alice", *, protocol: str = "SASL_SSL"
     """A request of a user, after all that came before."""
     harness.run_soon()
     session = harness.session(principal=Principal(USER, user), protocol=protocol)
-    return Call(harness.state, version, "test", session)
+    return Call(harness.core, harness.services, version, "test", session)
 
 
 def create(harness: Harness, *renewers: str, call: Call | None = None, **fields: Any) -> CreateDelegationTokenResponse:

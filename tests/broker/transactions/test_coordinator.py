@@ -28,7 +28,7 @@ EXPIRING = {"transactional.id.expiration.ms": str(EXPIRY_MS), "transaction.state
 
 
 def state_of(harness: Harness, transactional_id: str = "mine") -> TransactionState | None:
-    store = harness.state.transactions.store
+    store = harness.services.transactions.store
     assert store.readiness(transactional_id) == 0
     known = store.get(transactional_id)
     return None if known is None else known.state
@@ -102,7 +102,7 @@ def test_a_fenced_producer_cannot_write_into_the_new_ones_transaction(harness: H
 
 def test_an_epoch_is_the_last_one_and_then_the_producer_gets_another_id(harness: Harness) -> None:
     producer = Producer(harness)
-    store = harness.state.transactions.store
+    store = harness.services.transactions.store
     known = store.get("mine")
     assert known is not None
     assert store.save(known._replace(producer_epoch=32_765)) == 0
@@ -120,9 +120,9 @@ def test_an_epoch_is_the_last_one_and_then_the_producer_gets_another_id(harness:
 
 
 def test_fencing_the_last_epoch_leads_to_another_id(harness: Harness) -> None:
-    harness.state.features.finalize(BEFORE_EPOCHS_ARE_RAISED)
+    harness.core.features.finalize(BEFORE_EPOCHS_ARE_RAISED)
     producer = Producer(harness)
-    store = harness.state.transactions.store
+    store = harness.services.transactions.store
     known = store.get("mine")
     assert known is not None
     assert store.save(known._replace(producer_epoch=32_766)) == 0
@@ -140,9 +140,9 @@ def test_fencing_the_last_epoch_leads_to_another_id(harness: Harness) -> None:
 
 @pytest.mark.parametrize("level", [1, 2])
 def test_who_writes_in_the_epoch_of_the_coordinator_is_fenced_in_it(harness: Harness, level: int) -> None:
-    harness.state.features.finalize({"transaction.version": level})
+    harness.core.features.finalize({"transaction.version": level})
     thief = Producer(harness)
-    store = harness.state.transactions.store
+    store = harness.services.transactions.store
     known = store.get("mine")
     assert known is not None
     assert store.save(known._replace(producer_epoch=32_767, state=TransactionState.COMPLETE_ABORT)) == 0
@@ -176,7 +176,7 @@ def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(ha
 
 
 def test_a_producer_that_timed_out_may_go_on_with_its_next_epoch_only_if_it_is_the_last(harness: Harness) -> None:
-    harness.state.features.finalize(BEFORE_EPOCHS_ARE_RAISED)
+    harness.core.features.finalize(BEFORE_EPOCHS_ARE_RAISED)
     producer = Producer(harness, timeout_ms=1)
     producer.write(b"slow")
     harness.clock.advance(ABORT_INTERVAL_MS)
@@ -251,16 +251,16 @@ def test_very_many_transactional_ids_expire_in_batches(configured: Make) -> None
         assert init_producer_id(harness, each).error_code == 0
     harness.clock.advance(2 * EXPIRY_MS)
     harness.run_soon()
-    assert harness.state.transactions.store.all() == []
+    assert harness.services.transactions.store.all() == []
     harness.restart()
     harness.run_soon()
-    assert harness.state.transactions.store.all() == []
+    assert harness.services.transactions.store.all() == []
 
 
 def test_a_transactional_id_that_is_used_while_others_expire_stays(configured: Make) -> None:
     harness = configured({**EXPIRING, "message.max.bytes": "260"})
     producers = [Producer(harness, each) for each in ("a", "b" * 80, "c" * 80)]
-    store = harness.state.transactions.store
+    store = harness.services.transactions.store
     steps = store.remove(store.all())
     next(steps)
     producers[2].write(b"x")
@@ -275,13 +275,13 @@ def test_a_topic_that_is_deleted_while_ids_expire_is_not_made_again(configured: 
     harness = configured({**EXPIRING, "message.max.bytes": "260"})
     for each in ("a" * 80, "b" * 80):
         init_producer_id(harness, each)
-    store = harness.state.transactions.store
+    store = harness.services.transactions.store
     steps = store.remove(store.all())
     next(steps)
     harness.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="__transaction_state")], timeout_ms=1000), 6)
     for _ in steps:
         pass
-    assert harness.state.topics.get("__transaction_state") is None
+    assert harness.core.topics.get("__transaction_state") is None
 
 
 def test_the_longest_timeout_is_configured(configured: Make) -> None:
@@ -313,7 +313,7 @@ def test_a_deleted_transaction_topic_is_a_new_beginning(harness: Harness) -> Non
     producer = Producer(harness)
     producer.write(b"x")
     delete(harness, "__transaction_state")
-    assert harness.state.transactions.store.all() == []
+    assert harness.services.transactions.store.all() == []
     assert producer.commit() == ErrorCode.INVALID_PRODUCER_ID_MAPPING
     again = Producer(harness)
     assert again.id > producer.id
@@ -321,7 +321,7 @@ def test_a_deleted_transaction_topic_is_a_new_beginning(harness: Harness) -> Non
     assert again.commit() == 0
     harness.restart()
     harness.run_soon()
-    assert [known.transactional_id for known in harness.state.transactions.store.all()] == ["mine"]
+    assert [known.transactional_id for known in harness.services.transactions.store.all()] == ["mine"]
 
 
 def test_the_topic_of_the_coordinator_is_made_as_kafka_makes_it(configured: Make) -> None:
@@ -332,9 +332,9 @@ def test_the_topic_of_the_coordinator_is_made_as_kafka_makes_it(configured: Make
             "transaction.state.log.min.isr": "1",
         }
     )
-    assert harness.state.topics.get("__transaction_state") is None
+    assert harness.core.topics.get("__transaction_state") is None
     assert produce_in(harness, "mine", Producer(harness).batch(b"x")).error_code == ErrorCode.TRANSACTION_ABORTABLE
-    topic = harness.state.topics.get("__transaction_state")
+    topic = harness.core.topics.get("__transaction_state")
     assert topic is not None
     assert len(topic.partitions) == 7
     assert topic.config.overrides == {

@@ -26,7 +26,7 @@ EITHER_END = pytest.mark.parametrize("commit", [True, False], ids=["commit", "ab
 
 def known(harness: Harness, transactional_id: str = "mine") -> Transaction:
     """What the coordinator knows."""
-    found = harness.state.transactions.store.get(transactional_id)
+    found = harness.services.transactions.store.get(transactional_id)
     assert found is not None
     return found
 
@@ -40,7 +40,7 @@ def end_as(harness: Harness, producer_id: int, epoch: int, *, commit: bool) -> t
 
 def values_of_log(harness: Harness) -> list[tuple[int, TransactionLogValue]]:
     """(version, value) of each record that tells of the transactional id "mine"."""
-    store = harness.state.transactions.store
+    store = harness.services.transactions.store
     log = log_of(harness, "__transaction_state", store.log.partition_of("mine"))
     return [
         (int.from_bytes(record.value[:2], "big"), decode_versioned(TransactionLogValue, record.value))
@@ -114,7 +114,7 @@ def test_another_epoch_ends_nothing(harness: Harness, epoch: int) -> None:
 @EITHER_END
 def test_a_producer_whose_epochs_are_used_up_goes_on_with_another_id(harness: Harness, commit: bool) -> None:  # noqa: FBT001 - a parameter
     producer = Producer(harness)
-    harness.state.transactions.store.save(known(harness)._replace(producer_epoch=LAST_EPOCH))
+    harness.services.transactions.store.save(known(harness)._replace(producer_epoch=LAST_EPOCH))
     producer.epoch = LAST_EPOCH
     old = producer.id
     producer.write_at_once(b"x")
@@ -135,7 +135,7 @@ def test_a_batch_does_not_overtake_the_marker_that_the_disk_refused(harness: Har
     producer = Producer(harness)
     producer.write_at_once(b"x")
     assert producer.commit_offset("g", 1, version=5) == 0
-    index = harness.state.groups.store.partition_of("g")
+    index = harness.services.groups.store.partition_of("g")
     disk.refused = {"t-0", f"__consumer_offsets-{index}"}
     assert producer.end(commit=commit, version=V2) == 0
     disk.refused = set()
@@ -152,7 +152,7 @@ def test_a_batch_does_not_overtake_the_marker_that_the_disk_refused(harness: Har
 
 def test_a_new_id_is_not_lost_when_the_broker_is_killed_before_the_end(harness: Harness, disk: Disk) -> None:
     producer = Producer(harness)
-    harness.state.transactions.store.save(known(harness)._replace(producer_epoch=LAST_EPOCH))
+    harness.services.transactions.store.save(known(harness)._replace(producer_epoch=LAST_EPOCH))
     producer.epoch = LAST_EPOCH
     producer.write_at_once(b"x")
     disk.refused = {"t-0"}
@@ -193,7 +193,7 @@ def test_a_producer_goes_on_after_the_coordinator_has_aborted_what_took_too_long
 
 def test_an_exhausted_producer_is_fenced_with_another_id(harness: Harness) -> None:
     producer = Producer(harness)
-    harness.state.transactions.store.save(known(harness)._replace(producer_epoch=LAST_EPOCH))
+    harness.services.transactions.store.save(known(harness)._replace(producer_epoch=LAST_EPOCH))
     producer.epoch = LAST_EPOCH
     producer.write_at_once(b"x")
     other = Producer(harness, init=False)
@@ -291,7 +291,7 @@ def test_a_producer_that_begins_anew_has_no_transaction_that_began_some_time(har
 
 @pytest.mark.parametrize("level", [0, 1])
 def test_at_a_lower_level_everything_is_as_it_was(harness: Harness, level: int) -> None:
-    harness.state.features.finalize({"transaction.version": level})
+    harness.core.features.finalize({"transaction.version": level})
     producer = Producer(harness)
     producer.write(b"x")
     assert producer.commit() == 0

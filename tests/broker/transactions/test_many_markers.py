@@ -10,7 +10,7 @@ PARTITIONS = 60
 
 
 def ends(harness: Harness) -> list[int]:
-    topic = harness.state.topics.get("many")
+    topic = harness.core.topics.get("many")
     assert topic is not None
     return [each.log.log_end_offset for each in topic.partitions]
 
@@ -31,8 +31,8 @@ def test_the_producer_is_told_when_the_end_is_decided_and_the_markers_follow(har
         producer_epoch=producer.producer_epoch,
         committed=True,
     )
-    coordinator = harness.state.transactions
-    harness.state.slices.slice_s = 0.0
+    coordinator = harness.services.transactions
+    harness.core.slices.slice_s = 0.0
     told = (producer.producer_id, producer.producer_epoch)
     assert coordinator.end("t", *told, commit=True) == ErrorCode.NONE
     assert 0 < sum(ends(harness)) < PARTITIONS
@@ -47,10 +47,10 @@ def test_markers_that_are_written_in_slices_complete_the_transaction(harness: Ha
     harness.create("many", PARTITIONS)
     producer = harness.ask(InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=60_000), 4)
     told = (producer.producer_id, producer.producer_epoch)
-    coordinator = harness.state.transactions
+    coordinator = harness.services.transactions
     everything = [("many", index) for index in range(PARTITIONS)]
     assert coordinator.add_partitions("t", *told, everything) == ErrorCode.NONE
-    harness.state.slices.slice_s = 0.0
+    harness.core.slices.slice_s = 0.0
     assert coordinator.end("t", *told, commit=False) == ErrorCode.NONE
     harness.run_soon()
     assert ends(harness) == [1] * PARTITIONS

@@ -127,7 +127,7 @@ def test_a_marker_that_the_disk_refuses_is_written_later(
 def test_a_transaction_whose_end_cannot_be_noted_stays_open(harness: Harness, disk: Disk) -> None:
     producer = Producer(harness)
     producer.write(b"x")
-    partition = harness.state.transactions.store.log.partition_of("mine")
+    partition = harness.services.transactions.store.log.partition_of("mine")
     disk.refused = {f"__transaction_state-{partition}"}
     assert producer.commit() == ErrorCode.NOT_COORDINATOR
     assert state_of(harness) is TransactionState.ONGOING
@@ -141,7 +141,7 @@ def test_a_transaction_whose_end_cannot_be_noted_stays_open(harness: Harness, di
 def test_a_completion_that_cannot_be_noted_is_noted_later_without_a_second_marker(harness: Harness, disk: Disk) -> None:
     producer = Producer(harness)
     producer.write(b"x")
-    partition = harness.state.transactions.store.log.partition_of("mine")
+    partition = harness.services.transactions.store.log.partition_of("mine")
     written = disk.write
 
     def failing_after(segment: LogSegment) -> None:
@@ -207,7 +207,7 @@ def test_nothing_is_written_any_more_once_the_broker_has_stopped(harness: Harnes
 def test_a_log_that_knows_a_newer_epoch_keeps_no_transaction_from_ending(harness: Harness) -> None:
     producer = Producer(harness)
     producer.write(b"x")
-    assert write_marker(harness.state, "t", 0, Marker(producer.id, 7, commit=False)) == 0
+    assert write_marker(harness.core, "t", 0, Marker(producer.id, 7, commit=False)) == 0
     assert producer.commit() == 0
     assert state_of(harness) is TransactionState.COMPLETE_COMMIT
     assert read_committed(harness) == []
@@ -217,7 +217,7 @@ def test_a_newer_coordinators_marker_does_not_fence_the_one_that_is_left(harness
     """A directory of an Apache Kafka holds markers of later epochs than ours."""
     producer = Producer(harness)
     producer.write(b"x")
-    assert write_marker(harness.state, "t", 0, Marker(producer.id, 0, commit=True, coordinator_epoch=9)) == 0
+    assert write_marker(harness.core, "t", 0, Marker(producer.id, 0, commit=True, coordinator_epoch=9)) == 0
     assert producer.commit() == 0
     producer.write(b"y")
     assert producer.commit() == 0
@@ -235,8 +235,8 @@ def test_committed_offsets_become_visible_with_the_marker(harness: Harness) -> N
         assert producer.add_offsets("g") == 0
         assert producer.commit_offset("g", offset) == 0
         assert producer.end(commit=commit) == 0
-    partition = harness.state.groups.store.partition_of("g")
-    group = harness.state.groups.store.get("g")
+    partition = harness.services.groups.store.partition_of("g")
+    group = harness.services.groups.store.get("g")
     assert group is not None
     committed = group.offsets.get("t", 0)
     assert committed is not None

@@ -50,15 +50,15 @@ def records_of(harness: Harness) -> list[tuple[str, TransactionLogValue | None]]
 
 def known(harness: Harness) -> set[Transaction]:
     """All transactional ids, loaded if need be."""
-    harness.state.transactions.load_all()
+    harness.services.transactions.load_all()
     harness.run_soon()
-    assert not harness.state.transactions.store.is_loading
-    return set(harness.state.transactions.store.all())
+    assert not harness.services.transactions.store.is_loading
+    return set(harness.services.transactions.store.all())
 
 
 def append(harness: Harness, key: bytes | None, value: bytes | None) -> None:
     """A record that the coordinator has not written."""
-    log = CoordinatorLog(harness.state, TOPIC, partitions=1, configs={})
+    log = CoordinatorLog(harness.core, TOPIC, partitions=1, configs={})
     log.append(0, [NewRecord(key, value, harness.clock.now_ms())])
 
 
@@ -138,7 +138,7 @@ def test_what_is_left_after_compaction_is_enough(configured: Make, ends: str) ->
             producer.write(b"x")
             assert producer.commit() == 0
     producers[0].write(b"left open")
-    harness.state.logs.compact(roll=True)
+    harness.core.logs.compact(roll=True)
     harness.run_soon()
     assert log_of(harness, TOPIC).size < 2000
     before = {each._replace(last_producer_id=-1, last_producer_epoch=-1) for each in known(harness)}
@@ -221,7 +221,7 @@ def test_a_large_partition_is_read_in_steps(small: Harness, monkeypatch: pytest.
     monkeypatch.setattr("minibroker.logs.chores._SLICE_S", -1.0)
     small.restart()
     soon: list[Callable[[], None]] = []
-    monkeypatch.setattr(small.state.chores, "_call_soon", soon.append, raising=False)
+    monkeypatch.setattr(small.core.chores, "_call_soon", soon.append, raising=False)
     load = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     answers = asked(small)
     assert answers.pop("send") == ErrorCode.NOT_ENOUGH_REPLICAS
@@ -278,8 +278,8 @@ def test_a_small_partition_is_read_at_once_for_a_request_that_needs_it(
         Producer(harness, f"id-{number}")
     harness.restart()
     monkeypatch.setattr("minibroker.logs.chores._SLICE_S", -1.0)
-    store = harness.state.transactions.store
-    harness.state.transactions.load_all()
+    store = harness.services.transactions.store
+    harness.services.transactions.load_all()
     listed = ListTransactionsRequest(state_filters=[], producer_id_filters=[])
     assert store.is_loading
     for number in range(20):
@@ -297,8 +297,8 @@ def test_no_step_is_taken_once_the_broker_has_stopped(small: Harness, monkeypatc
     monkeypatch.setattr("minibroker.logs.partition_loader.REPLAYED_AT_ONCE", 0)
     monkeypatch.setattr("minibroker.logs.chores._SLICE_S", -1.0)
     small.restart()
-    small.state.transactions.load_all()
-    store = small.state.transactions.store
+    small.services.transactions.load_all()
+    store = small.services.transactions.store
     assert store.is_loading
     small.restart()
     small.run_soon()

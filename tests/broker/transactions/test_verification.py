@@ -51,7 +51,7 @@ def test_refused_producers_do_not_fill_the_memory(harness: Harness, monkeypatch:
     for number in range(20):
         batch = producer.batch(b"x", producer_id=number + 100)
         assert produce_in(harness, "mine", batch).error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert harness.state.transactions.verifier.refusals == 5
+    assert harness.services.transactions.verifier.refusals == 5
 
 
 def test_without_verification_a_transactional_batch_is_taken_as_it_comes(configured: Make) -> None:
@@ -76,7 +76,7 @@ def test_a_repeated_request_is_verified_again(harness: Harness) -> None:
         )
         frame = memoryview(bytearray(frame_of(request, 11)))
         answer = accept(frame, harness.session(memo=memo))
-        harness.state.writes.commit()
+        harness.core.writes.commit()
         assert isinstance(answer, Answer)
         assert encode_answers([answer])[0]
         outcome = response_of(request, 11, bytes_of(answer)).responses[0].partition_responses[0]
@@ -114,4 +114,4 @@ def test_what_is_not_transactional_asks_no_coordinator(harness: Harness) -> None
     assert produce_in(harness, "mine", producer.batch(b"x", is_transactional=False, base_sequence=-1)).error_code == 0
     producer.id, producer.epoch = init_producer_id(harness, None).producer_id, 0
     assert produce_in(harness, None, producer.batch(b"x", is_transactional=False)).error_code == 0
-    assert "transactions" not in harness.state.__dict__
+    assert "transactions" not in harness.services.__dict__

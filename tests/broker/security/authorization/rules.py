@@ -43,5 +43,5 @@ def rule(
 
 def allow(harness: Harness, operation: Operation, resource_type: ResourceType, name: str) -> None:
     """Allow alice something."""
-    assert harness.state.authorizer is not None
-    harness.state.authorizer.add([rule(operation, resource_type, name)])
+    assert harness.services.authorizer is not None
+    harness.services.authorizer.add([rule(operation, resource_type, name)])

@@ -37,7 +37,7 @@ def made(metadata: ClusterMetadata, **properties: str) -> Authorizer:
 
 
 def session(harness: Harness, user: str = "alice", host: str = "/10.0.0.1", kind: str = "User") -> Session:
-    return Session(harness.state, advertised=ADVERTISED, client_host=host, principal=Principal(kind, user))
+    return Session(harness.services, advertised=ADVERTISED, client_host=host, principal=Principal(kind, user))
 
 
 def may(
@@ -191,7 +191,7 @@ def test_a_broker_with_another_class_does_not_start_and_leaves_its_directory(tmp
 
 
 def test_a_broker_without_an_authorizer_has_none(harness: Harness) -> None:
-    assert harness.state.authorizer is None
+    assert harness.services.authorizer is None
 
 
 def test_a_refusal_is_told_to_those_who_watch(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

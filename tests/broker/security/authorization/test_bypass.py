@@ -44,7 +44,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
 @pytest.fixture(scope="module")
 def present(broker: Harness) -> Names:
     """What is there."""
-    topic = broker.state.topics.get("secret")
+    topic = broker.services.core.topics.get("secret")
     assert topic is not None
     return Names("secret", topic.id, "readers", "sender")
 
@@ -91,10 +91,14 @@ def test_nothing_has_changed_after_all_attempts(broker: Harness, present: Names)
         if each.is_served:
             broker.ask(each.request(), each.version)
     broker.user = None
-    topic = broker.state.topics.get("secret")
+    topic = broker.services.core.topics.get("secret")
     assert topic is not None
     assert (topic.id, len(topic.partitions)) == (present.topic_id, 1)
-    assert {each.name for each in broker.state.topics} == {"secret", "__consumer_offsets", "__transaction_state"}
+    assert {each.name for each in broker.services.core.topics} == {
+        "secret",
+        "__consumer_offsets",
+        "__transaction_state",
+    }
     data = broker.fetch_one(topic="secret")
     assert (data.error_code, data.high_watermark) == (0, 1)
     broker.user = "bob"

@@ -105,12 +105,12 @@ def test_a_repeated_produce_request_is_held_against_the_rules_of_its_moment(harn
     def send(topic: str) -> int:
         request = produce_request(batch(b"b"), topic)
         outcome = accept(memoryview(bytearray(frame_of(request, 9))), session)
-        harness.state.writes.commit()
+        harness.core.writes.commit()
         assert isinstance(outcome, Answer)
         return produced(response_of(request, 9, bytes_of(outcome)))[topic]
 
     assert [send("mine"), send("mine")] == [0, 0]
-    authorizer = harness.state.authorizer
+    authorizer = harness.services.authorizer
     assert authorizer is not None
     (acl, _) = authorizer.find(AclFilter())
     authorizer.remove([acl])
@@ -136,7 +136,7 @@ def test_a_fetch_waits_though_it_may_not_read_everything(harness: Harness) -> No
 
 
 def test_a_topic_is_read_by_id_if_it_may_be_read(harness: Harness) -> None:
-    topic = harness.state.topics.get("theirs")
+    topic = harness.core.topics.get("theirs")
     assert topic is not None
     assert harness.fetch_one(topic="theirs", version=13).error_code == DENIED
     assert harness.fetch_one(topic="mine", version=13).error_code == 0
@@ -171,15 +171,15 @@ def test_a_topic_is_only_created_for_who_may_create_it(harness: Harness) -> None
     allow(harness, Operation.READ, ResourceType.TOPIC, "new")
     wanted = MetadataRequest(topics=[MetadataRequestTopic(name="new")], allow_auto_topic_creation=True)
     assert harness.ask(wanted, 9).topics[0].error_code == DENIED
-    assert harness.state.topics.get("new") is None
+    assert harness.core.topics.get("new") is None
     allow(harness, Operation.CREATE, ResourceType.TOPIC, "new")
     assert harness.ask(wanted, 9).topics[0].error_code == 0
-    assert harness.state.topics.get("new") is not None
+    assert harness.core.topics.get("new") is not None
 
 
 def test_what_is_journalled_is_held_against_the_rules_too(tmp_path: Path) -> None:
     tapped = Tapped(str(tmp_path / "tapped"), AUTHORIZER)
-    journal = keep_journal(tapped.state)
+    journal = keep_journal(tapped.services)
     tapped.create("theirs")
     tapped.user = "alice"
     assert tapped.produce(batch(b"a"), "theirs").error_code == DENIED
@@ -199,7 +199,7 @@ def test_a_regular_expression_means_what_may_be_described(harness: Harness) -> N
 
     def assigned(response: ConsumerGroupHeartbeatResponse) -> set[str]:
         assert response.assignment is not None
-        topics = [harness.state.topics.with_id(each.topic_id) for each in response.assignment.topic_partitions]
+        topics = [harness.core.topics.with_id(each.topic_id) for each in response.assignment.topic_partitions]
         return {topic.name for topic in topics if topic is not None}
 
     joined = beat(0, rebalance_timeout_ms=1000, topic_partitions=[], subscribed_topic_regex=".*")

@@ -25,8 +25,8 @@ def harness(tmp_path: Path) -> Iterator[Harness]:
 
 @pytest.fixture
 def authorizer(harness: Harness) -> Authorizer:
-    assert harness.state.authorizer is not None
-    return harness.state.authorizer
+    assert harness.services.authorizer is not None
+    return harness.services.authorizer
 
 
 def rules(count: int = MANY, *, prefixed: bool = False) -> list[AclBinding]:
@@ -71,8 +71,8 @@ def test_a_change_from_within_the_process_is_not_lost(harness: Harness, authoriz
     drain(adding)
     assert authorizer.find(AclFilter()) == [other, *rules()]
     harness.restart()
-    assert harness.state.authorizer is not None
-    assert harness.state.authorizer.find(AclFilter()) == [other, *rules()]
+    assert harness.services.authorizer is not None
+    assert harness.services.authorizer.find(AclFilter()) == [other, *rules()]
 
 
 def test_finding_takes_steps_but_for_a_filter_of_one_rule(authorizer: Authorizer) -> None:

@@ -1,0 +1,270 @@
+"""What stands on a broker's ground and serves its clients: coordinators, rights, quotas, credentials, telemetry."""
+
+from collections.abc import Collection, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Unpack
+
+from minibroker.clock import Clock
+from minibroker.config import BrokerConfig
+from minibroker.config.resources import ConfigResourceType
+from minibroker.core import Core, Surroundings
+from minibroker.metadata.features import FEATURES
+from minibroker.metadata.partition import Partition
+from minibroker.metadata.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, Topic
+
+if TYPE_CHECKING:
+    from minibroker.background import Background
+    from minibroker.dynamic_config.loggers import BrokerLoggers
+    from minibroker.faults.registry import FaultRegistry
+    from minibroker.groups.coordinator import GroupCoordinator
+    from minibroker.inspection.journal import Journal
+    from minibroker.quotas.entities import QuotaTable
+    from minibroker.quotas.host_names import HostNames
+    from minibroker.quotas.manager import Quotas
+    from minibroker.releases import Release
+    from minibroker.security.authorization.authorizer import Authorizer
+    from minibroker.security.store import SecurityStore
+    from minibroker.taps import Taps
+    from minibroker.telemetry.clients import Telemetry
+    from minibroker.transactions.coordinator import TransactionCoordinator
+
+
+class Services:
+    """The services of one broker; most of them are made when the first request asks for them.
+
+    Args:
+        aside: as `Core.background`, for work that may never end: nothing waits for it when the broker stops.
+
+    ConfigError for an authorizer that is not served; the core stays open then.
+
+    Attributes:
+        core: the ground they stand on.
+        release: the release of Kafka that the broker is taken for; None: it serves whatever any release did.
+        served: API key -> its first and last version, where a broker serves less than the dispatch table has.
+        authorizer: decides who may do what; None where everybody may do everything.
+        quotas: holds clients against their quotas; None while there are none.
+        taps: the journal and the faults (`minibroker.taps`); None without them.
+        misspelt_topics: topics that a client's request has created -> the topic that was probably meant.
+        started_ms: when that was, on the clock's monotonic time.
+        validated_records, fetch_max_bytes: settings that the hot paths ask for, looked up once.
+    """
+
+    def __init__(self, core: Core, release: "Release | None" = None, aside: "Background | None" = None) -> None:
+        self.core = core
+        config = core.config
+        self._aside = core.background if aside is None else aside
+        self.release = release
+        self.served: Mapping[int, tuple[int, int]] | None = None if release is None else release.served
+        self.authorizer = _authorizer(core)
+        self.quotas: Quotas | None = None
+        self.taps: Taps | None = None
+        self.misspelt_topics: dict[str, str] = {}
+        self.started_ms = core.clock.monotonic_ms()
+        self.validated_records = config.integer("minibroker.validate.records.max")
+        self.fetch_max_bytes = config.integer("fetch.max.bytes")
+        self._forgotten_groups: set[str] = set()  # on purpose: members of the consumer protocol have to join anew
+        self._closed = False
+        core.metadata.subscribe("quotas", self._look_for_quotas)
+        self._look_for_quotas()
+        core.hooks.config_changed.subscribe(self._on_config_change)
+        core.hooks.leader_moved.subscribe(self._on_leader_moved)
+        core.hooks.marker_written.subscribe(self._on_marker_written)
+        core.hooks.topics_deleted.subscribe(self._on_topics_deleted)
+        core.call_soon(self.resume_coordinators)
+
+    def forget_visits(self) -> None:
+        """No client has sent anything of itself, or set the level of a logger."""
+        if self._has("telemetry"):
+            self.telemetry.forget()
+        if self._has("loggers"):
+            self.loggers.restore()
+
+    def forget_coordinators(self) -> None:
+        """All groups and transactions are gone. Whoever waits in a group has to ask again who coordinates it."""
+        if self._has("groups"):
+            self.groups.forget_all()
+            del self.groups
+        if self._has("transactions"):
+            self.transactions.close()
+            del self.transactions
+
+    def close_coordinators(self) -> None:
+        """Let nothing happen any more in groups and transactions."""
+        if self._has("groups"):
+            self.groups.close()
+        if self._has("transactions"):
+            self.transactions.close()
+
+    def resume_coordinators(self) -> None:
+        """Have the coordinators load what earlier runs have left: members have to expire, transactions to end."""
+        if self._closed:
+            return
+        topics = self.core.topics
+        if topics.get(TRANSACTION_STATE) is not None:
+            self.transactions.load_all()
+        if topics.get(CONSUMER_OFFSETS) is not None:
+            self.groups.load_all()
+
+    def create_topic(self, name: str) -> Topic:
+        """Create a topic with the broker's defaults, or as its coordinator wants it; raises TopicError."""
+        from minibroker.metadata.topic_admin import create_topics, plan_topic  # noqa: PLC0415 - a start needs none
+
+        if name == CONSUMER_OFFSETS:
+            return self.groups.store.log.ensure()
+        if name == TRANSACTION_STATE:
+            return self.transactions.store.log.ensure()
+        return create_topics(self.core, [plan_topic(self.core, name)])[0]
+
+    @cached_property
+    def quota_table(self) -> "QuotaTable":
+        """All quotas; read when there are any, or the first request asks for them."""
+        from minibroker.quotas.entities import QuotaTable  # noqa: PLC0415 - most brokers have none
+
+        table = QuotaTable(self.core.metadata, lambda: self._settle_quotas(table))
+        self._settle_quotas(table)
+        return table
+
+    @cached_property
+    def host_names(self) -> "HostNames":
+        """Looks up the hosts that quotas and limits name; made when there is one."""
+        from minibroker.quotas.host_names import HostNames  # noqa: PLC0415 - most brokers have none
+
+        return HostNames(self.core.clock, self._aside)
+
+    @cached_property
+    def groups(self) -> "GroupCoordinator":
+        """Consumer groups and committed offsets; made when the first request asks for them."""
+        from minibroker.groups.coordinator import GroupCoordinator  # noqa: PLC0415 - a start needs none
+
+        return GroupCoordinator(self.core, self.authorizer, self._forgotten_groups)
+
+    @property
+    def made_groups(self) -> "GroupCoordinator | None":
+        """The group coordinator, if a request has asked for it."""
+        return self.groups if self._has("groups") else None
+
+    @cached_property
+    def transactions(self) -> "TransactionCoordinator":
+        """Transactional ids and their transactions; made when the first request asks for them."""
+        from minibroker.transactions.coordinator import TransactionCoordinator  # noqa: PLC0415 - a start needs none
+
+        return TransactionCoordinator(self.core)
+
+    @cached_property
+    def loggers(self) -> "BrokerLoggers":
+        """The loggers as clients see them; made when the first request asks for them."""
+        from minibroker.dynamic_config.loggers import BrokerLoggers  # noqa: PLC0415 - a start needs none
+
+        return BrokerLoggers()
+
+    @cached_property
+    def telemetry(self) -> "Telemetry":
+        """What clients measure of themselves; made when the first request asks for it."""
+        from minibroker.telemetry.clients import Telemetry  # noqa: PLC0415 - a start needs none
+
+        return Telemetry(self.core)
+
+    @cached_property
+    def security(self) -> "SecurityStore":
+        """Credentials and delegation tokens; made when someone asks for them."""
+        from minibroker.security.store import SecurityStore  # noqa: PLC0415 - most brokers let everybody in
+
+        return SecurityStore(self.core)
+
+    @property
+    def journal(self) -> "Journal | None":
+        """The journal of requests, while one is kept."""
+        return self.taps.journal if self.taps is not None else None
+
+    @property
+    def faults(self) -> "FaultRegistry | None":
+        """The faults that are installed, if any are."""
+        return self.taps.faults if self.taps is not None else None
+
+    def close(self, *, keep: bool = True) -> None:
+        """Close the services, then the core; see `Core.close`."""
+        self._closed = True
+        self.core.slices.stop()
+        if self._has("loggers"):
+            self.loggers.restore()
+        self.close_coordinators()
+        self.core.close(keep=keep)
+
+    def _has(self, name: str) -> bool:
+        """Whether a cached property was made."""
+        return name in self.__dict__
+
+    def _look_for_quotas(self) -> None:
+        if self.core.metadata.read("quotas"):
+            _ = self.quota_table
+
+    def _settle_quotas(self, table: "QuotaTable") -> None:
+        """Count what clients use while there are quotas."""
+        if not len(table):
+            self.quotas = None
+        elif self.quotas is None:
+            from minibroker.quotas.manager import Quotas  # noqa: PLC0415 - most brokers have none
+
+            self.quotas = Quotas(self.core, table, lambda: self.host_names)
+
+    # Subscribers of the core's hooks
+
+    def _on_config_change(self, kind: ConfigResourceType) -> None:
+        if kind is ConfigResourceType.CLIENT_METRICS and self._has("telemetry"):
+            self.telemetry.resubscribe()
+
+    def _on_leader_moved(self, partition: Partition) -> None:
+        """Another node coordinates what is in the partition."""
+        if partition.topic.name == CONSUMER_OFFSETS and self._has("groups"):
+            self.groups.leader_moved(partition.index)
+        elif partition.topic.name == TRANSACTION_STATE and self._has("transactions"):
+            self.transactions.leader_moved(partition.index)
+
+    def _on_marker_written(self, partition: tuple[str, int], producer_id: int, commit: bool) -> None:  # noqa: FBT001 - the hook's arguments
+        self.transactions.verifier.forget(partition, producer_id)
+        topic, index = partition
+        if topic == CONSUMER_OFFSETS:
+            self.groups.store.complete_transaction(index, producer_id, commit=commit)
+
+    def _on_topics_deleted(self, names: Collection[str]) -> None:
+        """Forget what groups have committed for them."""
+        if CONSUMER_OFFSETS in names or self.core.topics.get(CONSUMER_OFFSETS) is not None:
+            self.groups.topics_deleted(names)
+
+
+def open_services(
+    config: BrokerConfig,
+    data_dir: str,
+    clock: Clock,
+    *,
+    aside: "Background | None" = None,
+    **given: Unpack[Surroundings],
+) -> Services:
+    """The services of a broker on a core of its own. ReleaseError, ConfigError, and what opening a directory raises."""
+    release = _release_of(config)
+    features = FEATURES if release is None else release.features
+    core = Core(config, data_dir, clock, features=features, **given)
+    try:
+        return Services(core, release, aside)
+    except BaseException:
+        core.close()
+        raise
+
+
+def _release_of(config: BrokerConfig) -> "Release | None":
+    """The release that `minibroker.emulate` names, if it names one. ReleaseError."""
+    text = config.optional_text("minibroker.emulate")
+    if not text:
+        return None
+    from minibroker.releases import release  # noqa: PLC0415 - most brokers are none of them
+
+    return release(text)
+
+
+def _authorizer(core: Core) -> "Authorizer | None":
+    """The authorizer that is configured. ConfigError."""
+    if not core.config.text("authorizer.class.name"):
+        return None
+    from minibroker.security.authorization.authorizer import authorizer_of  # noqa: PLC0415 - most brokers let everybody do everything
+
+    return authorizer_of(core.config, core.metadata)
