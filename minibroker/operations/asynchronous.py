@@ -1,7 +1,7 @@
 """`AsyncBroker`'s methods beside its life: what a program may do to a broker that runs on its event loop.
 
-`blocking` has the same for other threads. What they do is in the modules beside this one, which load when needed: a
-method here is a sentence and a call. What has methods of its own, such as a group, is in `asynchronous_handles`.
+`blocking` makes the methods for other threads from these. The work is in the modules beside this one, which load when
+needed: a method here is a sentence and a call. Objects with methods of their own are in `asynchronous_handles`.
 """
 
 import os

@@ -1,6 +1,6 @@
 """What `AsyncBroker` gives that has methods of its own: groups, its clock, its brokers, its faults.
 
-`blocking_handles` has the same for other threads. What they do is in the modules beside this one, loaded when needed.
+`blocking` makes the same for other threads. What they do is in the modules beside this one, loaded when needed.
 """
 
 import warnings
@@ -193,7 +193,7 @@ class AsyncFaults:
     def __init__(self, broker: Running) -> None:
         self._broker = broker
 
-    async def add(self, fault: "Fault | None" = None, **fields: Any) -> "Fault":
+    async def add(self, /, fault: "Fault | None" = None, **fields: Any) -> "Fault":
         """Install a fault, given as such or by its fields. It stays until `remove`, or until it has hit `times`."""
         from minibroker.faults.fault import Fault  # noqa: PLC0415 - see above
         from minibroker.taps import faults_of  # noqa: PLC0415 - see above

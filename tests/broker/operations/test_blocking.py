@@ -2,19 +2,97 @@
 
 import asyncio
 import inspect
+import os
+import pydoc
+import re
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import minibroker.broker
 from minibroker import AsyncBroker, Broker, WaitTimeoutError
-from minibroker.operations.twin import FACE, HANDLES, blocking_source, path_of
+from minibroker.operations import asynchronous, asynchronous_handles, blocking
+from minibroker.operations.asynchronous import AsyncOperations
+
+ROOT = Path(__file__).parents[3]
+TYPES = Path(__file__).with_name("face_types.py")
+BIN = Path(sys.executable).parent
+ON_THE_LOOP_ALONE = {"make_topics", "patience", "__init__", "__del__", "__enter__", "__exit__"}
+"""Methods of the asynchronous classes without a blocking form."""
+ENTERED = {"__aenter__": "__enter__", "__aexit__": "__exit__"}
 
 
-@pytest.mark.parametrize("module", [FACE, HANDLES])
-def test_the_blocking_methods_are_those_of_the_asynchronous_ones(module: str) -> None:
-    written = Path(path_of(module)).read_text(encoding="utf-8")
-    assert written == blocking_source(module), "python -m minibroker.operations.twin writes it anew"
+def blocking_class(twin: type) -> type:
+    name = "BlockingOperations" if twin is AsyncOperations else twin.__name__.removeprefix("Async")
+    found: type = getattr(blocking, name)
+    return found
+
+
+TWINS = [
+    each
+    for module in (asynchronous, asynchronous_handles)
+    for name, each in inspect.getmembers(module, inspect.isclass)
+    if each.__module__ == module.__name__ and name.startswith("Async")
+]
+
+
+@pytest.mark.parametrize("twin", TWINS, ids=lambda each: each.__name__)
+def test_every_method_for_the_loop_has_a_blocking_form(twin: type) -> None:
+    own = {
+        name: each
+        for name, each in vars(twin).items()
+        if (inspect.isfunction(each) or isinstance(each, property))
+        and name not in ON_THE_LOOP_ALONE
+        and (name.startswith("__") or not name.startswith("_"))
+    }
+    assert own
+    other = vars(blocking_class(twin))
+    for name, each in own.items():
+        counterpart = other[ENTERED.get(name, name)]
+        if not inspect.iscoroutinefunction(each):
+            assert type(counterpart) is type(each), name
+            continue
+        assert not inspect.iscoroutinefunction(counterpart), name
+        assert counterpart.__doc__ == each.__doc__
+        assert inspect.signature(counterpart) == inspect.signature(each)
+        assert counterpart.__name__ == name
+
+
+def test_help_shows_the_arguments_and_the_documentation_of_a_method() -> None:
+    shown = pydoc.plain(pydoc.render_doc(Broker.produce))
+    assert "\nproduce(self, topic: str, *values:" in shown
+    assert "Append records without a client; returns where each of them is." in shown
+
+
+def test_a_mistake_in_the_arguments_is_named_and_nothing_runs() -> None:
+    with Broker() as broker:
+        ask: Any = broker
+        with pytest.raises(TypeError, match=r"create_topic\(\) got an unexpected keyword argument 'replicas'"):
+            ask.create_topic("t", replicas=1)
+        with pytest.raises(TypeError, match=r"produce\(\) missing 1 required positional argument: 'topic'"):
+            ask.produce()
+        assert broker.topics() == {}
+
+
+def complaints(*command: str | Path) -> str:
+    """The output of a type checker that is not content."""
+    environment = {**os.environ, "PYRIGHT_PYTHON_GLOBAL_NODE": "0"}
+    checked = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    return checked.stdout + checked.stderr if checked.returncode else ""
+
+
+def test_mypy_sees_the_signatures() -> None:
+    assert complaints(BIN / "mypy", TYPES) == ""
+
+
+def test_pyright_sees_the_signatures(tmp_path: Path) -> None:
+    path = tmp_path / TYPES.name
+    # pyright would heed mypy's comments as well, and find its own unnecessary.
+    path.write_text(re.sub(r"# type: ignore\[[^]]+\]", "", TYPES.read_text(encoding="utf-8")), encoding="utf-8")
+    assert complaints(BIN / "pyright", "--pythonpath", sys.executable, path) == ""
 
 
 def test_both_are_given_the_same_arguments() -> None:

@@ -1,0 +1,76 @@
+"""The types of `Broker`'s methods, for mypy and pyright: `test_blocking` has both check this file, which never runs.
+
+A line with an ignored error is one that they have to refuse: either complains of an ignore that it does not need.
+"""
+# pyright: strict, reportUnnecessaryTypeIgnoreComment=true
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import assert_type
+
+from minibroker import AsyncBroker, Broker, Fault, Message
+from minibroker.inspection.journal import Entry, Journal
+from minibroker.metadata.topics import TopicPartition
+from minibroker.operations.blocking import BrokerNode, ConsumerGroup
+from minibroker.operations.groups import GroupDescription
+from minibroker.operations.producing import RecordMetadata
+from minibroker.operations.records import ConsumerRecord
+from minibroker.operations.snapshots import Snapshot
+from minibroker.operations.topics import TopicDescription
+from minibroker.security.authorization.acls import AclBinding
+
+
+def returned(kafka: Broker) -> None:
+    """Methods return the results of their coroutines."""
+    assert_type(kafka.topics(), dict[str, TopicDescription])
+    assert_type(kafka.create_topic("t", 3, configs={"retention.ms": 1, "preallocate": True}), TopicDescription)
+    assert_type(kafka.fresh_topic(), str)
+    assert_type(kafka.topic_config("t"), dict[str, str | None])
+    assert_type(kafka.produce("t", "a", b"b", None, Message(1), key="k", codec="gzip"), list[RecordMetadata])
+    assert_type(kafka.records("t", partition=1, isolation="read_uncommitted"), list[ConsumerRecord])
+    assert_type(kafka.wait_for("t", 2, matching=lambda each: each.offset > 1, timeout=1), list[ConsumerRecord])
+    assert_type(kafka.expect("t", {"id": 1}, headers={"h": "v"}), ConsumerRecord)
+    assert_type(kafka.allow("User:a", "read", "write", topic="t", prefixed=True), list[AclBinding])
+    assert_type(kafka.groups(), list[str])
+    assert_type(kafka.leader("t"), int | None)
+    assert_type(kafka.requests, Journal)
+    assert_type(kafka.wait_for_requests(2, api="Fetch"), list[Entry])
+    assert_type(kafka.snapshot(), Snapshot)
+
+
+def of_handles(kafka: Broker) -> None:
+    """Handles are blocking, too."""
+    group = kafka.group("g")
+    assert_type(group, ConsumerGroup)
+    assert_type(group.describe(), GroupDescription)
+    assert_type(group.wait_until_stable(2, timeout=1), GroupDescription)
+    assert_type(group.lag(), dict[TopicPartition, int])
+    assert_type(kafka.clock.now_ms(), int)
+    kafka.clock.advance(timedelta(days=1))
+    assert_type(kafka.retention.run(), int)
+    assert_type([kafka.brokers[each] for each in kafka.brokers], list[BrokerNode])
+    assert_type(kafka.brokers[0].is_up, bool)
+    kafka.brokers[0].stop()
+    assert_type(kafka.faults.add(api="Produce"), Fault)
+    assert_type(kafka.faults.list(), tuple[Fault, ...])
+    with kafka.fault(api="Fetch") as fault:
+        assert_type(fault, Fault)
+
+
+async def on_the_loop(broker: Broker) -> None:
+    """`async with` gives the twin, whose methods are awaited."""
+    async with broker as kafka:
+        assert_type(kafka, AsyncBroker)
+        assert_type(await kafka.topics(), dict[str, TopicDescription])
+        async with kafka.fault(api="Fetch") as fault:
+            assert_type(fault, Fault)
+
+
+def refused(kafka: Broker, names: Sequence[str]) -> None:
+    """Mistakes that a type checker has to find."""
+    kafka.topics(1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue] - it takes nothing
+    kafka.produce(1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - a topic is a text
+    kafka.produce("t", codec="zip")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - no codec
+    kafka.expect("t", time=1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue] - it is `timeout`
+    kafka.allow(*names, topics="t")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue] - it is `topic`
+    kafka.group("g").committed("t")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue] - it takes nothing
