@@ -16,6 +16,7 @@ from minibroker_storage.errors import CorruptCheckpointError
 from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, LOG_SUFFIX, PARTITION_METADATA, offset_of
 
 _PARTITION_DIRECTORY: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>[0-9]+)\Z")
+_SMALL_FILES: Final = frozenset({PARTITION_METADATA, LEADER_EPOCH_CHECKPOINT})
 MOST_PARTITIONS: Final = 100_000
 """A directory with a larger number is not taken for a partition, but for a name with a date."""
 _MOST_NAMED: Final = 5
@@ -36,15 +37,8 @@ def clear_away(data_dir: str) -> None:
         purge_logged([entry.path for entry in entries if is_leftover(entry.name)])
 
 
-class Known(NamedTuple):
-    """A topic that the topics file names."""
-
-    topic_id: bytes
-    partitions: int
-
-
-def find_topics(data_dir: str, known: Mapping[str, Known]) -> Iterator[Adopted]:
-    """The topics of all partition directories but those of `known` names. OSError.
+def find_topics(data_dir: str, known: Mapping[str, int]) -> Iterator[Adopted]:
+    """The topics of all partition directories but those of `known` names, which have so many partitions. OSError.
 
     Directories that only look like partitions are left alone, with a warning. (Kafka 3.9 renames those of topics that
     it does not know to `-stray`.) Empty partitions that a known topic was to get when the machine crashed are removed.
@@ -57,10 +51,10 @@ def find_topics(data_dir: str, known: Mapping[str, Known]) -> Iterator[Adopted]:
             match = _PARTITION_DIRECTORY.match(entry.name)
             if match is None or not entry.is_dir():
                 continue
-            topic = known.get(match["topic"])
-            if topic is not None:
-                beyond = int(match["partition"]) >= topic.partitions and not entry.is_symlink()
-                if beyond and _is_unfinished(entry.path, topic.topic_id):
+            partitions = known.get(match["topic"])
+            if partitions is not None:
+                beyond = int(match["partition"]) >= partitions and _why_foreign(entry, match["partition"]) is None
+                if beyond and _is_unfinished(entry.path):
                     unfinished.append(entry.path)
                 continue
             reason = _why_foreign(entry, match["partition"])
@@ -92,15 +86,22 @@ def _why_foreign(entry: os.DirEntry[str], number: str) -> str | None:
     return "no files of a partition are in them"
 
 
-def _is_unfinished(directory: str, topic_id: bytes) -> bool:
-    """Whether a directory was made for a topic's partition that has never held a record."""
+def _is_unfinished(directory: str) -> bool:
+    """Whether a partition's directory has nothing but files of a partition, and never held a record.
+
+    The topic id in it is no proof: a crash of the machine may have taken it along, or the topic that had it.
+    """
     try:
-        if read_partition_metadata(f"{directory}/{PARTITION_METADATA}") != topic_id:
-            return False
         with os.scandir(directory) as entries:
-            return not any(entry.stat().st_size for entry in entries if entry.name.endswith(LOG_SUFFIX))
-    except (OSError, CorruptCheckpointError):
+            return all(_is_empty_part(entry) for entry in entries)
+    except OSError:
         return False
+
+
+def _is_empty_part(entry: os.DirEntry[str]) -> bool:
+    if entry.name in _SMALL_FILES:
+        return True
+    return offset_of(entry.name) == 0 and not (entry.name.endswith(LOG_SUFFIX) and entry.stat().st_size)
 
 
 def _topic_id_in(directory: str) -> bytes:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from minibroker.config import BrokerConfig, TopicConfig
 from minibroker.config.keys import LONG_MAX
-from minibroker.metadata.adoption import Known, clear_away, find_topics
+from minibroker.metadata.adoption import clear_away, find_topics
 from minibroker.metadata.append_policy import append_policy, keeps_batches
 from minibroker.metadata.cluster import NO_NODE, Cluster
 from minibroker.metadata.deletion import mark, marked, purge_logged
@@ -481,8 +481,8 @@ class Topics:
 
     def _adopt(self) -> bool:
         """Take in partition directories that the file does not know."""
-        known = {name: Known(topic.id, len(topic.partitions)) for name, topic in self._by_name.items()}
-        known[METADATA_TOPIC] = Known(b"", 1)
+        known = {name: len(topic.partitions) for name, topic in self._by_name.items()}
+        known[METADATA_TOPIC] = 1
         found = [each for each in find_topics(self.data_dir, known) if topic_name_error(each.name) is None]
         for name, topic_id, epochs in found:
             configs = _CONFIGS_OF_ADOPTED_INTERNAL if name in _INTERNAL_TOPICS else _CONFIGS_OF_ADOPTED

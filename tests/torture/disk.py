@@ -98,6 +98,8 @@ def _entries(path: Path, entry: Struct) -> list[tuple[int, int]]:
     """The entries of an index file; one that a kill has cut is as good as missing."""
     data = path.read_bytes() if path.exists() else b""
     found: list[tuple[int, int]] = list(entry.iter_unpack(data[: len(data) // entry.size * entry.size]))
+    if len(data) == entry.size == _TIME_ENTRY.size:  # closed: its one entry may be timestamp 0 at relative offset 0
+        return found
     while found and found[-1] == (0, 0):
         found.pop()
     return found

@@ -106,10 +106,14 @@ def test_empty_partitions_that_a_crash_has_left_to_a_topic_do_not_outlive_its_de
     for index, (name, records) in enumerate((("t-1", b""), ("t-2", b"records")), 1):
         shutil.copytree(f"{harness.data_dir}/t-0", f"{harness.data_dir}/t-{index}")
         Path(harness.data_dir, name, f"{0:020}.log").write_bytes(records)
-    other = Path(harness.data_dir, "t-3")
-    other.mkdir()
-    (other / PARTITION_METADATA).write_text(f"version: 0\ntopic_id: {uuid_text(new_uuid())}\n")
+    for name, content in (("t-3", ""), ("t-4", f"version: 0\ntopic_id: {uuid_text(new_uuid())}\n")):
+        shutil.copytree(f"{harness.data_dir}/t-0", f"{harness.data_dir}/{name}")
+        Path(harness.data_dir, name, PARTITION_METADATA).write_text(content)  # a crash may take the id along
+    for name, file in (("t-20261122", "notes"), ("t-5", "notes"), ("t-6", f"{7:020}.log")):
+        shutil.copytree(f"{harness.data_dir}/t-0", f"{harness.data_dir}/{name}")
+        Path(harness.data_dir, name, file).touch()
     assert restarted(harness) == {"t"}
-    assert sorted(path.name for path in Path(harness.data_dir).glob("t-*")) == ["t-0", "t-2", "t-3"]
+    left = {path.name for path in Path(harness.data_dir).glob("t-*")}
+    assert left == {"t-0", "t-2", "t-20261122", "t-5", "t-6"}
     (topic,) = harness.ask(MetadataRequest(topics=[MetadataRequestTopic(name="t")]), 12).topics
     assert len(topic.partitions) == 1
