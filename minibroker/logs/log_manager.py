@@ -27,7 +27,7 @@ from minibroker_storage.data_directory.offset_checkpoints import (
     OffsetCheckpoint,
 )
 from minibroker_storage.errors import StorageError
-from minibroker_storage.layout import LOG_SUFFIX, create_partition_directory, unlink_files
+from minibroker_storage.layout import LOG_SUFFIX, unlink_files
 from minibroker_storage.log import Log
 
 if TYPE_CHECKING:
@@ -117,8 +117,7 @@ class LogManager:
         StorageError or OSError when that fails.
         """
         topic = partition.topic
-        if not os.path.isdir(partition.directory):
-            create_partition_directory(partition.directory, topic.id)
+        partition.make_directory()
         key = partition.key
         recovery_point = self._recovery_points.offsets.get(key, 0)
         log = Log.open(

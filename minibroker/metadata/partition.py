@@ -4,6 +4,7 @@ There is one copy of each log, which all replicas share. So a replica that is up
 has taken are those of its followers.
 """
 
+import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
@@ -90,6 +91,11 @@ class Partition:
     def opened_log(self) -> Log | None:
         """The log if someone has used it."""
         return self._log
+
+    def make_directory(self) -> None:
+        """Make the directory if it is not there. OSError."""
+        if not os.path.isdir(self.directory):
+            create_partition_directory(self.directory, self.topic.id)
 
     def reconfigure(self) -> None:
         """The topic has another configuration now."""

@@ -228,11 +228,14 @@ class Topics:
         self,
         wanted: Sequence[tuple[str, int, TopicConfig]],
         placements: Sequence[Sequence[Replicas] | None] | None = None,
+        *,
+        directories: bool = True,
     ) -> Steps[list[Topic]]:
         """Create topics (name, number of partitions, configuration), all or, with an OSError, none of them.
 
         A slice makes a directory. Until all are made, the names are taken (`is_coming`) but the topics are not there.
-        `placements` has the replicas of each topic's partitions; None for one each.
+        `placements` has the replicas of each topic's partitions; None for one each. Without `directories` each
+        partition gets its own when its log is opened.
         """
         self._keeper.forget(name for name, _, _ in wanted)
         created = [Topic(name, new_uuid(), config) for name, _, config in wanted]
@@ -244,7 +247,8 @@ class Topics:
             # The file first: a topic that it names gets the directories that it lacks when they are first used, but
             # directories that it does not name would be taken for a topic without configuration.
             self.save()
-            yield from make_directories([partition for topic in created for partition in topic.coming])
+            if directories:
+                yield from make_directories([partition for topic in created for partition in topic.coming])
         except (OSError, GeneratorExit):
             for topic in created:
                 del self._coming[topic.name]
