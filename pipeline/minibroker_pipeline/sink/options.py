@@ -14,7 +14,7 @@ from minibroker_pipeline.decode.encoder import encode
 from minibroker_pipeline.log_directories.directory_commit import local_path
 from minibroker_pipeline.log_directories.partition_logs import INTERNAL_TOPICS
 from minibroker_pipeline.log_directories.segment_writer import LogFileSettings
-from minibroker_pipeline.source.options import OptionError, check_names, flag, one_of, positive, read_simple
+from minibroker_pipeline.query_options import OptionError, check_names, flag, one_of, positive, read_simple
 from minibroker_protocol.errors import ProtocolError
 from minibroker_storage.config import MIN_SEGMENT_BYTES
 

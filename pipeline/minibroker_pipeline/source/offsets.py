@@ -7,11 +7,11 @@ import numpy as np
 
 from minibroker_pipeline.decode import DecodeReport, DecodeRequest, decode, scan_headers
 from minibroker_pipeline.log_directories.partition_logs import TopicPartition
+from minibroker_pipeline.query_options import OptionError
 from minibroker_pipeline.source.options import (
     EARLIEST,
     LATEST,
     NoOffset,
-    OptionError,
     PartitionNumbers,
     Position,
     SourceOptions,

@@ -2,14 +2,14 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any, Final, Literal, cast
 
 from minibroker_pipeline.decode import BATCH_COLUMNS, HEADERS_COLUMN, RECORD_COLUMNS
 from minibroker_pipeline.decode.request import ENGINES, Engine, Isolation, Mode
 from minibroker_pipeline.log_directories.log_end_offsets import HighWatermark
+from minibroker_pipeline.query_options import OptionError, check_names, flag, one_of, positive, read_simple
 from minibroker_pipeline.source.planning import SPLIT_BYTES
 from minibroker_pipeline.source.reading import DAMAGE_COLUMN
 
@@ -20,10 +20,6 @@ LATEST: Final = -1
 PartitionNumbers = Mapping[str, Mapping[int, int]]
 """A number for each partition of each topic."""
 NoOffset = Literal["error", "latest"]
-
-
-class OptionError(ValueError):
-    """An option that is unknown, or has a value that it cannot have. Names it and says what it can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,28 +83,6 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
     if ending is not None and EARLIEST in _numbers_of(ending):
         raise OptionError("endingOffsets: earliest, or -2, is no end")
     return SourceOptions(**values)
-
-
-def check_names(given: Iterable[str], known: Mapping[str, str]) -> None:
-    """`OptionError` for a name that is none of `known`, in small letters both, which says how that is written."""
-    for name in given:
-        if name not in known:
-            close = get_close_matches(name, known, n=1)
-            meant = f"; is {known[close[0]]} meant?" if close else f" (known: {', '.join(sorted(known.values()))})"
-            raise OptionError(f"there is no option {name!r}{meant}")
-
-
-def read_simple(given: Mapping[str, str], simple: Mapping[str, tuple[str, Callable[[str], Any]]]) -> dict[str, Any]:
-    """Values by attribute: what each option of `simple` is read to, where it is given. `OptionError`."""
-    values: dict[str, Any] = {}
-    for option, (attribute, read) in simple.items():
-        text = given.get(option.lower())
-        if text is not None:
-            try:
-                values[attribute] = read(text)
-            except ValueError as error:
-                raise OptionError(f"{option}: {text!r}: {error}") from None
-    return values
 
 
 def _numbers_of(position: Position) -> list[int | None]:
@@ -192,36 +166,10 @@ def _pattern(text: str) -> str:
     return text
 
 
-def flag(text: str) -> bool:
-    """True or false, in any case. `ValueError`."""
-    if text.strip().lower() not in {"true", "false"}:
-        raise ValueError("expected true or false")
-    return text.strip().lower() == "true"
-
-
-def positive(text: str) -> int:
-    """A number above 0. `ValueError`."""
-    if not text.strip().isdecimal() or int(text) < 1:
-        raise ValueError("expected a number above 0")
-    return int(text)
-
-
 def _milliseconds(text: str) -> int:
     if not text.strip().isdecimal():
         raise ValueError("expected milliseconds since 1970")
     return int(text)
-
-
-def one_of(*choices: str) -> Callable[[str], str]:
-    """A reader of one of these words, in any case. `ValueError`."""
-
-    def choose(text: str) -> str:
-        for choice in choices:
-            if text.strip().lower() == choice.lower():
-                return choice
-        raise ValueError(f"expected one of {', '.join(choices)}")
-
-    return choose
 
 
 _SIMPLE: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {

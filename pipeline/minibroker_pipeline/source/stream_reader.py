@@ -12,12 +12,13 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from minibroker_pipeline.log_directories.partition_logs import TopicPartition
-from minibroker_pipeline.source.data_source import LogInputPartition, read_settings, read_task
+from minibroker_pipeline.query_options import OptionError
 from minibroker_pipeline.source.offsets import Offsets, limited_ends, starting_offsets
-from minibroker_pipeline.source.options import LATEST, OptionError, SourceOptions
+from minibroker_pipeline.source.options import LATEST, SourceOptions
 from minibroker_pipeline.source.planning import LogRange, WantedOffsets, pack
 from minibroker_pipeline.source.query_logs import FollowedLog, FollowedLogs
 from minibroker_pipeline.source.reading import DataLossError
+from minibroker_pipeline.source.tasks import LogInputPartition, read_settings, read_task
 
 JsonOffsets = dict[str, dict[str, int]]
 

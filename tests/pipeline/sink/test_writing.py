@@ -11,9 +11,9 @@ from minibroker_pipeline.jobs.verify import VerifySettings, verify
 from minibroker_pipeline.log_directories.append_state import known_topics
 from minibroker_pipeline.log_directories.directory_commit import DirectoryInUseError, DirectoryStateError, locked
 from minibroker_pipeline.log_directories.segment_writer import LogOrderError
+from minibroker_pipeline.query_options import OptionError
 from minibroker_pipeline.sink import commit, task_writer
 from minibroker_pipeline.sink.options import WriteOptions, check_columns
-from minibroker_pipeline.source.options import OptionError
 from minibroker_protocol.errors import EncodeError
 from minibroker_storage import LastStop
 from minibroker_storage.checkpoints import read_offset_checkpoint

@@ -12,7 +12,7 @@ from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEq
 from minibroker_pipeline.decode import DamagedLogError
 from minibroker_pipeline.filesystems.filesystem import LocalPlace, OpenFile
 from minibroker_pipeline.log_directories.partition_logs import LogNameError
-from minibroker_pipeline.source.options import OptionError
+from minibroker_pipeline.query_options import OptionError
 from minibroker_storage import LogConfig
 from minibroker_storage.layout import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, file_name
 from tests.pipeline.source.directories import ROOMY, new_reader, offsets, option_names, orders, plan, read

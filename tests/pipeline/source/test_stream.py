@@ -11,7 +11,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from minibroker_pipeline.filesystems.filesystem import LocalPlace
-from minibroker_pipeline.source.options import OptionError, parse_options
+from minibroker_pipeline.query_options import OptionError
+from minibroker_pipeline.source.options import parse_options
 from minibroker_pipeline.source.reading import DataLossError, output_schema
 from minibroker_pipeline.source.stream_reader import JsonOffsets, LogStreamReader
 from minibroker_storage.layout import LOG_SUFFIX, file_name
