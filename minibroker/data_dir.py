@@ -12,27 +12,25 @@ Three small files, all with Kafka's names:
 import errno
 import logging
 import os
-import sys
 from collections.abc import Mapping
 from typing import Final
 
 from minibroker.properties import parse_properties
 from minibroker.temporary import is_temporary
-from minibroker_storage.checkpoints import fsync_directory, new_uuid, read_file, uuid_text, write_atomically
+from minibroker_storage.checkpoints import new_uuid, read_file, uuid_text, write_atomically
+from minibroker_storage.data_directory.boot_id import MAX_BOOT_ID, boot_id
+from minibroker_storage.data_directory.clean_shutdown import is_marked_clean, mark_clean, unmark_clean
 from minibroker_storage.data_directory.lock import DirectoryLock, DirectoryLockedError
+from minibroker_storage.data_directory.names import BACKUP_SUFFIX, META_PROPERTIES
 from minibroker_storage.data_directory.publication import finish
 from minibroker_storage.recovery import LastStop
 
-META_PROPERTIES: Final = "meta.properties"
-CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 DEFAULT_NODE_ID: Final = 1
 
-_CLEAN_SHUTDOWN_TEXT: Final = b'{"version":0,"brokerEpoch":-1}'
 _META_VERSION: Final = 1
 _META_KEYS: Final = frozenset({"version", "cluster.id", "node.id", "broker.id"})
-_COPY_SUFFIX: Final = ".bak"
 _UNRECOVERED: Final = "unrecovered"
-_MAX_LOCK_TEXT: Final = 256
+_MAX_LOCK_TEXT: Final = MAX_BOOT_ID
 _logger = logging.getLogger(__name__)
 
 
@@ -80,10 +78,7 @@ class DataDir:
 
     def take_over(self) -> None:
         """Note that a broker is at work here: if it does not stop cleanly, the next one will see that. OSError."""
-        marker = f"{self.path}/{CLEAN_SHUTDOWN}"
-        if os.path.exists(marker):
-            os.unlink(marker)
-            fsync_directory(self.path)  # or a crash of the machine could bring it back, over a torn log
+        unmark_clean(self.path)
         # The note outlives this run: who is killed before it has opened a log leaves the log as the crash left it.
         self._write_lock(_UNRECOVERED if self.last_stop is LastStop.CRASHED else "")
 
@@ -101,21 +96,21 @@ class DataDir:
     def mark_clean(self) -> None:
         """All logs are closed and on disk: say so, unless some are still as an unclean stop has left them. OSError."""
         if self.last_stop is LastStop.CLEAN:
-            write_atomically(f"{self.path}/{CLEAN_SHUTDOWN}", _CLEAN_SHUTDOWN_TEXT, sync=True)
+            mark_clean(self.path)
 
     def release(self) -> None:
         """Let others in; releasing twice does nothing."""
         self._lock.release()
 
     def _read_last_stop(self) -> LastStop:
-        if os.path.exists(f"{self.path}/{CLEAN_SHUTDOWN}") or not _holds_directories(self.path):
+        if is_marked_clean(self.path) or not _holds_directories(self.path):
             return LastStop.CLEAN
         noted = os.pread(self._lock.fd, _MAX_LOCK_TEXT, 0).decode(errors="replace").split()
-        return LastStop.KILLED if noted and noted == [_boot_id()] else LastStop.CRASHED
+        return LastStop.KILLED if noted and noted == [boot_id()] else LastStop.CRASHED
 
     def _write_lock(self, note: str) -> None:
         os.ftruncate(self._lock.fd, 0)
-        os.pwrite(self._lock.fd, f"{_boot_id() or ''}\n{note}".encode(), 0)
+        os.pwrite(self._lock.fd, f"{boot_id() or ''}\n{note}".encode(), 0)
 
 
 def _lock(directory: str) -> DirectoryLock:
@@ -136,24 +131,6 @@ def _holds_directories(path: str) -> bool:
         return any(entry.is_dir() for entry in entries)
 
 
-def _boot_id() -> str | None:
-    """What names the machine's present run; None where nothing does."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read().strip()
-    except OSError:
-        return _sysctl(b"kern.bootsessionuuid") if sys.platform == "darwin" else None
-
-
-def _sysctl(name: bytes) -> str | None:
-    import ctypes  # noqa: PLC0415 - macOS only
-
-    text = ctypes.create_string_buffer(_MAX_LOCK_TEXT)
-    size = ctypes.c_size_t(_MAX_LOCK_TEXT)
-    failed = ctypes.CDLL(None).sysctlbyname(name, text, ctypes.byref(size), None, ctypes.c_size_t(0))
-    return None if failed else text.value.decode(errors="replace").strip() or None
-
-
 def _identity(directory: str, configured: int, configured_cluster: str | None, *, is_durable: bool) -> tuple[str, int]:
     """The cluster and the node that the directory belongs to; what `meta.properties` lacks of it is written down.
 
@@ -164,13 +141,13 @@ def _identity(directory: str, configured: int, configured_cluster: str | None, *
     found = _read_meta(path)
     is_torn = found is not None and not found
     if is_torn:
-        found = _read_meta(path + _COPY_SUFFIX)
+        found = _read_meta(path + BACKUP_SUFFIX)
         if not found:
             raise MetaPropertiesError(
                 f"{path} is empty or no file of properties: put back its lines (version, cluster.id, node.id), "
                 "or remove it, and the directory begins a cluster of its own"
             )
-        _logger.warning("%s is damaged; it is made again from %s", path, path + _COPY_SUFFIX)
+        _logger.warning("%s is damaged; it is made again from %s", path, path + BACKUP_SUFFIX)
     found = found or {}
     version = found.get("version", "0")
     if version not in {"0", str(_META_VERSION)}:
@@ -185,7 +162,7 @@ def _identity(directory: str, configured: int, configured_cluster: str | None, *
     directory_id = found.get("directory.id") or uuid_text(new_uuid())
     lines = f"version={_META_VERSION}\ncluster.id={cluster_id}\nnode.id={node_id}\ndirectory.id={directory_id}\n"
     if is_durable:
-        write_atomically(path + _COPY_SUFFIX, lines.encode(), sync=True)
+        write_atomically(path + BACKUP_SUFFIX, lines.encode(), sync=True)
     write_atomically(path, lines.encode(), sync=is_durable)
     return cluster_id, node_id
 

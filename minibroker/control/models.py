@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, Strict
 from minibroker.operations.groups import GroupDescription
 from minibroker.operations.payloads import Form, shown
 from minibroker.operations.records import ConsumerRecord
+from minibroker_storage.data_directory.names import TopicPartition
 
 _TEN_MINUTES = 600
 _HUNDRED_YEARS = 3_155_760_000
@@ -26,7 +27,6 @@ Timeout = Annotated[float, Field(ge=0, le=_TEN_MINUTES, allow_inf_nan=False, des
 Count = Annotated[int, Field(ge=0, description="How many there have to be at least.")]
 _Pair = Annotated[tuple[str, Payload], Strict(strict=False)]
 """JSON has lists only."""
-TopicPartition = tuple[str, int]
 
 
 class Body(BaseModel):

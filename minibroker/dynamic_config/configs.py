@@ -14,8 +14,9 @@ from typing import Any, Final, cast
 from minibroker.config import BrokerConfig, ConfigError
 from minibroker.config.broker import RunTime
 from minibroker.config.resources import ConfigResourceType
-from minibroker.metadata.cluster_metadata import CLUSTER_FILE, ClusterFileError, ClusterMetadata
+from minibroker.metadata.cluster_metadata import ClusterFileError, ClusterMetadata
 from minibroker.slices import Steps, drain
+from minibroker_storage.data_directory.names import CLUSTER_FILE
 
 Texts = Mapping[str, str]
 Section = Mapping[str, Mapping[str, Texts]]

@@ -9,10 +9,10 @@ from minibroker.groups.kinds import AnyGroup
 from minibroker.groups.offsets import NO_TIMESTAMP, CommittedOffset
 from minibroker.groups.store import commit_error
 from minibroker.logs.coordinator_log import CoordinatorLogError
-from minibroker.metadata.topics import TopicPartition
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import NewRecord
+from minibroker_storage.data_directory.names import TopicPartition
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@ from minibroker.groups.consumer.group import ConsumerGroup
 from minibroker.groups.group import CONSUMER, GroupState
 from minibroker.groups.kinds import AnyGroup
 from minibroker.groups.offsets import NO_TIMESTAMP, CommittedOffset
-from minibroker.metadata.topics import TopicPartition
+from minibroker_storage.data_directory.names import TopicPartition
 
 
 def expired_offsets(group: AnyGroup, now_ms: int, retention_ms: int) -> list[TopicPartition]:

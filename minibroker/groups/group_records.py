@@ -3,7 +3,6 @@
 from typing import Final
 
 from minibroker.groups.offsets import NO_TIMESTAMP, CommittedOffset
-from minibroker.metadata.topics import TopicPartition
 from minibroker_protocol.coordinator_records import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -12,6 +11,7 @@ from minibroker_protocol.coordinator_records import (
     encode_versioned,
 )
 from minibroker_protocol.records import NewRecord
+from minibroker_storage.data_directory.names import TopicPartition
 
 _OFFSET_KEY_VERSION: Final = 1
 _OFFSET_VERSION: Final = 3

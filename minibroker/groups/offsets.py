@@ -6,7 +6,7 @@ No log here: `GroupStore` writes, and tells this what is written (Kafka's `Group
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from minibroker.metadata.topics import TopicPartition
+from minibroker_storage.data_directory.names import TopicPartition
 
 NO_TIMESTAMP: Final = -1
 

@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 
 from minibroker.groups.consumer.changes import Change
 from minibroker.groups.offsets import CommittedOffset, GroupOffsets
-from minibroker.metadata.topics import TopicPartition
 from minibroker_protocol.coordinator_records import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -25,6 +24,7 @@ from minibroker_protocol.coordinator_records.consumer_groups import CONSUMER_GRO
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.records import Batch, RecordBatch
 from minibroker_protocol.schema import schema_of
+from minibroker_storage.data_directory.names import TopicPartition
 
 _COMMIT_MARKER: Final = 1
 _MARKER_KEY: Final = struct.Struct(">hh")

@@ -23,10 +23,11 @@ from minibroker.groups.replay import Replay
 from minibroker.logs.coordinator_log import CoordinatorLog, CoordinatorLogError
 from minibroker.logs.partition_loader import PartitionLoader
 from minibroker.metadata.cluster import Node
-from minibroker.metadata.topics import CONSUMER_OFFSETS, TopicPartition
+from minibroker.metadata.topics import CONSUMER_OFFSETS
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, CompressionCodec, NewRecord
+from minibroker_storage.data_directory.names import TopicPartition
 
 _OFFSETS_BY_STEP: Final = 100
 _MINUTE_MS: Final = 60_000

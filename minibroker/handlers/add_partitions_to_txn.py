@@ -12,7 +12,6 @@ from typing import Final
 
 from minibroker.call import Call
 from minibroker.error_mapping import as_producers_know_it
-from minibroker.metadata.topics import TopicPartition
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.slices import Steps
 from minibroker.transactions.transaction import RAISES_EPOCHS
@@ -26,6 +25,7 @@ from minibroker_protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
+from minibroker_storage.data_directory.names import TopicPartition
 
 _FIRST_OF_BROKERS: Final = 4
 

@@ -18,7 +18,6 @@ from minibroker.groups.commits import Commit, RefusedCommitError, answered, comm
 from minibroker.groups.kinds import AnyGroup
 from minibroker.groups.offsets import CommittedOffset
 from minibroker.metadata.topic_ids import with_names
-from minibroker.metadata.topics import TopicPartition
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.offset_commit import (
@@ -29,6 +28,7 @@ from minibroker_protocol.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from minibroker_protocol.records import NewRecord
+from minibroker_storage.data_directory.names import TopicPartition
 
 _FIRST_WITH_TOPIC_IDS: Final = 10
 

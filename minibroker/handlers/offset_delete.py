@@ -9,7 +9,6 @@ from minibroker.call import Call
 from minibroker.groups.commits import by_topic
 from minibroker.groups.group import CONSUMER, GroupState
 from minibroker.groups.kinds import AnyGroup
-from minibroker.metadata.topics import TopicPartition
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.offset_delete import (
@@ -18,6 +17,7 @@ from minibroker_protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from minibroker_storage.data_directory.names import TopicPartition
 
 
 def handle(request: OffsetDeleteRequest, call: Call) -> Steps[OffsetDeleteResponse]:

@@ -17,7 +17,7 @@ from minibroker.groups.commits import Commit, RefusedCommitError, answered, comm
 from minibroker.groups.kinds import AnyGroup
 from minibroker.groups.offsets import CommittedOffset
 from minibroker.metadata.topic_ids import with_names
-from minibroker.metadata.topics import CONSUMER_OFFSETS, TopicPartition
+from minibroker.metadata.topics import CONSUMER_OFFSETS
 from minibroker.slices import Steps
 from minibroker.transactions.verification import as_writers_know_it
 from minibroker_protocol.error_codes import ErrorCode
@@ -29,6 +29,7 @@ from minibroker_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from minibroker_protocol.records import NewRecord
+from minibroker_storage.data_directory.names import TopicPartition
 
 _FIRST_WITH_LOADING: Final = 2
 _FIRST_WITH_ABORTABLE: Final = 4

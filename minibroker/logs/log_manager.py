@@ -19,13 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 from minibroker.config.keys import LONG_MAX
 from minibroker_protocol.errors import DecodeError
-from minibroker_storage.data_directory.offset_checkpoints import (
-    CLEANER_OFFSETS,
-    HIGH_WATERMARKS,
-    LOG_START_OFFSETS,
-    RECOVERY_POINTS,
-    OffsetCheckpoint,
-)
+from minibroker_storage.data_directory.names import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
+from minibroker_storage.data_directory.offset_checkpoints import OffsetCheckpoint
 from minibroker_storage.errors import StorageError
 from minibroker_storage.layout import LOG_SUFFIX, unlink_files
 from minibroker_storage.log import Log
@@ -41,8 +36,9 @@ if TYPE_CHECKING:
     from minibroker.logs.flusher import Flusher
     from minibroker.logs.log_cleaner import LogCleaner, RunCleaning
     from minibroker.metadata.partition import Partition
-    from minibroker.metadata.topics import TopicPartition, Topics
+    from minibroker.metadata.topics import Topics
     from minibroker_storage.config import LogConfig
+    from minibroker_storage.data_directory.names import TopicPartition
     from minibroker_storage.files import FilePool
 
 _RETENTION: Final = "retention"

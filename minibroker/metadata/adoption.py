@@ -6,16 +6,15 @@ They tell a topic's name, id, partitions and leader epochs, but not its configur
 import contextlib
 import logging
 import os
-import re
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from minibroker.metadata.deletion import is_leftover, purge_logged
 from minibroker_storage.checkpoints import LeaderEpochCheckpoint, new_uuid, read_partition_metadata
+from minibroker_storage.data_directory.names import PARTITION_DIRECTORY, parse_partition_directory
 from minibroker_storage.errors import CorruptCheckpointError
 from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, LOG_SUFFIX, PARTITION_METADATA, offset_of
 
-_PARTITION_DIRECTORY: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>[0-9]+)\Z")
 _SMALL_FILES: Final = frozenset({PARTITION_METADATA, LEADER_EPOCH_CHECKPOINT})
 MOST_PARTITIONS: Final = 100_000
 """A directory with a larger number is not taken for a partition, but for a name with a date."""
@@ -48,7 +47,7 @@ def find_topics(data_dir: str, known: Mapping[str, int]) -> Iterator[Adopted]:
     foreign: dict[str, list[str]] = {}
     with os.scandir(data_dir) as entries:
         for entry in entries:
-            match = _PARTITION_DIRECTORY.match(entry.name)
+            match = PARTITION_DIRECTORY.fullmatch(entry.name)
             if match is None or not entry.is_dir():
                 continue
             partitions = known.get(match["topic"])
@@ -77,6 +76,8 @@ def _why_foreign(entry: os.DirEntry[str], number: str) -> str | None:
         return "symbolic links are not taken for partitions"
     if len(number) > len(str(MOST_PARTITIONS)) or int(number) >= MOST_PARTITIONS:
         return f"no partition has a number of {MOST_PARTITIONS} or more"
+    if parse_partition_directory(entry.name) is None:
+        return "a partition's number has no zeros before it"
     try:
         names = os.listdir(entry.path)
     except OSError as error:

@@ -17,8 +17,8 @@ from minibroker.metadata.durability import Durability
 from minibroker.metadata.metadata_file import MetadataFile
 from minibroker.metadata.section_text import SectionText
 from minibroker.slices import Steps, drain
+from minibroker_storage.data_directory.names import CLUSTER_FILE
 
-CLUSTER_FILE: Final = "minibroker-cluster.json"
 _FILE_VERSION: Final = 1
 _OWNER_ALONE: Final = 0o600
 """Keys of users and passwords of brokers may be in it."""

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from minibroker_storage.data_directory.names import PASSING_DIRECTORY
 from minibroker_storage.layout import purge
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 _MARKER: Final = re.compile(r"deleted-0\.(?P<id>[0-9a-f]{32})-unnoted-delete\Z")
 """Of the form that Kafka removes at its start."""
-_DELETED_DIRECTORY: Final = re.compile(r".+\.[0-9a-f]{32}-delete\Z")
 _logger = logging.getLogger(__name__)
 
 
@@ -39,7 +39,8 @@ def purge_logged(directories: Iterable[str]) -> None:
 
 def is_leftover(name: str) -> bool:
     """Whether a directory of this name is what a deletion has left behind."""
-    return _DELETED_DIRECTORY.match(name) is not None
+    match = PASSING_DIRECTORY.fullmatch(name)
+    return match is not None and match["state"] == "delete"
 
 
 def mark(data_dir: str, topic: "Topic", directories: Sequence[str]) -> str:

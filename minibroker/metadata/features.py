@@ -11,7 +11,8 @@ with the features alone whose level is not the one that a fresh cluster begins w
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from minibroker.metadata.cluster_metadata import CLUSTER_FILE, ClusterFileError, ClusterMetadata
+from minibroker.metadata.cluster_metadata import ClusterFileError, ClusterMetadata
+from minibroker_storage.data_directory.names import CLUSTER_FILE
 
 METADATA_VERSION: Final = "metadata.version"
 KRAFT_VERSION: Final = "kraft.version"

@@ -10,11 +10,11 @@ import json
 import logging
 import os
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from minibroker_storage.checkpoints import fsync_directory, read_file, write_atomically
+from minibroker_storage.data_directory.names import BACKUP_SUFFIX
 
-BACKUP_SUFFIX: Final = ".bak"
 _T = TypeVar("_T")
 _logger = logging.getLogger(__name__)
 

@@ -16,7 +16,8 @@ from minibroker_storage.log import Log
 
 if TYPE_CHECKING:
     from minibroker.metadata.cluster import Node
-    from minibroker.metadata.topics import Topic, TopicPartition
+    from minibroker.metadata.topics import Topic
+    from minibroker_storage.data_directory.names import TopicPartition
 
 
 class LogKeeper(Protocol):

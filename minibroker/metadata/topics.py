@@ -10,7 +10,6 @@ A log is opened when it is first used, so a start takes the same time whatever t
 import contextlib
 import logging
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
@@ -25,13 +24,15 @@ from minibroker.metadata.durability import Durability
 from minibroker.metadata.log_settings import log_config
 from minibroker.metadata.partition import LogKeeper, Partition, make_directories
 from minibroker.metadata.replicas import Replicas
-from minibroker.metadata.topics_file import TopicsFile, TopicsFileError
+from minibroker.metadata.topics_file import TopicsFile
 from minibroker.slices import Steps, drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.metadata import MetadataResponsePartition
 from minibroker_protocol.records.append_policy import AppendPolicy
 from minibroker_storage.checkpoints import new_uuid, parse_uuid, uuid_text
 from minibroker_storage.config import LogConfig
+from minibroker_storage.data_directory.names import LEGAL_TOPIC, MAX_TOPIC_NAME
+from minibroker_storage.data_directory.topics_file import TopicsFileError, topics_file_line
 from minibroker_storage.layout import purge_contents
 
 _MOST_REMEMBERED: Final = 10_000
@@ -44,8 +45,6 @@ _CONFIGS_OF_ADOPTED: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
 _CONFIGS_OF_ADOPTED_INTERNAL: Final = {"cleanup.policy": "compact", "compression.type": "producer"}
 """But Kafka's own topics are always compacted, and must be or they grow without end."""
 _logger = logging.getLogger(__name__)
-_MAX_NAME_LENGTH: Final = 249
-_LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+\Z")
 METADATA_TOPIC: Final = "__cluster_metadata"
 """What an Apache Kafka in KRaft mode keeps its metadata in, beside the topics; no client sees it."""
 CONSUMER_OFFSETS: Final = "__consumer_offsets"
@@ -61,18 +60,14 @@ def topic_name_error(name: str) -> str | None:
         return "Topic name is invalid: the empty string is not allowed"
     if name in {".", ".."}:
         return f"Topic name is invalid: '{name}' is not allowed"
-    if len(name) > _MAX_NAME_LENGTH:
-        return f"Topic name is invalid: the length of '{name}' is longer than the max allowed length {_MAX_NAME_LENGTH}"
-    if not _LEGAL_NAME.match(name):
+    if len(name) > MAX_TOPIC_NAME:
+        return f"Topic name is invalid: the length of '{name}' is longer than the max allowed length {MAX_TOPIC_NAME}"
+    if not LEGAL_TOPIC.fullmatch(name):
         return (
             f"Topic name is invalid: '{name}' contains one or more characters other than "
             "ASCII alphanumerics, '.', '_' and '-'"
         )
     return None
-
-
-TopicPartition = tuple[str, int]
-"""A partition by its topic's name and its number."""
 
 
 class Topic:
@@ -394,7 +389,7 @@ class Topics:
             purge_logged(markers)
 
     def _line(self, topic: Topic) -> str:
-        topic.line = self._file.line_of(topic.name, self._entry(topic))
+        topic.line = topics_file_line(topic.name, self._entry(topic))
         return topic.line
 
     def _entry(self, topic: Topic) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from minibroker.services import Services
 if TYPE_CHECKING:
     # Names for the type checkers: a start loads none of it.
     from minibroker.faults.fault import Fault
-    from minibroker.metadata.topics import TopicPartition
     from minibroker.operations.groups import GroupDescription
+    from minibroker_storage.data_directory.names import TopicPartition
 
 __tracebackhide__ = is_the_callers
 

@@ -1,7 +1,6 @@
 """Waiting until a group has read all that was sent."""
 
 from minibroker.metadata.partition import Partition
-from minibroker.metadata.topics import TopicPartition
 from minibroker.operations.errors import NotFoundError, is_the_callers
 from minibroker.operations.groups import (
     SETTLED,
@@ -15,6 +14,7 @@ from minibroker.operations.records import record_slices
 from minibroker.operations.waiting import eventually
 from minibroker.operations.wording import counted, missing
 from minibroker.services import Services
+from minibroker_storage.data_directory.names import TopicPartition
 
 __tracebackhide__ = is_the_callers
 

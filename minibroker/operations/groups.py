@@ -6,7 +6,7 @@ from typing import Final
 from minibroker.groups.consumer.group import ConsumerGroup, ConsumerGroupState
 from minibroker.groups.group import GroupState
 from minibroker.groups.kinds import AnyGroup
-from minibroker.metadata.topics import CONSUMER_OFFSETS, TopicPartition
+from minibroker.metadata.topics import CONSUMER_OFFSETS
 from minibroker.operations.errors import ConflictError, OperationError, is_the_callers
 from minibroker.operations.waiting import DEFAULT_TIMEOUT, until
 from minibroker.operations.wording import counted, missing
@@ -15,6 +15,7 @@ from minibroker_protocol.coordinator_records.consumer_protocol import ConsumerPr
 from minibroker_protocol.coordinator_records.versioned import decode_versioned
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError
+from minibroker_storage.data_directory.names import TopicPartition
 
 __tracebackhide__ = is_the_callers
 

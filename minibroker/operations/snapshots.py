@@ -9,16 +9,22 @@ from io import FileIO
 from typing import Final, Self
 
 from minibroker import temporary
-from minibroker.metadata.metadata_file import BACKUP_SUFFIX
-from minibroker.metadata.topics_file import TOPICS_FILE
 from minibroker.operations.errors import ConflictError, NotFoundError, is_the_callers
 from minibroker.operations.reset import forget_topics, forget_visitors
 from minibroker.services import Services
+from minibroker_storage.checkpoints import TMP_SUFFIX
+from minibroker_storage.data_directory.names import (
+    BACKUP_SUFFIX,
+    CLEAN_SHUTDOWN,
+    LOCK_FILE,
+    META_PROPERTIES,
+    TOPICS_FILE,
+)
 
 __tracebackhide__ = is_the_callers
 
 _COPIED_AT_ONCE: Final = 1 << 20
-_OF_THE_RUN: Final = frozenset({".lock", ".kafka_cleanshutdown", "meta.properties"})
+_OF_THE_RUN: Final = frozenset({LOCK_FILE, CLEAN_SHUTDOWN, META_PROPERTIES})
 """Files that a directory keeps when its logs are exchanged."""
 
 
@@ -61,7 +67,7 @@ def take_snapshot(services: Services, directory: str | None = None) -> Snapshot:
     try:
         os.makedirs(target, exist_ok=True)
         partitions = {os.path.basename(each.directory) for topic in services.core.topics for each in topic.partitions}
-        _copy_all(services.core.topics.data_dir, target, partitions, but={".lock", ".kafka_cleanshutdown"})
+        _copy_all(services.core.topics.data_dir, target, partitions, but={LOCK_FILE, CLEAN_SHUTDOWN})
     except BaseException:
         shutil.rmtree(target, ignore_errors=True)
         raise
@@ -100,7 +106,7 @@ def _copy_all(source: str, target: str, partitions: set[str], but: frozenset[str
                 names = [file.name for file in files if file.is_file()]
             for each in names:
                 _copy_file(f"{source}/{name}/{each}", f"{target}/{name}/{each}")
-        elif not is_directory and name not in but and not name.endswith((".tmp", BACKUP_SUFFIX)):
+        elif not is_directory and name not in but and not name.endswith((TMP_SUFFIX, BACKUP_SUFFIX)):
             _copy_file(f"{source}/{name}", f"{target}/{name}")
 
 

@@ -16,7 +16,6 @@ from minibroker.core import Core
 from minibroker.logs.chores import Steps
 from minibroker.metadata.cluster import Node
 from minibroker.metadata.features import TRANSACTION_VERSION
-from minibroker.metadata.topics import TopicPartition
 from minibroker.slices import Steps as SlicedSteps
 from minibroker.slices import Work
 from minibroker.transactions.markers import Marker, write_marker
@@ -31,6 +30,7 @@ from minibroker.transactions.transaction import (
 from minibroker.transactions.verification import WriteVerifier
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from minibroker_storage.data_directory.names import TopicPartition
 
 _RETRY_MS: Final = 500
 """How long a marker waits that the disk has refused, or whose partition nobody leads."""

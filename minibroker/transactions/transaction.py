@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from minibroker.metadata.topics import TopicPartition
 from minibroker_protocol.coordinator_records import PartitionsSchema, TransactionLogKey, TransactionLogValue
 from minibroker_protocol.coordinator_records.versioned import encode_versioned
 from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from minibroker_storage.data_directory.names import TopicPartition
 
 NO_TIMESTAMP: Final = -1
 _LAST_EPOCH: Final = 32_766

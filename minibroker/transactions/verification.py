@@ -6,9 +6,9 @@ Otherwise a batch that comes late would open a transaction that nobody ends.
 from collections.abc import Callable
 from typing import Final
 
-from minibroker.metadata.topics import TopicPartition
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import BatchHeader
+from minibroker_storage.data_directory.names import TopicPartition
 from minibroker_storage.log import Log
 
 _KEPT: Final = 10_000

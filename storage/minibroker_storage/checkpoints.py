@@ -1,10 +1,9 @@
-"""Small text files that are replaced as a whole: offsets of many partitions, leader epochs and metadata of one."""
+"""Small text files that are replaced as a whole: leader epochs and metadata of a partition."""
 
 import binascii
 import contextlib
 import os
 from bisect import bisect_right
-from collections.abc import Mapping
 from typing import Final, NamedTuple, Self
 
 from minibroker_storage.errors import CorruptCheckpointError
@@ -95,43 +94,6 @@ def read_partition_metadata(path: str) -> bytes:
         return parse_uuid(fields[b"topic_id"].strip().decode())
     except (KeyError, ValueError) as error:
         raise CorruptCheckpointError(f"{path}: no partition metadata") from error
-
-
-def read_offset_checkpoint(path: str) -> dict[tuple[str, int], int]:
-    """What `parse_offset_checkpoint` finds in the file; none holds no entries. `OSError` when it cannot be read."""
-    try:
-        return parse_offset_checkpoint(read_file(path), path)
-    except FileNotFoundError:
-        return {}
-
-
-def parse_offset_checkpoint(data: bytes, path: str) -> dict[tuple[str, int], int]:
-    """An offset for each (topic, partition) in the file's bytes (Kafka's `OffsetCheckpointFile`).
-
-    Bytes: text lines: version 0, the number of entries, then "topic partition offset" per entry. An empty file holds
-    no entries. `CorruptCheckpointError`, which names `path`.
-    """
-    try:
-        lines = data.decode().splitlines()
-    except UnicodeDecodeError as error:
-        raise CorruptCheckpointError(f"{path}: not an offset checkpoint") from error
-    if not lines:
-        return {}
-    try:
-        version, count = int(lines[0]), int(lines[1])
-        entries = [(topic, int(partition), int(offset)) for topic, partition, offset in map(str.split, lines[2:])]
-    except (ValueError, IndexError) as error:
-        raise CorruptCheckpointError(f"{path}: not an offset checkpoint") from error
-    if version != CHECKPOINT_VERSION or count != len(entries):
-        raise CorruptCheckpointError(f"{path}: version {version}, {count} of {len(entries)} entries")
-    return {(topic, partition): offset for topic, partition, offset in entries}
-
-
-def write_offset_checkpoint(path: str, offsets: Mapping[tuple[str, int], int], *, sync: bool = False) -> None:
-    """Replace the file; see `write_atomically` for `sync`. `OSError` leaves the old one."""
-    lines = [f"{CHECKPOINT_VERSION}\n{len(offsets)}\n"]
-    lines += [f"{topic} {partition} {offset}\n" for (topic, partition), offset in offsets.items()]
-    write_atomically(path, "".join(lines).encode(), sync=sync)
 
 
 class EpochEntry(NamedTuple):

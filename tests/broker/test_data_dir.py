@@ -8,16 +8,10 @@ from pathlib import Path
 import pytest
 
 from minibroker import data_dir as module
-from minibroker.data_dir import (
-    CLEAN_SHUTDOWN,
-    META_PROPERTIES,
-    DataDir,
-    DataDirInUseError,
-    MetaPropertiesError,
-)
+from minibroker.data_dir import DataDir, DataDirInUseError, MetaPropertiesError
 from minibroker.properties import parse_properties
 from minibroker_storage.checkpoints import parse_uuid
-from minibroker_storage.data_directory.lock import LOCK_FILE
+from minibroker_storage.data_directory.names import CLEAN_SHUTDOWN, LOCK_FILE, META_PROPERTIES
 from minibroker_storage.recovery import LastStop
 
 
@@ -25,7 +19,7 @@ from minibroker_storage.recovery import LastStop
 def boot(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     """The machine's present run; a test may begin another one."""
     present: list[str | None] = ["first-boot"]
-    monkeypatch.setattr(module, "_boot_id", lambda: present[-1])
+    monkeypatch.setattr(module, "boot_id", lambda: present[-1])
     return present
 
 
@@ -183,13 +177,6 @@ def test_a_stop_is_not_clean_while_a_log_is_as_a_killed_process_left_it(path: Pa
     ended(path, recovered=True)
     assert ended(path, clean=True) is LastStop.KILLED
     assert how_it_was_left(path) is LastStop.KILLED
-
-
-def test_the_machines_run_has_a_name_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
-    name = module._boot_id()
-    assert name
-    assert name == module._boot_id()
 
 
 # Whose it is.

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from minibroker_storage.checkpoints import read_offset_checkpoint, write_offset_checkpoint
+from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint, write_offset_checkpoint
 from tests.clients.broker_process import BrokerProcess
 from tests.kafka.real_kafka import RealKafka
 from tests.sparse_copies import copy_directory

@@ -12,12 +12,11 @@ from minibroker_storage.checkpoints import (
     new_uuid,
     parse_uuid,
     partition_metadata,
-    read_offset_checkpoint,
     read_partition_metadata,
     uuid_text,
     write_atomically,
-    write_offset_checkpoint,
 )
+from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint, write_offset_checkpoint
 from tests.storage.helpers import TOPIC_ID, Disk
 
 

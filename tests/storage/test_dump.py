@@ -13,7 +13,8 @@ import pytest
 
 from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch
 from minibroker_protocol.records.legacy import build_message_set
-from minibroker_storage.checkpoints import partition_metadata, write_offset_checkpoint
+from minibroker_storage.checkpoints import partition_metadata
+from minibroker_storage.data_directory.offset_checkpoints import write_offset_checkpoint
 from minibroker_storage.dump import find
 from minibroker_storage.dump import text as dump_text
 from minibroker_storage.dump.events import is_fault

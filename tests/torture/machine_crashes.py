@@ -150,7 +150,7 @@ class MachineCrashes:
         """One life of the machine, which ends within so many calls, or with a clean stop."""
         at = None if most_calls is None else self._rng.randrange(most_calls)
         boot = f"boot-{self.counts['crashes']}"
-        with patch.object(data_dir_module, "_boot_id", lambda: boot):
+        with patch.object(data_dir_module, "boot_id", lambda: boot):
             try:
                 with self._disk.watched(at):
                     self._serve()

@@ -3,22 +3,26 @@
 Never opens `.lock`: closing it would let go of a POSIX lock that this process holds.
 """
 
-import json
 import os
 from dataclasses import dataclass
-from typing import Any, Final
 
 from minibroker_pipeline.decode import scan_headers
 from minibroker_pipeline.filesystems.filesystem import LocalPlace
 from minibroker_pipeline.log_directories.directory_commit import DirectoryStateError
 from minibroker_pipeline.log_directories.log_end_offsets import index_of
 from minibroker_pipeline.log_directories.partition_logs import DataDirectory, FoundPartition, open_partition
-from minibroker_storage.checkpoints import EpochEntry, LeaderEpochCheckpoint, parse_uuid, read_partition_metadata
+from minibroker_storage.checkpoints import (
+    EpochEntry,
+    LeaderEpochCheckpoint,
+    parse_uuid,
+    read_file,
+    read_partition_metadata,
+)
+from minibroker_storage.data_directory.names import TOPICS_FILE, parse_partition_directory
+from minibroker_storage.data_directory.topics_file import parse_topics_file
 from minibroker_storage.errors import CorruptCheckpointError, CorruptSnapshotError
 from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, SNAPSHOT_SUFFIX, file_name
 from minibroker_storage.producer_snapshot import ProducerStateEntry, decode_snapshot
-
-TOPICS_FILE: Final = "minibroker-topics.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +48,10 @@ def known_topics(data_dir: str) -> dict[str, KnownTopic]:
         return {}
     counts: dict[str, int] = {}
     for name in os.listdir(data_dir):
-        topic, _, partition = name.rpartition("-")
-        if topic and partition.isdecimal() and os.path.isdir(f"{data_dir}/{name}"):
-            counts[topic] = max(counts.get(topic, 0), int(partition) + 1)
+        named = parse_partition_directory(name)
+        if named is not None and os.path.isdir(f"{data_dir}/{name}"):
+            topic, partition = named
+            counts[topic] = max(counts.get(topic, 0), partition + 1)
     known = {topic: KnownTopic(count, _topic_id(f"{data_dir}/{topic}-{count - 1}")) for topic, count in counts.items()}
     for topic, told in _told_topics(f"{data_dir}/{TOPICS_FILE}").items():
         known[topic] = KnownTopic(max(told.partitions, counts.get(topic, 0)), told.topic_id)
@@ -62,8 +67,7 @@ def _topic_id(directory: str) -> bytes | None:
 
 def _told_topics(path: str) -> dict[str, KnownTopic]:
     try:
-        with open(path, "rb") as file:
-            told: Any = json.load(file)
+        told = parse_topics_file(read_file(path), path)
         return {
             topic: KnownTopic(int(entry["partitions"]), parse_uuid(entry["id"]))
             for topic, entry in told["topics"].items()

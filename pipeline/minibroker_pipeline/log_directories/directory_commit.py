@@ -18,27 +18,25 @@ from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from minibroker_pipeline.filesystems.filesystem import LocalPlace, place_of
-from minibroker_pipeline.log_directories.partition_logs import (
-    CLEAN_SHUTDOWN,
-    HIGH_WATERMARKS,
-    LOG_START_OFFSETS,
-    TopicPartition,
-)
 from minibroker_pipeline.log_directories.staging import claim, remove_abandoned
-from minibroker_storage.checkpoints import (
-    fsync_directory,
-    read_offset_checkpoint,
-    write_atomically,
-    write_offset_checkpoint,
-)
+from minibroker_storage.checkpoints import fsync_directory, write_atomically
 from minibroker_storage.data_directory import publication
-from minibroker_storage.data_directory.lock import LOCK_FILE, DirectoryLock, DirectoryLockedError
+from minibroker_storage.data_directory.clean_shutdown import is_marked_clean, mark_clean
+from minibroker_storage.data_directory.lock import DirectoryLock, DirectoryLockedError
+from minibroker_storage.data_directory.names import (
+    CLEAN_SHUTDOWN,
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LOCK_FILE,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    TopicPartition,
+    parse_partition_directory,
+)
+from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint, write_offset_checkpoint
 from minibroker_storage.data_directory.publication import NEW, Steps
 from minibroker_storage.layout import DELETE_DIRECTORY_SUFFIX, LOG_SUFFIX
 
-RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
-CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
-_CLEAN_SHUTDOWN_TEXT: Final = '{"version":0,"brokerEpoch":-1}'
 _STAGING_SUFFIX: Final = ".minibroker-write"
 _TASKS: Final = "tasks"
 _SCHEME: Final = "://"
@@ -89,7 +87,7 @@ def locked(data_dir: str) -> Generator[None]:
 
 def check_closed(data_dir: str) -> None:
     """`DirectoryStateError` unless every log in the directory was closed well, or there is none."""
-    if os.path.exists(f"{data_dir}/{CLEAN_SHUTDOWN}"):
+    if is_marked_clean(data_dir):
         return
     with os.scandir(data_dir) as entries:
         for entry in entries:
@@ -198,7 +196,7 @@ def publish(
 def _appear(target: str, staging: str, logs: Mapping[TopicPartition, PublishedLog]) -> None:
     new = f"{staging}/{NEW}"
     _write_checkpoints(new, new, logs, ())
-    _mark_clean(new)
+    mark_clean(new)
     fsync_directory(new)
     os.rename(new, target)
     fsync_directory(os.path.dirname(target))
@@ -235,8 +233,8 @@ def publish_locked(
         names = sorted(os.listdir(f"{new}/{name}"), key=lambda one: (one.endswith(LOG_SUFFIX), one))
         files += [f"{name}/{one}" for one in names]
     files += [*beside, *_write_checkpoints(target, new, logs, replaced)]
-    if not os.path.exists(f"{target}/{CLEAN_SHUTDOWN}"):
-        _mark_clean(new)
+    if not is_marked_clean(target):
+        mark_clean(new)
         files.append(CLEAN_SHUTDOWN)
     for name in staged:
         fsync_directory(f"{new}/{name}")
@@ -248,9 +246,9 @@ def _partitions_in(data_dir: str) -> list[tuple[str, str]]:
     """Names of the partitions' directories, and their topics."""
     found: list[tuple[str, str]] = []
     for name in os.listdir(data_dir):
-        topic, dash, partition = name.rpartition("-")
-        if dash and partition.isdecimal() and os.path.isdir(f"{data_dir}/{name}"):
-            found.append((name, topic))
+        named = parse_partition_directory(name)
+        if named is not None and os.path.isdir(f"{data_dir}/{name}"):
+            found.append((name, named[0]))
     return sorted(found)
 
 
@@ -270,13 +268,6 @@ def _write_checkpoints(
         kept = {key: offset for key, offset in known.items() if key[0] not in replaced}
         write_offset_checkpoint(f"{directory}/{name}", {**kept, **changed}, sync=True)
     return list(changes)
-
-
-def _mark_clean(directory: str) -> None:
-    with open(f"{directory}/{CLEAN_SHUTDOWN}", "w", encoding="ascii") as file:
-        file.write(_CLEAN_SHUTDOWN_TEXT)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 class DataDirectoryCommit:

@@ -2,12 +2,10 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
-from minibroker_pipeline.log_directories.append_state import TOPICS_FILE
 from minibroker_pipeline.log_directories.partition_logs import PartitionLog
-
-META_PROPERTIES: Final = "meta.properties"
+from minibroker_storage.data_directory.names import META_PROPERTIES, TOPICS_FILE
 
 
 def carried_files(logs: Sequence[PartitionLog]) -> dict[str, bytes]:

@@ -11,8 +11,15 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from minibroker_pipeline.filesystems.filesystem import Entry, Place, place_of
-from minibroker_storage.checkpoints import parse_offset_checkpoint
-from minibroker_storage.data_directory.lock import LOCK_FILE
+from minibroker_storage.data_directory.names import (
+    CLEAN_SHUTDOWN,
+    HIGH_WATERMARKS,
+    LOCK_FILE,
+    LOG_START_OFFSETS,
+    TopicPartition,
+    parse_partition_directory,
+)
+from minibroker_storage.data_directory.offset_checkpoints import parse_offset_checkpoint
 from minibroker_storage.data_directory.publication import UNFINISHED
 from minibroker_storage.errors import CorruptCheckpointError
 from minibroker_storage.layout import INDEX_SUFFIX as OFFSET_INDEX_SUFFIX
@@ -25,19 +32,13 @@ from minibroker_storage.layout import (
     offset_of,
 )
 
-LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
-HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
-CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 INTERNAL_TOPICS: Final = frozenset(
     {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
 )
 
-_PARTITION = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>\d{1,10})")
 _INDEX_SUFFIXES: Final = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 _SWAP_WAITS: Final = (0.01, 0.05, 0.2, 1.0)
 """Seconds."""
-
-TopicPartition = tuple[str, int]
 
 
 class LogNameError(ValueError):
@@ -136,17 +137,15 @@ def find_partitions(
 def _partitions_at(path: str, storage: Mapping[str, Any] | None) -> list[FoundPartition]:
     place, directory = place_of(path, storage)
     parent, _, name = directory.rpartition("/")
-    own_name = _PARTITION.fullmatch(name)
+    own_name = parse_partition_directory(name)
     entries = _entries_between_writes(place, directory)
     if own_name and any(entry.name.endswith(LOG_SUFFIX) and not entry.is_directory for entry in entries):
-        return [
-            FoundPartition(own_name["topic"], int(own_name["partition"]), directory, _data_directory(place, parent))
-        ]
+        return [FoundPartition(*own_name, directory, _data_directory(place, parent))]
     data = _data_directory(place, directory, {entry.name for entry in entries})
     return [
-        FoundPartition(match["topic"], int(match["partition"]), f"{directory}/{entry.name}", data)
+        FoundPartition(*named, f"{directory}/{entry.name}", data)
         for entry in entries
-        if entry.is_directory and (match := _PARTITION.fullmatch(entry.name))
+        if entry.is_directory and (named := parse_partition_directory(entry.name))
     ]
 
 
@@ -278,8 +277,6 @@ def select(
 
 
 __all__ = [
-    "HIGH_WATERMARKS",
-    "LOG_START_OFFSETS",
     "OFFSET_INDEX_SUFFIX",
     "CorruptCheckpointError",
     "DataDirectory",
@@ -287,7 +284,6 @@ __all__ = [
     "LogNameError",
     "PartitionLog",
     "SegmentFiles",
-    "TopicPartition",
     "find_partitions",
     "open_partition",
     "select",

@@ -11,8 +11,9 @@ import shutil
 import socket
 from typing import Any, Final
 
+from minibroker_storage.data_directory.boot_id import boot_id
+
 OWNER: Final = "owner.json"
-_BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
 _STARTED: Final = 19
 _PARENT: Final = 1
 _JVM: Final = "java"
@@ -45,7 +46,7 @@ def _is_abandoned(staging: str) -> bool:
             owner: Any = json.load(file)
         if owner["host"] != socket.gethostname() or owner["started"] is None:
             return False
-        if owner["boot"] != _boot_id():
+        if owner["boot"] != boot_id():
             return True
         # Containers may share a host's name, but see no processes of each other.
         return bool(owner["namespace"] == _namespace() and owner != _identity(owner["pid"]))
@@ -59,7 +60,7 @@ def _identity(pid: int) -> dict[str, Any]:
     started = process[1][_STARTED] if process is not None else None
     return {
         "host": socket.gethostname(),
-        "boot": _boot_id(),
+        "boot": boot_id(),
         "namespace": _namespace(),
         "pid": pid,
         "started": started,
@@ -81,13 +82,5 @@ def _namespace() -> str | None:
     """Within which pids mean something."""
     try:
         return os.readlink("/proc/self/ns/pid")
-    except OSError:
-        return None
-
-
-def _boot_id() -> str | None:
-    try:
-        with open(_BOOT_ID, encoding="ascii") as file:
-            return file.read().strip()
     except OSError:
         return None

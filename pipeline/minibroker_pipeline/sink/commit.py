@@ -22,7 +22,6 @@ from minibroker_pipeline.log_directories.directory_commit import (
     publish_locked,
     staged_partition,
 )
-from minibroker_pipeline.log_directories.partition_logs import TopicPartition
 from minibroker_pipeline.log_directories.segment_writer import (
     LogOrderError,
     PartitionSummary,
@@ -33,6 +32,7 @@ from minibroker_pipeline.log_directories.segment_writer import (
 from minibroker_pipeline.sink.options import WriteOptions
 from minibroker_pipeline.sink.task_writer import Piece
 from minibroker_storage.checkpoints import LeaderEpochCheckpoint, new_uuid
+from minibroker_storage.data_directory.names import TopicPartition
 
 SMALL_BYTES: Final = 64 * 1024 * 1024
 """Segments up to this size are copied together, if there is more than one."""

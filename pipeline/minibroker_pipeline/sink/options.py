@@ -1,6 +1,5 @@
 """The options of `df.write.format("minibroker")`, read once and checked, and which columns it takes."""
 
-import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -17,13 +16,13 @@ from minibroker_pipeline.log_directories.segment_writer import LogFileSettings
 from minibroker_pipeline.query_options import OptionError, check_names, flag, one_of, positive, read_simple
 from minibroker_protocol.errors import ProtocolError
 from minibroker_storage.config import MIN_SEGMENT_BYTES
+from minibroker_storage.data_directory.names import LEGAL_TOPIC, MAX_TOPIC_NAME
 
 BATCH_BYTES: Final = 64 * 1024
 MAX_PARTITIONS: Final = 100_000
 """More in one topic are a mistake."""
 LOG_APPEND_TIME: Final = "LogAppendTime"
 
-_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _KEY_VALUE: Final = ("key", "value")
 _OF_USE: Final = (*_KEY_VALUE, HEADERS_COLUMN, "timestamp", "topic", "partition", "offset")
 #: Of rows as they were read; written again, they have no meaning.
@@ -77,7 +76,7 @@ def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
 
 def check_topic(name: str) -> None:
     """`OptionError` for a name that Kafka refuses, and for topics that only brokers can write."""
-    if not _TOPIC.fullmatch(name) or name in {".", ".."}:
+    if len(name) > MAX_TOPIC_NAME or not LEGAL_TOPIC.fullmatch(name) or name in {".", ".."}:
         raise OptionError(f"topic: {name!r} is none: 1 to 249 letters, digits, dots, underscores and dashes")
     if name in INTERNAL_TOPICS:
         raise OptionError(f"topic: {name!r} is kept by brokers")

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from minibroker_pipeline.decode import encode
 from minibroker_pipeline.decode.encoder import binary_of
 from minibroker_pipeline.log_directories.directory_commit import staged_task
-from minibroker_pipeline.log_directories.partition_logs import TopicPartition
 from minibroker_pipeline.log_directories.segment_writer import LogOrderError, PartitionWriter, WrittenSegment
 from minibroker_pipeline.query_options import OptionError
 from minibroker_pipeline.sink.options import MAX_PARTITIONS, WriteOptions, check_topic
 from minibroker_pipeline.sink.partitioner import Partitioner
+from minibroker_storage.data_directory.names import TopicPartition
 
 CHUNK_BYTES: Final = 32 * 1024 * 1024
 """So much is collected before it is written, and more with many partitions, so that batches become full."""

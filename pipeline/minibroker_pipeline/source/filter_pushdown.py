@@ -14,8 +14,8 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from minibroker_pipeline.log_directories.partition_logs import TopicPartition
 from minibroker_pipeline.source.planning import WantedOffsets
+from minibroker_storage.data_directory.names import TopicPartition
 
 _MOST: Final = 2**63 - 1
 

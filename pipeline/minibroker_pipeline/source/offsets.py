@@ -6,7 +6,6 @@ from typing import Final
 import numpy as np
 
 from minibroker_pipeline.decode import DecodeReport, DecodeRequest, decode, scan_headers
-from minibroker_pipeline.log_directories.partition_logs import TopicPartition
 from minibroker_pipeline.query_options import OptionError
 from minibroker_pipeline.source.options import (
     EARLIEST,
@@ -19,6 +18,7 @@ from minibroker_pipeline.source.options import (
 from minibroker_pipeline.source.planning import LogRange, WantedOffsets
 from minibroker_pipeline.source.query_logs import FollowedLog
 from minibroker_pipeline.source.reading import DataLossError
+from minibroker_storage.data_directory.names import TopicPartition
 
 _CHUNK_BYTES: Final = 256 * 1024
 _WHOLE: Final = 2**62

@@ -10,7 +10,6 @@ from minibroker_pipeline.log_directories.partition_logs import (
     FoundPartition,
     LogNameError,
     PartitionLog,
-    TopicPartition,
     find_partitions,
     open_partition,
     select,
@@ -18,6 +17,7 @@ from minibroker_pipeline.log_directories.partition_logs import (
 from minibroker_pipeline.source.options import SourceOptions
 from minibroker_pipeline.source.planning import LogRange, WantedOffsets, plan_ranges
 from minibroker_pipeline.source.reading import HINT
+from minibroker_storage.data_directory.names import TopicPartition
 
 _TRIES: Final = 5
 _logger = logging.getLogger(__name__)

@@ -11,7 +11,6 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from minibroker_pipeline.log_directories.partition_logs import TopicPartition
 from minibroker_pipeline.query_options import OptionError
 from minibroker_pipeline.source.offsets import Offsets, limited_ends, starting_offsets
 from minibroker_pipeline.source.options import LATEST, SourceOptions
@@ -19,6 +18,7 @@ from minibroker_pipeline.source.planning import LogRange, WantedOffsets, pack
 from minibroker_pipeline.source.query_logs import FollowedLog, FollowedLogs
 from minibroker_pipeline.source.reading import DataLossError
 from minibroker_pipeline.source.tasks import LogInputPartition, read_settings, read_task
+from minibroker_storage.data_directory.names import TopicPartition
 
 JsonOffsets = dict[str, dict[str, int]]
 

@@ -13,7 +13,8 @@ import sys
 import threading
 from typing import Final
 
-LOCK_FILE: Final = ".lock"
+from minibroker_storage.data_directory.names import LOCK_FILE
+
 _TAKEN: Final = frozenset({errno.EAGAIN, errno.EACCES})
 
 

@@ -1,21 +1,53 @@
-"""The files with an offset for every partition that Kafka keeps in a data directory."""
+"""The files with an offset for every partition that Kafka keeps in a data directory (`OffsetCheckpointFile`)."""
 
 import logging
 import os
 import threading
 from collections.abc import Mapping
-from typing import Final
 
-from minibroker_storage.checkpoints import read_offset_checkpoint, write_offset_checkpoint
+from minibroker_storage.checkpoints import CHECKPOINT_VERSION, read_file, write_atomically
+from minibroker_storage.data_directory.names import TopicPartition
 from minibroker_storage.errors import CorruptCheckpointError
 
-RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
-LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
-HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
-CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
-
-Offsets = Mapping[tuple[str, int], int]
+Offsets = Mapping[TopicPartition, int]
 _logger = logging.getLogger(__name__)
+
+
+def read_offset_checkpoint(path: str) -> dict[TopicPartition, int]:
+    """What `parse_offset_checkpoint` finds in the file; none holds no entries. `OSError` when it cannot be read."""
+    try:
+        return parse_offset_checkpoint(read_file(path), path)
+    except FileNotFoundError:
+        return {}
+
+
+def parse_offset_checkpoint(data: bytes, path: str) -> dict[TopicPartition, int]:
+    """An offset for each (topic, partition) in the file's bytes (Kafka's `OffsetCheckpointFile`).
+
+    Bytes: text lines: version 0, the number of entries, then "topic partition offset" per entry. An empty file holds
+    no entries. `CorruptCheckpointError`, which names `path`.
+    """
+    try:
+        lines = data.decode().splitlines()
+    except UnicodeDecodeError as error:
+        raise CorruptCheckpointError(f"{path}: not an offset checkpoint") from error
+    if not lines:
+        return {}
+    try:
+        version, count = int(lines[0]), int(lines[1])
+        entries = [(topic, int(partition), int(offset)) for topic, partition, offset in map(str.split, lines[2:])]
+    except (ValueError, IndexError) as error:
+        raise CorruptCheckpointError(f"{path}: not an offset checkpoint") from error
+    if version != CHECKPOINT_VERSION or count != len(entries):
+        raise CorruptCheckpointError(f"{path}: version {version}, {count} of {len(entries)} entries")
+    return {(topic, partition): offset for topic, partition, offset in entries}
+
+
+def write_offset_checkpoint(path: str, offsets: Mapping[TopicPartition, int], *, sync: bool = False) -> None:
+    """Replace the file; see `write_atomically` for `sync`. `OSError` leaves the old one."""
+    lines = [f"{CHECKPOINT_VERSION}\n{len(offsets)}\n"]
+    lines += [f"{topic} {partition} {offset}\n" for (topic, partition), offset in offsets.items()]
+    write_atomically(path, "".join(lines).encode(), sync=sync)
 
 
 class OffsetCheckpoint:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Final, NamedTuple
 
+from minibroker_storage.data_directory.names import OFFSET_CHECKPOINTS, parse_partition_directory
 from minibroker_storage.layout import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -68,10 +69,7 @@ _BY_SUFFIX: Final = {
 _BY_NAME: Final = {
     LEADER_EPOCH_CHECKPOINT: FileKind.LEADER_EPOCHS,
     PARTITION_METADATA: FileKind.PARTITION_METADATA,
-    "recovery-point-offset-checkpoint": FileKind.OFFSET_CHECKPOINT,
-    "log-start-offset-checkpoint": FileKind.OFFSET_CHECKPOINT,
-    "replication-offset-checkpoint": FileKind.OFFSET_CHECKPOINT,
-    "cleaner-offset-checkpoint": FileKind.OFFSET_CHECKPOINT,
+    **dict.fromkeys(OFFSET_CHECKPOINTS, FileKind.OFFSET_CHECKPOINT),
 }
 _ON_THEIR_WAY: Final = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)
 _ORDER: Final = list(FileKind)
@@ -120,5 +118,5 @@ def _place(file: DumpFile) -> tuple[bool, int, int, str]:
 
 
 def _partition_place(directory: str) -> tuple[str, int, str]:
-    topic, _, partition = os.path.basename(directory).rpartition("-")
-    return topic, int(partition) if partition.isdecimal() and partition.isascii() else -1, directory
+    name = os.path.basename(directory)
+    return *(parse_partition_directory(name) or (name, -1)), directory

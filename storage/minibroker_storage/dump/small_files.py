@@ -6,10 +6,10 @@ from minibroker_storage.checkpoints import (
     CHECKPOINT_VERSION,
     LeaderEpochCheckpoint,
     read_file,
-    read_offset_checkpoint,
     read_partition_metadata,
     uuid_text,
 )
+from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint
 from minibroker_storage.dump.events import (
     CheckpointFound,
     EpochFound,

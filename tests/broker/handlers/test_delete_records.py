@@ -12,7 +12,7 @@ from minibroker_protocol.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
-from minibroker_storage.checkpoints import read_offset_checkpoint
+from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint
 from tests.broker.harness import Harness, batch, values_in
 
 OUT_OF_RANGE = ErrorCode.OFFSET_OUT_OF_RANGE

@@ -11,7 +11,6 @@ import pytest
 from minibroker_protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
 from minibroker_protocol.records import NewRecord, build_batch
-from minibroker_storage.checkpoints import read_offset_checkpoint
 from minibroker_storage.cleaner import (
     CleaningFailedError,
     CleaningPlan,
@@ -19,6 +18,7 @@ from minibroker_storage.cleaner import (
     finish_cleaning_in_steps,
     plan_cleaning,
 )
+from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint
 from minibroker_storage.log import Log
 from tests.broker.harness import Harness, values_in
 from tests.broker.logs.world import pass_time

@@ -5,11 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from minibroker.data_dir import CLEAN_SHUTDOWN
 from minibroker.metadata.partition import Partition
 from minibroker.metadata.topics import Topic
-from minibroker_storage.checkpoints import read_offset_checkpoint
-from minibroker_storage.data_directory.lock import LOCK_FILE
+from minibroker_storage.data_directory.names import CLEAN_SHUTDOWN, LOCK_FILE
+from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint
 from minibroker_storage.log import Log
 from minibroker_storage.recovery import LastStop
 from tests.broker.harness import Harness, batch

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from minibroker import Broker
-from minibroker.metadata.cluster_metadata import CLUSTER_FILE, ClusterFileError, ClusterMetadata
+from minibroker.metadata.cluster_metadata import ClusterFileError, ClusterMetadata
+from minibroker_storage.data_directory.names import CLUSTER_FILE
 
 
 def test_a_section_is_there_after_a_restart(tmp_path: Path) -> None:

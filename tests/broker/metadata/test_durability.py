@@ -12,11 +12,11 @@ import pytest
 from minibroker import temporary
 from minibroker.metadata.durability import Durability
 from minibroker.metadata.metadata_file import MetadataFile
-from minibroker.metadata.topics_file import TopicsFileError
 from minibroker_protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minibroker_protocol.messages.init_producer_id import InitProducerIdRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from minibroker_storage.data_directory.topics_file import TopicsFileError
 from tests.broker.harness import Harness, Pending
 
 TOPICS, CLUSTER = "minibroker-topics.json", "minibroker-cluster.json"

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.metadata.cluster_metadata import CLUSTER_FILE, ClusterFileError, ClusterMetadata
+from minibroker.metadata.cluster_metadata import ClusterFileError, ClusterMetadata
 from minibroker.metadata.features import FEATURES, Feature, Features
+from minibroker_storage.data_directory.names import CLUSTER_FILE
 
 
 def features_of(directory: Path) -> Features:

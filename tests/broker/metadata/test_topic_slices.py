@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from minibroker.config import BrokerConfig, TopicConfig
+from minibroker.metadata import topics as topics_module
 from minibroker.metadata.topics import Topics
 from minibroker.metadata.topics_file import TopicsFile
 from minibroker_protocol.error_codes import ErrorCode
@@ -24,6 +25,7 @@ from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTop
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from minibroker_protocol.messages.elect_leaders import ElectLeadersRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from minibroker_storage.data_directory.topics_file import topics_file_line
 from tests.broker.cluster.nodes import create as create_by_hand
 from tests.broker.configs import GROUP, TOPIC
 from tests.broker.harness import Harness
@@ -129,13 +131,12 @@ def test_partitions_are_reassigned_and_led_with_one_write_each(several: Harness,
 def test_only_the_topics_that_have_changed_are_encoded(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     create(harness)
     encoded: list[str] = []
-    real: Callable[[str, dict[str, Any]], str] = TopicsFile.line_of
 
     def line_of(name: str, entry: dict[str, Any]) -> str:
         encoded.append(name)
-        return real(name, entry)
+        return topics_file_line(name, entry)
 
-    monkeypatch.setattr(TopicsFile, "line_of", staticmethod(line_of))
+    monkeypatch.setattr(topics_module, "topics_file_line", line_of)
     harness.create("one", 2)
     topic = harness.core.topics.get("one")
     assert topic is not None

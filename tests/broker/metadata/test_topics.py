@@ -12,10 +12,10 @@ import pytest
 from minibroker.config import BrokerConfig, TopicConfig
 from minibroker.metadata.partition import Partition
 from minibroker.metadata.topics import Topics, topic_name_error
-from minibroker.metadata.topics_file import TopicsFileError
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
 from minibroker_storage.checkpoints import new_uuid, uuid_text
 from minibroker_storage.config import LogConfig
+from minibroker_storage.data_directory.topics_file import TopicsFileError
 from minibroker_storage.files import FilePool
 from minibroker_storage.log import Log
 from minibroker_storage.recovery import LastStop

@@ -10,7 +10,6 @@ from typing import assert_type
 
 from minibroker import AsyncBroker, Broker, Fault, Message
 from minibroker.inspection.journal import Entry, Journal
-from minibroker.metadata.topics import TopicPartition
 from minibroker.operations.blocking import BrokerNode, ConsumerGroup
 from minibroker.operations.groups import GroupDescription
 from minibroker.operations.producing import RecordMetadata
@@ -18,6 +17,7 @@ from minibroker.operations.records import ConsumerRecord
 from minibroker.operations.snapshots import Snapshot
 from minibroker.operations.topics import TopicDescription
 from minibroker.security.authorization.acls import AclBinding
+from minibroker_storage.data_directory.names import TopicPartition
 
 
 def returned(kafka: Broker) -> None:

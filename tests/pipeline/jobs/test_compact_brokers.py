@@ -15,7 +15,7 @@ from confluent_kafka.admin._resource import ResourceType
 
 from minibroker_pipeline.jobs.compact import CompactSettings, compact
 from minibroker_pipeline.jobs.verify import verify
-from minibroker_storage.checkpoints import read_offset_checkpoint
+from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint
 from tests.clients.broker_process import BrokerProcess
 from tests.clients.contract import eventually
 from tests.kafka.answers import Answers, Line, all_answers, answers

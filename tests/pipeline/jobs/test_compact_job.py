@@ -27,7 +27,7 @@ from minibroker_pipeline.jobs.verify import verify
 from minibroker_pipeline.log_directories.directory_commit import DirectoryStateError
 from minibroker_pipeline.log_directories.partition_logs import LogNameError
 from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch, build_message_set, iter_batches
-from minibroker_storage.checkpoints import read_offset_checkpoint, write_offset_checkpoint
+from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint, write_offset_checkpoint
 from tests.kafka.writers import create
 from tests.patience import PATIENCE_S
 from tests.pipeline.jobs.directories import put_log

@@ -32,7 +32,8 @@ from minibroker_protocol.records import (
     iter_batches,
     stamp,
 )
-from minibroker_storage.checkpoints import partition_metadata, read_offset_checkpoint, write_offset_checkpoint
+from minibroker_storage.checkpoints import partition_metadata
+from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint, write_offset_checkpoint
 from minibroker_storage.layout import file_name
 from minibroker_storage.producer_snapshot import decode_snapshot
 from minibroker_storage.transaction_index import AbortedTxn, decode_all

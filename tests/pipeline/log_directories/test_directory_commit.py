@@ -28,7 +28,7 @@ from minibroker_pipeline.log_directories.directory_commit import (
 )
 from minibroker_pipeline.log_directories.partition_logs import LogNameError, find_partitions
 from minibroker_pipeline.log_directories.staging import OWNER
-from minibroker_storage.checkpoints import read_offset_checkpoint, write_offset_checkpoint
+from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint, write_offset_checkpoint
 from minibroker_storage.data_directory.publication import UNFINISHED
 from minibroker_storage.recovery import LastStop
 from tests.storage.helpers import Moments

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from minibroker_pipeline.decode import DamagedLogError, scan_headers
-from minibroker_storage.checkpoints import write_offset_checkpoint
+from minibroker_storage.data_directory.offset_checkpoints import write_offset_checkpoint
 from minibroker_storage.layout import LOG_SUFFIX
 from tests.pipeline.source.directories import ROOMY, add, close, offsets, orders, read
 from tests.storage.helpers import Home, a_batch, marker, sequenced

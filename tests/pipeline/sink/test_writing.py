@@ -16,7 +16,7 @@ from minibroker_pipeline.sink import commit, task_writer
 from minibroker_pipeline.sink.options import WriteOptions, check_columns
 from minibroker_protocol.errors import EncodeError
 from minibroker_storage import LastStop
-from minibroker_storage.checkpoints import read_offset_checkpoint
+from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint
 from minibroker_storage.data_directory.publication import UNFINISHED, finish
 from tests.pipeline.sink.writing import Row, new_writer, run_tasks, values, write
 from tests.pipeline.source.directories import close, read

@@ -14,28 +14,19 @@ from minibroker_pipeline.jobs.compact.rewriting import RewriteTask, Rewritten, T
 from minibroker_pipeline.jobs.compact.scan import KeyPlan, ScanTask, SegmentFacts, scan
 from minibroker_pipeline.jobs.compact.settings import CompactSettings
 from minibroker_pipeline.jobs.task_runner import Progress, run_tasks
-from minibroker_pipeline.log_directories.directory_commit import (
-    CLEANER_OFFSETS,
-    DataDirectoryCommit,
-    PublishedLog,
-    check_apart,
-)
+from minibroker_pipeline.log_directories.directory_commit import DataDirectoryCommit, PublishedLog, check_apart
 from minibroker_pipeline.log_directories.directory_metadata import carried_files
 from minibroker_pipeline.log_directories.partition_logs import (
     DataDirectory,
     PartitionLog,
-    TopicPartition,
     find_partitions,
     open_partition,
     select,
 )
 from minibroker_pipeline.log_directories.segment_writer import PartitionSummary, write_partition_files
-from minibroker_storage.checkpoints import (
-    EpochEntry,
-    LeaderEpochCheckpoint,
-    parse_offset_checkpoint,
-    read_partition_metadata,
-)
+from minibroker_storage.checkpoints import EpochEntry, LeaderEpochCheckpoint, read_partition_metadata
+from minibroker_storage.data_directory.names import CLEANER_OFFSETS, TopicPartition
+from minibroker_storage.data_directory.offset_checkpoints import parse_offset_checkpoint
 from minibroker_storage.errors import CorruptCheckpointError
 from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
 

@@ -15,25 +15,16 @@ from minibroker_pipeline.jobs.convert.segments import ConvertedSegment, SegmentT
 from minibroker_pipeline.jobs.convert.settings import ConvertSettings
 from minibroker_pipeline.jobs.segment_walk import record_engine
 from minibroker_pipeline.jobs.task_runner import Progress, run_tasks
-from minibroker_pipeline.log_directories.directory_commit import (
-    CLEANER_OFFSETS,
-    DataDirectoryCommit,
-    PublishedLog,
-    check_apart,
-)
+from minibroker_pipeline.log_directories.directory_commit import DataDirectoryCommit, PublishedLog, check_apart
 from minibroker_pipeline.log_directories.directory_metadata import carried_files
-from minibroker_pipeline.log_directories.partition_logs import DataDirectory, TopicPartition, find_partitions, select
+from minibroker_pipeline.log_directories.partition_logs import DataDirectory, find_partitions, select
 from minibroker_pipeline.log_directories.segment_writer import PartitionSummary, PartitionWriter, write_partition_files
 from minibroker_pipeline.source.options import parse_options
 from minibroker_pipeline.source.query_logs import FollowedLog, FollowedLogs
 from minibroker_protocol.records import MAGIC_V2
-from minibroker_storage.checkpoints import (
-    EpochEntry,
-    LeaderEpochCheckpoint,
-    parse_offset_checkpoint,
-    read_partition_metadata,
-    write_atomically,
-)
+from minibroker_storage.checkpoints import EpochEntry, LeaderEpochCheckpoint, read_partition_metadata, write_atomically
+from minibroker_storage.data_directory.names import CLEANER_OFFSETS, TopicPartition
+from minibroker_storage.data_directory.offset_checkpoints import parse_offset_checkpoint
 from minibroker_storage.errors import CorruptCheckpointError
 from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
 

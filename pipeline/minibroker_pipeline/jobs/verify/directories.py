@@ -8,7 +8,17 @@ from typing import Final, NamedTuple
 
 from minibroker_pipeline.filesystems.filesystem import Entry, Place, place_of
 from minibroker_pipeline.jobs.verify.findings import REBUILD, RENAME, Findings, What
-from minibroker_storage.checkpoints import CHECKPOINT_VERSION, EpochEntry, parse_offset_checkpoint, parse_uuid
+from minibroker_storage.checkpoints import CHECKPOINT_VERSION, EpochEntry, parse_uuid
+from minibroker_storage.data_directory.names import (
+    CLEAN_SHUTDOWN,
+    CLEANER_OFFSETS,
+    OFFSET_CHECKPOINTS,
+    PASSING_DIRECTORY,
+    RECOVERY_POINTS,
+    TopicPartition,
+    parse_partition_directory,
+)
+from minibroker_storage.data_directory.offset_checkpoints import parse_offset_checkpoint
 from minibroker_storage.data_directory.publication import UNFINISHED
 from minibroker_storage.errors import CorruptCheckpointError, CorruptSnapshotError
 from minibroker_storage.layout import (
@@ -26,23 +36,12 @@ from minibroker_storage.layout import (
 )
 from minibroker_storage.producer_snapshot import decode_snapshot
 
-LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
-CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
-RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
-HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
-CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
-_CHECKPOINTS: Final = (LOG_START_OFFSETS, CLEANER_OFFSETS, RECOVERY_POINTS, HIGH_WATERMARKS)
-
-_PARTITION: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>0|[1-9]\d{0,9})")
-_ON_ITS_WAY: Final = re.compile(r".+\.[0-9a-f]{32}-(delete|future|stray)")
 _OWN_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, SNAPSHOT_SUFFIX)
 _LEFTOVERS: Final = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)
 _OTHER_NAMES: Final = re.compile(r"(quorum-state|\d{20}-\d{10}\.checkpoint(\.deleted)?|remote_log_snapshot)(\.tmp)?")
 _RESTORE_ID: Final = "restore it: it has the topic's id; minibroker gives the topic a new one if the file is not there"
 _EVERY: Final = ("",)
 """All names end so: the sizes of all files are wanted."""
-
-TopicPartition = tuple[str, int]
 
 
 class SegmentNames(NamedTuple):
@@ -103,10 +102,10 @@ def find(path: str, findings: list[Findings]) -> list[Partition]:
     scheme = path.partition("://")[0] + "://" if "://" in path and not path.startswith("file:") else ""
     entries = place.entries(directory, _EVERY)
     parent, _, name = directory.rpartition("/")
-    own = _PARTITION.fullmatch(name)
+    own = parse_partition_directory(name)
     if own and any(entry.name.endswith(LOG_SUFFIX) for entry in entries):
         data = _data_directory(place, parent, scheme, findings)
-        return [Partition(own["topic"], int(own["partition"]), directory, data)]
+        return [Partition(*own, directory, data)]
     data = _data_directory(place, directory, scheme, findings)
     return sorted(_partitions_in(data, entries, findings), key=lambda one: (one.topic, one.partition))
 
@@ -121,14 +120,14 @@ def _partitions_in(data: DataDirectory, entries: list[Entry], findings: list[Fin
             if offset_of(entry.name) is not None:
                 found.add(What.NAME, None, "a file of a log, outside a partition's directory", RENAME)
             continue
-        match = _PARTITION.fullmatch(entry.name)
+        named = parse_partition_directory(entry.name)
         if entry.name == UNFINISHED:
             message = "a writer was killed when it put its work in place: logs may be missing, or have others' ends"
             found.add(What.MISSING, None, message, "write there again, or start minibroker there: either completes it")
-        elif match:
-            there.add((match["topic"], int(match["partition"])))
-            yield Partition(match["topic"], int(match["partition"]), path, data)
-        elif _ON_ITS_WAY.fullmatch(entry.name) is None and any(
+        elif named is not None:
+            there.add(named)
+            yield Partition(*named, path, data)
+        elif PASSING_DIRECTORY.fullmatch(entry.name) is None and any(
             inner.name.endswith(LOG_SUFFIX) for inner in data.place.entries(path)
         ):
             message = "holds logs, but its name is not that of a topic, a dash and a partition: brokers do not see it"
@@ -142,7 +141,7 @@ def _partitions_in(data: DataDirectory, entries: list[Entry], findings: list[Fin
 
 def _data_directory(place: Place, path: str, scheme: str, findings: list[Findings]) -> DataDirectory:
     data = DataDirectory(path, place, scheme)
-    for name in _CHECKPOINTS:
+    for name in OFFSET_CHECKPOINTS:
         content = _read(place, f"{path}/{name}")
         if content is None:
             continue

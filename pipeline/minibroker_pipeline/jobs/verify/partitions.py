@@ -5,18 +5,13 @@ from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Final
 
-from minibroker_pipeline.jobs.verify.directories import (
-    CLEANER_OFFSETS,
-    HIGH_WATERMARKS,
-    LOG_START_OFFSETS,
-    RECOVERY_POINTS,
-    Partition,
-)
+from minibroker_pipeline.jobs.verify.directories import Partition
 from minibroker_pipeline.jobs.verify.findings import RESTORE, Finding, Findings, What
 from minibroker_pipeline.jobs.verify.segments import SegmentFacts
 from minibroker_pipeline.jobs.verify.transactions import check_transactions
 from minibroker_pipeline.log_directories.partition_logs import INTERNAL_TOPICS
 from minibroker_protocol.records.varint import INT64_MAX
+from minibroker_storage.data_directory.names import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
 from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, LOG_SUFFIX
 
 _GAP_REMEDY: Final = (

@@ -1,0 +1,41 @@
+"""`minibroker-topics.json`: the topics of a data directory, and what their directories cannot tell of them.
+
+    {"version": 1, "next_producer_id": 1000, "topics": {
+    "orders": {"id": "<22 characters>", "partitions": 4, "configs": {"retention.ms": "60000"}}}}
+
+A line for each topic. Where there are several brokers, or were, a topic also has `replicas`, `leaders` and
+`leader_epochs`, one for each partition.
+"""
+
+import json
+from collections.abc import Iterable
+from typing import Any, Final, cast
+
+_VERSION: Final = 1
+
+
+class TopicsFileError(ValueError):
+    """The topics file cannot be read; the message names it and says why."""
+
+
+def parse_topics_file(data: bytes, path: str) -> dict[str, Any]:
+    """The file's content. TopicsFileError, which names `path`."""
+    try:
+        content: object = json.loads(data)
+    except ValueError as error:
+        raise TopicsFileError(f"{path} is not JSON: {error}") from None
+    if not isinstance(content, dict) or cast("dict[str, Any]", content).get("version") != _VERSION:
+        raise TopicsFileError(f"{path} is no topics file of version {_VERSION}")
+    return cast("dict[str, Any]", content)
+
+
+def topics_file_line(name: str, entry: dict[str, Any]) -> str:
+    """The line of a topic."""
+    return f"{json.dumps(name)}: {json.dumps(entry)}"
+
+
+def format_topics_file(next_producer_id: int, lines: Iterable[str]) -> bytes:
+    """The file with these lines of `topics_file_line`."""
+    head = f'{{"version": {_VERSION}, "next_producer_id": {next_producer_id}, "topics": {{'
+    text = ",\n".join(lines)
+    return (f"{head}\n{text}}}}}\n" if text else f"{head}}}}}\n").encode()
