@@ -77,7 +77,7 @@ def _why_foreign(entry: os.DirEntry[str], number: str) -> str | None:
     if len(number) > len(str(MOST_PARTITIONS)) or int(number) >= MOST_PARTITIONS:
         return f"no partition has a number of {MOST_PARTITIONS} or more"
     if parse_partition_directory(entry.name) is None:
-        return "a partition's number has no zeros before it"
+        return "brokers never name a partition so"
     try:
         names = os.listdir(entry.path)
     except OSError as error:

@@ -40,6 +40,12 @@ def test_a_large_number_is_left_alone_whatever_is_in_the_directory(harness: Harn
     assert restarted(harness) == {"t"}
 
 
+def test_a_number_with_zeros_before_it_is_left_alone(harness: Harness, caplog: pytest.LogCaptureFixture) -> None:
+    shutil.copytree(f"{harness.data_dir}/t-0", f"{harness.data_dir}/orders-007")
+    assert restarted(harness) == {"t"}
+    assert "left alone (brokers never name a partition so): orders-007" in caplog.text
+
+
 def test_many_foreign_directories_make_one_line(harness: Harness, caplog: pytest.LogCaptureFixture) -> None:
     for number in range(9):
         Path(harness.data_dir, f"x-{number}").mkdir()
