@@ -8,7 +8,7 @@ which versions; ApiVersions answers from it. The modules of an API (`minibroker_
 import importlib
 from collections.abc import Callable
 from types import GeneratorType
-from typing import Any, Final, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 
 from minibroker.call import Call, Parked, UnservedRequestError
 from minibroker.produce_memo import ProduceMemo, has_many_batches
@@ -27,6 +27,10 @@ from minibroker_protocol.frame import (
 )
 from minibroker_protocol.primitives import skip_tagged_fields
 from minibroker_protocol.schema import VersionRange, schema_of
+
+if TYPE_CHECKING:
+    from minibroker.requests.declarations import Names, Refusal
+    from minibroker.security.authorization.requirements import Requirement
 
 
 class Route(NamedTuple):
@@ -215,12 +219,22 @@ class Handler(Protocol):
 
 
 class Endpoint(NamedTuple):
-    """A route with its modules loaded."""
+    """A route with its modules loaded: the API's messages, its handler, and what the handler declares beside `handle`.
+
+    Attributes:
+        names: the topics, groups and so on that its requests name.
+        needs: the rights of a client whose requests are served.
+        refusal: how its responses refuse a request.
+    """
 
     route: Route
     request: type[Any]
+    response: type[Any]
     flexible: VersionRange
     handle: Handler
+    names: "Names"
+    needs: "Requirement"
+    refusal: "Refusal"
 
     def has_flexible_response_header(self, version: int) -> bool:
         """ApiVersions keeps response header v0, which a client can read before it knows the broker (KIP-511)."""
@@ -256,6 +270,7 @@ _FEW_ELEMENTS: Final = 1000
 _DELETING: Final = frozenset(int(key).to_bytes(2, "big") for key in (ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS))
 _UNSERVED: Final = (1, 0)
 _ROUTE_BY_KEY: Final = {int(route.key): route for route in ROUTES}
+_KEYS: Final = {route.message: route.key for route in ROUTES}
 _ENDPOINTS: Final[dict[int, Endpoint]] = {}
 
 
@@ -266,12 +281,32 @@ def endpoint(key: int) -> Endpoint:
         route = _ROUTE_BY_KEY.get(key)
         if route is None:
             raise UnservedRequestError(f"API key {key} is not served")
-        request = getattr(
-            importlib.import_module(f"minibroker_protocol.messages.{route.module}"), f"{route.message}Request"
-        )
-        handle = importlib.import_module(f"minibroker.handlers.{route.module}").handle
-        known = _ENDPOINTS[key] = Endpoint(route, request, schema_of(request).flexible, handle)
+        known = _ENDPOINTS[key] = _loaded(route)
     return known
+
+
+def endpoint_named(api: str) -> Endpoint:
+    """The endpoint of an API's name, such as "ListOffsets". KeyError for a name that is not in the table."""
+    return endpoint(_KEYS[api])
+
+
+def _loaded(route: Route) -> Endpoint:
+    from minibroker.requests.declarations import NO_NAMES, PLAIN_REFUSAL  # noqa: PLC0415 - only requests need them
+
+    messages = importlib.import_module(f"minibroker_protocol.messages.{route.module}")
+    handler = importlib.import_module(f"minibroker.handlers.{route.module}")
+    request = getattr(messages, f"{route.message}Request")
+    refusal: Refusal = getattr(handler, "REFUSAL", PLAIN_REFUSAL)
+    return Endpoint(
+        route,
+        request,
+        getattr(messages, f"{route.message}Response"),
+        schema_of(request).flexible,
+        handler.handle,
+        getattr(handler, "NAMES", NO_NAMES),
+        handler.NEEDS,
+        refusal._replace(whole=getattr(handler, "refuse", None), parts=getattr(handler, "refuse_parts", None)),
+    )
 
 
 def accept(frame: memoryview, session: Session) -> Answer | Waiting | None:

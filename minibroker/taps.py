@@ -102,7 +102,7 @@ class _Request:
         self.request = request
         self.call = call
         self.api = endpoint.route.message
-        self.targets = targets_of(self.api, request, call.api_version, call)
+        self.targets = targets_of(endpoint.names, request, call)
         self.entry: Entry | None = None
 
     def serve(self, request: Any) -> Any:
@@ -292,7 +292,7 @@ class Taps:
         if fault.action == "stale_metadata":
             assert self.history is not None
             return self.history.answer(request.request, fault.stale_metadata or 1, request.call)
-        refused = refuse(fault, request.api, request.request, request.targets, request.call, request.serve)
+        refused = refuse(fault, request.endpoint, request.request, request.targets, request.call, request.serve)
         response, has_error = yield from refused
         if not has_error:
             fault.take_back(entry)

@@ -10,11 +10,12 @@ from collections import deque
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from minibroker.dispatch import ROUTES
+from minibroker.dispatch import ROUTES, endpoint, endpoint_named
 from minibroker.inspection.journal import Entry, error_code
 from minibroker.inspection.patterns import api_matcher, matcher
 from minibroker.operations.errors import OperationError, is_the_callers
-from minibroker.requests.targets import Target, named_by
+from minibroker.requests.declarations import Target
+from minibroker.requests.targets import named_by
 from minibroker.suggestions import suggestion
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.schema import VersionRange
@@ -139,7 +140,7 @@ class Fault:
             raise FaultError(f"api: {self.api!r} is no API of Kafka's{hint}")
         for name in _TARGETS:
             value = getattr(self, name)
-            if value is not None and not any(name in named_by(route.message) for route in apis):
+            if value is not None and not any(name in named_by(endpoint(route.key)) for route in apis):
                 raise FaultError(f"{name}: {value!r} never matches, since {self.api} names none")
 
     def _check_actions(self) -> None:
@@ -203,7 +204,7 @@ class Fault:
             and ((is_client := self._is_named["client_id"]) is None or is_client(asked.client_id or ""))
             and (self.corrupt != "records" or asked.api == "Fetch")
             and (self.stale_metadata is None or asked.api == "Metadata")
-            and (self.partition is None or "partition" in named_by(asked.api))
+            and (self.partition is None or "partition" in named_by(endpoint_named(asked.api)))
             and any(map(self.is_about, asked.targets))
         )
 

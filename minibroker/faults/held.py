@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from minibroker.call import Parked
 from minibroker.dispatch import Answer, UnencodableAnswerError, encode_answers
 from minibroker.inspection.message_json import detached
-from minibroker.requests.targets import Target
+from minibroker.requests.declarations import Target
 from minibroker_protocol.records.header import MAGIC_AT, MAGIC_V2
 
 if TYPE_CHECKING:

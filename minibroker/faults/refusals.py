@@ -7,70 +7,65 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from minibroker.call import Parked, UnservedRequestError
-from minibroker.faults.error_answers import error_answer, fetch_error, merged, part_answer
-from minibroker.requests.targets import Target, only
+from minibroker.requests.declarations import Target
+from minibroker.requests.merging import MergedAnswer, merged
+from minibroker.requests.refusals import error_answer, part_answer
+from minibroker.requests.targets import only
 from minibroker.slices import Steps, result_of
+from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.primitives import ZERO_UUID
+from minibroker_protocol.schema import first_version
 
 if TYPE_CHECKING:
     from minibroker.call import Call
+    from minibroker.dispatch import Endpoint
     from minibroker.faults.fault import Fault
     from minibroker_protocol.error_codes import ErrorCode
 
-_FIRST_FETCH_WITH_IDS: Final = 13
 Serve = Callable[[Any], Any]
 """Hands a request to its handler; returns what the handler returns, which may be steps."""
 
 
-class MergedAnswer(Parked):
-    """The answer of a handler that takes its time, with errors to be added."""
-
-    def __init__(self, inner: Parked, change: Callable[[Any], Any]) -> None:
-        self._inner = inner
-        inner.deliver = lambda response: self.deliver(change(response))
-
-    def cancel(self) -> None:
-        """The client has gone."""
-        self._inner.cancel()
-
-
 def refuse(
-    fault: Fault, api: str, request: Any, targets: tuple[Target, ...], call: Call, serve: Serve
+    fault: Fault, endpoint: Endpoint, request: Any, targets: tuple[Target, ...], call: Call, serve: Serve
 ) -> Steps[tuple[Any, bool]]:
     """(what a handler would return, whether an error is in it) for a request that a fault with `error` hits.
 
     UnservedRequestError for a produce request without acks: an error closes its connection, as in Kafka.
     """
-    code = cast("ErrorCode", fault.error)
-    if api == "Metadata":
-        return (yield from _refuse_metadata(fault, code, request, call, serve))
-    if api == "Fetch" and fault.is_partial:
-        return (yield from _refuse_fetched(fault, code, request, targets, call, serve))
+    code, key = cast("ErrorCode", fault.error), endpoint.route.key
+    if key is ApiKey.METADATA:
+        return (yield from _refuse_metadata(fault, endpoint, request, call, serve))
+    if key is ApiKey.FETCH and fault.is_partial:
+        return (yield from _refuse_fetched(fault, endpoint, request, targets, call, serve))
+    make = part_answer if fault.is_partial else error_answer
     hit = [each for each in targets if fault.is_about(each)]
     if len(hit) == len(targets):
-        _check_acks(api, request, code)
-        make = part_answer if fault.is_partial else error_answer
-        return make(api, request, call.api_version, code), True
-    refused = only(api, request, fault.is_about, call.core)
-    make = part_answer if fault.is_partial else error_answer
-    errors = make(api, refused, call.api_version, code)
-    served = yield from result_of(serve(only(api, request, lambda target: not fault.is_about(target), call.core)))
+        _check_acks(endpoint, request, code)
+        return make(endpoint, request, call.api_version, code), True
+    refused = only(endpoint.names, request, fault.is_about, call.core)
+    errors = make(endpoint, refused, call.api_version, code)
+    rest = only(endpoint.names, request, lambda target: not fault.is_about(target), call.core)
+    served = yield from result_of(serve(rest))
     if isinstance(served, Parked):
         return MergedAnswer(served, lambda response: merged(response, errors)), True
-    _check_acks(api, request, code)
+    _check_acks(endpoint, request, code)
     return merged(served, errors), True
 
 
-def _check_acks(api: str, request: Any, code: ErrorCode) -> None:
-    if api == "Produce" and request.acks == 0:
+def _check_acks(endpoint: Endpoint, request: Any, code: ErrorCode) -> None:
+    if endpoint.route.key is ApiKey.PRODUCE and request.acks == 0:
         raise UnservedRequestError(f"produce with acks=0 failed: a fault answers {code.name}")
 
 
-def _refuse_metadata(fault: Fault, code: ErrorCode, request: Any, call: Call, serve: Serve) -> Steps[tuple[Any, bool]]:
+def _refuse_metadata(
+    fault: Fault, endpoint: Endpoint, request: Any, call: Call, serve: Serve
+) -> Steps[tuple[Any, bool]]:
     """The brokers are told all the same, or the client would not know whom to ask again."""
+    code, names = cast("ErrorCode", fault.error), endpoint.names
     if fault.partition is not None:
         response = yield from result_of(serve(request))
         found = False
@@ -83,10 +78,10 @@ def _refuse_metadata(fault: Fault, code: ErrorCode, request: Any, call: Call, se
                     for each in topic.partitions
                 ]
         return response, found
-    kept = only("Metadata", request, lambda target: not fault.is_about(target), call.core)
+    kept = only(names, request, lambda target: not fault.is_about(target), call.core)
     response = yield from result_of(serve(kept))
-    refused = only("Metadata", request, fault.is_about, call.core) if request.topics else request
-    errors = error_answer("Metadata", refused, call.api_version, code).topics
+    refused = only(names, request, fault.is_about, call.core) if request.topics else request
+    errors = error_answer(endpoint, refused, call.api_version, code).topics
     asked_for = {each.name for each in errors}
     served: list[Any] = []
     for topic in response.topics:
@@ -99,7 +94,7 @@ def _refuse_metadata(fault: Fault, code: ErrorCode, request: Any, call: Call, se
 
 
 def _refuse_fetched(
-    fault: Fault, code: ErrorCode, request: Any, targets: tuple[Target, ...], call: Call, serve: Serve
+    fault: Fault, endpoint: Endpoint, request: Any, targets: tuple[Target, ...], call: Call, serve: Serve
 ) -> Steps[tuple[Any, bool]]:
     """As Kafka, which answers at once when there is an error to tell."""
     response = yield from result_of(serve(replace(request, max_wait_ms=0)))
@@ -111,29 +106,37 @@ def _refuse_fetched(
         topic.partitions = [each for each in topic.partitions if (topic.topic, each.partition_index) not in names]
     response.responses = [topic for topic in response.responses if topic.partitions]
     session = call.node.fetch_sessions.get(response.session_id)
-    errors = replace(response, responses=[])
+    asked: dict[tuple[str, bytes | None], list[int]] = {}
     for each in hit:
         name, index = cast("str", each.topic), cast("int", each.partition)
         topic_id = _topic_id(name, call)
         entry = None if session is None else session.partitions.get((topic_id or name, index))
         if entry is not None:
             entry.forget()
-        data = fetch_error(index, code)
-        known = next((topic for topic in errors.responses if topic.topic == name), None)
-        if known is None:
-            errors.responses.append(_fetched_topic(name, topic_id or ZERO_UUID, data))
-        else:
-            known.partitions.append(data)
+        asked.setdefault((name, topic_id), []).append(index)
+    errors = part_answer(endpoint, _fetch_of(request, asked), call.api_version, cast("ErrorCode", fault.error))
     return merged(response, errors), bool(hit)
 
 
 def _topic_id(name: str, call: Call) -> bytes | None:
     """The id of a topic, if that is what this fetch goes by."""
-    topic = call.core.topics.get(name) if call.api_version >= _FIRST_FETCH_WITH_IDS else None
+    from minibroker_protocol.messages.fetch import FetchTopic  # noqa: PLC0415 - loaded by the fetch itself
+
+    goes_by_ids = call.api_version >= first_version(FetchTopic, "topic_id")
+    topic = call.core.topics.get(name) if goes_by_ids else None
     return None if topic is None else topic.id
 
 
-def _fetched_topic(name: str, topic_id: bytes, data: Any) -> Any:
-    from minibroker_protocol.messages.fetch import FetchableTopicResponse  # noqa: PLC0415 - only once a fault hits one
+def _fetch_of(request: Any, asked: dict[tuple[str, bytes | None], list[int]]) -> Any:
+    """The request for these partitions alone."""
+    from minibroker_protocol.messages.fetch import FetchPartition, FetchTopic  # noqa: PLC0415 - the same
 
-    return FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=[data])
+    topics = [
+        FetchTopic(
+            topic=name,
+            topic_id=topic_id or ZERO_UUID,
+            partitions=[FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=0) for index in indexes],
+        )
+        for (name, topic_id), indexes in asked.items()
+    ]
+    return replace(request, topics=topics)

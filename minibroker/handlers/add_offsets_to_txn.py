@@ -4,10 +4,16 @@ Versions 0-4. The group's partition of `__consumer_offsets` joins the transactio
 it. PRODUCER_FENCED is INVALID_PRODUCER_EPOCH before version 2.
 """
 
+from typing import Final
+
 from minibroker.call import Call
 from minibroker.error_mapping import as_producers_know_it
 from minibroker.metadata.topics import CONSUMER_OFFSETS
+from minibroker.security.authorization.acls import Operation
+from minibroker.security.authorization.requirements import on_group, on_transactional_id
 from minibroker_protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+
+NEEDS: Final = on_transactional_id(Operation.WRITE) & on_group(Operation.READ)
 
 
 def handle(request: AddOffsetsToTxnRequest, call: Call) -> AddOffsetsToTxnResponse:

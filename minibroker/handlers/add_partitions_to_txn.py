@@ -12,7 +12,9 @@ from typing import Final
 
 from minibroker.call import Call
 from minibroker.error_mapping import as_producers_know_it
-from minibroker.security.authorization.acls import Operation, ResourceType
+from minibroker.requests.declarations import topics_at
+from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
+from minibroker.security.authorization.requirements import asked_by_handler, checked, missing
 from minibroker.slices import Steps
 from minibroker.transactions.transaction import RAISES_EPOCHS
 from minibroker_protocol.error_codes import ErrorCode
@@ -28,6 +30,20 @@ from minibroker_protocol.messages.add_partitions_to_txn import (
 from minibroker_storage.data_directory.names import TopicPartition
 
 _FIRST_OF_BROKERS: Final = 4
+
+
+def _right_error(request: AddPartitionsToTxnRequest, call: Call) -> ErrorCode:
+    """Clients send it up to version 3, brokers from version 4 on."""
+    if call.api_version >= _FIRST_OF_BROKERS:
+        return missing(call, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+    transactional_id = request.v3_and_below_transactional_id
+    return missing(call, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+
+
+NAMES: Final = topics_at("v3_and_below_topics.name", "partitions") | topics_at("transactions.topics.name", "partitions")
+NEEDS: Final = checked(
+    _right_error, "WRITE on the transactional id; CLUSTER_ACTION on the cluster from version 4 on"
+) & asked_by_handler("WRITE on each topic up to version 3")
 
 
 def handle(request: AddPartitionsToTxnRequest, call: Call) -> Steps[AddPartitionsToTxnResponse]:

@@ -4,10 +4,18 @@ Versions 0-1. The voters are fixed, as in a Kafka with kraft.version 0: UNSUPPOR
 Kafka's `KafkaRaftClient`: INCONSISTENT_CLUSTER_ID for another cluster's id, INVALID_REQUEST without a voter.
 """
 
+from typing import Final
+
 from minibroker.call import Call
+from minibroker.requests.declarations import Refusal
+from minibroker.security.authorization.acls import Operation
+from minibroker.security.authorization.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from minibroker_protocol.primitives import ZERO_UUID
+
+NEEDS: Final = on_cluster(Operation.ALTER)
+REFUSAL: Final = Refusal(explained=True)
 
 
 def handle(request: AddRaftVoterRequest, call: Call) -> AddRaftVoterResponse:

@@ -3,9 +3,15 @@
 Version 0. See AlterPartition. Producers ask with InitProducerId.
 """
 
+from typing import Final
+
 from minibroker.call import Call
+from minibroker.security.authorization.acls import Operation
+from minibroker.security.authorization.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+
+NEEDS: Final = on_cluster(Operation.CLUSTER_ACTION)
 
 
 def handle(_request: AllocateProducerIdsRequest, _call: Call) -> AllocateProducerIdsResponse:

@@ -11,6 +11,9 @@ from typing import Final
 
 from minibroker.call import Call, Parked
 from minibroker.quotas.entities import IP, Entity, QuotaError, check_value, keys_of
+from minibroker.requests.declarations import Refusal
+from minibroker.security.authorization.acls import Operation
+from minibroker.security.authorization.requirements import on_cluster
 from minibroker.slices import Steps, Work
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.alter_client_quotas import (
@@ -24,6 +27,9 @@ from minibroker_protocol.messages.alter_client_quotas import (
 _MOST_UNKNOWN: Final = 100
 _LONGEST_SEARCH_MS: Final = 20_000
 _logger = logging.getLogger(__name__)
+
+NEEDS: Final = on_cluster(Operation.ALTER_CONFIGS)
+REFUSAL: Final = Refusal(explained=True)
 
 
 def handle(request: AlterClientQuotasRequest, call: Call) -> Steps[AlterClientQuotasResponse | Parked]:

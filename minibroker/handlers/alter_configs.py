@@ -5,15 +5,22 @@ metrics and groups; what may be set, and with which error, is as in IncrementalA
 INVALID_REQUEST.
 """
 
+from typing import Final
+
 from minibroker.call import Call, Parked
 from minibroker.dynamic_config.changes import Changes, Resource, answered, outcomes
 from minibroker.dynamic_config.places import Change
+from minibroker.requests.declarations import config_resources_at
+from minibroker.security.authorization.requirements import asked_by_handler
 from minibroker.slices import Steps
 from minibroker_protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
+
+NAMES: Final = config_resources_at("resources")
+NEEDS: Final = asked_by_handler("ALTER_CONFIGS on each topic or group; on the cluster, for brokers and client metrics")
 
 
 def handle(request: AlterConfigsRequest, call: Call) -> Steps[AlterConfigsResponse | Parked]:

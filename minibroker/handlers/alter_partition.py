@@ -4,9 +4,15 @@ Versions 0-3. The nodes of this cluster need not ask each other, so whoever asks
 with which a Kafka controller answers a broker that is not registered with the epoch that it says.
 """
 
+from typing import Final
+
 from minibroker.call import Call
+from minibroker.security.authorization.acls import Operation
+from minibroker.security.authorization.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+
+NEEDS: Final = on_cluster(Operation.CLUSTER_ACTION)
 
 
 def handle(_request: AlterPartitionRequest, _call: Call) -> AlterPartitionResponse:

@@ -8,10 +8,14 @@ replicas, if the client forbids that (KIP-860); UNKNOWN_TOPIC_OR_PARTITION.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from minibroker.call import Call, Parked
 from minibroker.metadata.cluster import Cluster
 from minibroker.metadata.topic_admin import TopicError
+from minibroker.requests.declarations import Refusal, topics_at
+from minibroker.security.authorization.acls import Operation
+from minibroker.security.authorization.requirements import on_cluster
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.alter_partition_reassignments import (
@@ -21,6 +25,10 @@ from minibroker_protocol.messages.alter_partition_reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
+
+NAMES: Final = topics_at("topics.name", "partitions.partition_index")
+NEEDS: Final = on_cluster(Operation.ALTER)
+REFUSAL: Final = Refusal(everywhere=True)
 
 
 def handle(

@@ -5,8 +5,12 @@ LOG_DIR_NOT_FOUND. UNKNOWN_TOPIC_OR_PARTITION, and REPLICA_NOT_AVAILABLE for a p
 """
 
 import os
+from typing import Final
 
 from minibroker.call import Call
+from minibroker.requests.declarations import topics_at
+from minibroker.security.authorization.acls import Operation
+from minibroker.security.authorization.requirements import on_cluster
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.alter_replica_log_dirs import (
@@ -15,6 +19,9 @@ from minibroker_protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
+
+NAMES: Final = topics_at("dirs.topics.name", "partitions")
+NEEDS: Final = on_cluster(Operation.ALTER)
 
 
 def handle(request: AlterReplicaLogDirsRequest, call: Call) -> Steps[AlterReplicaLogDirsResponse]:
@@ -39,6 +46,24 @@ def handle(request: AlterReplicaLogDirsRequest, call: Call) -> Steps[AlterReplic
             for name, outcomes in results.items()
         ]
     )
+
+
+def refuse(request: AlterReplicaLogDirsRequest, _version: int, code: ErrorCode) -> AlterReplicaLogDirsResponse:
+    """The response lists the topics of all directories."""
+    results = [
+        AlterReplicaLogDirTopicResult(
+            topic_name=topic.name,
+            partitions=[
+                AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code) for index in topic.partitions
+            ],
+        )
+        for directory in request.dirs
+        for topic in directory.topics
+    ]
+    return AlterReplicaLogDirsResponse(results=results)
+
+
+refuse_parts = refuse
 
 
 def _check(name: str, index: int, call: Call) -> ErrorCode:

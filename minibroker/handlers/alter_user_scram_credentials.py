@@ -9,9 +9,11 @@ whatever others have. Unlike in Kafka a salt or a salted password of more than 6
 from typing import Final
 
 from minibroker.call import Call, Parked
+from minibroker.security.authorization.acls import Operation
+from minibroker.security.authorization.requirements import on_cluster
+from minibroker.security.sasl import scram_mechanisms
 from minibroker.security.sasl.scram import LEAST_ITERATIONS, MOST_ITERATIONS, ScramCredential, credential_of_salted
 from minibroker.security.sasl.scram_credentials import ScramCredentials
-from minibroker.security.sasl.scram_mechanisms import NAMES
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.alter_user_scram_credentials import (
@@ -27,6 +29,8 @@ _Refusal = tuple[ErrorCode, str]
 _LONGEST: Final = 1 << 16
 _TWICE: _Refusal = (ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
 
+NEEDS: Final = on_cluster(Operation.ALTER)
+
 
 def handle(request: AlterUserScramCredentialsRequest, call: Call) -> Steps[AlterUserScramCredentialsResponse | Parked]:
     """Alter credentials."""
@@ -40,7 +44,7 @@ def handle(request: AlterUserScramCredentialsRequest, call: Call) -> Steps[Alter
             continue
         refusal = _TWICE if each.name in changes else _refusal(each, stored)
         if refusal is None:
-            changes[each.name] = NAMES[each.mechanism], _credential(each)
+            changes[each.name] = scram_mechanisms.NAMES[each.mechanism], _credential(each)
         else:
             refused[each.name] = refusal
             changes.pop(each.name, None)
@@ -59,10 +63,19 @@ def handle(request: AlterUserScramCredentialsRequest, call: Call) -> Steps[Alter
     return call.core.durability.hold(AlterUserScramCredentialsResponse(results=results))
 
 
+def refuse(
+    request: AlterUserScramCredentialsRequest, _version: int, code: ErrorCode
+) -> AlterUserScramCredentialsResponse:
+    """One error for each user, however many changes there are to it."""
+    users = dict.fromkeys([*(each.name for each in request.deletions), *(each.name for each in request.upsertions)])
+    results = [AlterUserScramCredentialsResult(user=user, error_code=code, error_message=None) for user in users]
+    return AlterUserScramCredentialsResponse(results=results)
+
+
 def _refusal(change: _Change, stored: ScramCredentials) -> _Refusal | None:
     if not change.name:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
-    mechanism = NAMES.get(change.mechanism)
+    mechanism = scram_mechanisms.NAMES.get(change.mechanism)
     if mechanism is None:
         return ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"
     if isinstance(change, ScramCredentialDeletion):
@@ -86,4 +99,4 @@ def _credential(change: _Change) -> ScramCredential | None:
     if isinstance(change, ScramCredentialDeletion):
         return None
     salted, salt = bytes(change.salted_password), bytes(change.salt)
-    return credential_of_salted(NAMES[change.mechanism], salted, salt, change.iterations)
+    return credential_of_salted(scram_mechanisms.NAMES[change.mechanism], salted, salt, change.iterations)

@@ -18,6 +18,7 @@ from typing import Final
 from minibroker.call import Call
 from minibroker.config.resources import ConfigResourceType
 from minibroker.dispatch import ROUTES
+from minibroker.security.authorization.requirements import NOTHING
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.api_versions import (
@@ -37,6 +38,8 @@ _NO_EPOCH: Final = -1
 _FIRST_WITH_NODE: Final = 5
 _NO_NODE: Final = -1
 _FIRST_RELEASE_WITH_OWN_RANGE: Final = "2.4"
+
+NEEDS: Final = NOTHING
 
 
 def handle(request: ApiVersionsRequest | None, call: Call) -> ApiVersionsResponse:
@@ -71,6 +74,13 @@ def handle(request: ApiVersionsRequest | None, call: Call) -> ApiVersionsRespons
             for name, level in features.finalized.items()
         ],
     )
+
+
+def refuse(_request: ApiVersionsRequest, _version: int, code: ErrorCode) -> ApiVersionsResponse:
+    """A client that asks in an unknown version is told the versions in which it may ask (KIP-511)."""
+    is_unknown = code is ErrorCode.UNSUPPORTED_VERSION
+    own_range = [row for row in _ALL if is_unknown and row.api_key == ApiKey.API_VERSIONS]
+    return ApiVersionsResponse(error_code=code, api_keys=own_range)
 
 
 def _misrouted(request: ApiVersionsRequest, call: Call) -> ErrorCode:

@@ -11,8 +11,10 @@ from minibroker.call import Call
 from minibroker.groups.consumer.member import ConsumerMember
 from minibroker.groups.consumer.partitions import NOTHING, Partitions
 from minibroker.metadata.topics import Topics
+from minibroker.requests.declarations import groups_at
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.security.authorization.authorized_operations import authorized_operations
+from minibroker.security.authorization.requirements import asked_by_handler, on_each
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.consumer_group_describe import (
@@ -26,6 +28,11 @@ from minibroker_protocol.messages.consumer_group_describe import (
 
 _CLASSIC: Final = 0
 _CONSUMER: Final = 1
+
+NAMES: Final = groups_at("group_ids")
+NEEDS: Final = on_each(Operation.DESCRIBE, ResourceType.GROUP) & asked_by_handler(
+    "DESCRIBE on all topics that its members have"
+)
 
 
 def handle(request: ConsumerGroupDescribeRequest, call: Call) -> Steps[ConsumerGroupDescribeResponse]:

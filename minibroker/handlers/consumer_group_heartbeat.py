@@ -15,6 +15,7 @@ from minibroker.groups.consumer.coordinator import Answer, ConsumerGroups, Group
 from minibroker.groups.consumer.member import AWAY, JOINING, LEAVING
 from minibroker.groups.consumer.partitions import partitions_of
 from minibroker.security.authorization.acls import Operation, ResourceType
+from minibroker.security.authorization.requirements import checked, missing
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.consumer_group_heartbeat import (
     Assignment,
@@ -25,6 +26,20 @@ from minibroker_protocol.messages.consumer_group_heartbeat import (
 
 _FIRST_WITH_OWN_MEMBER_IDS: Final = 1
 _NOT_SAID: Final = -1
+
+
+def _right_error(request: ConsumerGroupHeartbeatRequest, call: Call) -> ErrorCode:
+    """A member may only subscribe to topics that it may describe."""
+    code = missing(call, Operation.READ, ResourceType.GROUP, request.group_id)
+    if code:
+        return code
+    named = request.subscribed_topic_names or ()
+    if all(call.allows(Operation.DESCRIBE, ResourceType.TOPIC, name) for name in named):
+        return ErrorCode.NONE
+    return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+NEEDS: Final = checked(_right_error, "READ on the group; DESCRIBE on all topics that the member subscribes to")
 
 
 def handle(request: ConsumerGroupHeartbeatRequest, call: Call) -> ConsumerGroupHeartbeatResponse:

@@ -5,9 +5,15 @@ the controller of another one: STALE_CONTROLLER_EPOCH, as Kafka up to 3.9 answer
 Kafka without ZooKeeper closes the connection.
 """
 
+from typing import Final
+
 from minibroker.call import Call
+from minibroker.security.authorization.acls import Operation
+from minibroker.security.authorization.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
+
+NEEDS: Final = on_cluster(Operation.CLUSTER_ACTION)
 
 
 def handle(_request: ControlledShutdownRequest, _call: Call) -> ControlledShutdownResponse:

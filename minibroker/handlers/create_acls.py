@@ -5,6 +5,8 @@ the others are made, and one that there is already is no error. As in Kafka a ru
 spoils the whole request (UNKNOWN_SERVER_ERROR for each), and one with a number 0 closes the connection.
 """
 
+from typing import Final
+
 from minibroker.call import Call, Parked, UnservedRequestError
 from minibroker.error_mapping import MAPPED, error_code_of
 from minibroker.security.authorization.acls import (
@@ -15,6 +17,7 @@ from minibroker.security.authorization.acls import (
     PermissionType,
     ResourceType,
 )
+from minibroker.security.authorization.requirements import on_cluster
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_acls import (
@@ -23,6 +26,8 @@ from minibroker_protocol.messages.create_acls import (
     CreateAclsRequest,
     CreateAclsResponse,
 )
+
+NEEDS: Final = on_cluster(Operation.ALTER)
 
 
 def handle(request: CreateAclsRequest, call: Call) -> Steps[CreateAclsResponse | Parked]:

@@ -5,15 +5,32 @@ come with a token themselves: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED. Without `del
 DELEGATION_TOKEN_AUTH_DISABLED. Renewers have to be users (INVALID_PRINCIPAL_TYPE).
 """
 
+from typing import Final
+
 from minibroker.call import Call, Parked
+from minibroker.requests.declarations import Refusal
 from minibroker.security.authorization.acls import Operation, ResourceType
-from minibroker.security.principals import USER, Principal
+from minibroker.security.authorization.requirements import asked_by_handler
+from minibroker.security.principals import ANONYMOUS, USER, Principal
 from minibroker.security.token_requests import NO_TIME, may_ask, named
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
+)
+
+NEEDS: Final = asked_by_handler("CREATE_TOKENS on the user, for a token of somebody else")
+REFUSAL: Final = Refusal(
+    {
+        "principal_type": ANONYMOUS.type,
+        "principal_name": ANONYMOUS.name,
+        "token_requester_principal_type": ANONYMOUS.type,
+        "token_requester_principal_name": ANONYMOUS.name,
+        "issue_timestamp_ms": -1,
+        "expiry_timestamp_ms": -1,
+        "max_timestamp_ms": -1,
+    }
 )
 
 

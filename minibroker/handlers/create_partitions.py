@@ -20,6 +20,9 @@ from minibroker.metadata.topic_admin import (
 )
 from minibroker.metadata.topics import Topic
 from minibroker.quotas.mutations import count_mutation
+from minibroker.requests.declarations import topics_at
+from minibroker.security.authorization.acls import Operation, ResourceType
+from minibroker.security.authorization.requirements import on_each
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_partitions import (
@@ -32,6 +35,9 @@ from minibroker_protocol.messages.create_partitions import (
 _FIRST_STRICT: Final = 3
 """As in CreateTopics."""
 _Growth = tuple[Topic, int, Sequence[Replicas]]
+
+NAMES: Final = topics_at("topics.name")
+NEEDS: Final = on_each(Operation.ALTER, ResourceType.TOPIC)
 
 
 def handle(request: CreatePartitionsRequest, call: Call) -> Steps[CreatePartitionsResponse | Parked]:

@@ -28,7 +28,9 @@ from minibroker.metadata.topic_admin import (
 )
 from minibroker.metadata.topics import Topic
 from minibroker.quotas.mutations import count_mutation
+from minibroker.requests.declarations import Refusal, topics_at
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
+from minibroker.security.authorization.requirements import asked_by_handler
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_topics import (
@@ -42,6 +44,12 @@ from minibroker_storage.checkpoints import new_uuid
 
 _FIRST_STRICT: Final = 6
 """From here on a client that is over its quota is refused, THROTTLING_QUOTA_EXCEEDED; before it has to wait."""
+
+NAMES: Final = topics_at("topics.name")
+NEEDS: Final = asked_by_handler(
+    "CREATE on the cluster or on each topic; DESCRIBE_CONFIGS on each topic, to be told its configuration"
+)
+REFUSAL: Final = Refusal({"configs": []})
 
 
 def handle(request: CreateTopicsRequest, call: Call) -> Steps[CreateTopicsResponse | Parked]:

@@ -5,6 +5,8 @@ reason, and one with a number 0 closes the connection. Each filter tells what it
 removed.
 """
 
+from typing import Final
+
 from minibroker.call import Call, Parked, UnservedRequestError
 from minibroker.error_mapping import MAPPED, error_code_of
 from minibroker.security.authorization.acls import (
@@ -16,6 +18,7 @@ from minibroker.security.authorization.acls import (
     PermissionType,
     ResourceType,
 )
+from minibroker.security.authorization.requirements import on_cluster
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_acls import (
@@ -25,6 +28,8 @@ from minibroker_protocol.messages.delete_acls import (
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
+
+NEEDS: Final = on_cluster(Operation.ALTER)
 
 
 def handle(request: DeleteAclsRequest, call: Call) -> Steps[DeleteAclsResponse | Parked]:

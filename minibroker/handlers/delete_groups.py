@@ -4,7 +4,12 @@ Versions 0-3. NON_EMPTY_GROUP for a group with members, GROUP_ID_NOT_FOUND for o
 also when the deletion could not be written; here that is an error and the group stays.
 """
 
+from typing import Final
+
 from minibroker.call import Call
+from minibroker.requests.declarations import groups_at
+from minibroker.security.authorization.acls import Operation, ResourceType
+from minibroker.security.authorization.requirements import on_each
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_groups import (
@@ -12,6 +17,9 @@ from minibroker_protocol.messages.delete_groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
+
+NAMES: Final = groups_at("groups_names")
+NEEDS: Final = on_each(Operation.DELETE, ResourceType.GROUP)
 
 
 def handle(request: DeleteGroupsRequest, call: Call) -> Steps[DeleteGroupsResponse]:

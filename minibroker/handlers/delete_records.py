@@ -11,6 +11,9 @@ from typing import Final
 from minibroker.call import Call
 from minibroker.error_mapping import MAPPED, error_code_of
 from minibroker.metadata.partition import Partition
+from minibroker.requests.declarations import topics_at
+from minibroker.security.authorization.acls import Operation, ResourceType
+from minibroker.security.authorization.requirements import on_each
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_records import (
@@ -21,6 +24,9 @@ from minibroker_protocol.messages.delete_records import (
 )
 
 _HIGH_WATERMARK: Final = -1
+
+NAMES: Final = topics_at("topics.name", "partitions.partition_index")
+NEEDS: Final = on_each(Operation.DELETE, ResourceType.TOPIC)
 
 
 def handle(request: DeleteRecordsRequest, call: Call) -> Steps[DeleteRecordsResponse]:

@@ -14,7 +14,9 @@ from minibroker.metadata.deletion import purge_logged
 from minibroker.metadata.topic_admin import TopicError, disk_refusal
 from minibroker.metadata.topics import Topic
 from minibroker.quotas.mutations import count_mutation
+from minibroker.requests.declarations import topics_at
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
+from minibroker.security.authorization.requirements import asked_by_handler
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_topics import (
@@ -29,6 +31,9 @@ _FIRST_STRICT: Final = 5
 """As in CreateTopics."""
 _FIRST_WITH_DISABLED_ERROR: Final = 3
 _Gone = tuple[Topic, list[str]]
+
+NAMES: Final = topics_at("topics.name") | topics_at("topic_names")
+NEEDS: Final = asked_by_handler("DELETE on the cluster or on each topic; DESCRIBE on each topic, to be told its name")
 
 
 def handle(request: DeleteTopicsRequest, call: Call) -> Steps[DeleteTopicsResponse | Parked]:

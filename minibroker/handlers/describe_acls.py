@@ -5,8 +5,11 @@ which cannot read the request; other numbers that nobody knows find nothing. Rul
 in which they were made.
 """
 
+from typing import Final
+
 from minibroker.call import Call, UnservedRequestError
 from minibroker.security.authorization.acls import AclFilter, Operation, PatternType, PermissionType, ResourceType
+from minibroker.security.authorization.requirements import on_cluster
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_acls import (
@@ -15,6 +18,8 @@ from minibroker_protocol.messages.describe_acls import (
     DescribeAclsResource,
     DescribeAclsResponse,
 )
+
+NEEDS: Final = on_cluster(Operation.DESCRIBE)
 
 
 def handle(request: DescribeAclsRequest, call: Call) -> Steps[DescribeAclsResponse]:

@@ -9,6 +9,9 @@ from typing import Final
 
 from minibroker.call import Call
 from minibroker.quotas.entities import ENTITY_TYPES, IP, Entity, Values
+from minibroker.requests.declarations import Refusal
+from minibroker.security.authorization.acls import Operation
+from minibroker.security.authorization.requirements import on_cluster
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_client_quotas import (
@@ -29,6 +32,10 @@ class _FilterError(ValueError):
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
         self.code = code
+
+
+NEEDS: Final = on_cluster(Operation.DESCRIBE_CONFIGS)
+REFUSAL: Final = Refusal({"entries": None})
 
 
 def handle(request: DescribeClientQuotasRequest, call: Call) -> Steps[DescribeClientQuotasResponse]:

@@ -11,6 +11,7 @@ from typing import Final
 from minibroker.call import Call
 from minibroker.metadata.cluster import NO_NODE
 from minibroker.security.authorization.authorized_operations import authorized_cluster_operations
+from minibroker.security.authorization.requirements import asked_by_handler
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -21,6 +22,8 @@ from minibroker_protocol.messages.describe_cluster import (
 _BROKERS: Final = 1
 _CONTROLLERS: Final = 2
 _NOT_ASKED: Final = -(2**31)
+
+NEEDS: Final = asked_by_handler("DESCRIBE on the cluster, to be told what may be done to it")
 
 
 def handle(request: DescribeClusterRequest, call: Call) -> DescribeClusterResponse:

@@ -21,7 +21,9 @@ from minibroker.dynamic_config.changes import Resource, refusal
 from minibroker.dynamic_config.configs import ALL_BROKERS
 from minibroker.dynamic_config.places import ResourceError, check_node
 from minibroker.metadata.topics import topic_name_error
+from minibroker.requests.declarations import Refusal, config_resources_at
 from minibroker.security.authorization.acls import Operation
+from minibroker.security.authorization.requirements import asked_by_handler
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_configs import (
@@ -36,6 +38,12 @@ from minibroker_protocol.messages.describe_configs import (
 _INVALID: Final = ErrorCode.INVALID_REQUEST
 _UNKNOWN_TYPE: Final = 0
 Rows = list[DescribeConfigsResourceResult]
+
+NAMES: Final = config_resources_at("resources")
+NEEDS: Final = asked_by_handler(
+    "DESCRIBE_CONFIGS on each topic or group; on the cluster, for brokers and client metrics"
+)
+REFUSAL: Final = Refusal(explained=True)
 
 
 def handle(request: DescribeConfigsRequest, call: Call) -> Steps[DescribeConfigsResponse]:

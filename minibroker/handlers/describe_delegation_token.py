@@ -5,8 +5,11 @@ DESCRIBE_TOKENS of its owner. An empty list of owners has no tokens, null has th
 CreateDelegationToken. Deviation: tokens that have ended are not told, while Kafka tells them until it removes them.
 """
 
+from typing import Final
+
 from minibroker.call import Call
 from minibroker.security.authorization.acls import Operation, ResourceType
+from minibroker.security.authorization.requirements import asked_by_handler
 from minibroker.security.delegation_tokens import DelegationToken
 from minibroker.security.principals import Principal
 from minibroker.security.token_requests import may_ask
@@ -17,6 +20,10 @@ from minibroker_protocol.messages.describe_delegation_token import (
     DescribedDelegationTokenRenewer,
     DescribeDelegationTokenRequest,
     DescribeDelegationTokenResponse,
+)
+
+NEEDS: Final = asked_by_handler(
+    "DESCRIBE on the token or DESCRIBE_TOKENS on its owner, for tokens of somebody else, or it is hidden"
 )
 
 

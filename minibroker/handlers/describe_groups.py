@@ -10,8 +10,10 @@ from typing import Final
 from minibroker.call import Call
 from minibroker.groups.group import Group, GroupState
 from minibroker.groups.members import Member
-from minibroker.security.authorization.acls import ResourceType
+from minibroker.requests.declarations import groups_at
+from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.security.authorization.authorized_operations import authorized_operations
+from minibroker.security.authorization.requirements import on_each
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_groups import (
@@ -23,6 +25,9 @@ from minibroker_protocol.messages.describe_groups import (
 
 _NO_AUTHORIZED_OPERATIONS: Final = -(2**31)
 _FIRST_WITH_UNKNOWN_GROUPS: Final = 6
+
+NAMES: Final = groups_at("groups")
+NEEDS: Final = on_each(Operation.DESCRIBE, ResourceType.GROUP)
 
 
 def handle(request: DescribeGroupsRequest, call: Call) -> Steps[DescribeGroupsResponse]:

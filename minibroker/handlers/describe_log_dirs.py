@@ -7,9 +7,12 @@ version 4 on the bytes of the volume are told, too (KIP-827). The directory is n
 """
 
 import os
+from typing import Final
 
 from minibroker.call import Call
 from minibroker.metadata.partition import Partition
+from minibroker.security.authorization.acls import Operation
+from minibroker.security.authorization.requirements import on_cluster
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_log_dirs import (
@@ -19,6 +22,8 @@ from minibroker_protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+
+NEEDS: Final = on_cluster(Operation.DESCRIBE)
 
 
 def handle(request: DescribeLogDirsRequest, call: Call) -> Steps[DescribeLogDirsResponse]:
@@ -34,6 +39,11 @@ def handle(request: DescribeLogDirsRequest, call: Call) -> Steps[DescribeLogDirs
         result.total_bytes = volume.f_frsize * volume.f_blocks
         result.usable_bytes = volume.f_frsize * volume.f_bavail
     return DescribeLogDirsResponse(error_code=ErrorCode.NONE, results=[result])
+
+
+def refuse(_request: DescribeLogDirsRequest, _version: int, code: ErrorCode) -> DescribeLogDirsResponse:
+    """No directory is listed, also in the versions before 3, which have no error of the whole."""
+    return DescribeLogDirsResponse(error_code=code, results=[])
 
 
 def _topics(request: DescribeLogDirsRequest, call: Call) -> Steps[list[DescribeLogDirsTopic]]:

@@ -4,9 +4,14 @@ Version 0. INVALID_TOPIC_EXCEPTION for a name that no topic can have, UNKNOWN_TO
 NOT_LEADER_OR_FOLLOWER from a broker that has no replica.
 """
 
+from typing import Final
+
 from minibroker.call import Call
 from minibroker.error_mapping import MAPPED, error_code_of
 from minibroker.metadata.topics import topic_name_error
+from minibroker.requests.declarations import topics_at
+from minibroker.security.authorization.acls import Operation, ResourceType
+from minibroker.security.authorization.requirements import on_each
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_producers import (
@@ -17,6 +22,9 @@ from minibroker_protocol.messages.describe_producers import (
     TopicResponse,
 )
 from minibroker_storage.log import Log
+
+NAMES: Final = topics_at("topics.name", "partition_indexes")
+NEEDS: Final = on_each(Operation.READ, ResourceType.TOPIC)
 
 
 def handle(request: DescribeProducersRequest, call: Call) -> Steps[DescribeProducersResponse]:

@@ -11,6 +11,9 @@ from typing import Final
 
 from minibroker.call import Call
 from minibroker.metadata.topics import METADATA_TOPIC
+from minibroker.requests.declarations import Refusal
+from minibroker.security.authorization.acls import Operation
+from minibroker.security.authorization.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -25,6 +28,9 @@ from minibroker_protocol.messages.describe_quorum import (
 _RECORD_EVERY_MS: Final = 500
 """`metadata.max.idle.interval.ms`."""
 _LISTENER: Final = "CONTROLLER"
+
+NEEDS: Final = on_cluster(Operation.DESCRIBE)
+REFUSAL: Final = Refusal(explained=True)
 
 
 def handle(request: DescribeQuorumRequest, call: Call) -> DescribeQuorumResponse:

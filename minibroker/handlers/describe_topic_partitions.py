@@ -7,12 +7,15 @@ topic is not among those asked for, or whose partition is below 0. A partition t
 keeps account of eligible leader replicas: replicas share one log, so whoever is up is in sync, and the lists are empty.
 """
 
+from typing import Final
+
 from minibroker.call import Call
-from minibroker.faults.error_answers import error_answer
 from minibroker.metadata.cluster import NO_NODE
 from minibroker.metadata.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, Topic, topic_name_error
+from minibroker.requests.declarations import topics_at
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.security.authorization.authorized_operations import authorized_operations
+from minibroker.security.authorization.requirements import asked_by_handler
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_topic_partitions import (
@@ -24,6 +27,9 @@ from minibroker_protocol.messages.describe_topic_partitions import (
 )
 from minibroker_protocol.primitives import ZERO_UUID
 
+NAMES: Final = topics_at("topics.name")
+NEEDS: Final = asked_by_handler("DESCRIBE on each topic, or it is hidden")
+
 
 def handle(request: DescribeTopicPartitionsRequest, call: Call) -> Steps[DescribeTopicPartitionsResponse]:
     """Describe topics until the page is full."""
@@ -31,10 +37,7 @@ def handle(request: DescribeTopicPartitionsRequest, call: Call) -> Steps[Describ
     names = _names(request, call)
     yield
     if cursor is not None and (cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names)):
-        refused: DescribeTopicPartitionsResponse = error_answer(
-            "DescribeTopicPartitions", request, call.api_version, ErrorCode.INVALID_REQUEST
-        )
-        return refused
+        return refuse(request, call.api_version, ErrorCode.INVALID_REQUEST)
     limit = min(call.core.config.integer("max.request.partition.size.limit"), request.response_partition_limit)
     left = max(limit, 1)
     response = DescribeTopicPartitionsResponse(topics=[])
@@ -61,6 +64,15 @@ def handle(request: DescribeTopicPartitionsRequest, call: Call) -> Steps[Describ
             response.topics.append(_refused(name))
         yield
     return response
+
+
+def refuse(request: DescribeTopicPartitionsRequest, _version: int, code: ErrorCode) -> DescribeTopicPartitionsResponse:
+    """The error stands at each topic."""
+    topics = [
+        DescribeTopicPartitionsResponseTopic(error_code=code, name=each.name, topic_id=ZERO_UUID, partitions=[])
+        for each in request.topics
+    ]
+    return DescribeTopicPartitionsResponse(topics=topics)
 
 
 def _names(request: DescribeTopicPartitionsRequest, call: Call) -> list[str]:

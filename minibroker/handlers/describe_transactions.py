@@ -3,8 +3,12 @@
 Version 0. INVALID_REQUEST for an empty id, TRANSACTIONAL_ID_NOT_FOUND for one that is not known.
 """
 
+from typing import Final
+
 from minibroker.call import Call
+from minibroker.requests.declarations import transactional_ids_at
 from minibroker.security.authorization.acls import Operation, ResourceType
+from minibroker.security.authorization.requirements import asked_by_handler, on_each
 from minibroker.transactions.transaction import by_topic
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_transactions import (
@@ -12,6 +16,11 @@ from minibroker_protocol.messages.describe_transactions import (
     DescribeTransactionsResponse,
     TopicData,
     TransactionState,
+)
+
+NAMES: Final = transactional_ids_at("transactional_ids")
+NEEDS: Final = on_each(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID) & asked_by_handler(
+    "DESCRIBE on each of its topics, or it is hidden"
 )
 
 

@@ -5,8 +5,11 @@ named twice DUPLICATE_RESOURCE. Users that are written in a `sasl.jaas.config` a
 """
 
 from collections import Counter
+from typing import Final
 
 from minibroker.call import Call
+from minibroker.security.authorization.acls import Operation
+from minibroker.security.authorization.requirements import on_cluster
 from minibroker.security.sasl.scram_credentials import ScramCredentials
 from minibroker.security.sasl.scram_mechanisms import NUMBERS
 from minibroker.slices import Steps
@@ -18,6 +21,8 @@ from minibroker_protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResult,
 )
 
+NEEDS: Final = on_cluster(Operation.DESCRIBE)
+
 
 def handle(request: DescribeUserScramCredentialsRequest, call: Call) -> Steps[DescribeUserScramCredentialsResponse]:
     """Tell credentials."""
@@ -28,6 +33,17 @@ def handle(request: DescribeUserScramCredentialsRequest, call: Call) -> Steps[De
         results.append(_result(stored, user, times))
         yield
     return DescribeUserScramCredentialsResponse(error_code=ErrorCode.NONE, error_message=None, results=results)
+
+
+def refuse(
+    request: DescribeUserScramCredentialsRequest, _version: int, code: ErrorCode
+) -> DescribeUserScramCredentialsResponse:
+    """Kafka adds a result without a name for each user."""
+    results = [
+        DescribeUserScramCredentialsResult(user="", error_code=code, error_message=None, credential_infos=[])
+        for _ in request.users or ()
+    ]
+    return DescribeUserScramCredentialsResponse(error_code=code, error_message=None, results=results)
 
 
 def _result(stored: ScramCredentials, user: str, times: int) -> DescribeUserScramCredentialsResult:

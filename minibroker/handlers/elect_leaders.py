@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from minibroker.call import Call, Parked
-from minibroker.faults.cluster_error_answers import elect_leaders_error
 from minibroker.metadata.cluster import NO_NODE
 from minibroker.metadata.partition import Partition
+from minibroker.requests.declarations import topics_at
+from minibroker.security.authorization.acls import Operation
+from minibroker.security.authorization.requirements import on_cluster
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.elect_leaders import (
@@ -25,14 +27,15 @@ from minibroker_protocol.messages.elect_leaders import (
 _PREFERRED: Final = 0
 _UNCLEAN: Final = 1
 
+NAMES: Final = topics_at("topic_partitions.topic", "partitions")
+NEEDS: Final = on_cluster(Operation.ALTER)
+
 
 def handle(request: ElectLeadersRequest, call: Call) -> Steps[ElectLeadersResponse | Parked]:
     """Elect a leader for each partition."""
     if request.election_type not in {_PREFERRED, _UNCLEAN}:
-        refused: ElectLeadersResponse = elect_leaders_error(
-            request, ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}"
-        )
-        return refused
+        message = f"Unknown election type {request.election_type}"
+        return refuse(request, call.api_version, ErrorCode.INVALID_REQUEST, message)
     unclean = request.election_type == _UNCLEAN
     results: list[ReplicaElectionResult] = []
     try:
@@ -50,6 +53,23 @@ def handle(request: ElectLeadersRequest, call: Call) -> Steps[ElectLeadersRespon
     finally:
         call.core.cluster.note()
     return call.core.durability.hold(ElectLeadersResponse(replica_election_results=results))
+
+
+def refuse(
+    request: ElectLeadersRequest, _version: int, code: ErrorCode, message: str | None = None
+) -> ElectLeadersResponse:
+    """All elections have failed, for the same reason."""
+    results = [
+        ReplicaElectionResult(
+            topic=topic.topic,
+            partition_result=[
+                PartitionResult(partition_id=index, error_code=code, error_message=message)
+                for index in topic.partitions
+            ],
+        )
+        for topic in request.topic_partitions or ()
+    ]
+    return ElectLeadersResponse(error_code=code, replica_election_results=results)
 
 
 def _wanted(request: ElectLeadersRequest, call: Call) -> Iterator[tuple[str, int | None]]:

@@ -11,9 +11,13 @@ from typing import Final
 
 from minibroker.call import Call
 from minibroker.error_mapping import as_producers_know_it
+from minibroker.security.authorization.acls import Operation
+from minibroker.security.authorization.requirements import on_transactional_id
 from minibroker_protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 _FIRST_WITH_NEXT_EPOCH: Final = 5
+
+NEEDS: Final = on_transactional_id(Operation.WRITE)
 
 
 def handle(request: EndTxnRequest, call: Call) -> EndTxnResponse:

@@ -3,9 +3,15 @@
 Version 0. Envelopes are for controllers, from brokers that they know: CLUSTER_AUTHORIZATION_FAILED, whatever is inside.
 """
 
+from typing import Final
+
 from minibroker.call import Call
+from minibroker.security.authorization.acls import Operation
+from minibroker.security.authorization.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+
+NEEDS: Final = on_cluster(Operation.CLUSTER_ACTION)
 
 
 def handle(_request: EnvelopeRequest, _call: Call) -> EnvelopeResponse:

@@ -3,7 +3,10 @@
 Versions 0-2. Who may do it, and the errors, are those of RenewDelegationToken.
 """
 
+from typing import Final
+
 from minibroker.call import Call, Parked
+from minibroker.security.authorization.requirements import asked_by_handler
 from minibroker.security.token_requests import NO_TIME, find
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
@@ -11,6 +14,8 @@ from minibroker_protocol.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,
     ExpireDelegationTokenResponse,
 )
+
+NEEDS: Final = asked_by_handler("to be the token's owner or one of its renewers")
 
 
 def handle(request: ExpireDelegationTokenRequest, call: Call) -> Steps[ExpireDelegationTokenResponse | Parked]:

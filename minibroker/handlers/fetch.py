@@ -30,7 +30,9 @@ from minibroker.error_mapping import MAPPED, error_code_of
 from minibroker.fetch_sessions import NO_SESSION, FetchContext, FetchKey, FetchSessionError
 from minibroker.metadata.cluster import NO_NODE
 from minibroker.metadata.topics import Topic
+from minibroker.requests.declarations import Refusal, Target, topics_at
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
+from minibroker.security.authorization.requirements import asked_by_handler
 from minibroker.slices import Steps, Work, drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.fetch import (
@@ -72,12 +74,55 @@ _NO_FAILURE: Final = frozenset(
 )
 
 
+def _held_by_session(request: FetchRequest, call: Call) -> tuple[Target, ...]:
+    """An incremental fetch is about all partitions of its session."""
+    session = call.node.fetch_sessions.get(request.session_id)
+    if session is None or request.session_epoch <= 0:
+        return ()
+    by_id = session.names is not None
+    gone = {
+        (each.topic_id if by_id else each.topic, index)
+        for each in request.forgotten_topics_data
+        for index in each.partitions
+    }
+    return tuple(
+        Target(_name_of(named, call), index) for named, index in session.partitions if (named, index) not in gone
+    )
+
+
+def _name_of(named: str | bytes, call: Call) -> str | None:
+    if isinstance(named, str):
+        return named
+    topic = call.core.topics.with_id(named)
+    return None if topic is None else topic.name
+
+
+NAMES: Final = topics_at("topics.topic", "partitions.partition", implied=_held_by_session)
+NEEDS: Final = asked_by_handler("READ on each topic; CLUSTER_ACTION on the cluster, for replicas")
+REFUSAL: Final = Refusal({"high_watermark": -1, "records": b""})
+
+
 def handle(request: FetchRequest, call: Call) -> FetchResponse | Parked | Steps[FetchResponse | Parked]:
     """Answer at once when there is enough to tell, or park until there is."""
     steps = _serve(request, call)
     if call.api_version < FIRST_WITH_V2 or _has_many_partitions(request, call):
         return steps
     return drain(steps)
+
+
+def refuse(request: FetchRequest, version: int, code: ErrorCode) -> FetchResponse:
+    """From version 13 on clients look at the error of the whole alone."""
+    topics = [] if version >= _FIRST_WITH_IDS else request.topics
+    return FetchResponse(
+        error_code=code,
+        session_id=request.session_id,
+        responses=[
+            FetchableTopicResponse(
+                topic=topic.topic, partitions=[_refused(each.partition, code) for each in topic.partitions]
+            )
+            for topic in topics
+        ],
+    )
 
 
 def _serve(request: FetchRequest, call: Call) -> Steps[FetchResponse | Parked]:
@@ -334,11 +379,18 @@ def _aborted(log: Log, offset: int, found: LogSlice) -> list[AbortedTransaction]
 
 
 def _error(index: int, code: ErrorCode) -> PartitionData:
+    data = _refused(index, code)
+    if code not in _NO_FAILURE:  # Kafka has not looked at a log otherwise
+        data.aborted_transactions = None
+    return data
+
+
+def _refused(index: int, code: ErrorCode) -> PartitionData:
     return PartitionData(
         partition_index=index,
         error_code=code,
         high_watermark=_NO_OFFSET,
-        aborted_transactions=[] if code in _NO_FAILURE else None,  # Kafka has not looked at a log then
+        aborted_transactions=[],
         records=_NOTHING,
     )
 

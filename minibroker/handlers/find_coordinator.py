@@ -11,6 +11,9 @@ from typing import Final
 from minibroker.call import Call
 from minibroker.metadata.cluster import NO_NODE, Node
 from minibroker.metadata.topic_admin import TopicError
+from minibroker.requests.declarations import Refusal, coordinator_keys_at
+from minibroker.security.authorization.acls import Operation, ResourceType
+from minibroker.security.authorization.requirements import on_each
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.find_coordinator import (
@@ -27,6 +30,10 @@ _GROUP: Final = 0
 _TRANSACTION: Final = 1
 _SHARE: Final = 2
 _NO_PORT: Final = -1
+
+NAMES: Final = coordinator_keys_at("coordinator_keys", "key")
+NEEDS: Final = on_each(Operation.DESCRIBE, ResourceType.ANY)
+REFUSAL: Final = Refusal({"node_id": -1, "port": -1}, explained=True)
 
 
 def handle(request: FindCoordinatorRequest, call: Call) -> Steps[FindCoordinatorResponse]:

@@ -8,6 +8,7 @@ this API only where a plugin wants metrics; here it is told always, and the metr
 from typing import Final
 
 from minibroker.call import Call
+from minibroker.security.authorization.requirements import NOTHING
 from minibroker.telemetry.clients import identity_of
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.get_telemetry_subscriptions import (
@@ -20,6 +21,8 @@ from minibroker_storage.checkpoints import new_uuid
 
 _ACCEPTED: Final = [CompressionCodec.ZSTD, CompressionCodec.LZ4, CompressionCodec.GZIP, CompressionCodec.SNAPPY]
 _ASK_AGAIN: Final = {ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE}
+
+NEEDS: Final = NOTHING
 
 
 def handle(request: GetTelemetrySubscriptionsRequest, call: Call) -> GetTelemetrySubscriptionsResponse:

@@ -7,14 +7,21 @@ what Kafka calls read-only, and their listeners. An operation that does not exis
 where Kafka has UNKNOWN_SERVER_ERROR for most.
 """
 
+from typing import Final
+
 from minibroker.call import Call, Parked
 from minibroker.dynamic_config.changes import Changes, Resource, answered, outcomes
+from minibroker.requests.declarations import config_resources_at
+from minibroker.security.authorization.requirements import asked_by_handler
 from minibroker.slices import Steps
 from minibroker_protocol.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+
+NAMES: Final = config_resources_at("resources")
+NEEDS: Final = asked_by_handler("ALTER_CONFIGS on each topic or group; on the cluster, for brokers and client metrics")
 
 
 def handle(request: IncrementalAlterConfigsRequest, call: Call) -> Steps[IncrementalAlterConfigsResponse | Parked]:

@@ -12,11 +12,30 @@ from typing import Final
 
 from minibroker.call import Call
 from minibroker.error_mapping import as_producers_know_it
+from minibroker.requests.declarations import Refusal
+from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
+from minibroker.security.authorization.requirements import checked, missing
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 _FENCED_SINCE: Final = 4
+
+
+def _right_error(request: InitProducerIdRequest, call: Call) -> ErrorCode:
+    """A client that may write to some topic may write to it idempotently (KIP-679)."""
+    if request.transactional_id is not None:
+        return missing(call, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+    allowed = call.allows(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME) or call.allows_somewhere(
+        Operation.WRITE, ResourceType.TOPIC
+    )
+    return ErrorCode.NONE if allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+NEEDS: Final = checked(
+    _right_error, "WRITE on the transactional id; without one IDEMPOTENT_WRITE on the cluster, or WRITE on any topic"
+)
+REFUSAL: Final = Refusal({"producer_id": -1, "producer_epoch": -1})
 
 
 def handle(request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse:

@@ -22,6 +22,8 @@ from minibroker.groups.consumer.group import PROTOCOL_TYPE, ConsumerGroup
 from minibroker.groups.coordinator import GroupCoordinator
 from minibroker.groups.group import Group, GroupState
 from minibroker.groups.members import Member, Protocol, Reply
+from minibroker.security.authorization.acls import Operation
+from minibroker.security.authorization.requirements import on_group
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
@@ -31,6 +33,8 @@ _FIRST_WITH_NULLABLE_PROTOCOL: Final = 7
 _FIRST_WITH_SKIPPED_ASSIGNMENT: Final = 9
 _ID_PREFIX_BYTES: Final = 32_000
 """Room for a UUID is left: a string of the older versions has at most 32,767 bytes."""
+
+NEEDS: Final = on_group(Operation.READ)
 
 
 def handle(request: JoinGroupRequest, call: Call) -> JoinGroupResponse | Reply:

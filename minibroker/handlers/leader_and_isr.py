@@ -5,14 +5,46 @@ STALE_CONTROLLER_EPOCH, as Kafka up to 3.9 answers one whose epoch is over. Kafk
 connection.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from minibroker.call import Call
-from minibroker.faults.error_answers import refusal
+from minibroker.requests.refusals import refused
+from minibroker.security.authorization.acls import Operation
+from minibroker.security.authorization.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.leader_and_isr import LeaderAndIsrRequest
+from minibroker_protocol.messages.leader_and_isr import (
+    LeaderAndIsrPartitionError,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicError,
+)
+
+_FIRST_WITH_TOPIC_ERRORS: Final = 5
+
+NEEDS: Final = on_cluster(Operation.CLUSTER_ACTION)
 
 
 def handle(request: LeaderAndIsrRequest, call: Call) -> Any:
     """Refuse it."""
-    return refusal("LeaderAndIsr", request, call.api_version, ErrorCode.STALE_CONTROLLER_EPOCH)
+    return refused(request, lambda piece: refuse(piece, call.api_version, ErrorCode.STALE_CONTROLLER_EPOCH))
+
+
+def refuse(request: LeaderAndIsrRequest, version: int, code: ErrorCode) -> LeaderAndIsrResponse:
+    """The error stands at each partition, which the versions before 5 list without their topics."""
+    if version >= _FIRST_WITH_TOPIC_ERRORS:
+        topics = [
+            LeaderAndIsrTopicError(
+                topic_id=topic.topic_id,
+                partition_errors=[_error("", each.partition_index, code) for each in topic.partition_states],
+            )
+            for topic in request.topic_states
+        ]
+        return LeaderAndIsrResponse(error_code=code, topics=topics)
+    errors = [_error(each.topic_name, each.partition_index, code) for each in request.ungrouped_partition_states]
+    for topic in request.topic_states:
+        errors += [_error(topic.topic_name, each.partition_index, code) for each in topic.partition_states]
+    return LeaderAndIsrResponse(error_code=code, partition_errors=errors)
+
+
+def _error(topic: str, index: int, code: ErrorCode) -> LeaderAndIsrPartitionError:
+    return LeaderAndIsrPartitionError(topic_name=topic, partition_index=index, error_code=code)

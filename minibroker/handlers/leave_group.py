@@ -10,6 +10,8 @@ from minibroker.call import Call
 from minibroker.groups.consumer.classic_members import ClassicMembers
 from minibroker.groups.coordinator import GroupCoordinator
 from minibroker.groups.group import Group
+from minibroker.security.authorization.acls import Operation
+from minibroker.security.authorization.requirements import on_group
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.leave_group import (
     LeaveGroupRequest,
@@ -19,6 +21,8 @@ from minibroker_protocol.messages.leave_group import (
 )
 
 _FIRST_WITH_MANY: Final = 3
+
+NEEDS: Final = on_group(Operation.READ)
 
 
 def handle(request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse:

@@ -4,11 +4,16 @@ Versions 0-5: filters by state from version 4 on (KIP-518), by type from version
 and "consumer". Names of states and types may be written in any case; a name that says nothing lets nothing through.
 """
 
+from typing import Final
+
 from minibroker.call import Call
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
+from minibroker.security.authorization.requirements import asked_by_handler
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+
+NEEDS: Final = asked_by_handler("DESCRIBE on the cluster, or on each group, or it is hidden")
 
 
 def handle(request: ListGroupsRequest, call: Call) -> Steps[ListGroupsResponse]:

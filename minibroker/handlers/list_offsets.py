@@ -18,6 +18,9 @@ from typing import Final
 from minibroker.call import Call
 from minibroker.error_mapping import MAPPED, error_code_of
 from minibroker.metadata.partition import Partition
+from minibroker.requests.declarations import topics_at
+from minibroker.security.authorization.acls import Operation, ResourceType
+from minibroker.security.authorization.requirements import on_each
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.list_offsets import (
@@ -36,6 +39,9 @@ _EARLIEST_LOCAL: Final = -4
 _FIRST_WITH: Final = {_LATEST: 1, _EARLIEST: 1, _MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, -5: 9, -6: 11}
 """The timestamps that ask for a place in the log, and the first versions that know them."""
 _READ_COMMITTED: Final = 1
+
+NAMES: Final = topics_at("topics.name", "partitions.partition_index")
+NEEDS: Final = on_each(Operation.DESCRIBE, ResourceType.TOPIC)
 
 
 def handle(request: ListOffsetsRequest, call: Call) -> Steps[ListOffsetsResponse]:

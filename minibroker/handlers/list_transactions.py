@@ -6,10 +6,12 @@ regular expression that the whole transactional id has to match (KIP-1152; INVAL
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from minibroker.call import Call
 from minibroker.regular_expressions.expression import RegularExpression, RegularExpressionError
 from minibroker.security.authorization.acls import Operation, ResourceType
+from minibroker.security.authorization.requirements import asked_by_handler
 from minibroker.slices import Steps
 from minibroker.transactions.transaction import STATES_BY_NAME, Transaction
 from minibroker_protocol.error_codes import ErrorCode
@@ -18,6 +20,8 @@ from minibroker_protocol.messages.list_transactions import (
     ListTransactionsResponse,
     TransactionState,
 )
+
+NEEDS: Final = asked_by_handler("DESCRIBE on each transactional id, or it is hidden")
 
 
 def handle(request: ListTransactionsRequest, call: Call) -> Steps[ListTransactionsResponse]:

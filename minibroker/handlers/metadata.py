@@ -23,8 +23,10 @@ from minibroker.metadata.topic_admin import (
     taken,
 )
 from minibroker.metadata.topics import Topic, topic_name_error
+from minibroker.requests.declarations import Target, topics_at
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker.security.authorization.authorized_operations import authorized_cluster_operations, authorized_operations
+from minibroker.security.authorization.requirements import asked_by_handler
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.metadata import (
@@ -41,6 +43,19 @@ from minibroker_protocol.primitives import ZERO_UUID
 _FIRST_WITH_IDS: Final = 12
 _OF_A_STEP: Final = 32
 """Topics between two steps."""
+
+
+def _all_topics(request: MetadataRequest, call: Call) -> tuple[Target, ...]:
+    """A request without topics is about all of them."""
+    if request.topics or (call.api_version > 0 and request.topics is not None):
+        return ()
+    return tuple(Target(topic.name) for topic in call.core.topics)
+
+
+NAMES: Final = topics_at("topics.name", implied=_all_topics, answers_partitions=True)
+NEEDS: Final = asked_by_handler(
+    "DESCRIBE on each topic, or it is hidden; CREATE on the cluster or the topic, to have it created"
+)
 
 
 def handle(request: MetadataRequest, call: Call) -> Steps[MetadataResponse | Parked]:
@@ -86,6 +101,15 @@ def handle(request: MetadataRequest, call: Call) -> Steps[MetadataResponse | Par
         else NO_AUTHORIZED_OPERATIONS,
     )
     return core.durability.hold(response) if made else response
+
+
+def refuse(request: MetadataRequest, _version: int, code: ErrorCode) -> MetadataResponse:
+    """The error stands at the top and at each topic; a topic that is named by its id alone has an empty name."""
+    topics = [
+        MetadataResponseTopic(error_code=code, name=each.name or "", topic_id=each.topic_id, partitions=[])
+        for each in request.topics or ()
+    ]
+    return MetadataResponse(error_code=code, brokers=[], topics=topics)
 
 
 def _find(wanted: MetadataRequestTopic, request: MetadataRequest, call: Call) -> Topic | ErrorCode | str:

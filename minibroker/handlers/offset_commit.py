@@ -18,6 +18,9 @@ from minibroker.groups.commits import Commit, RefusedCommitError, answered, comm
 from minibroker.groups.kinds import AnyGroup
 from minibroker.groups.offsets import CommittedOffset
 from minibroker.metadata.topic_ids import with_names
+from minibroker.requests.declarations import topics_at
+from minibroker.security.authorization.acls import Operation, ResourceType
+from minibroker.security.authorization.requirements import on_each, on_group
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.offset_commit import (
@@ -31,6 +34,9 @@ from minibroker_protocol.records import NewRecord
 from minibroker_storage.data_directory.names import TopicPartition
 
 _FIRST_WITH_TOPIC_IDS: Final = 10
+
+NAMES: Final = topics_at("topics.name", "partitions.partition_index")
+NEEDS: Final = on_group(Operation.READ) & on_each(Operation.READ, ResourceType.TOPIC)
 
 
 def handle(request: OffsetCommitRequest, call: Call) -> Steps[OffsetCommitResponse]:

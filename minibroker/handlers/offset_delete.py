@@ -5,10 +5,15 @@ Version 0. A group without members lets go of any; one of consumers keeps what i
 Partitions that do not exist are UNKNOWN_TOPIC_OR_PARTITION.
 """
 
+from typing import Final
+
 from minibroker.call import Call
 from minibroker.groups.commits import by_topic
 from minibroker.groups.group import CONSUMER, GroupState
 from minibroker.groups.kinds import AnyGroup
+from minibroker.requests.declarations import topics_at
+from minibroker.security.authorization.acls import Operation, ResourceType
+from minibroker.security.authorization.requirements import on_each, on_group
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.offset_delete import (
@@ -18,6 +23,9 @@ from minibroker_protocol.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 from minibroker_storage.data_directory.names import TopicPartition
+
+NAMES: Final = topics_at("topics.name", "partitions.partition_index")
+NEEDS: Final = on_group(Operation.DELETE) & on_each(Operation.READ, ResourceType.TOPIC)
 
 
 def handle(request: OffsetDeleteRequest, call: Call) -> Steps[OffsetDeleteResponse]:

@@ -16,7 +16,9 @@ from minibroker.call import Call
 from minibroker.groups.consumer.group import ConsumerGroup
 from minibroker.groups.offsets import GroupOffsets
 from minibroker.metadata.topic_ids import with_names
+from minibroker.requests.declarations import Refusal, topics_at
 from minibroker.security.authorization.acls import Operation, ResourceType
+from minibroker.security.authorization.requirements import asked_by_handler
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.offset_fetch import (
@@ -51,6 +53,10 @@ class _Found(NamedTuple):
 _Topics = Iterable[tuple[str, Sequence[int]]]
 _Answer = tuple[ErrorCode, list[tuple[str, list[_Found]]]]
 _Topic = TypeVar("_Topic")
+
+NAMES: Final = topics_at("topics.name", "partition_indexes") | topics_at("groups.topics.name", "partition_indexes")
+NEEDS: Final = asked_by_handler("DESCRIBE on each group; DESCRIBE on each topic")
+REFUSAL: Final = Refusal({"committed_offset": -1, "metadata": ""})
 
 
 def handle(request: OffsetFetchRequest, call: Call) -> Steps[OffsetFetchResponse]:

@@ -6,9 +6,14 @@ the current one the log's end, and -1 for both where the log knows none. Only th
 (FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH).
 """
 
+from typing import Final
+
 from minibroker.call import Call
 from minibroker.error_mapping import MAPPED, error_code_of
 from minibroker.metadata.partition import Partition
+from minibroker.requests.declarations import topics_at
+from minibroker.security.authorization.acls import Operation, ResourceType
+from minibroker.security.authorization.requirements import on_each
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.offset_for_leader_epoch import (
@@ -18,6 +23,9 @@ from minibroker_protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
+
+NAMES: Final = topics_at("topics.topic", "partitions.partition")
+NEEDS: Final = on_each(Operation.DESCRIBE, ResourceType.TOPIC, Operation.CLUSTER_ACTION)
 
 
 def handle(request: OffsetForLeaderEpochRequest, call: Call) -> Steps[OffsetForLeaderEpochResponse]:

@@ -36,6 +36,9 @@ from minibroker.metadata.cluster import NO_NODE, Node
 from minibroker.metadata.partition import Partition
 from minibroker.metadata.topics import Topic
 from minibroker.produce_memo import has_many_batches
+from minibroker.requests.declarations import Refusal, topics_at
+from minibroker.security.authorization.acls import Operation, ResourceType
+from minibroker.security.authorization.requirements import checked, on_each
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import (
@@ -55,7 +58,7 @@ from minibroker_protocol.messages.produce import (
     TopicProduceResponse,
 )
 from minibroker_protocol.records import BatchHeader, CompressionCodec, TimestampType, check_produced_batch
-from minibroker_protocol.records.header import MAGIC_AT, MAGIC_V2, entry_bounds
+from minibroker_protocol.records.header import CRC_COVERS_FROM, MAGIC_AT, MAGIC_V2, TRANSACTIONAL_FLAG, entry_bounds
 from minibroker_storage.log import Log
 
 _FIRST_WITH_ONE_BATCH: Final = 3
@@ -77,6 +80,8 @@ _TRIED_AGAIN: Final = frozenset(
 )
 """Producers that know no such answers take NOT_ENOUGH_REPLICAS for a reason to try again."""
 _NO_OFFSET: Final = -1
+_ATTRIBUTES_AT: Final = CRC_COVERS_FROM + 1
+"""The lower byte of a batch's attributes."""
 _ADMIN_CLIENT: Final = "__admin_client"
 """The client id with which Kafka's tools may write to its internal topics (`AdminUtils.ADMIN_CLIENT_ID`)."""
 
@@ -87,6 +92,33 @@ class _RefusedError(Exception):
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
         self.code = code
+
+
+def _transaction_error(request: ProduceRequest, call: Call) -> ErrorCode:
+    """Transactional records need the right to their transaction (`RequestUtils.hasTransactionalRecords`)."""
+    if not any(_is_transactional(data.records) for topic in request.topic_data for data in topic.partition_data):
+        return ErrorCode.NONE
+    transactional_id = request.transactional_id
+    if transactional_id is not None and call.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+        return ErrorCode.NONE
+    return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+def _is_transactional(records: Any) -> bool:
+    """Whether the first batch is; there are never two in a request that is served."""
+    return bool(
+        records
+        and len(records) > _ATTRIBUTES_AT
+        and records[MAGIC_AT] == MAGIC_V2
+        and records[_ATTRIBUTES_AT] & TRANSACTIONAL_FLAG
+    )
+
+
+NAMES: Final = topics_at("topic_data.name", "partition_data.index")
+NEEDS: Final = checked(_transaction_error, "WRITE on the transactional id, for transactional records") & on_each(
+    Operation.WRITE, ResourceType.TOPIC
+)
+REFUSAL: Final = Refusal({"base_offset": -1})
 
 
 def handle(request: ProduceRequest, call: Call) -> ProduceResponse | Parked | Steps[Any] | None:

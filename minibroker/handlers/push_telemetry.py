@@ -9,6 +9,7 @@ and for what unpacks to more than four times that.
 from typing import Final
 
 from minibroker.call import Call
+from minibroker.security.authorization.requirements import NOTHING
 from minibroker.telemetry.clients import ClientInstance, TelemetryPush, identity_of
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import InvalidRecordError
@@ -22,6 +23,8 @@ _RESERVED: Final = frozenset({ZERO_UUID, bytes(15) + b"\1"})
 _MOST_EXPANSION: Final = 4
 """Metrics may unpack to so many times `telemetry.max.bytes`: more takes longer than others should wait."""
 _CODECS: Final = frozenset(CompressionCodec)
+
+NEEDS: Final = NOTHING
 
 
 def handle(request: PushTelemetryRequest, call: Call) -> PushTelemetryResponse:

@@ -4,7 +4,10 @@ Versions 0-2. The owner and the renewers may do it (DELEGATION_TOKEN_OWNER_MISMA
 HMAC (DELEGATION_TOKEN_NOT_FOUND), and one that has ended cannot be renewed (DELEGATION_TOKEN_EXPIRED).
 """
 
+from typing import Final
+
 from minibroker.call import Call, Parked
+from minibroker.security.authorization.requirements import asked_by_handler
 from minibroker.security.token_requests import NO_TIME, find
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
@@ -12,6 +15,8 @@ from minibroker_protocol.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
 )
+
+NEEDS: Final = asked_by_handler("to be the token's owner or one of its renewers")
 
 
 def handle(request: RenewDelegationTokenRequest, call: Call) -> Steps[RenewDelegationTokenResponse | Parked]:

@@ -6,11 +6,16 @@ ILLEGAL_SASL_STATE. Deviation: another request between SaslHandshake and its tok
 first answers it with ILLEGAL_SASL_STATE.
 """
 
+from typing import Final
+
 from minibroker.call import Call, Parked
+from minibroker.security.authorization.requirements import NOTHING
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 
 _DONE = "SaslAuthenticate request received after successful authentication"
+
+NEEDS: Final = NOTHING
 
 
 def handle(request: SaslAuthenticateRequest, call: Call) -> SaslAuthenticateResponse | Parked:

@@ -5,9 +5,14 @@ not enabled is answered with UNSUPPORTED_SASL_MECHANISM and the list of those th
 no authentication is under way (a listener without SASL, or a client that is known already): ILLEGAL_SASL_STATE.
 """
 
+from typing import Final
+
 from minibroker.call import Call, Parked
+from minibroker.security.authorization.requirements import NOTHING
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+NEEDS: Final = NOTHING
 
 
 def handle(request: SaslHandshakeRequest, call: Call) -> SaslHandshakeResponse | Parked:

@@ -5,14 +5,30 @@ STALE_CONTROLLER_EPOCH, as Kafka up to 3.9 answers one whose epoch is over. Kafk
 connection.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from minibroker.call import Call
-from minibroker.faults.error_answers import refusal
+from minibroker.requests.refusals import refused
+from minibroker.security.authorization.acls import Operation
+from minibroker.security.authorization.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.stop_replica import StopReplicaRequest
+from minibroker_protocol.messages.stop_replica import StopReplicaPartitionError, StopReplicaRequest, StopReplicaResponse
+
+NEEDS: Final = on_cluster(Operation.CLUSTER_ACTION)
 
 
 def handle(request: StopReplicaRequest, call: Call) -> Any:
     """Refuse it."""
-    return refusal("StopReplica", request, call.api_version, ErrorCode.STALE_CONTROLLER_EPOCH)
+    return refused(request, lambda piece: refuse(piece, call.api_version, ErrorCode.STALE_CONTROLLER_EPOCH))
+
+
+def refuse(request: StopReplicaRequest, _version: int, code: ErrorCode) -> StopReplicaResponse:
+    """The error stands at each partition; the versions list them in three ways."""
+    named = [(each.topic_name, each.partition_index) for each in request.ungrouped_partitions]
+    named += [(topic.name, index) for topic in request.topics for index in topic.partition_indexes]
+    for topic in request.topic_states:
+        named += [(topic.topic_name, each.partition_index) for each in topic.partition_states]
+    errors = [
+        StopReplicaPartitionError(topic_name=name, partition_index=index, error_code=code) for name, index in named
+    ]
+    return StopReplicaResponse(error_code=code, partition_errors=errors)

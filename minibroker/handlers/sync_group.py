@@ -15,10 +15,22 @@ from minibroker.groups.consumer.classic_members import ClassicMembers
 from minibroker.groups.consumer.coordinator import GroupRefusedError
 from minibroker.groups.group import Group, GroupState
 from minibroker.groups.members import Reply
+from minibroker.security.authorization.acls import Operation, ResourceType
+from minibroker.security.authorization.requirements import checked, missing
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 _FIRST_WITH_PROTOCOL: Final = 5
+
+
+def _right_error(request: SyncGroupRequest, call: Call) -> ErrorCode:
+    """A request without its protocol is refused for that, whoever sends it."""
+    if call.api_version >= _FIRST_WITH_PROTOCOL and None in {request.protocol_type, request.protocol_name}:
+        return ErrorCode.NONE
+    return missing(call, Operation.READ, ResourceType.GROUP, request.group_id)
+
+
+NEEDS: Final = checked(_right_error, "READ on the group")
 
 
 def handle(request: SyncGroupRequest, call: Call) -> SyncGroupResponse | Reply:

@@ -18,6 +18,9 @@ from minibroker.groups.kinds import AnyGroup
 from minibroker.groups.offsets import CommittedOffset
 from minibroker.metadata.topic_ids import with_names
 from minibroker.metadata.topics import CONSUMER_OFFSETS
+from minibroker.requests.declarations import topics_at
+from minibroker.security.authorization.acls import Operation, ResourceType
+from minibroker.security.authorization.requirements import on_each, on_group, on_transactional_id
 from minibroker.slices import Steps
 from minibroker.transactions.verification import as_writers_know_it
 from minibroker_protocol.error_codes import ErrorCode
@@ -35,6 +38,11 @@ _FIRST_WITH_LOADING: Final = 2
 _FIRST_WITH_ABORTABLE: Final = 4
 _FIRST_THAT_ADDS: Final = 5
 _FIRST_WITH_TOPIC_IDS: Final = 6
+
+NAMES: Final = topics_at("topics.name", "partitions.partition_index")
+NEEDS: Final = (
+    on_transactional_id(Operation.WRITE) & on_group(Operation.READ) & on_each(Operation.READ, ResourceType.TOPIC)
+)
 
 
 def handle(request: TxnOffsetCommitRequest, call: Call) -> Steps[TxnOffsetCommitResponse]:

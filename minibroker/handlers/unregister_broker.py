@@ -5,9 +5,17 @@ given no partitions by hand; those that it keeps, it keeps, as in Kafka. One tha
 left: a Kafka would stay up but be no part of the cluster. In both cases it is registered again when it is started.
 """
 
+from typing import Final
+
 from minibroker.call import Call
+from minibroker.requests.declarations import Refusal
+from minibroker.security.authorization.acls import Operation
+from minibroker.security.authorization.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+
+NEEDS: Final = on_cluster(Operation.ALTER)
+REFUSAL: Final = Refusal(explained=True)
 
 
 def handle(request: UnregisterBrokerRequest, call: Call) -> UnregisterBrokerResponse:

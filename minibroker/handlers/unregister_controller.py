@@ -4,9 +4,17 @@ Version 0. INVALID_REQUEST for the controller, which is the only voter of its qu
 any other id.
 """
 
+from typing import Final
+
 from minibroker.call import Call
+from minibroker.requests.declarations import Refusal
+from minibroker.security.authorization.acls import Operation
+from minibroker.security.authorization.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.unregister_controller import UnregisterControllerRequest, UnregisterControllerResponse
+
+NEEDS: Final = on_cluster(Operation.ALTER)
+REFUSAL: Final = Refusal(explained=True)
 
 
 def handle(request: UnregisterControllerRequest, call: Call) -> UnregisterControllerResponse:

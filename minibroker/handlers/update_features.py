@@ -15,6 +15,8 @@ from minibroker.metadata.features import (
     METADATA_VERSION,
     Features,
 )
+from minibroker.security.authorization.acls import Operation
+from minibroker.security.authorization.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.update_features import (
     FeatureUpdateKey,
@@ -34,6 +36,9 @@ _METADATA_FOR_ELR: Final = 23
 
 class _RefusedError(ValueError):
     """Why a feature cannot have a level."""
+
+
+NEEDS: Final = on_cluster(Operation.ALTER)
 
 
 def handle(request: UpdateFeaturesRequest, call: Call) -> UpdateFeaturesResponse | Parked:

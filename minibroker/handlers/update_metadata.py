@@ -5,14 +5,17 @@ STALE_CONTROLLER_EPOCH, as Kafka up to 3.9 answers one whose epoch is over. Kafk
 connection.
 """
 
-from typing import Any
+from typing import Final
 
 from minibroker.call import Call
-from minibroker.faults.error_answers import refusal
+from minibroker.security.authorization.acls import Operation
+from minibroker.security.authorization.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.update_metadata import UpdateMetadataRequest
+from minibroker_protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+
+NEEDS: Final = on_cluster(Operation.CLUSTER_ACTION)
 
 
-def handle(request: UpdateMetadataRequest, call: Call) -> Any:
+def handle(_request: UpdateMetadataRequest, _call: Call) -> UpdateMetadataResponse:
     """Refuse it."""
-    return refusal("UpdateMetadata", request, call.api_version, ErrorCode.STALE_CONTROLLER_EPOCH)
+    return UpdateMetadataResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)

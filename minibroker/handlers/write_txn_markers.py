@@ -3,7 +3,12 @@
 Versions 0-2. The marker is written whether or not a transaction is open. Errors: see `write_marker`.
 """
 
+from typing import Final
+
 from minibroker.call import Call
+from minibroker.requests.declarations import topics_at
+from minibroker.security.authorization.acls import Operation
+from minibroker.security.authorization.requirements import on_cluster
 from minibroker.slices import Steps
 from minibroker.transactions.markers import Marker, write_marker
 from minibroker_protocol.messages.write_txn_markers import (
@@ -14,6 +19,9 @@ from minibroker_protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+
+NAMES: Final = topics_at("markers.topics.name", "partition_indexes")
+NEEDS: Final = on_cluster(Operation.ALTER, Operation.CLUSTER_ACTION)
 
 
 def handle(request: WriteTxnMarkersRequest, call: Call) -> Steps[WriteTxnMarkersResponse]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from minibroker.faults.fault import Fault
-    from minibroker.requests.targets import Target
+    from minibroker.requests.declarations import Target
 
 DEFAULT_CAPACITY: Final = 10_000
 

@@ -1,7 +1,7 @@
 """Large messages in pieces: what walks a whole message at once can then be done in slices.
 
-A piece is a message of the same kind with a part of the elements. Where a nested list is cut, its owner stands in
-several pieces, and `join` puts them together again.
+A piece is a message of the same kind with a part of the elements. Only an element that is larger than a piece is cut:
+it stands in several pieces then, and `join` puts them together again.
 """
 
 import dataclasses
@@ -34,10 +34,11 @@ def pieces_of(message: Any) -> Iterator[Any]:
     for name, elements in lists.items():
         piece: list[Any] = []
         size = 0
+        has_lists = _has_lists(elements)
         for element in elements:
-            for part in pieces_of(element) if _has_lists(elements) else (element,):
+            for part in pieces_of(element) if has_lists and is_large(element) else (element,):
                 piece.append(part)
-                size += 1 + (_size(part) if part is not element else 0)
+                size += 1 + (_size(part) if has_lists else 0)
                 if size >= _ELEMENTS_OF_A_PIECE:
                     yield dataclasses.replace(message, **{**empty, name: piece})
                     piece, size = [], 0

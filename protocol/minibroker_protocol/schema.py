@@ -225,6 +225,11 @@ def fields_of(cls: type[Any]) -> tuple[Field, ...]:
     return known
 
 
+def first_version(cls: type[Any], field: str) -> int:
+    """The first version that has a field of a message or structure class. KeyError for a field that it never has."""
+    return {declared.name: declared.present.first for declared in fields_of(cls)}[field]
+
+
 def _field(declared: "dataclasses.Field[Any]", hint: Any) -> Field:
     present, null_in, tag, tagged_in = ALWAYS, None, -1, NEVER
     notes: tuple[Any, ...] = getattr(hint, "__metadata__", ())

@@ -1,8 +1,11 @@
 """The dispatch table, and the way of a request from bytes to its answer."""
 
+import ast
 import importlib
 import re
 import struct
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -86,6 +89,24 @@ def test_a_key_has_one_route_and_names_follow_the_keys() -> None:
     for route in ROUTES:
         assert route.module == route.key.name.lower()
         assert route.message == "".join(word.capitalize() for word in route.module.split("_"))
+
+
+def test_an_api_is_declared_in_one_module_and_nothing_twice() -> None:
+    handlers = {path.stem: path for path in (ROOT / "minibroker" / "handlers").glob("[a-z]*.py")}
+    assert set(handlers) == {route.module for route in ROUTES}
+    for path in handlers.values():
+        names = Counter(_top_level_names(ast.parse(path.read_text())))
+        assert names["handle"] == names["NEEDS"] == 1, path
+        assert max(names[name] for name in ("NAMES", "REFUSAL", "refuse", "refuse_parts")) <= 1, path
+
+
+def _top_level_names(module: ast.Module) -> Iterator[str]:
+    for statement in module.body:
+        if isinstance(statement, ast.FunctionDef):
+            yield statement.name
+        elif isinstance(statement, ast.AnnAssign | ast.Assign):
+            targets = [statement.target] if isinstance(statement, ast.AnnAssign) else statement.targets
+            yield from (target.id for target in targets if isinstance(target, ast.Name))
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=ids)

@@ -9,46 +9,18 @@ from typing import Any
 
 import pytest
 
-from minibroker.dispatch import ROUTES, Route
-from minibroker.faults.error_answers import error_answer
+from minibroker.dispatch import ROUTES, Route, endpoint
+from minibroker.requests.refusals import error_answer
 from minibroker_protocol.codec import decode, encode
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.primitives import WireType
-from minibroker_protocol.schema import Field, fields_of
 from tests.clients.java_programs import VERSIONS, client_libs
 from tests.kafka.fixtures import or_skip
 from tests.kafka.messages import UNKNOWN, Messages
 from tests.protocol.message_strategies import message_class
+from tests.protocol.whole_requests import a_request
 
 CODES = (ErrorCode.NOT_COORDINATOR, ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.UNSUPPORTED_VERSION)
-OF_TYPE: dict[str, Any] = {"RECORDS": b"", "BYTES": b"abc", "BOOLEAN": True}
 OWN_WORDS = "in our own words"
-
-
-def a_request(cls: type[Any], version: int, chance: random.Random) -> Any:
-    """A request with two of everything."""
-    return cls(**{f.name: a_value(f, version, chance) for f in fields_of(cls) if version in f.present})
-
-
-def a_value(field: Field, version: int, chance: random.Random) -> Any:
-    if field.is_array:
-        return [one_value(field, version, chance) for _ in range(2)]
-    return one_value(field, version, chance)
-
-
-def one_value(field: Field, version: int, chance: random.Random) -> Any:
-    kind = field.kind
-    if not isinstance(kind, WireType):
-        return a_request(kind, version, chance)
-    if kind.name in OF_TYPE:
-        return OF_TYPE[kind.name]
-    if kind.name == "UUID":
-        return chance.randbytes(16)
-    if kind.name == "STRING":
-        return f"name{chance.randrange(10**6)}"
-    if kind.name in {"INT32", "INT64"}:
-        return chance.randrange(10**9)
-    return 1 if field.name in {"acks", "key_type", "security_protocol"} else chance.randrange(1, 100)
 
 
 def without_order_and_words(message: Any) -> Any:
@@ -96,7 +68,7 @@ def test_an_error_answer_is_the_one_that_kafka_makes(kafkas: list[Messages], rou
         newest = next((each for each in reversed(theirs) if each != UNKNOWN), None)
         assert isinstance(newest, bytes), (version, newest)
         ours = bytearray()
-        encode(error_answer(route.message, request, version, code), version, ours, [])
+        encode(error_answer(endpoint(route.key), request, version, code), version, ours, [])
         response = message_class(route, "Response")
         expected, _ = decode(response, memoryview(newest), version)
         answered, _ = decode(response, memoryview(ours), version)

@@ -8,6 +8,8 @@ import pytest
 from minibroker_protocol import primitives as p
 from minibroker_protocol.codec import codec_for, decode, encode, source
 from minibroker_protocol.errors import DecodeError, EncodeError
+from minibroker_protocol.messages.fetch import FetchResponse
+from minibroker_protocol.messages.list_offsets import ListOffsetsPartition
 from minibroker_protocol.schema import (
     ALWAYS,
     NEVER,
@@ -16,6 +18,7 @@ from minibroker_protocol.schema import (
     String,
     VersionRange,
     fields_of,
+    first_version,
     message,
     schema_of,
     since,
@@ -49,6 +52,14 @@ def test_a_version_range_holds_its_ends_and_nothing_beyond() -> None:
     text: object = "3"
     assert text not in versions
     assert all(version in ALWAYS and version not in NEVER for version in range(100))
+
+
+def test_the_first_version_of_a_field_is_that_of_its_declaration() -> None:
+    assert first_version(ListOffsetsPartition, "current_leader_epoch") == 4
+    assert first_version(FetchResponse, "node_endpoints") == 16
+    assert first_version(ListOffsetsPartition, "timestamp") == 0
+    with pytest.raises(KeyError, match="timestmap"):
+        first_version(ListOffsetsPartition, "timestmap")
 
 
 @pytest.mark.parametrize("text", ["", "x", "1-x", "-", "+"])

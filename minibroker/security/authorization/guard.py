@@ -6,18 +6,21 @@ alone; the rest is served as if nothing else had been named, and the errors stan
 
 from __future__ import annotations
 
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.call import Parked, UnservedRequestError
-from minibroker.faults.error_answers import error_answer, merged, merged_in_slices, part_answer, refusal
-from minibroker.faults.refusals import MergedAnswer
 from minibroker.produce_memo import has_many_batches
+from minibroker.requests.declarations import Target
+from minibroker.requests.merging import MergedAnswer, merged, merged_in_slices
 from minibroker.requests.pieces import is_large, join, pieces_of
-from minibroker.requests.targets import Target, names_of, only
+from minibroker.requests.refusals import error_answer, part_answer, refused
+from minibroker.requests.targets import has_list, names_of, only
 from minibroker.security.authorization.acls import CLUSTER_NAME, ResourceType
-from minibroker.security.authorization.requirements import AUTHORIZATION_FAILED, REQUIREMENTS, Each
+from minibroker.security.authorization.requirements import AUTHORIZATION_FAILED, Each
 from minibroker.slices import Steps, drain, result_of
+from minibroker_protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -27,8 +30,7 @@ if TYPE_CHECKING:
     from minibroker_protocol.error_codes import ErrorCode
 
 
-_FIRST_COORDINATORS: Final = 4
-"""The first version of FindCoordinator with several keys."""
+_PRODUCE: Final = ApiKey.PRODUCE
 _NAME_OF: Final[dict[ResourceType, Callable[[Target], str | None]]] = {
     ResourceType.TOPIC: attrgetter("topic"),
     ResourceType.GROUP: attrgetter("group"),
@@ -38,59 +40,57 @@ _NAME_OF: Final[dict[ResourceType, Callable[[Target], str | None]]] = {
 
 def serve(endpoint: Endpoint, request: Any, call: Call) -> Any:
     """What the handler returns, or errors in its place. UnservedRequestError for produce requests without acks."""
-    requirement = REQUIREMENTS[endpoint.route.key]
-    api = endpoint.route.message
-    for rule in requirement.whole:
+    for rule in endpoint.needs.whole:
         code = rule.check(request, call)
         if code:
-            _check_acks(api, request, code)
-            return refusal(api, request, call.api_version, code)
-    each = requirement.each_of(request)
+            _check_acks(endpoint, request, code)
+            return refused(request, partial(error_answer, endpoint, version=call.api_version, code=code))
+    each = endpoint.needs.each_of(request)
     if each is None:
         return endpoint.handle(request, call)
     if is_large(request):
         return _serve_large(endpoint, request, call, each)
-    refused = drain(_refused(api, (request,), each, call))
-    if not refused:
+    denied = drain(_denied(endpoint, (request,), each, call))
+    if not denied:
         return endpoint.handle(request, call)
-    steps = _serve_rest(endpoint, (request,), call, each, refused)
-    if api == "Produce" and not has_many_batches(request):  # its records lie in memory that is used again
+    steps = _serve_rest(endpoint, (request,), call, each, denied)
+    if endpoint.route.key is _PRODUCE and not has_many_batches(request):  # its records lie in memory that is used again
         return drain(steps)
     return steps
 
 
-def _refused(api: str, pieces: Iterable[Any], each: Each, call: Call) -> Steps[set[str]]:
+def _denied(endpoint: Endpoint, pieces: Iterable[Any], each: Each, call: Call) -> Steps[set[str]]:
     """The names in `pieces` of a request that the client may not use so; ids that nobody has are none."""
-    refused: set[str] = set()
+    denied: set[str] = set()
     for piece in pieces:
-        for name in names_of(api, piece, call.core):
+        for name in names_of(endpoint.names, piece, call.core):
             if name is not None and not call.allows(each.operation, each.resource_type, name):
-                refused.add(name)
+                denied.add(name)
         yield
-    if refused and each.exempt is not None and call.allows(each.exempt, ResourceType.CLUSTER, CLUSTER_NAME):
+    if denied and each.exempt is not None and call.allows(each.exempt, ResourceType.CLUSTER, CLUSTER_NAME):
         return set()
-    return refused
+    return denied
 
 
 def _serve_large(endpoint: Endpoint, request: Any, call: Call, each: Each) -> Steps[Any]:
     pieces = tuple(pieces_of(request))
-    refused = yield from _refused(endpoint.route.message, pieces, each, call)
-    if refused:
-        return (yield from _serve_rest(endpoint, pieces, call, each, refused))
+    denied = yield from _denied(endpoint, pieces, each, call)
+    if denied:
+        return (yield from _serve_rest(endpoint, pieces, call, each, denied))
     return (yield from result_of(endpoint.handle(request, call)))
 
 
-def _serve_rest(endpoint: Endpoint, pieces: tuple[Any, ...], call: Call, each: Each, refused: set[str]) -> Steps[Any]:
+def _serve_rest(endpoint: Endpoint, pieces: tuple[Any, ...], call: Call, each: Each, denied: set[str]) -> Steps[Any]:
     """Have the handler serve the names that are not refused, and put errors for the others beside its response."""
-    api, code, name_of = endpoint.route.message, AUTHORIZATION_FAILED[each.resource_type], _NAME_OF[each.resource_type]
+    names, code, name_of = endpoint.names, AUTHORIZATION_FAILED[each.resource_type], _NAME_OF[each.resource_type]
     request = pieces[0]
-    if not _has_list(api, call.api_version):
-        return error_answer(api, request, call.api_version, code)
+    if not has_list(endpoint, call.api_version):
+        return error_answer(endpoint, request, call.api_version, code)
     allowed = errors = None
     for piece in pieces:
-        hit = only(api, piece, lambda target: name_of(target) in refused, call.core)
-        error = part_answer(api, hit, call.api_version, code)
-        rest = only(api, piece, lambda target: name_of(target) not in refused, call.core)
+        hit = only(names, piece, lambda target: name_of(target) in denied, call.core)
+        error = part_answer(endpoint, hit, call.api_version, code)
+        rest = only(names, piece, lambda target: name_of(target) not in denied, call.core)
         if allowed is None:
             allowed, errors = rest, error
         else:
@@ -98,7 +98,7 @@ def _serve_rest(endpoint: Endpoint, pieces: tuple[Any, ...], call: Call, each: E
             join(errors, error)
         yield
     served = yield from result_of(endpoint.handle(allowed, call))
-    _check_acks(api, request, code)
+    _check_acks(endpoint, request, code)
     if isinstance(served, Parked):
         return MergedAnswer(served, lambda response: merged(response, errors))
     # An error of the whole stands alone.
@@ -107,12 +107,7 @@ def _serve_rest(endpoint: Endpoint, pieces: tuple[Any, ...], call: Call, each: E
     return served
 
 
-def _has_list(api: str, version: int) -> bool:
-    """Whether a request names what it is about in a list, of which it can do without some."""
-    return api != "FindCoordinator" or version >= _FIRST_COORDINATORS
-
-
-def _check_acks(api: str, request: Any, code: ErrorCode) -> None:
+def _check_acks(endpoint: Endpoint, request: Any, code: ErrorCode) -> None:
     """An error that no answer can tell closes the connection."""
-    if api == "Produce" and request.acks == 0:
+    if endpoint.route.key is _PRODUCE and request.acks == 0:
         raise UnservedRequestError(f"produce with acks=0 failed: {code.name}")

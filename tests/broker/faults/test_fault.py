@@ -7,7 +7,7 @@ import pytest
 
 from minibroker.faults.fault import Asked, Fault, FaultError
 from minibroker.faults.files import read_faults
-from minibroker.requests.targets import Target
+from minibroker.requests.declarations import Target
 from minibroker_protocol.error_codes import ErrorCode
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from minibroker.security.authorization.requirements import REQUIREMENTS
+from minibroker.dispatch import ROUTES, endpoint
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.init_producer_id import InitProducerIdRequest
 from tests.broker.groups.driver import Members
@@ -61,9 +61,8 @@ def twin(attempt: Attempt, names: Names) -> Attempt:
 def test_every_api_that_needs_a_right_is_tried() -> None:
     tried = {each.api for each in attempts(ABSENT)}
     # Tokens are refused to who has not proved who it is; their own tests have them.
-    needing = {key for key, row in REQUIREMENTS.items() if row.text != "nothing" and "DELEGATION_TOKEN" not in key.name}
-    names = {"".join(word.capitalize() for word in key.name.split("_")) for key in needing}
-    assert {"ListConfigResources" if each == "ListClientMetricsResources" else each for each in names} == tried
+    needing = {route.message for route in ROUTES if endpoint(route.key).needs.text != "nothing"}
+    assert {api for api in needing if "DelegationToken" not in api} == tried
 
 
 @pytest.mark.parametrize("attempt", served(), ids=lambda each: each.title)

@@ -1,0 +1,42 @@
+"""What handlers declare that their requests name."""
+
+from typing import Any
+
+import pytest
+
+from minibroker.dispatch import ROUTES, Route, endpoint
+from minibroker.requests.declarations import Names, topics_at
+from minibroker_protocol.schema import fields_of
+
+
+def kind_at(cls: type[Any], path: str) -> Any:
+    """The type at the end of a path of fields."""
+    for name in filter(None, path.split(".")):
+        cls = {field.name: field.kind for field in fields_of(cls)}[name]  # type: ignore[assignment] # a WireType ends it
+    return cls
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.message)
+def test_what_a_handler_says_that_its_requests_name_is_declared_in_the_message(route: Route) -> None:
+    served = endpoint(route.key)
+    names = served.names
+    assert isinstance(names, Names)
+    for each in names.topics:
+        listed = f"{each.within}.{each.topics}"
+        assert kind_at(served.request, f"{listed}.{each.name}").name == "STRING"
+        if each.partitions:
+            assert kind_at(served.request, f"{listed}.{each.partitions}.{each.number}").name == "INT32"
+    if names.keys is not None:
+        assert kind_at(served.request, names.keys.field).name == "STRING"
+        assert kind_at(served.request, names.keys.single) is not None
+    if names.resources:
+        assert kind_at(served.request, f"{names.resources}.resource_name").name == "STRING"
+
+
+def test_a_path_says_where_topics_and_partitions_are() -> None:
+    (plain,) = topics_at("topics.name", "partitions.partition_index").topics
+    assert plain == ("topics", "name", "partitions", "partition_index", "")
+    (nested,) = topics_at("groups.topics.name", "partition_indexes").topics
+    assert nested == ("topics", "name", "partition_indexes", "", "groups")
+    (names,) = topics_at("topic_names").topics
+    assert names == ("topic_names", "", "", "", "")
