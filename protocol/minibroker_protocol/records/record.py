@@ -1,4 +1,4 @@
-"""One record of message format v2 (KIP-98; Kafka's `DefaultRecord`), and the two loops that read many of them.
+"""One record of message format v2 (KIP-98; Kafka's `DefaultRecord`), and the loops that read and check many of them.
 
 Every integer is zig-zag encoded (see `varint`):
 
@@ -10,25 +10,22 @@ Every integer is zig-zag encoded (see `varint`):
     value             varint length (negative for null) and bytes
     headers           varint count, then for each a key (never null) and a value, as above
 
-`read_records` builds `Record`s, `walk_records` only checks. Both run once for each record, and a call per field would
-cost more than the field: so both read the usual one-byte integers in line, and call for longer ones.
+`read_records` builds `Record`s, `walk_records` only checks. Their code is generated, see `record_loop`.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Final, NamedTuple, NoReturn, cast
 
-from minibroker_protocol.errors import DecodeError, EncodeError, InvalidRecordError
+from minibroker_protocol.errors import EncodeError, InvalidRecordError
 from minibroker_protocol.records.header import BatchHeader, TimestampType
+from minibroker_protocol.records.record_loop import NUMBER, RecordLoop, become
 from minibroker_protocol.records.varint import (
-    CONTINUES,
     INT64_MAX,
     INT64_MIN,
     decode_varint,
     encode_varint,
     encode_varlong,
-    finish_varint,
-    finish_varlong,
     wrap_int64,
 )
 
@@ -65,192 +62,24 @@ make_record: Final[Callable[[tuple[Any, ...]], Record]] = partial(cast("Any", tu
 """`Record` from its fields: half the time of calling the class."""
 
 
-def read_records(data: bytes, header: BatchHeader) -> Iterator[Record]:  # noqa: C901, PLR0912, PLR0915 - see above
+def read_records(data: bytes, header: BatchHeader) -> Iterator[Record]:
     """Each record of a batch from the (decompressed) bytes behind its header.
 
     `InvalidRecordError` where those bytes are not `header.record_count` records and nothing else.
     """
-    size = len(data)
-    base_offset = header.base_offset
-    base_timestamp = header.base_timestamp
-    timestamp_type = header.timestamp_type
-    append_time = header.max_timestamp if timestamp_type is TimestampType.LOG_APPEND_TIME else None
-    continues = CONTINUES
-    new_record = make_record
-    position = index = 0
-    try:
-        for index in range(header.record_count):  # noqa: B007 - the error handlers below name it
-            raw = data[position]
-            position += 1
-            if raw >= continues:
-                byte = data[position]
-                if byte < continues:
-                    raw += (byte << 7) - continues
-                    position += 1
-                else:
-                    raw, position = finish_varint(data, position, raw)
-            end = position + (raw >> 1)
-            if raw & 1 or end > size:
-                _refuse_length(raw, size - position)
-
-            position += 1
-            raw = data[position]
-            position += 1
-            if raw >= continues:
-                byte = data[position]
-                if byte < continues:
-                    raw += (byte << 7) - continues
-                    position += 1
-                else:
-                    raw, position = finish_varlong(data, position, raw)
-            timestamp = base_timestamp + ((raw >> 1) ^ -(raw & 1))
-            if append_time is not None:
-                timestamp = append_time
-            elif not INT64_MIN <= timestamp <= INT64_MAX:
-                timestamp = wrap_int64(timestamp)
-
-            raw = data[position]
-            position += 1
-            if raw >= continues:
-                byte = data[position]
-                if byte < continues:
-                    raw += (byte << 7) - continues
-                    position += 1
-                else:
-                    raw, position = finish_varint(data, position, raw)
-            offset = base_offset + ((raw >> 1) ^ -(raw & 1))
-
-            # A slice that goes beyond the data comes out short; the position then tells.
-            raw = data[position]
-            position += 1
-            if raw >= continues:
-                byte = data[position]
-                if byte < continues:
-                    raw += (byte << 7) - continues
-                    position += 1
-                else:
-                    raw, position = finish_varint(data, position, raw)
-            key = value = None
-            if not raw & 1:
-                start = position
-                position += raw >> 1
-                key = data[start:position]
-
-            raw = data[position]
-            position += 1
-            if raw >= continues:
-                byte = data[position]
-                if byte < continues:
-                    raw += (byte << 7) - continues
-                    position += 1
-                else:
-                    raw, position = finish_varint(data, position, raw)
-            if not raw & 1:
-                start = position
-                position += raw >> 1
-                value = data[start:position]
-
-            headers: Headers = ()
-            if data[position]:
-                headers, position = _read_headers(data, position)
-            else:
-                position += 1
-            if position != end:
-                _refuse_end(end, position)
-            yield new_record((offset, timestamp, timestamp_type, key, value, headers))
-    except IndexError:
-        raise InvalidRecordError(f"record {index}: a field goes beyond the end of the batch") from None
-    except DecodeError as error:
-        raise InvalidRecordError(f"record {index}: {error}") from None
-    check_nothing_left(header.record_count, size - position)
+    become(read_records, READ_RECORDS)
+    return read_records(data, header)
 
 
-def walk_records(data: bytes | memoryview, position: int, count: int) -> int:  # noqa: C901, PLR0912, PLR0915 - as above
+def walk_records(data: bytes | memoryview, position: int, count: int) -> int:
     """Check that `data` from `position` on is `count` records and nothing else. Builds nothing.
 
     Returns the largest timestamp delta (ms), or -1 when all of them are negative.
 
     `InvalidRecordError` where it is not, or where offset deltas are not 0, 1, 2 ... in order.
     """
-    size = len(data)
-    continues = CONTINUES
-    index = 0
-    largest = -1
-    try:
-        for index in range(count):
-            raw = data[position]
-            position += 1
-            if raw >= continues:
-                byte = data[position]
-                if byte < continues:
-                    raw += (byte << 7) - continues
-                    position += 1
-                else:
-                    raw, position = finish_varint(data, position, raw)
-            end = position + (raw >> 1)
-            if raw & 1 or end > size:
-                _refuse_length(raw, size - position)
-
-            raw = data[position + 1]
-            position += 2
-            if raw >= continues:
-                byte = data[position]
-                if byte < continues:
-                    raw += (byte << 7) - continues
-                    position += 1
-                else:
-                    raw, position = finish_varlong(data, position, raw)
-            if raw > largest and not raw & 1:
-                largest = raw
-
-            raw = data[position]
-            position += 1
-            if raw >= continues:
-                byte = data[position]
-                if byte < continues:
-                    raw += (byte << 7) - continues
-                    position += 1
-                else:
-                    raw, position = finish_varint(data, position, raw)
-            if raw != index + index:
-                _refuse_offset_delta(raw)
-
-            raw = data[position]
-            position += 1
-            if raw >= continues:
-                byte = data[position]
-                if byte < continues:
-                    raw += (byte << 7) - continues
-                    position += 1
-                else:
-                    raw, position = finish_varint(data, position, raw)
-            if not raw & 1:
-                position += raw >> 1
-
-            raw = data[position]
-            position += 1
-            if raw >= continues:
-                byte = data[position]
-                if byte < continues:
-                    raw += (byte << 7) - continues
-                    position += 1
-                else:
-                    raw, position = finish_varint(data, position, raw)
-            if not raw & 1:
-                position += raw >> 1
-
-            if data[position]:
-                position = _walk_headers(data, position)
-            else:
-                position += 1
-            if position != end:
-                _refuse_end(end, position)
-    except IndexError:
-        raise InvalidRecordError(f"record {index}: a field goes beyond the end of the batch") from None
-    except DecodeError as error:
-        raise InvalidRecordError(f"record {index}: {error}") from None
-    check_nothing_left(count, size - position)
-    return largest >> 1
+    become(walk_records, WALK_RECORDS)
+    return walk_records(data, position, count)
 
 
 def check_nothing_left(count: int, left: int) -> None:
@@ -310,6 +139,88 @@ def _refuse_end(end: int, position: int) -> NoReturn:
 def _refuse_offset_delta(raw: int) -> NoReturn:
     raise InvalidRecordError(f"offset delta: {(raw >> 1) ^ -(raw & 1)}, out of order")
 
+
+_CHECK_LENGTH: Final = """\
+end = position + (raw >> 1)
+if raw & 1 or end > size:
+    refuse_length(raw, size - position)"""
+_CHECK_END: Final = """\
+if position != end:
+    refuse_end(end, position)"""
+_REFUSALS: Final = {
+    "refuse_length": _refuse_length,
+    "refuse_end": _refuse_end,
+    "refuse_offset_delta": _refuse_offset_delta,
+    "check_nothing_left": check_nothing_left,
+}
+
+READ_RECORDS: Final = RecordLoop(
+    "data, header",
+    records="header.record_count",
+    before="""\
+size = len(data)
+base_offset = header.base_offset
+base_timestamp = header.base_timestamp
+timestamp_type = header.timestamp_type
+append_time = header.max_timestamp if timestamp_type is LOG_APPEND_TIME else None
+new_record = make_record
+position = 0""",
+    fields={
+        "length": _CHECK_LENGTH,
+        "timestamp_delta": f"""\
+timestamp = base_timestamp + ({NUMBER})
+if append_time is not None:
+    timestamp = append_time
+elif not {INT64_MIN} <= timestamp <= {INT64_MAX}:
+    timestamp = wrap_int64(timestamp)""",
+        "offset_delta": f"offset = base_offset + ({NUMBER})",
+        "key": "",
+        "value": "",
+        "headers": """\
+if data[position]:
+    headers, position = read_headers(data, position)
+else:
+    headers = ()
+    position += 1""",
+    },
+    each=f"""\
+{_CHECK_END}
+yield new_record((offset, timestamp, timestamp_type, key, value, headers))""",
+    after="check_nothing_left(header.record_count, size - position)",
+    names={
+        **_REFUSALS,
+        "LOG_APPEND_TIME": TimestampType.LOG_APPEND_TIME,
+        "make_record": make_record,
+        "read_headers": _read_headers,
+        "wrap_int64": wrap_int64,
+    },
+)
+WALK_RECORDS: Final = RecordLoop(
+    "data, position, count",
+    records="count",
+    before="""\
+size = len(data)
+largest = -1""",
+    fields={
+        "length": _CHECK_LENGTH,
+        "timestamp_delta": """\
+if raw > largest and not raw & 1:
+    largest = raw""",
+        "offset_delta": """\
+if raw != index + index:
+    refuse_offset_delta(raw)""",
+        "headers": """\
+if data[position]:
+    position = walk_headers(data, position)
+else:
+    position += 1""",
+    },
+    each=_CHECK_END,
+    after="""\
+check_nothing_left(count, size - position)
+return largest >> 1""",
+    names={**_REFUSALS, "walk_headers": _walk_headers},
+)
 
 _NO_HEADERS: Final = encode_varint(0)
 _NULL: Final = encode_varint(-1)

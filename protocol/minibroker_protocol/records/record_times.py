@@ -7,17 +7,10 @@ half the time of `read_records`, and no memory for records.
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from minibroker_protocol.errors import DecodeError, InvalidRecordError
 from minibroker_protocol.records.header import NO_TIMESTAMP, BatchHeader, TimestampType
 from minibroker_protocol.records.record import Record, read_records
-from minibroker_protocol.records.varint import (
-    CONTINUES,
-    INT64_MAX,
-    INT64_MIN,
-    finish_varint,
-    finish_varlong,
-    wrap_int64,
-)
+from minibroker_protocol.records.record_loop import NUMBER, RecordLoop, become
+from minibroker_protocol.records.varint import INT64_MAX, INT64_MIN, wrap_int64
 
 RECORDS_AT_ONCE: Final = 4_096
 """Records whose times are read in a millisecond or two."""
@@ -67,40 +60,27 @@ def records_in(data: bytes | memoryview, header: BatchHeader, found: RecordTimes
 
 
 def _read_deltas(data: bytes | memoryview, position: int, count: int) -> tuple[list[int], int]:
-    """The raw timestamp deltas of `count` records, and where the next record begins.
+    """The raw timestamp deltas of `count` records, and where the next record begins."""
+    become(_read_deltas, READ_DELTAS)
+    return _read_deltas(data, position, count)
 
-    The usual integers are read in line, as in `record`.
-    """
-    continues = CONTINUES
-    deltas: list[int] = []
-    note = deltas.append
-    try:
-        for _ in range(count):
-            raw = data[position]
-            position += 1
-            if raw >= continues:
-                byte = data[position]
-                if byte < continues:
-                    raw += (byte << 7) - continues
-                    position += 1
-                else:
-                    raw, position = finish_varint(data, position, raw)
-            end = position + (raw >> 1)
-            if raw & 1:
-                raise InvalidRecordError(f"record {len(deltas)}: length {(raw >> 1) ^ -1}")
-            raw = data[position + 1]
-            if raw >= continues:
-                byte = data[position + 2]
-                if byte < continues:
-                    raw += (byte << 7) - continues
-                else:
-                    raw, _ = finish_varlong(data, position + 2, raw)
-            note(raw)
-            position = end
-    except IndexError:
-        raise InvalidRecordError(f"record {len(deltas)}: a field goes beyond the end of the batch") from None
-    except DecodeError as error:
-        raise InvalidRecordError(f"record {len(deltas)}: {error}") from None
-    if position > len(data):
-        raise InvalidRecordError(f"record {len(deltas) - 1}: a field goes beyond the end of the batch")
-    return deltas, position
+
+READ_DELTAS: Final = RecordLoop(
+    "data, position, count",
+    records="count",
+    before="""\
+deltas = []
+note = deltas.append""",
+    fields={
+        "length": f"""\
+end = position + (raw >> 1)
+if raw & 1:
+    raise InvalidRecordError(f"length {{{NUMBER}}}")""",
+        "timestamp_delta": "note(raw)",
+    },
+    skips_rest=True,
+    after="""\
+if position > len(data):
+    raise InvalidRecordError(f"record {index}: a field goes beyond the end of the batch")
+return deltas, position""",
+)
