@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     )
     from minibroker.operations.matching import record
     from minibroker.operations.producing import Message
+    from minibroker.options import BrokerOptions
     from minibroker.security.setup import Security
+    from minibroker.version import __version__
 
-__version__ = "0.1.0"
 __all__ = [
     "AsyncBroker",
     "Broker",
+    "BrokerOptions",
     "ConflictError",
     "Fault",
     "Message",
@@ -37,6 +39,7 @@ __all__ = [
 _PLACES = {
     "AsyncBroker": "async_broker",
     "Broker": "broker",
+    "BrokerOptions": "options",
     "ConflictError": "operations.errors",
     "Fault": "faults.fault",
     "Message": "operations.producing",
@@ -46,6 +49,7 @@ _PLACES = {
     "Security": "security.setup",
     "UnexpectedRecordError": "operations.errors",
     "WaitTimeoutError": "operations.errors",
+    "__version__": "version",
     "record": "operations.matching",
 }
 

@@ -4,16 +4,13 @@ import asyncio
 import contextlib
 import threading
 import warnings
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Coroutine
 from concurrent.futures import CancelledError, Future
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
-from minibroker.arguments import by_name
-from minibroker.async_broker import AsyncBroker, Setting
-from minibroker.clock import Clock
+from minibroker.async_broker import AsyncBroker
 from minibroker.metadata.cluster import ClusterError
-from minibroker.operations.asynchronous_handles import PATIENCE
 from minibroker.operations.blocking import BlockingOperations
 from minibroker.operations.callers import BLOCKED_LOOP, callers_line, is_ours, loop_runs_here, warn_if_loop_waits
 from minibroker.operations.errors import (
@@ -23,6 +20,7 @@ from minibroker.operations.errors import (
     WaitTimeoutError,
     is_the_callers,
 )
+from minibroker.options import BrokerOptions, by_name
 
 if TYPE_CHECKING:
     # Most brokers let everybody in.
@@ -45,68 +43,12 @@ class Broker(BlockingOperations):
     It runs on a thread of its own, from `with` or `start` on. `async with` runs it on the caller's event loop, and
     gives the `AsyncBroker`, whose methods are the same, to be awaited.
 
-    Args:
-        listen: HOST:PORT; port 0 picks a free one.
-        data_dir: where the logs are; None for a temporary directory that goes with the broker, or with the program.
-        advertise: HOST:PORT at which clients are told to find it; None for where they have found it.
-        config: broker configuration under Kafka's own names; texts, numbers, True and False, lists of texts.
-            ConfigError for a value that is not allowed, a warning for a name that is not known. Where to listen and
-            where the logs are is not taken from it, but from the arguments above.
-        topics: created at the start unless they exist: "orders", "orders:4" or "orders:4:retention.ms=60000,...".
-            TypeError for a single string, ValueError for one that is not of this form.
-        seed_data: a file with topics and records that are there when it starts, see docs/seed-data.md. ValueError that
-            names the file, the place in it and the field; OSError.
-        brokers: how many brokers there are, as in a Kafka cluster: each listens on a port of its own (the ports behind
-            that of `listen`, and of `advertise`, or free ones), and their node ids count up from `node.id`.
-        also_listen: further addresses in plaintext, HOST:PORT or HOST:PORT=ADVERTISED: who comes there is told to find
-            it at ADVERTISED (HOST:PORT), else where they have found it.
-        listeners: in the place of `listen` and `advertise`: Kafka's list NAME://HOST:PORT,..., of which `config` tells
-            more (listener.security.protocol.map, advertised.listeners, listener.name.*), see docs/security.md.
-        security: TLS, passwords or both, for `listen`: a `minibroker.Security`.
-        journal: whether `requests` tells what clients have asked and were told; a number keeps the newest so many.
-        control: HOST:PORT for the HTTP control plane (docs/control-plane.md), which takes the extra `control`; port 0
-            picks a free one, which `control_url` tells.
-        control_token: what its clients have to know; has to be given when `control` is no loopback address.
-        timeout: seconds that methods such as `expect` wait which are given none. ValueError below 0.
+    Its options, all by name, are those of `BrokerOptions`; TypeError, ValueError or ConfigError names a wrong one.
     """
 
     @by_name
-    def __init__(  # noqa: PLR0913 - what a broker can be given, all of it by name
-        self,
-        *,
-        listen: str = "127.0.0.1:0",
-        data_dir: str | None = None,
-        advertise: str | None = None,
-        config: Mapping[str, Setting] | None = None,
-        topics: Iterable[str] = (),
-        seed_data: str | None = None,
-        clock: Clock | None = None,
-        brokers: int = 1,
-        also_listen: Iterable[str] = (),
-        listeners: str | None = None,
-        security: "Security | None" = None,
-        journal: bool | int = False,
-        control: str | None = None,
-        control_token: str | None = None,
-        timeout: float = PATIENCE,
-    ) -> None:
-        self._twin = AsyncBroker(
-            listen=listen,
-            data_dir=data_dir,
-            advertise=advertise,
-            config=config,
-            topics=topics,
-            seed_data=seed_data,
-            clock=clock,
-            brokers=brokers,
-            also_listen=also_listen,
-            listeners=listeners,
-            security=security,
-            journal=journal,
-            control=control,
-            control_token=control_token,
-            timeout=timeout,
-        )
+    def __init__(self, **options: Unpack[BrokerOptions]) -> None:
+        self._twin = AsyncBroker(**options)
         for remark in self._twin.remarks():
             warnings.warn_explicit(remark, UserWarning, *callers_line())
         self._thread: threading.Thread | None = None

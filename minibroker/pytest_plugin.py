@@ -13,14 +13,16 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Generator, Iterator
+    from typing import Unpack
 
     from minibroker.broker import Broker
+    from minibroker.options import BrokerOptions
     from minibroker.security.setup import Security
 
 _JOURNAL: Final = 1000
@@ -87,7 +89,7 @@ def kafka_session(request: pytest.FixtureRequest) -> Iterator[Broker]:
     from minibroker.broker import Broker  # noqa: PLC0415 - only for those who use it
 
     try:
-        broker = Broker(**_arguments(request.config))
+        broker = Broker(**_options(request.config))
         broker.start()
     except (pytest.UsageError, ValueError) as error:
         pytest.fail(f"the options of the fixture `kafka` cannot be: {error}", pytrace=False)
@@ -117,17 +119,25 @@ def kafka_bootstrap_servers(kafka: Broker) -> str:
     return kafka.bootstrap_servers
 
 
+class KafkaFactory(Protocol):
+    """The fixture `kafka_factory`."""
+
+    def __call__(self, **options: Unpack[BrokerOptions]) -> Broker:
+        """A broker with these options, which runs until the test ends."""
+        ...
+
+
 @pytest.fixture
-def kafka_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., Broker]]:
-    """Starts brokers of a test's own: a function that takes what `minibroker.Broker` takes. They end with the test."""
+def kafka_factory(request: pytest.FixtureRequest) -> Iterator[KafkaFactory]:
+    """Starts brokers of a test's own: a function that takes the options of `minibroker.Broker`."""
     from minibroker.broker import Broker  # noqa: PLC0415 - only for those who use it
 
     with ExitStack() as brokers:
 
-        def start(**arguments: Any) -> Broker:
-            arguments.setdefault("journal", _JOURNAL)
-            arguments.setdefault("timeout", _timeout(request.config))
-            broker = brokers.enter_context(Broker(**arguments))
+        def start(**options: Unpack[BrokerOptions]) -> Broker:
+            options.setdefault("journal", _JOURNAL)
+            options.setdefault("timeout", _timeout(request.config))
+            broker = brokers.enter_context(Broker(**options))
             request.node.stash.setdefault(_STARTED, []).append(broker)
             return broker
 
@@ -175,7 +185,7 @@ def _told(broker: Broker) -> str:
         return f"cannot be shown: {error}"  # such as "the broker is not running"
 
 
-def _arguments(config: pytest.Config) -> dict[str, Any]:
+def _options(config: pytest.Config) -> BrokerOptions:
     """Of the session's broker. UsageError for what is no setting."""
     settings: dict[str, str] = {}
     for source, lines in (("kafka_config", config.getini("kafka_config")), ("--kafka-set", config.option.kafka_set)):

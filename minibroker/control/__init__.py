@@ -4,7 +4,6 @@ It runs on a thread and an event loop of its own, and brings everything that it 
 calls of `AsyncBroker`'s methods (`remote`). Only `open_plane` is imported without the extra `control`.
 """
 
-import ipaddress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,24 +19,3 @@ def open_plane(address: tuple[str, int], token: str | None) -> "ControlPlane":
 
         raise ValueError(f"control: the package {error.name} is missing: {pip_install('control')}") from None
     return ControlPlane(address, token)
-
-
-def check_token(address: tuple[str, int], token: str | None) -> None:
-    """ValueError for an address that others can reach without a token, and for a token that no header can carry."""
-    if token is not None and (not token or not token.isascii() or not token.isprintable() or " " in token):
-        raise ValueError("control_token: a token is one word of ASCII characters")
-    if token is None and not is_loopback(address[0]):
-        raise ValueError(
-            f"control: {address[0]}:{address[1]} can be reached from other machines, so a token is needed: "
-            "--control-token, MINIBROKER_CONTROL_TOKEN, or control_token in Python"
-        )
-
-
-def is_loopback(host: str) -> bool:
-    """Can only programs on this machine connect there?"""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -6,7 +6,6 @@ from fastapi import Depends, FastAPI
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 
-from minibroker import __version__
 from minibroker.control.errors import Problem, handle_errors
 from minibroker.control.remote import Remote
 from minibroker.control.routes import (
@@ -23,6 +22,7 @@ from minibroker.control.routes import (
 )
 from minibroker.control.routes.faults import FaultIds
 from minibroker.control.routes.snapshots import SnapshotShelf
+from minibroker.version import __version__
 
 _DESCRIPTION: Final = (
     "Everything that a test may do to a broker beside being its client. Names are those of the Python methods of "

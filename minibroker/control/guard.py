@@ -12,8 +12,8 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from minibroker.control import is_loopback
 from minibroker.control.errors import problem
+from minibroker.network.addresses import is_loopback
 
 _OPEN_TO_ALL: Final = frozenset({"/healthz", "/readyz"})
 """What container runtimes ask, who have no token."""

@@ -16,10 +16,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from minibroker.async_broker import AsyncBroker
 from minibroker.groups.group import GroupState
 from minibroker.metadata.partition import Partition
 from minibroker.network.node_listener import NodeListener
+from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.errors import OperationError
 from minibroker.operations.groups import group_lag
 
@@ -75,7 +75,7 @@ _LOGS: Final = {
 }
 
 
-async def scrape(broker: AsyncBroker) -> Scrape:
+async def scrape(broker: AsyncOperations) -> Scrape:
     """Take the numbers. On the broker's loop."""
     services = broker.services
     services.core.writes.commit()
@@ -97,7 +97,7 @@ async def scrape(broker: AsyncBroker) -> Scrape:
     return found
 
 
-def _count_brokers(broker: AsyncBroker, partitions: Iterable[Partition], found: Scrape) -> None:
+def _count_brokers(broker: AsyncOperations, partitions: Iterable[Partition], found: Scrape) -> None:
     cluster = broker.services.core.cluster
     led: Counter[int] = Counter()
     lacking: Counter[int] = Counter()
@@ -143,7 +143,7 @@ def _measure_logs(partitions: Iterable[Partition], found: Scrape) -> None:
             found.logs.setdefault(name, {})[partition.topic.name, str(partition.index)] = number
 
 
-def _count_groups(broker: AsyncBroker, found: Scrape) -> None:
+def _count_groups(broker: AsyncOperations, found: Scrape) -> None:
     services = broker.services
     coordinator = services.made_groups  # a scrape makes none
     groups = [] if coordinator is None else list(coordinator.store.groups())

@@ -10,10 +10,11 @@ from typing import Final
 
 import uvicorn
 
-from minibroker.async_broker import AsyncBroker
 from minibroker.control.app import make_app
 from minibroker.control.guard import Guard
 from minibroker.control.remote import Remote
+from minibroker.network.addresses import reachable
+from minibroker.operations.asynchronous import AsyncOperations
 
 _BACKLOG: Final = 128
 _KEEP_ALIVE_S: Final = 600
@@ -65,11 +66,9 @@ class ControlPlane:
     def url(self) -> str:
         """Where it is, as a program on this machine asks for it."""
         address: tuple[str, int] = self._socket.getsockname()[:2]
-        host, port = address
-        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared with
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        return f"http://{reachable(address)}"
 
-    def start(self, broker: AsyncBroker, loop: asyncio.AbstractEventLoop) -> None:
+    def start(self, broker: AsyncOperations, loop: asyncio.AbstractEventLoop) -> None:
         """Serve, on a thread of its own, what is asked of a broker that runs on `loop`."""
         self._remote = Remote(broker, loop)
         self._thread = threading.Thread(target=self._run, name="minibroker-control", daemon=True)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
 
-from minibroker.async_broker import AsyncBroker
 from minibroker.control.errors import UnavailableError
+from minibroker.operations.asynchronous import AsyncOperations
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -18,13 +18,13 @@ T = TypeVar("T")
 class Remote:
     """Has something done on the broker's loop, and waits for it on the control plane's."""
 
-    def __init__(self, broker: AsyncBroker, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, broker: AsyncOperations, loop: asyncio.AbstractEventLoop) -> None:
         self._broker = broker
         self._loop = loop
         self._pending: set[Future[Any]] = set()
         self._stopped = False
 
-    async def __call__(self, work: Callable[[AsyncBroker], Awaitable[T]]) -> T:
+    async def __call__(self, work: Callable[[AsyncOperations], Awaitable[T]]) -> T:
         """What `work` returns, which is called on the broker's loop. `UnavailableError` once the broker stops."""
 
         async def run() -> T:

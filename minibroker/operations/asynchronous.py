@@ -42,6 +42,11 @@ class AsyncOperations:
         """What its handlers share. RuntimeError unless it runs."""
         raise NotImplementedError
 
+    @property
+    def bootstrap_servers(self) -> str:
+        """HOST:PORT for a client's configuration; of several brokers all of them, with commas in between."""
+        raise NotImplementedError
+
     def make_topics(self) -> None:
         """Create the topics that the broker was given and that are not there, and fill those that have seeds."""
         raise NotImplementedError

@@ -6,7 +6,7 @@
 import warnings
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from minibroker.operations.callers import callers_line
 from minibroker.operations.errors import is_the_callers
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from minibroker_storage.data_directory.names import TopicPartition
 
 __tracebackhide__ = is_the_callers
-
-PATIENCE: Final = 10.0
-"""Seconds that a broker waits which was given no `timeout`."""
 
 
 class Running(Protocol):

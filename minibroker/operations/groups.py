@@ -8,8 +8,9 @@ from minibroker.groups.group import GroupState
 from minibroker.groups.kinds import AnyGroup
 from minibroker.metadata.topics import CONSUMER_OFFSETS
 from minibroker.operations.errors import ConflictError, OperationError, is_the_callers
-from minibroker.operations.waiting import DEFAULT_TIMEOUT, until
+from minibroker.operations.waiting import until
 from minibroker.operations.wording import counted, missing
+from minibroker.options import DEFAULT_TIMEOUT
 from minibroker.services import Services
 from minibroker_protocol.coordinator_records.consumer_protocol import ConsumerProtocolAssignment
 from minibroker_protocol.coordinator_records.versioned import decode_versioned

@@ -10,8 +10,6 @@ __tracebackhide__ = is_the_callers
 
 T = TypeVar("T")
 
-DEFAULT_TIMEOUT: Final = 10.0
-"""Seconds."""
 _FIRST_PAUSE: Final = 0.0005
 _LONGEST_PAUSE: Final = 0.01
 

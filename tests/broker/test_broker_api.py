@@ -5,17 +5,19 @@ import os
 import socket
 import tempfile
 import threading
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import minibroker
-from minibroker import Broker
-from minibroker.async_broker import AsyncBroker, parse_address
+from minibroker import Broker, BrokerOptions
+from minibroker.async_broker import AsyncBroker
 from minibroker.clock import ManualClock
 from minibroker.config import ConfigError
 from minibroker.metadata.topic_admin import TopicError
+from minibroker.network.addresses import parse_address
 from minibroker_protocol.messages.metadata import MetadataRequest
 from minibroker_storage.data_directory.topics_file import TopicsFileError
 from tests.broker.harness import batch, fetch_request, only_partition, produce_request, values_in
@@ -210,6 +212,14 @@ def test_arguments_that_it_does_not_take_are_answered_with_those_that_were_meant
 ) -> None:
     with pytest.raises(TypeError, match=f"^{kind.__name__} {message}"):
         kind(*given, **named)
+
+
+@pytest.mark.parametrize("kind", [Broker, AsyncBroker])
+def test_the_signature_names_every_option(kind: Any) -> None:
+    parameters = signature(kind).parameters
+    assert list(parameters) == list(BrokerOptions.__annotations__)
+    assert {each.kind for each in parameters.values()} == {Parameter.KEYWORD_ONLY}
+    assert (str(parameters["listen"]), str(parameters["journal"])) == ("listen: str = ...", "journal: bool | int = ...")
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,10 @@
 
 from fastapi import APIRouter
 
-from minibroker.async_broker import AsyncBroker
 from minibroker.control.models import Leader, NewLeader, Node, Nodes
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
+from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.asynchronous_handles import AsyncBrokerNode
 from minibroker.operations.errors import NotFoundError
 
@@ -16,7 +16,7 @@ router = APIRouter(tags=["Brokers"])
 async def list_brokers(on_broker: OnBroker) -> Nodes:
     """All brokers, up or down."""
 
-    async def work(broker: AsyncBroker) -> list[Node]:
+    async def work(broker: AsyncOperations) -> list[Node]:
         return [_node(broker, node_id) for node_id in broker.brokers]
 
     return Nodes(brokers=await on_broker(work))
@@ -26,7 +26,7 @@ async def list_brokers(on_broker: OnBroker) -> Nodes:
 async def stop_broker(node_id: int, on_broker: OnBroker) -> Node:
     """Take it down: its connections end, others lead what it has led. One that is down stays so."""
 
-    async def work(broker: AsyncBroker) -> Node:
+    async def work(broker: AsyncOperations) -> Node:
         await _find(broker, node_id).stop()
         await broker.services.core.cluster.settled()
         return _node(broker, node_id)
@@ -38,7 +38,7 @@ async def stop_broker(node_id: int, on_broker: OnBroker) -> Node:
 async def start_broker(node_id: int, on_broker: OnBroker) -> Node:
     """Bring it up again, at the same address. One that is up stays so."""
 
-    async def work(broker: AsyncBroker) -> Node:
+    async def work(broker: AsyncOperations) -> Node:
         await _find(broker, node_id).start()
         await broker.services.core.cluster.settled()
         return _node(broker, node_id)
@@ -56,7 +56,7 @@ async def read_leader(topic: str, partition: int, on_broker: OnBroker) -> Leader
 async def move_leader(topic: str, partition: int, to: NewLeader, on_broker: OnBroker) -> Leader:
     """Have another broker lead a partition. 409 when it is down."""
 
-    async def work(broker: AsyncBroker) -> int | None:
+    async def work(broker: AsyncOperations) -> int | None:
         await broker.leader(topic, partition)  # is there such a partition?
         node = _find(broker, to.node_id)
         await broker.move_leader(topic, partition, node.node_id)
@@ -65,7 +65,7 @@ async def move_leader(topic: str, partition: int, to: NewLeader, on_broker: OnBr
     return Leader(node_id=await on_broker(work))
 
 
-def _find(broker: AsyncBroker, node_id: int) -> AsyncBrokerNode:
+def _find(broker: AsyncOperations, node_id: int) -> AsyncBrokerNode:
     try:
         return broker.brokers[node_id]
     except KeyError:
@@ -73,6 +73,6 @@ def _find(broker: AsyncBroker, node_id: int) -> AsyncBrokerNode:
         raise NotFoundError(f"there is no broker {node_id}; brokers: {known}") from None
 
 
-def _node(broker: AsyncBroker, node_id: int) -> Node:
+def _node(broker: AsyncOperations, node_id: int) -> Node:
     addresses = dict(zip(broker.brokers, broker.bootstrap_servers.split(","), strict=True))
     return Node(node_id=node_id, is_up=broker.brokers[node_id].is_up, address=addresses[node_id])

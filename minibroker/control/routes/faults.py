@@ -6,13 +6,13 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Body, Depends, Request
 from pydantic import WithJsonSchema
 
-from minibroker.async_broker import AsyncBroker
 from minibroker.control.models import FaultHits, InstalledFault, InstalledFaults
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.control.routes.requests import entry_json
 from minibroker.faults.fault import Fault
 from minibroker.faults.reference import HOW_OFTEN, MATCH, WHAT
+from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.errors import NotFoundError
 
 router = APIRouter(tags=["Faults"])
@@ -67,7 +67,7 @@ class FaultIds:
         self._faults = seen
         return seen
 
-    async def find(self, broker: AsyncBroker, fault_id: str) -> Fault:
+    async def find(self, broker: AsyncOperations, fault_id: str) -> Fault:
         """The installed fault with this id. `NotFoundError`."""
         seen = self.see(await broker.faults.list())
         if fault_id not in seen:
@@ -87,7 +87,7 @@ Ids = Annotated[FaultIds, Depends(_ids)]
 async def list_faults(on_broker: OnBroker, ids: Ids) -> InstalledFaults:
     """The faults that are installed, in the order in which they were added; of several that match the first acts."""
 
-    async def work(broker: AsyncBroker) -> InstalledFaults:
+    async def work(broker: AsyncOperations) -> InstalledFaults:
         seen = ids.see(await broker.faults.list())
         return InstalledFaults(faults=[_shown(name, fault) for name, fault in seen.items()])
 
@@ -102,7 +102,7 @@ async def add_fault(
 ) -> InstalledFault:
     """Install a fault. It stays until it is deleted, or until it has hit `times`."""
 
-    async def work(broker: AsyncBroker) -> InstalledFault:
+    async def work(broker: AsyncOperations) -> InstalledFault:
         fault = await broker.faults.add(Fault.from_json(fields))
         seen = ids.see(await broker.faults.list())
         return next(_shown(name, each) for name, each in seen.items() if each is fault)
@@ -120,7 +120,7 @@ async def clear_faults(on_broker: OnBroker) -> None:
 async def read_fault(fault_id: str, on_broker: OnBroker, ids: Ids) -> FaultHits:
     """How often a fault has hit, and which requests."""
 
-    async def work(broker: AsyncBroker) -> FaultHits:
+    async def work(broker: AsyncOperations) -> FaultHits:
         return _with_hits(fault_id, await ids.find(broker, fault_id))
 
     return await on_broker(work)
@@ -130,7 +130,7 @@ async def read_fault(fault_id: str, on_broker: OnBroker, ids: Ids) -> FaultHits:
 async def remove_fault(fault_id: str, on_broker: OnBroker, ids: Ids) -> FaultHits:
     """Take a fault away; the answer tells what it has done."""
 
-    async def work(broker: AsyncBroker) -> FaultHits:
+    async def work(broker: AsyncOperations) -> FaultHits:
         fault = await ids.find(broker, fault_id)
         await broker.faults.remove(fault)
         return _with_hits(fault_id, fault)

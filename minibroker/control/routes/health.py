@@ -5,24 +5,24 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, Header, Response
 
-from minibroker import __version__
-from minibroker.async_broker import AsyncBroker
 from minibroker.control.errors import UnavailableError
 from minibroker.control.metrics import exposition, scrape
 from minibroker.control.models import BrokerInfo, Status
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
+from minibroker.operations.asynchronous import AsyncOperations
+from minibroker.version import __version__
 
 router = APIRouter(tags=["Health"])
 
 _PATIENCE_S: Final = 5
 
 
-@router.get("/", openapi_extra=calls())
+@router.get("/", openapi_extra=calls("bootstrap_servers"))
 async def about(on_broker: OnBroker) -> BrokerInfo:
     """What this is, and where its clients connect."""
 
-    async def work(broker: AsyncBroker) -> BrokerInfo:
+    async def work(broker: AsyncOperations) -> BrokerInfo:
         controller = broker.services.core.cluster.controller
         return BrokerInfo(
             version=__version__,
@@ -63,7 +63,7 @@ async def metrics(on_broker: OnBroker, accept: Annotated[str, Header()] = "") ->
 
 
 async def _are_up(on_broker: OnBroker) -> list[bool]:
-    async def work(broker: AsyncBroker) -> list[bool]:
+    async def work(broker: AsyncOperations) -> list[bool]:
         return [node.is_up for node in broker.services.core.cluster.nodes.values()]
 
     try:

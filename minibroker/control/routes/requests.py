@@ -4,11 +4,11 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from minibroker.async_broker import AsyncBroker
 from minibroker.control.models import JournalEntries, JournalEntry, JournalInfo, JournalSize, RequestWait
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.inspection.journal import Entry, Journal, error_code
+from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.errors import ConflictError, OperationError
 from minibroker.taps import drop_journal, keep_journal
 
@@ -34,7 +34,7 @@ async def read_journal(on_broker: OnBroker) -> JournalInfo:
 async def begin_journal(on_broker: OnBroker, size: JournalSize | None = None) -> JournalInfo:
     """Keep a journal from now on; an old one goes. It copies every request, which clients may notice."""
 
-    async def work(broker: AsyncBroker) -> JournalInfo:
+    async def work(broker: AsyncOperations) -> JournalInfo:
         keep_journal(broker.services, (size or JournalSize()).capacity)
         return await _info(broker)
 
@@ -45,7 +45,7 @@ async def begin_journal(on_broker: OnBroker, size: JournalSize | None = None) ->
 async def end_journal(on_broker: OnBroker) -> None:
     """Keep no journal any more."""
 
-    async def work(broker: AsyncBroker) -> None:
+    async def work(broker: AsyncOperations) -> None:
         drop_journal(broker.services)
 
     await on_broker(work)
@@ -65,7 +65,7 @@ async def list_requests(
     """What clients have asked and were told, as far as it fits all that is given. 409 unless a journal is kept."""
     wanted: dict[str, Any] = {"api": api, "client_id": client_id, "topic": topic, "group": group}
 
-    async def work(broker: AsyncBroker) -> JournalEntries:
+    async def work(broker: AsyncOperations) -> JournalEntries:
         journal = _journal(broker)
         return _entries(journal, journal.entries(**wanted, error=_error(error), after=after)[-limit:])
 
@@ -76,7 +76,7 @@ async def list_requests(
 async def forget_requests(on_broker: OnBroker) -> None:
     """Forget the requests up to now; numbers go on."""
 
-    async def work(broker: AsyncBroker) -> None:
+    async def work(broker: AsyncOperations) -> None:
         _journal(broker).clear()
 
     await on_broker(work)
@@ -86,7 +86,7 @@ async def forget_requests(on_broker: OnBroker) -> None:
 async def wait_for_requests(wanted: RequestWait, on_broker: OnBroker) -> JournalEntries:
     """Wait for so many requests that fit all that is given, and return all there are."""
 
-    async def work(broker: AsyncBroker) -> JournalEntries:
+    async def work(broker: AsyncOperations) -> JournalEntries:
         journal = _journal(broker)
         found = await broker.wait_for_requests(
             wanted.count,
@@ -106,13 +106,13 @@ def _entries(journal: Journal, entries: list[Entry]) -> JournalEntries:
     return JournalEntries(count=journal.count, requests=[entry_json(each) for each in entries])
 
 
-def _journal(broker: AsyncBroker) -> Journal:
+def _journal(broker: AsyncOperations) -> Journal:
     if broker.services.journal is None:
         raise ConflictError("the broker keeps no journal of requests; PUT /journal, or serve --journal, begins one")
     return broker.requests
 
 
-async def _info(broker: AsyncBroker) -> JournalInfo:
+async def _info(broker: AsyncOperations) -> JournalInfo:
     journal = broker.services.journal
     return JournalInfo(is_kept=journal is not None, count=0 if journal is None else journal.count)
 

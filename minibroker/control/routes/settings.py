@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 from fastapi import APIRouter
 
-from minibroker.async_broker import AsyncBroker
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.control.setting_models import (
@@ -19,6 +18,7 @@ from minibroker.control.setting_models import (
     TopicConfiguration,
 )
 from minibroker.operations.acls import Resource
+from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.records import topic_of
 from minibroker.security.authorization.acls import AclBinding
 
@@ -35,7 +35,7 @@ async def configure(what: Configuration, on_broker: OnBroker) -> None:
 async def read_topic_configs(topic: str, on_broker: OnBroker) -> TopicConfiguration:
     """What a topic is configured with."""
 
-    async def work(broker: AsyncBroker) -> dict[str, str | None]:
+    async def work(broker: AsyncOperations) -> dict[str, str | None]:
         return await broker.topic_config(topic_of(broker.services, topic).name)
 
     return TopicConfiguration(configs=await on_broker(work))
@@ -45,7 +45,7 @@ async def read_topic_configs(topic: str, on_broker: OnBroker) -> TopicConfigurat
 async def configure_topic(topic: str, what: Configuration, on_broker: OnBroker) -> None:
     """Alter keys of a topic."""
 
-    async def work(broker: AsyncBroker) -> None:
+    async def work(broker: AsyncOperations) -> None:
         await broker.configure_topic(topic_of(broker.services, topic).name, what.configs)
 
     await on_broker(work)
@@ -69,7 +69,7 @@ async def create_acls(new: NewRule, on_broker: OnBroker) -> RuleList:
     about = new.model_dump(include={"topic", "group", "transactional_id", "cluster", "prefixed", "host"})
     resource = Resource(**{name: each for name, each in about.items() if each is not None})  # type: ignore[typeddict-item]  # the names are those of the model
 
-    async def work(broker: AsyncBroker) -> list[AclBinding]:
+    async def work(broker: AsyncOperations) -> list[AclBinding]:
         make = broker.allow if new.permission == "allow" else broker.deny
         return await make(new.principal, *new.operations, **resource)
 
@@ -80,7 +80,7 @@ async def create_acls(new: NewRule, on_broker: OnBroker) -> RuleList:
 async def delete_acls(on_broker: OnBroker) -> None:
     """Forget all rules."""
 
-    async def work(broker: AsyncBroker) -> None:
+    async def work(broker: AsyncOperations) -> None:
         await broker.remove_acls(await broker.acls())
 
     await on_broker(work)

@@ -2,10 +2,10 @@
 
 from fastapi import APIRouter
 
-from minibroker.async_broker import AsyncBroker
 from minibroker.control.models import Advance, Clock, Compaction, Retained
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
+from minibroker.operations.asynchronous import AsyncOperations
 
 router = APIRouter(tags=["Time"])
 
@@ -20,7 +20,7 @@ async def read_clock(on_broker: OnBroker) -> Clock:
 async def advance_clock(by: Advance, on_broker: OnBroker) -> Clock:
     """Move time on: sessions end, transactions and parked requests time out, chores such as retention are done."""
 
-    async def work(broker: AsyncBroker) -> int:
+    async def work(broker: AsyncOperations) -> int:
         await broker.clock.advance(by.seconds)
         return await broker.clock.now_ms()
 

@@ -2,10 +2,10 @@
 
 from fastapi import APIRouter
 
-from minibroker.async_broker import AsyncBroker
 from minibroker.control.models import NewTopic, Topic, TopicList
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
+from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.errors import OperationError
 from minibroker.operations.records import topic_of
 from minibroker.operations.topics import TopicDescription
@@ -26,7 +26,7 @@ async def create_topic(new: NewTopic, on_broker: OnBroker) -> Topic:
     if (new.name is None) is (new.prefix is None):
         raise OperationError("a topic needs either a name or a prefix")
 
-    async def work(broker: AsyncBroker) -> TopicDescription:
+    async def work(broker: AsyncOperations) -> TopicDescription:
         factor, configs = new.replication_factor, new.configs
         if new.name is not None:
             return await broker.create_topic(new.name, new.partitions, replication_factor=factor, configs=configs)
@@ -40,7 +40,7 @@ async def create_topic(new: NewTopic, on_broker: OnBroker) -> Topic:
 async def describe_topic(topic: str, on_broker: OnBroker) -> Topic:
     """One topic."""
 
-    async def work(broker: AsyncBroker) -> TopicDescription:
+    async def work(broker: AsyncOperations) -> TopicDescription:
         return (await broker.topics())[topic_of(broker.services, topic).name]
 
     return Topic.model_validate(await on_broker(work))

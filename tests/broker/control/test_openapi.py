@@ -24,7 +24,7 @@ HANDLES = {
 WITHOUT_METHODS = {"AsyncFaultContext", "Running"}
 """`fault` in a `with` block; what the handles know of the broker."""
 WITHOUT_A_ROUTE = {
-    "state": "what lies behind the door",
+    "services": "what lies behind the door",
     "make_topics": "what a reset calls",
     "patience": "what methods wait without a timeout; a request names its own",
     "group": "a handle, each of whose methods has a route",

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import assert_type
 
-from minibroker import AsyncBroker, Broker, Fault, Message
+from minibroker import AsyncBroker, Broker, BrokerOptions, Fault, Message
 from minibroker.inspection.journal import Entry, Journal
 from minibroker.operations.blocking import BrokerNode, ConsumerGroup
 from minibroker.operations.groups import GroupDescription
@@ -16,6 +16,7 @@ from minibroker.operations.producing import RecordMetadata
 from minibroker.operations.records import ConsumerRecord
 from minibroker.operations.snapshots import Snapshot
 from minibroker.operations.topics import TopicDescription
+from minibroker.pytest_plugin import KafkaFactory
 from minibroker.security.authorization.acls import AclBinding
 from minibroker_storage.data_directory.names import TopicPartition
 
@@ -74,3 +75,18 @@ def refused(kafka: Broker, names: Sequence[str]) -> None:
     kafka.expect("t", time=1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue] - it is `timeout`
     kafka.allow(*names, topics="t")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue] - it is `topic`
     kafka.group("g").committed("t")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue] - it takes nothing
+
+
+def options(factory: KafkaFactory) -> None:
+    """The options of a broker have types, wherever they are given."""
+    given: BrokerOptions = {
+        "topics": ["t"],
+        "journal": 100,
+        "config": {"num.partitions": 3, "log.cleaner.enable": True},
+    }
+    assert_type(Broker(**given), Broker)
+    assert_type(AsyncBroker(listen="127.0.0.1:0", brokers=3), AsyncBroker)
+    assert_type(factory(timeout=1, clock=None), Broker)
+    Broker(topic="t")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue] - it is `topics`
+    Broker("127.0.0.1:0")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue] - by name alone
+    factory(brokers="3")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - a number

@@ -26,8 +26,9 @@ ENTERED = {"__aenter__": "__enter__", "__aexit__": "__exit__"}
 
 
 def blocking_class(twin: type) -> type:
-    name = "BlockingOperations" if twin is AsyncOperations else twin.__name__.removeprefix("Async")
-    found: type = getattr(blocking, name)
+    if twin is AsyncOperations:
+        return Broker
+    found: type = getattr(blocking, twin.__name__.removeprefix("Async"))
     return found
 
 
@@ -49,9 +50,9 @@ def test_every_method_for_the_loop_has_a_blocking_form(twin: type) -> None:
         and (name.startswith("__") or not name.startswith("_"))
     }
     assert own
-    other = vars(blocking_class(twin))
+    other = blocking_class(twin)
     for name, each in own.items():
-        counterpart = other[ENTERED.get(name, name)]
+        counterpart = inspect.getattr_static(other, ENTERED.get(name, name))
         if not inspect.iscoroutinefunction(each):
             assert type(counterpart) is type(each), name
             continue

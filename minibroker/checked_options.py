@@ -1,0 +1,186 @@
+"""The options of a broker once they are checked, with the defaults of those that were left out."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, cast
+
+from minibroker.config import BrokerConfig
+from minibroker.config.keys import refused
+from minibroker.metadata.topic_spec import TopicSpec
+from minibroker.network.addresses import is_loopback, parse_address, parse_advertised, with_room
+from minibroker.network.listeners import (
+    PLAINTEXT,
+    ListenerError,
+    ServedListener,
+    advertised_addresses,
+    check_room,
+    served_listeners,
+)
+from minibroker.options import DEFAULT_LISTEN, DEFAULT_TIMEOUT, BrokerOptions
+
+if TYPE_CHECKING:
+    # Most brokers have neither.
+    from minibroker.control.plane import ControlPlane
+    from minibroker.seeding.seeds import Seeds
+
+
+class CheckedOptions:
+    """What a broker is made of. The constructor raises TypeError, ValueError or ConfigError with the option's name.
+
+    Attributes:
+        listeners: those of the first broker.
+        seeds: the topics and records of `seed_data`.
+        journal: how many requests are kept; True for the default number, 0 for no journal.
+        data_dir: None for a temporary directory.
+        timeout: seconds.
+    """
+
+    def __init__(self, options: BrokerOptions) -> None:
+        self.security = options.get("security")  # whose certificates last as long as it does
+        properties = {name: _text(name, each) for name, each in (options.get("config") or {}).items()}
+        if self.security is not None:
+            properties = {**self.security.settings(), **properties}
+        self.config = BrokerConfig.from_properties(properties)
+        self.topics = _topics(options)
+        self.brokers = _number_of_brokers(options)
+        self.listeners = _listeners(options, properties, self.brokers)
+        self._properties = properties
+        self._is_list_served = options.get("listeners") is not None or self.security is not None
+        self.seeds = _seeds(options)
+        self.clock = options.get("clock")
+        self.journal = options.get("journal", False)
+        if self.journal is not True and self.journal < 0:
+            raise ValueError(f"journal: {self.journal} is below 0")
+        self._control = _control_address(options)
+        self._control_token = options.get("control_token")
+        self.timeout = options.get("timeout", DEFAULT_TIMEOUT)
+        if not self.timeout >= 0:  # nor is "not a number"
+            raise ValueError(f"timeout: {self.timeout} s is below 0")
+        self.data_dir = options.get("data_dir")
+
+    def remarks(self) -> list[str]:
+        """What is worth a warning in the configuration."""
+        unserved = [] if self._is_list_served else _unserved(self._properties)
+        return self.config.remarks() + self.config.remarks_on_replicas(self.brokers) + unserved
+
+    def open_control_plane(self) -> "ControlPlane | None":
+        """The control plane, which has its address but does not serve yet; None without `control`.
+
+        ValueError without the extra; OSError if the address is in use.
+        """
+        if self._control is None:
+            return None
+        from minibroker.control import open_plane  # noqa: PLC0415 - most brokers have none
+
+        return open_plane(self._control, self._control_token)
+
+
+def _topics(options: BrokerOptions) -> list[TopicSpec]:
+    given = options.get("topics", ())
+    if isinstance(given, str):
+        raise TypeError(f"topics: {given!r} is one string where a list of topics belongs, such as [{given!r}]")
+    topics = [TopicSpec.parse(text) for text in given]
+    for name, count in Counter(spec.name for spec in topics).items():
+        if count > 1:
+            raise ValueError(f"topic {name!r} is given {count} times")
+    return topics
+
+
+def _number_of_brokers(options: BrokerOptions) -> int:
+    brokers = options.get("brokers", 1)
+    if not isinstance(brokers, int):  # pyright: ignore[reportUnnecessaryIsInstance] - not all callers have types
+        raise TypeError(f"brokers: {brokers!r} is no number of brokers")
+    if brokers < 1:
+        raise ValueError(f"brokers: {brokers} is not at least 1")
+    return brokers
+
+
+def _listeners(options: BrokerOptions, properties: Mapping[str, str], brokers: int) -> list[ServedListener]:
+    advertise = options.get("advertise")
+    advertised = (
+        None if advertise is None else with_room(parse_advertised(advertise, "advertise"), brokers, "advertise")
+    )
+    listed = options.get("listeners")
+    if listed is not None:
+        found = served_listeners(properties, listed, "listeners")
+        if advertised is not None:
+            found[0] = found[0]._replace(advertised=advertised)
+        check_room(found, brokers)
+    else:
+        security = options.get("security")
+        protocol = PLAINTEXT if security is None else security.protocol
+        host, port = with_room(parse_address(options.get("listen", DEFAULT_LISTEN), "listen"), brokers, "listen")
+        if advertised is None and (by_list := advertised_addresses(properties).get(protocol)) is not None:
+            advertised = with_room(by_list, brokers, "advertised.listeners")
+        found = [ServedListener(protocol, protocol, host, port, advertised)]
+    return found + [_further(text, number) for number, text in enumerate(options.get("also_listen", ()), 2)]
+
+
+def _further(text: str, number: int) -> ServedListener:
+    """A further listener in plaintext, written as HOST:PORT or HOST:PORT=ADVERTISED. ValueError."""
+    listen, equals, written = text.partition("=")
+    host, port = parse_address(listen, "also_listen")
+    advertised = parse_advertised(written, "advertise") if equals else None
+    return ServedListener(f"{PLAINTEXT}-{number}", PLAINTEXT, host, port, advertised)
+
+
+def _unserved(properties: Mapping[str, str]) -> list[str]:
+    """A remark on `listeners` that ask clients for more than the address that was given in their place."""
+    listed = properties.get("listeners")
+    if not listed:
+        return []
+    try:
+        asked = served_listeners(properties, listed, "listeners")
+    except ListenerError:
+        return []
+    if all(each.protocol == PLAINTEXT for each in asked):
+        return []
+    remark = (
+        f"listeners={listed} is passed over, since another address was given: clients are served there in plain text "
+        "and need not log in. `minibroker serve` without --listen has the list served, and so has Broker(listeners=...)"
+    )
+    return [remark]
+
+
+def _seeds(options: BrokerOptions) -> "Seeds | None":
+    path = options.get("seed_data")
+    if path is None:
+        return None
+    from minibroker.seeding.seed_file import read_seeds  # noqa: PLC0415 - most brokers have none
+
+    return read_seeds(path)
+
+
+def _control_address(options: BrokerOptions) -> tuple[str, int] | None:
+    """The address of the control plane. ValueError for one that is none, and for a token that no header can carry.
+
+    ValueError also for an address that others can reach without a token.
+    """
+    text, token = options.get("control"), options.get("control_token")
+    if text is None:
+        return None
+    address = parse_address(text, "control")
+    if token is not None and (not token or not token.isascii() or not token.isprintable() or " " in token):
+        raise ValueError("control_token: a token is one word of ASCII characters")
+    if token is None and not is_loopback(address[0]):
+        raise ValueError(
+            f"control: {address[0]}:{address[1]} can be reached from other machines, so a token is needed: "
+            "--control-token, MINIBROKER_CONTROL_TOKEN, or control_token in Python"
+        )
+    return address
+
+
+def _text(name: str, value: object) -> str:
+    """A value of the configuration as a properties file has it. ConfigError for what none can have."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return str(value)
+    shown = repr(value)
+    if isinstance(value, list | tuple):
+        items = cast("Sequence[object]", value)
+        if all(isinstance(item, str) for item in items):
+            return ",".join(map(str, items))
+    raise refused(name, shown, "Expected a text, a number, True, False or a list of texts")

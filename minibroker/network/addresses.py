@@ -1,0 +1,50 @@
+"""HOST:PORT: how people write an address, and how a program on this machine reaches it."""
+
+from typing import Final
+
+LAST_PORT: Final = 65_535
+_LOOPBACKS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with
+"""The host at which a program on this machine finds a server that listens on all interfaces."""
+
+
+def parse_address(text: str, source: str) -> tuple[str, int]:
+    """(host, port) of HOST:PORT or [IPV6]:PORT; an empty host means all interfaces. ValueError that names `source`."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > LAST_PORT:
+        raise ValueError(f"{source}: {text!r} is not HOST:PORT, with a port of 0 to {LAST_PORT}")
+    return host.removeprefix("[").removesuffix("]") or "0.0.0.0", int(port)  # noqa: S104 - ":9092" means all interfaces
+
+
+def parse_advertised(text: str, source: str) -> tuple[str, int]:
+    """(host, port) that clients can be told. ValueError for one that leads nowhere."""
+    host, port = parse_address(text, source)
+    if host in _LOOPBACKS or port == 0:
+        raise ValueError(f"{source}: {text!r} leads clients nowhere: they need a host and a port that is not 0")
+    return host, port
+
+
+def with_room(address: tuple[str, int], brokers: int, source: str) -> tuple[str, int]:
+    """The address of the first of several brokers. ValueError when too few ports lie behind it for the others."""
+    host, port = address
+    if port + brokers - 1 > LAST_PORT:
+        raise ValueError(f"{source}: {brokers} brokers need the ports from {port} on, but the last one is {LAST_PORT}")
+    return host, port
+
+
+def reachable(address: tuple[str, int]) -> str:
+    """HOST:PORT at which a program on this machine reaches a server that is bound to `address`."""
+    host, port = address
+    host = _LOOPBACKS.get(host, host)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Can only programs on this machine connect there?"""
+    import ipaddress  # noqa: PLC0415 - only control planes need it
+
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

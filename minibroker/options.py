@@ -1,0 +1,152 @@
+"""The options of a broker, by name: for `Broker`, `AsyncBroker`, `kafka_factory` and the command line."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
+from inspect import Parameter, Signature
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypedDict, TypeVar
+
+from minibroker.suggestions import suggestion
+
+if TYPE_CHECKING:
+    from minibroker.clock import Clock
+    from minibroker.security.setup import Security
+
+P = ParamSpec("P")
+Made = TypeVar("Made")
+
+Setting = str | int | float | bool | Sequence[str]
+"""A value of the configuration, as Python programs write it."""
+
+DEFAULT_LISTEN: Final = "127.0.0.1:0"
+DEFAULT_TIMEOUT: Final = 10.0
+"""Seconds that methods such as `expect` wait."""
+
+
+class BrokerOptions(TypedDict, total=False):
+    """The options of `Broker` and `AsyncBroker`; each may be left out."""
+
+    listen: str
+    """HOST:PORT; port 0 picks a free one. Default: 127.0.0.1:0."""
+    data_dir: str | None
+    """The directory of the logs; None for a temporary one that is removed with the broker, or with the program."""
+    advertise: str | None
+    """HOST:PORT that clients are told; None for the address that they have dialled."""
+    config: Mapping[str, Setting] | None
+    """Broker configuration under Kafka's own names: texts, numbers, True and False, lists of texts.
+
+    ConfigError for a value that is not allowed, a warning for a name that is not known. Addresses and the directory of
+    the logs are not taken from it, but from the options here.
+    """
+    topics: Iterable[str]
+    """Created at the start unless they exist: "orders", "orders:4" or "orders:4:retention.ms=60000,...".
+
+    TypeError for a single string, ValueError for one that is not of this form.
+    """
+    seed_data: str | None
+    """A file with topics and records to start with, see docs/seed-data.md.
+
+    ValueError that names the file, the place in it and the field; OSError.
+    """
+    clock: "Clock | None"
+    """The source of time; None for the machine's clock, which `broker.clock` can move."""
+    brokers: int
+    """The number of brokers, as in a Kafka cluster. Default: 1.
+
+    Each listens on a port of its own (the ports behind that of `listen`, and of `advertise`, or free ones), and their
+    node ids count up from `node.id`.
+    """
+    also_listen: Iterable[str]
+    """Further addresses in plaintext, HOST:PORT or HOST:PORT=ADVERTISED.
+
+    Clients that connect there are told ADVERTISED (HOST:PORT), else the address that they have dialled.
+    """
+    listeners: str | None
+    """Kafka's list NAME://HOST:PORT,..., in the place of `listen` and `advertise`, see docs/security.md.
+
+    `config` describes them (listener.security.protocol.map, advertised.listeners, listener.name.*).
+    """
+    security: "Security | None"
+    """TLS, passwords or both, for `listen`: a `minibroker.Security`."""
+    journal: bool | int
+    """Whether `requests` keeps the requests of clients with their responses; a number keeps the newest so many."""
+    control: str | None
+    """HOST:PORT for the HTTP control plane (docs/control-plane.md), which takes the extra `control`.
+
+    Port 0 picks a free one, which `control_url` names.
+    """
+    control_token: str | None
+    """The token that requests to the control plane need; required unless `control` is a loopback address."""
+    timeout: float
+    """Seconds that methods such as `expect` wait without a `timeout` of their own. Default: 10. ValueError below 0."""
+
+
+_TYPES: Final[Mapping[str, Any]] = BrokerOptions.__annotations__
+
+_MEANT: Final = {
+    "address": "listen",
+    "bootstrap_servers": "listen",
+    "broker": "brokers",
+    "data": "data_dir",
+    "dir": "data_dir",
+    "directory": "data_dir",
+    "host": "listen",
+    "nodes": "brokers",
+    "path": "data_dir",
+    "port": "listen",
+    "properties": "config",
+    "settings": "config",
+    "topic": "topics",
+}
+"""Names that other libraries use for the same."""
+_EXAMPLES: Final = {
+    "brokers": "3",
+    "config": "{'num.partitions': 3}",
+    "data_dir": "'data'",
+    "listen": "'127.0.0.1:9092'",
+    "topics": "['orders']",
+}
+
+
+class _LeftOut:
+    """The default of an option in a signature; its description names the value."""
+
+    def __repr__(self) -> str:
+        return "..."
+
+
+_LEFT_OUT: Final = _LeftOut()
+
+
+def by_name(init: Callable[Concatenate[Made, P], None]) -> Callable[Concatenate[Made, P], None]:
+    """An `__init__` that takes `BrokerOptions` alone; its signature lists them.
+
+    TypeError names another option, and the one that was probably meant.
+    """
+
+    @wraps(init)
+    def checked(self: Made, /, *given: P.args, **named: P.kwargs) -> None:
+        kind = type(self).__name__
+        if given:
+            shown = f"{kind}(listen={given[0]!r})" if isinstance(given[0], str) else f"{kind}(listen='127.0.0.1:9092')"
+            raise TypeError(f"{kind} takes its arguments by name, such as {shown}")
+        for name, value in named.items():
+            if name not in _TYPES:
+                raise TypeError(f"{kind} has no argument {name!r}{_hint(kind, name, value)}")
+        init(self, *given, **named)
+
+    receiver = Parameter("self", Parameter.POSITIONAL_ONLY)
+    options = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=_LEFT_OUT, annotation=getattr(each, "__forward_arg__", each))
+        for name, each in _TYPES.items()
+    ]
+    vars(checked)["__signature__"] = Signature([receiver, *options], return_annotation=None)
+    return checked
+
+
+def _hint(kind: str, name: str, value: Any) -> str:
+    meant = _MEANT.get(name)
+    if meant is None:
+        return suggestion(name, _TYPES) or f"; there are {', '.join(_TYPES)}"
+    if name == "port" and isinstance(value, int):
+        return f"; write {kind}(listen='127.0.0.1:{value}')"
+    return f"; write {kind}({meant}={_EXAMPLES[meant]})"
