@@ -27,9 +27,10 @@ from minibroker_protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
+from minibroker_protocol.schema import first_version
 from minibroker_storage.data_directory.names import TopicPartition
 
-_FIRST_OF_BROKERS: Final = 4
+_FIRST_OF_BROKERS: Final = first_version(AddPartitionsToTxnRequest, "transactions")
 
 
 def _right_error(request: AddPartitionsToTxnRequest, call: Call) -> ErrorCode:

@@ -28,14 +28,15 @@ from minibroker_protocol.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
+from minibroker_protocol.schema import first_version
 
 _ALL: Final = [ApiVersion(api_key=route.key, min_version=route.first, max_version=route.last) for route in ROUTES]
 _OF_CLIENT_METRICS: Final = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
 _SOFTWARE_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
-_FIRST_WITH_SOFTWARE_NAME: Final = 3
+_FIRST_WITH_SOFTWARE_NAME: Final = first_version(ApiVersionsRequest, "client_software_name")
 _FIRST_WITH_LEVEL_0: Final = 4
 _NO_EPOCH: Final = -1
-_FIRST_WITH_NODE: Final = 5
+_FIRST_WITH_NODE: Final = first_version(ApiVersionsRequest, "node_id")
 _NO_NODE: Final = -1
 _FIRST_RELEASE_WITH_OWN_RANGE: Final = "2.4"
 

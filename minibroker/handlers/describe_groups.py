@@ -22,9 +22,10 @@ from minibroker_protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+from minibroker_protocol.schema import first_version
 
 _NO_AUTHORIZED_OPERATIONS: Final = -(2**31)
-_FIRST_WITH_UNKNOWN_GROUPS: Final = 6
+_FIRST_WITH_UNKNOWN_GROUPS: Final = first_version(DescribedGroup, "error_message")
 
 NAMES: Final = groups_at("groups")
 NEEDS: Final = on_each(Operation.DESCRIBE, ResourceType.GROUP)

@@ -14,8 +14,9 @@ from minibroker.error_mapping import as_producers_know_it
 from minibroker.security.authorization.acls import Operation
 from minibroker.security.authorization.requirements import on_transactional_id
 from minibroker_protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from minibroker_protocol.schema import first_version
 
-_FIRST_WITH_NEXT_EPOCH: Final = 5
+_FIRST_WITH_NEXT_EPOCH: Final = first_version(EndTxnResponse, "producer_epoch")
 
 NEEDS: Final = on_transactional_id(Operation.WRITE)
 

@@ -28,33 +28,34 @@ from minibroker.call import Call, Parked
 from minibroker.clock import Timer
 from minibroker.error_mapping import MAPPED, error_code_of
 from minibroker.fetch_sessions import NO_SESSION, FetchContext, FetchKey, FetchSessionError
-from minibroker.metadata.cluster import NO_NODE
 from minibroker.metadata.topics import Topic
 from minibroker.requests.declarations import Refusal, Target, topics_at
+from minibroker.requests.leader_hints import hint_of
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker.security.authorization.requirements import asked_by_handler
 from minibroker.slices import Steps, Work, drain
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.current_leader import NodeEndpoint
 from minibroker_protocol.messages.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
     FetchResponse,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
+    FetchTopic,
     PartitionData,
 )
+from minibroker_protocol.schema import first_version
 from minibroker_storage.log import Log
 from minibroker_storage.log_slice import LogSlice
 
 FIRST_WITH_V2: Final = 4
 """The first version whose clients read message format v2, and so all formats."""
-_FIRST_WITH_A_WHOLE_BATCH: Final = 3
+_FIRST_WITH_A_WHOLE_BATCH: Final = first_version(FetchRequest, "max_bytes")
 _FIRST_WITH_ZSTD: Final = 10
-_FIRST_FROM_FOLLOWERS: Final = 11
-_FIRST_WITH_IDS: Final = 13
-_FIRST_WITH_LEADERS: Final = 16
+_FIRST_FROM_FOLLOWERS: Final = first_version(FetchRequest, "rack_id")
+_FIRST_WITH_IDS: Final = first_version(FetchTopic, "topic_id")
+_FIRST_WITH_LEADERS: Final = first_version(FetchResponse, "node_endpoints")
 _FEW: Final = 256
 """A fetch of more partitions is served in slices."""
 _OF_A_STEP: Final = 64
@@ -290,15 +291,8 @@ class _Reader:
         """Tell a client that has asked the wrong broker, or believes in an old leader, which one is right."""
         topic = self._topic(named)
         partition = None if topic is None else topic.partition(data.partition_index)
-        if partition is None:
-            return
-        leader = partition.leader
-        data.current_leader = LeaderIdAndEpoch(
-            leader_id=NO_NODE if leader is None else leader.id, leader_epoch=partition.leader_epoch
-        )
-        if leader is not None:
-            host, port = self._call.address_of(leader)
-            leaders[leader.id] = NodeEndpoint(node_id=leader.id, host=host, port=port, rack=leader.rack)
+        if partition is not None:
+            data.current_leader = hint_of(partition, self._call, leaders)
 
     def _converted(self, key: FetchKey, data: PartitionData, found: LogSlice) -> Steps[PartitionData]:
         """The data of one partition for a client that reads no v2."""

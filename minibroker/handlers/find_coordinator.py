@@ -21,8 +21,9 @@ from minibroker_protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from minibroker_protocol.schema import first_version
 
-_FIRST_WITH_MANY: Final = 4
+_FIRST_WITH_MANY: Final = first_version(FindCoordinatorRequest, "coordinator_keys")
 _FIRST_WITH_SHARE: Final = 6
 _SUCCESS: Final = "NONE"
 """What the earlier versions say in place of an error's message."""

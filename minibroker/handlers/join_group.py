@@ -26,11 +26,12 @@ from minibroker.security.authorization.acls import Operation
 from minibroker.security.authorization.requirements import on_group
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from minibroker_protocol.schema import first_version
 
-_FIRST_WITH_REBALANCE_TIMEOUT: Final = 1
+_FIRST_WITH_REBALANCE_TIMEOUT: Final = first_version(JoinGroupRequest, "rebalance_timeout_ms")
 _FIRST_WITH_KNOWN_MEMBERS: Final = 4
-_FIRST_WITH_NULLABLE_PROTOCOL: Final = 7
-_FIRST_WITH_SKIPPED_ASSIGNMENT: Final = 9
+_FIRST_WITH_NULLABLE_PROTOCOL: Final = first_version(JoinGroupResponse, "protocol_type")
+_FIRST_WITH_SKIPPED_ASSIGNMENT: Final = first_version(JoinGroupResponse, "skip_assignment")
 _ID_PREFIX_BYTES: Final = 32_000
 """Room for a UUID is left: a string of the older versions has at most 32,767 bytes."""
 

@@ -18,8 +18,9 @@ from minibroker_protocol.messages.leader_and_isr import (
     LeaderAndIsrResponse,
     LeaderAndIsrTopicError,
 )
+from minibroker_protocol.schema import first_version
 
-_FIRST_WITH_TOPIC_ERRORS: Final = 5
+_FIRST_WITH_TOPIC_ERRORS: Final = first_version(LeaderAndIsrResponse, "topics")
 
 NEEDS: Final = on_cluster(Operation.CLUSTER_ACTION)
 

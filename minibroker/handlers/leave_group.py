@@ -19,8 +19,9 @@ from minibroker_protocol.messages.leave_group import (
     MemberIdentity,
     MemberResponse,
 )
+from minibroker_protocol.schema import first_version
 
-_FIRST_WITH_MANY: Final = 3
+_FIRST_WITH_MANY: Final = first_version(LeaveGroupRequest, "members")
 
 NEEDS: Final = on_group(Operation.READ)
 

@@ -31,9 +31,10 @@ from minibroker_protocol.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from minibroker_protocol.records import NewRecord
+from minibroker_protocol.schema import first_version
 from minibroker_storage.data_directory.names import TopicPartition
 
-_FIRST_WITH_TOPIC_IDS: Final = 10
+_FIRST_WITH_TOPIC_IDS: Final = first_version(OffsetCommitRequestTopic, "topic_id")
 
 NAMES: Final = topics_at("topics.name", "partitions.partition_index")
 NEEDS: Final = on_group(Operation.READ) & on_each(Operation.READ, ResourceType.TOPIC)

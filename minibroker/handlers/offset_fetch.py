@@ -32,10 +32,11 @@ from minibroker_protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from minibroker_protocol.schema import first_version
 
-_FIRST_WITH_GROUP_ERROR: Final = 2
-_FIRST_WITH_GROUPS: Final = 8
-_FIRST_WITH_TOPIC_IDS: Final = 10
+_FIRST_WITH_GROUP_ERROR: Final = first_version(OffsetFetchResponse, "error_code")
+_FIRST_WITH_GROUPS: Final = first_version(OffsetFetchRequest, "groups")
+_FIRST_WITH_TOPIC_IDS: Final = first_version(OffsetFetchRequestTopics, "topic_id")
 _NO_OFFSET: Final = -1
 _NO_EPOCH: Final = -1
 

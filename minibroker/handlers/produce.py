@@ -32,11 +32,12 @@ from typing import Any, Final
 from minibroker.call import Call, Parked, UnservedRequestError
 from minibroker.core import Core
 from minibroker.error_mapping import MAPPED, error_code_of
-from minibroker.metadata.cluster import NO_NODE, Node
+from minibroker.metadata.cluster import Node
 from minibroker.metadata.partition import Partition
 from minibroker.metadata.topics import Topic
 from minibroker.produce_memo import has_many_batches
 from minibroker.requests.declarations import Refusal, topics_at
+from minibroker.requests.leader_hints import hint_of
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.security.authorization.requirements import checked, on_each
 from minibroker.slices import Steps
@@ -47,26 +48,27 @@ from minibroker_protocol.errors import (
     UnsupportedCodecError,
     UnsupportedMagicError,
 )
+from minibroker_protocol.messages.current_leader import NodeEndpoint
 from minibroker_protocol.messages.produce import (
     BatchIndexAndErrorMessage,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
     TopicProduceResponse,
 )
 from minibroker_protocol.records import BatchHeader, CompressionCodec, TimestampType, check_produced_batch
 from minibroker_protocol.records.header import CRC_COVERS_FROM, MAGIC_AT, MAGIC_V2, TRANSACTIONAL_FLAG, entry_bounds
+from minibroker_protocol.schema import first_version
 from minibroker_storage.log import Log
 
 _FIRST_WITH_ONE_BATCH: Final = 3
 _FIRST_WITH_ZSTD: Final = 7
-_FIRST_WITH_LEADERS: Final = 10
+_FIRST_WITH_LEADERS: Final = first_version(ProduceResponse, "node_endpoints")
 _FIRST_WITH_ABORTABLE: Final = 11
 _FIRST_THAT_ADDS: Final = 12
-_FIRST_WITH_IDS: Final = 13
+_FIRST_WITH_IDS: Final = first_version(TopicProduceData, "topic_id")
 _NOT_LEADER: Final = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 _ALL: Final = -1
 """The acks that want all replicas in sync to have the records."""
@@ -328,13 +330,7 @@ def _hint(response: ProduceResponse, call: Call) -> None:
             partition = topic.partition(outcome.index) if topic is not None else None
             if partition is None or outcome.error_code != _NOT_LEADER:
                 continue
-            leader = partition.leader
-            outcome.current_leader = LeaderIdAndEpoch(
-                leader_id=NO_NODE if leader is None else leader.id, leader_epoch=partition.leader_epoch
-            )
-            if leader is not None:
-                host, port = call.address_of(leader)
-                nodes[leader.id] = NodeEndpoint(node_id=leader.id, host=host, port=port, rack=leader.rack)
+            outcome.current_leader = hint_of(partition, call, nodes)
     response.node_endpoints = list(nodes.values())
 
 

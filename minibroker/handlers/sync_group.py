@@ -19,8 +19,9 @@ from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.security.authorization.requirements import checked, missing
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from minibroker_protocol.schema import first_version
 
-_FIRST_WITH_PROTOCOL: Final = 5
+_FIRST_WITH_PROTOCOL: Final = first_version(SyncGroupRequest, "protocol_type")
 
 
 def _right_error(request: SyncGroupRequest, call: Call) -> ErrorCode:

@@ -32,12 +32,13 @@ from minibroker_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from minibroker_protocol.records import NewRecord
+from minibroker_protocol.schema import first_version
 from minibroker_storage.data_directory.names import TopicPartition
 
 _FIRST_WITH_LOADING: Final = 2
 _FIRST_WITH_ABORTABLE: Final = 4
 _FIRST_THAT_ADDS: Final = 5
-_FIRST_WITH_TOPIC_IDS: Final = 6
+_FIRST_WITH_TOPIC_IDS: Final = first_version(TxnOffsetCommitRequestTopic, "topic_id")
 
 NAMES: Final = topics_at("topics.name", "partitions.partition_index")
 NEEDS: Final = (

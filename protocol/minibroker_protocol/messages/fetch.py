@@ -3,6 +3,7 @@
 from dataclasses import field
 from typing import Annotated, Final
 
+from minibroker_protocol.messages.current_leader import LeaderIdAndEpoch, NodeEndpoint
 from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_protocol.schema import (
     Array,
@@ -103,14 +104,6 @@ class EpochEndOffset:
 
 
 @frozen_structure
-class LeaderIdAndEpoch:
-    """The leader as the broker knows it."""
-
-    leader_id: Int32 = -1
-    leader_epoch: Int32 = -1
-
-
-@frozen_structure
 class SnapshotId:
     """A snapshot of the metadata log; never sent for ordinary topics."""
 
@@ -150,16 +143,6 @@ class FetchableTopicResponse:
     topic: Annotated[String, versions("0-12")] = ""
     topic_id: Annotated[Uuid, since(13)] = ZERO_UUID
     partitions: Array[PartitionData]
-
-
-@structure
-class NodeEndpoint:
-    """Where a broker listens that leads a partition asked for."""
-
-    node_id: Int32
-    host: String
-    port: Int32
-    rack: NullableString = None
 
 
 @message(versions="0-18", flexible="12+")

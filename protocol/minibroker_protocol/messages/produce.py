@@ -3,6 +3,7 @@
 from dataclasses import field
 from typing import Annotated
 
+from minibroker_protocol.messages.current_leader import LeaderIdAndEpoch, NodeEndpoint
 from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_protocol.schema import (
     Array,
@@ -14,7 +15,6 @@ from minibroker_protocol.schema import (
     String,
     Uuid,
     empty,
-    frozen_structure,
     message,
     since,
     structure,
@@ -61,14 +61,6 @@ class BatchIndexAndErrorMessage:
     batch_index_error_message: NullableString = None
 
 
-@frozen_structure
-class LeaderIdAndEpoch:
-    """The leader as the broker knows it; -1 where it does not."""
-
-    leader_id: Int32 = -1
-    leader_epoch: Int32 = -1
-
-
 @structure
 class PartitionProduceResponse:
     """The outcome for one partition.
@@ -94,16 +86,6 @@ class TopicProduceResponse:
     name: Annotated[String, versions("0-12")] = ""
     topic_id: Annotated[Uuid, since(13)] = ZERO_UUID
     partition_responses: Array[PartitionProduceResponse]
-
-
-@structure
-class NodeEndpoint:
-    """Where a broker listens that leads a partition asked for."""
-
-    node_id: Int32
-    host: String
-    port: Int32
-    rack: NullableString = None
 
 
 @message(versions="0-13", flexible="9+")

@@ -1,0 +1,20 @@
+"""Hints to clients that ask the wrong broker: the leader of a partition, and its address (KIP-951)."""
+
+from typing import TYPE_CHECKING
+
+from minibroker.metadata.cluster import NO_NODE
+from minibroker_protocol.messages.current_leader import LeaderIdAndEpoch, NodeEndpoint
+
+if TYPE_CHECKING:
+    from minibroker.call import Call
+    from minibroker.metadata.partition import Partition
+
+
+def hint_of(partition: "Partition", call: "Call", endpoints: dict[int, NodeEndpoint]) -> LeaderIdAndEpoch:
+    """The leader of a partition; its address is added to `endpoints`, by node id."""
+    leader = partition.leader
+    if leader is None:
+        return LeaderIdAndEpoch(leader_id=NO_NODE, leader_epoch=partition.leader_epoch)
+    host, port = call.address_of(leader)
+    endpoints[leader.id] = NodeEndpoint(node_id=leader.id, host=host, port=port, rack=leader.rack)
+    return LeaderIdAndEpoch(leader_id=leader.id, leader_epoch=partition.leader_epoch)
