@@ -28,7 +28,7 @@ export PYRIGHT_PYTHON_GLOBAL_NODE := 0
 unexport PYRIGHT_PYTHON_FORCE_VERSION PYRIGHT_PYTHON_PYLANCE_VERSION PYRIGHT_PYTHON_NODE_VERSION
 
 .NOTPARALLEL:
-.PHONY: help setup serve test torture suites lint format bench docs dist lock clean
+.PHONY: help setup serve check test torture suites lint format bench docs dist lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,9 +39,14 @@ setup: $(VENV)/.dev ## Install into .venv what serve, test, torture, suites, lin
 serve: $(VENV)/.core ## Run the broker on 127.0.0.1:9092 (ARGS: options of `minibroker serve`)
 	@exec $(VENV)/bin/minibroker serve $(ARGS)
 
+check: $(VENV)/.dev ## Run lint, then the tests that need neither Java nor another toolchain than Python's
+check: CHOSEN := --python-alone
+
 test: $(VENV)/.dev ## Run lint, then every test, in two processes (ARGS: options of pytest)
+
+check test:
 	@lint=0; $(MAKE) --no-print-directory lint || lint=$$?; \
-	echo "== pytest"; $(VENV)/bin/pytest --numprocesses $(PROCESSES) $(ARGS) || exit; \
+	echo "== pytest"; $(VENV)/bin/pytest --numprocesses $(PROCESSES) --durations 25 --durations-min 1 $(CHOSEN) $(ARGS) || exit; \
 	[ $$lint = 0 ] || { echo "The tests passed, but lint failed: see above." >&2; exit 1; }
 
 torture: $(VENV)/.dev ## Kill brokers, clients and streams 750 times and look what is left (ARGS=--help lists what can be chosen)

@@ -1,12 +1,16 @@
 """Brokers for every room of the tests."""
 
+import os
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from minibroker import Broker
+from tests import tools
 from tests.clients.broker_process import BrokerProcess
 from tests.kafka.fixtures import kafka_libs, oracle, real_kafka
 from tests.patience import PATIENCE_S
@@ -14,9 +18,25 @@ from tests.shares import place, scheduler
 
 __all__ = ["kafka_libs", "oracle", "real_kafka"]
 
+STARTED = pytest.StashKey[list[str]]()
+"""The hidden tools that a run with `--python-alone` has started."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kafka", metavar="HOST:PORT", help="run tests/clients against this Kafka, to compare")
+    parser.addoption("--python-alone", action="store_true", help="leave out tests that need Java or another toolchain")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--python-alone") and not is_worker(config):
+        folder = tempfile.TemporaryDirectory(prefix="minibroker-check-")
+        config.add_cleanup(folder.cleanup)
+        tools.hide(Path(folder.name), os.environ)
+
+
+def is_worker(config: pytest.Config) -> bool:
+    """Whether this is one of several processes that share the tests."""
+    return hasattr(config, "workerinput")
 
 
 @pytest.hookimpl(optionalhook=True)  # there may be no xdist
@@ -25,8 +45,32 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if hasattr(config, "workerinput"):  # this is one of several processes
+    if config.getoption("--python-alone"):
+        needing = [item for item in items if tools.needs_tools(item.nodeid, fixtures_of(item))]
+        config.hook.pytest_deselected(items=needing)
+        left_out = set(needing)
+        items[:] = [item for item in items if item not in left_out]
+    if is_worker(config):
         items.sort(key=lambda item: place(item.nodeid))
+
+
+def fixtures_of(item: pytest.Item) -> list[str]:
+    """The fixtures of a test, and those that they ask for."""
+    return cast("list[str]", getattr(item, "fixturenames", []))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if session.config.getoption("--python-alone") and not is_worker(session.config):
+        if begun := tools.started(os.environ):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        session.config.stash[STARTED] = begun
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if begun := config.stash.get(STARTED, []):
+        terminalreporter.section("tools that tests without tools have started", red=True)
+        for line in begun:
+            terminalreporter.line(line)
 
 
 @pytest.fixture(scope="module")

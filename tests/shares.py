@@ -4,15 +4,29 @@ A file is run by one process, so that what its tests share is made once. Files w
 long to start are kept together. What takes longest comes first, so that the processes end at about the same time.
 """
 
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-TOGETHER: Final = ("tests/pipeline/",)
-"""One Spark serves all of them."""
-LONGEST: Final = (*TOGETHER, "tests/kafka/", "tests/clients/", "tests/torture/", "tests/pytest_plugin/", "tests/test_")
-"""By the time that a test takes. What follows has thousands of short ones."""
+SPARK: Final = "spark"
+"""The files whose tests share a Spark, which takes long to start: a parameter of theirs is of its type."""
+LONGEST: Final = (
+    "tests/clients/matrix/test_matrix.py",
+    "tests/torture/test_exactly_once.py",
+    "tests/kafka/test_directories_",
+    "tests/kafka/test_con",
+    "tests/kafka/",
+    "tests/clients/",
+    "tests/torture/",
+    "tests/pipeline/",
+    "tests/pytest_plugin/",
+    "tests/test_",
+)
+"""By the time that a file takes, behind those of Spark. What follows has thousands of short tests."""
+_ROOT: Final = Path(__file__).parents[1]
 
 
 def scheduler(config: pytest.Config, log: Any) -> Any:
@@ -28,11 +42,20 @@ def scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def share(nodeid: str) -> str:
-    """What a test is handed out with: its file, or its room."""
+    """What a test is handed out with: its file, or all files that use Spark."""
     file = nodeid.partition("::")[0]
-    return next((room for room in TOGETHER if file.startswith(room)), file)
+    return SPARK if uses_spark(file) else file
 
 
 def place(nodeid: str) -> int:
-    """The place of a test's room among all of them: what takes long has a low one."""
-    return next((at for at, room in enumerate(LONGEST) if nodeid.startswith(room)), len(LONGEST))
+    """The place of a test's share among all of them: what takes long has a low one."""
+    if share(nodeid) == SPARK:
+        return -1
+    return next((at for at, start in enumerate(LONGEST) if nodeid.startswith(start)), len(LONGEST))
+
+
+@cache
+def uses_spark(file: str) -> bool:
+    """Whether a file has tests that ask for the Spark of `tests/pipeline/conftest.py`."""
+    path = _ROOT / file
+    return file.startswith("tests/pipeline/") and path.exists() and "spark: SparkSession" in path.read_text()

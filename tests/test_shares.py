@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.shares import LONGEST, place, share
+from tests.shares import LONGEST, SPARK, place, share
 
 ROOT = Path(__file__).parents[1]
 
@@ -16,7 +16,17 @@ def test_a_file_is_run_by_one_process() -> None:
 
 
 def test_what_shares_a_spark_is_run_by_one_process() -> None:
-    assert share("tests/pipeline/test_cluster.py::test_one") == share("tests/pipeline/jobs/test_diff.py::test_two")
+    assert share("tests/pipeline/test_batches.py::test_one") == share("tests/pipeline/jobs/test_diff.py::test_two")
+
+
+def test_what_needs_no_spark_is_shared_as_all_others() -> None:
+    file = "tests/pipeline/decode/test_decode.py"
+    assert share(f"{file}::test_one") == file
+
+
+def test_every_test_that_asks_for_spark_is_among_those_that_share_it(request: pytest.FixtureRequest) -> None:
+    asking = {item.nodeid for item in request.session.items if "spark" in getattr(item, "fixturenames", ())}
+    assert {nodeid for nodeid in asking if share(nodeid) != SPARK} == set()
 
 
 @pytest.mark.parametrize("start", LONGEST)
@@ -25,5 +35,5 @@ def test_the_rooms_that_come_first_are_there(start: str) -> None:
 
 
 def test_what_takes_long_comes_first_and_else_the_order_stays() -> None:
-    tests = ["tests/broker/b.py", "tests/broker/a.py", "tests/clients/c.py", "tests/pipeline/d.py"]
+    tests = ["tests/broker/b.py", "tests/broker/a.py", "tests/clients/c.py", "tests/pipeline/test_batches.py"]
     assert sorted(tests, key=place) == [tests[3], tests[2], tests[0], tests[1]]

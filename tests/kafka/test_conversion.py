@@ -10,8 +10,9 @@ from minibroker_protocol.records.conversion import down_convert
 from tests.kafka.generated import FORMATS, descriptions, name_of
 from tests.kafka.oracle import BatchLine, Conversion, Oracle, Refusal
 from tests.kafka.our_side import accepted, lines, written
+from tests.samples import part
 
-CASES = 1000
+CASES = part(whole=1000, sample=250)
 WAYS = [(target, *source) for target in (0, 1) for source in FORMATS if source[1] is not CompressionCodec.ZSTD]
 
 

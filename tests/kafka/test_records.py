@@ -10,8 +10,9 @@ from minibroker_protocol.records import CompressionCodec, iter_batches
 from tests.kafka.generated import FORMATS, descriptions, expected_records, name_of
 from tests.kafka.oracle import BatchLine, Description, Oracle, RecordLine, Refusal
 from tests.kafka.our_side import accepted, has_right_crc, lines, written
+from tests.samples import part
 
-CASES = 1000
+CASES = part(whole=1000, sample=250)
 
 every_format = pytest.mark.parametrize(("magic", "codec"), FORMATS, ids=map(name_of, FORMATS))
 

@@ -79,6 +79,7 @@ from minibroker_protocol.messages.write_txn_markers import (
 from minibroker_protocol.primitives import write_uvarint
 from tests.protocol.message_strategies import all_messages, messages
 from tests.protocol.sample_messages import Arrays, Leaf, Point, Texts, Tree
+from tests.samples import examples, part
 
 PRODUCE = ProduceRequest(
     acks=-1,
@@ -371,7 +372,7 @@ def ids(pair: tuple[type[Any], int]) -> str:
 
 
 @pytest.mark.parametrize("pair", all_messages(), ids=ids)
-@settings(max_examples=10, deadline=None)
+@examples(whole=10, sample=4)
 @given(data=st.data())
 def test_a_message_that_is_cut_anywhere_is_refused_and_a_whole_one_comes_back(
     pair: tuple[type[Any], int], data: st.DataObject
@@ -389,7 +390,7 @@ def test_a_message_that_is_cut_anywhere_is_refused_and_a_whole_one_comes_back(
 def test_random_bytes_are_a_message_or_refused_and_nothing_else(pair: tuple[type[Any], int]) -> None:
     cls, version = pair
     dice = random.Random(f"{cls.__name__} {version}")
-    for _ in range(100):
+    for _ in range(part(whole=100, sample=25)):
         # Small numbers are likelier to get past the first count.
         data = bytes(dice.choice((0, 0, 0, 1, 2, 255, dice.randrange(256))) for _ in range(dice.randrange(60)))
         with suppress(DecodeError):

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kio.serial import entity_reader, entity_writer
 
@@ -20,6 +20,7 @@ from minibroker_protocol.codec import decode, encode
 from minibroker_protocol.coordinator_records.consumer_groups import CONSUMER_GROUP_RECORDS
 from minibroker_protocol.schema import schema_of
 from tests.protocol.message_strategies import all_messages, message_class, messages
+from tests.samples import examples
 
 
 def kio_class(cls: type[Any], version: int) -> type[Any] | None:
@@ -79,7 +80,7 @@ def ids(pair: tuple[type[Any], int]) -> str:
 
 
 @pytest.mark.parametrize("pair", KNOWN_TO_BOTH, ids=ids)
-@settings(max_examples=25, deadline=None)
+@examples(whole=25, sample=6)
 @given(data=st.data())
 def test_kio_reads_what_we_write_and_writes_the_same_bytes(pair: tuple[type[Any], int], data: st.DataObject) -> None:
     cls, version = pair

@@ -6,13 +6,14 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker_protocol.records import CompressionCodec, TimestampType, compute_crc, read_header
 from minibroker_protocol.records.record_times import RECORDS_AT_ONCE
 from minibroker_protocol.steps import Steps
 from minibroker_storage import LastStop, LogConfig, TimestampOffset
+from tests.samples import examples
 from tests.storage.helpers import NOW, SMALL, Batch, Home, a_batch
 
 numbers = count()
@@ -42,7 +43,7 @@ logs = st.lists(
     stop=st.sampled_from(["none", "clean", "crash"]),
     interval=st.sampled_from([0, 100, 400, 4096]),
 )
-@settings(deadline=None, max_examples=120)
+@examples(whole=120, sample=40)
 def test_the_first_record_at_or_after_a_time_is_found(
     new_home: Callable[[LogConfig], Home],
     content: list[tuple[list[int], CompressionCodec, TimestampType]],

@@ -1,7 +1,8 @@
 """`make torture`: kill brokers again and again, and see that nothing is lost; `--help` tells what can be chosen.
 
 First under producers and consumers of all formats, then under copies that have to be exactly once, then under a stream
-of Spark's to Parquet. With `--equal` rows are compared besides, and nothing is killed while they are.
+of Spark's to Parquet. With `--equal` rows are compared besides, and nothing is killed while they are. A run without any
+choice begins with the sweeps of which `make test` takes samples.
 """
 
 import argparse
@@ -17,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from minibroker_pipeline.connector import jars
-from tests.torture import coordinator_steps, equality, steps
+from tests.torture import coordinator_steps, equality, steps, sweeps
 from tests.torture.campaign import Campaign
 from tests.torture.copier_process import PROGRAMS, CopierProgram
 from tests.torture.copy_campaign import CopyCampaign
@@ -38,6 +39,10 @@ ALONE = "--kills 0 --crashes 0 --copies 0 --fuzz 0"
 
 def main() -> int:
     options = arguments()
+    if options.sweeps or len(sys.argv) == 1:
+        status = sweeps.run()
+        if status or options.sweeps:
+            return status
     seed = int(time.time()) if options.seed is None else options.seed
     root = options.directory or Path(tempfile.mkdtemp(prefix="minibroker-torture-"))
     if options.steps:
@@ -217,6 +222,7 @@ def arguments() -> argparse.Namespace:
         metavar="SECONDS",
         help="for how long hostile requests are sent (default: %(default)s)",
     )
+    option("--sweeps", action="store_true", help="only the sweeps of which make test takes samples, as a whole")
     option("--replay", type=Path, metavar="FILE", help="send the requests of a finding again, with its --seed")
     option("--clients", default=",".join(PROGRAMS), metavar="NAME,...", help="who copies (default: %(default)s)")
     option("--bootstrap", metavar="HOST:PORT", help="of another broker, such as Kafka: only copiers are killed")

@@ -1,0 +1,82 @@
+"""What `make check` hides from its tests, and that it notices a test which starts a tool all the same."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import tools
+from tests.patience import PATIENCE_S
+
+ROOT = Path(__file__).parents[1]
+
+
+def check(test: str, directory: Path) -> subprocess.CompletedProcess[str]:
+    """Run a test as `make check` does."""
+    (directory / "test_it.py").write_text(test)
+    command = [sys.executable, "-m", "pytest", "--python-alone", "-p", "tests.conftest", "-p", "no:cacheprovider"]
+    return subprocess.run(
+        [*command, "-p", "no:xdist", "-q", str(directory)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+def test_make_check_runs_the_tests_without_tools() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    assert "\ncheck: CHOSEN := --python-alone\n" in makefile
+    assert " $(CHOSEN) " in makefile
+
+
+@pytest.mark.parametrize("name", tools.HIDDEN)
+def test_a_hidden_tool_fails_and_is_noted(tmp_path: Path, name: str) -> None:
+    environment = {"PATH": os.environ["PATH"], "JAVA_HOME": "/x"}
+    tools.hide(tmp_path, environment)
+    found = shutil.which(name, path=environment["PATH"])
+    assert found == str(tmp_path / name)
+    assert subprocess.run([found, "-version"], env=environment, capture_output=True, check=False).returncode == 127
+    assert tools.started(environment) == [f"{tmp_path / name} -version"]
+    assert "JAVA_HOME" not in environment
+
+
+def test_nothing_is_noted_where_nothing_was_started(tmp_path: Path) -> None:
+    environment = {"PATH": os.environ["PATH"]}
+    tools.hide(tmp_path, environment)
+    assert tools.started(environment) == []
+    assert environment["CI"], "a test that lacks a tool has to fail, and not to be skipped"
+
+
+def test_a_check_that_starts_java_fails_even_if_its_test_passes(tmp_path: Path) -> None:
+    test = "import subprocess\ndef test_it():\n    subprocess.run(['java', '-version'], check=False)\n"
+    done = check(test, tmp_path)
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+    assert "/java -version" in done.stdout
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED
+
+
+def test_a_check_passes_that_starts_no_tool_and_leaves_out_what_asks_for_kafka(tmp_path: Path) -> None:
+    done = check("def test_it(): pass\ndef test_of_kafka(real_kafka): pass\n", tmp_path)
+    assert "1 passed, 1 deselected" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "fixtures", "needs"),
+    [
+        ("tests/storage/test_log.py::test_it", ["tmp_path"], False),
+        ("tests/storage/test_dump_against_kafka.py::test_it", ["oracle", "kafka_libs"], True),
+        ("tests/clients/test_groups.py::test_members[eager-java-3.9.1]", [], True),
+        ("tests/clients/test_groups.py::test_members[eager-kafkajs]", [], True),
+        ("tests/clients/test_groups.py::test_members[eager-librdkafka]", [], False),
+        ("tests/clients/test_round_trip.py::test_it[kafka-python]", [], False),
+        ("tests/clients/matrix/test_matrix.py::test_the_page_shows_what_is_recorded", [], False),
+    ],
+)
+def test_a_test_needs_tools_by_its_fixtures_or_its_name(name: str, fixtures: list[str], needs: bool) -> None:  # noqa: FBT001 - pytest gives it
+    assert tools.needs_tools(name, fixtures) is needs

@@ -1,0 +1,74 @@
+"""`make check`: the tests that need Python alone, and the tools of others hidden from them.
+
+Tests ask for Java or a compiler of another language in a fixture, or with a function of `tests.clients.toolchains`.
+The first are known by the fixture, the second by their place, which is in a list here. The list stays true, since the
+tests of `make check` find no tool but programs that note who has started them, and fail. What is not in the list and
+needs a tool fails, too, as it does under CI.
+"""
+
+import os
+import re
+from collections.abc import Collection, MutableMapping
+from pathlib import Path
+from typing import Final
+
+HIDDEN: Final = (
+    *("java", "javac", "mvn"),
+    *("node", "npm", "npx"),
+    *("go", "cargo", "rustc"),
+    *("cc", "gcc", "clang", "c++", "g++"),
+    *("kcat", "kafkacat", "apt-get", "dpkg-deb"),
+)
+"""Programs that `make check` must not start."""
+FIXTURES: Final = frozenset({"kafka_libs", "kafka_4", "kafkas", "re2", "site", "spark"})
+"""What asks for one of them, and so does every fixture and test that has it."""
+ELSEWHERE: Final = re.compile(
+    r"""
+    tests/clients/.*\[([\w.-]*-)?(java|kafkajs|franz-go|node|go|rust|[34]\.\d\.\d)(-[\w.]+)?\]
+    | tests/clients/matrix/test_matrix\.py::test_(what_a|a)_.*
+    | tests/clients/matrix/test_programs\.py::test_connectors_.*
+    | tests/clients/test_(java|streams)\.py::.*
+    | tests/clients/.*::test_(a_)?java(_|\[).*
+    | tests/clients/test_consumer_groups\.py::test_members_of_all_clients_are_in_one_group
+    | tests/clients/test_epochs\.py::test_producers_of_either_kind_.*
+    | tests/kafka/test_releases\.py::test_a_release_tells_.*
+    | tests/broker/control/test_documented\.py::test_(node|java|go)
+    | tests/torture/test_exactly_once\.py::.*\[java\]
+    | tests/protocol/test_kafka_definitions\.py::.*
+    """,
+    re.VERBOSE,
+)
+"""The tests that ask for a tool themselves."""
+STARTED: Final = "MINIBROKER_TOOLS_STARTED"
+"""The environment's name for the file in which the hidden programs are noted."""
+
+_STAND_IN: Final = f"""\
+#!/bin/sh
+echo "$0 $*" >> "${STARTED}"
+echo "$0 is hidden from the tests of make check" >&2
+exit 127
+"""
+
+
+def needs_tools(name: str, fixtures: Collection[str]) -> bool:
+    """Whether a test of this name, with these fixtures, needs more than Python."""
+    return not FIXTURES.isdisjoint(fixtures) or ELSEWHERE.fullmatch(name) is not None
+
+
+def hide(folder: Path, environment: MutableMapping[str, str]) -> None:
+    """Have an environment find, for each tool, a program in `folder` that notes its start and fails."""
+    for name in HIDDEN:
+        path = folder / name
+        path.write_text(_STAND_IN)
+        path.chmod(0o755)
+    environment["PATH"] = os.pathsep.join([str(folder), environment.get("PATH", os.defpath)])
+    environment[STARTED] = str(folder / "started")
+    environment["CI"] = "true"  # so that a tool that is missing is a failure
+    for name in ("JAVA_HOME", "KAFKA_LIBS"):
+        environment.pop(name, None)
+
+
+def started(environment: MutableMapping[str, str]) -> list[str]:
+    """The hidden programs that were started, with their arguments."""
+    path = Path(environment[STARTED])
+    return path.read_text().splitlines() if path.exists() else []

@@ -1,0 +1,18 @@
+"""The sweeps of which `make test` takes samples, as a whole: pytest on their files, in a process of its own."""
+
+import os
+import subprocess
+import sys
+from typing import Final
+
+from tests.documented import ROOT
+from tests.samples import SWEEPS, swept_files
+
+PROCESSES: Final = 2
+
+
+def run() -> int:
+    """Run them; the exit status of pytest."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--numprocesses={PROCESSES}"]
+    environment = {**os.environ, SWEEPS: "whole"}
+    return subprocess.run([*command, *swept_files()], cwd=ROOT, env=environment, check=False).returncode
