@@ -10,6 +10,7 @@ from collections.abc import Collection, Container, Mapping
 from typing import Final
 
 from minibroker.call import Call, Parked
+from minibroker.held_answer import hold
 from minibroker.quotas.entities import IP, Entity, QuotaError, check_value, keys_of
 from minibroker.requests.declarations import Refusal
 from minibroker.security.authorization.acls import Operation
@@ -47,7 +48,7 @@ def handle(request: AlterClientQuotasRequest, call: Call) -> Steps[AlterClientQu
         yield
     if unknown:
         return _Search(request, call, addresses, unknown[:_MOST_UNKNOWN])
-    return call.core.durability.hold((yield from _alter(request, call, addresses)))
+    return hold((yield from _alter(request, call, addresses)), request, call)
 
 
 class _Search(Parked):
@@ -79,7 +80,7 @@ class _Search(Parked):
             self._tell(altering)
 
     def _tell(self, response: AlterClientQuotasResponse) -> None:
-        held = self._call.core.durability.hold(response)
+        held = hold(response, self._request, self._call)
         if isinstance(held, Parked):
             held.deliver = self._give
         else:

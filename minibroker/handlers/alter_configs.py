@@ -10,6 +10,7 @@ from typing import Final
 from minibroker.call import Call, Parked
 from minibroker.dynamic_config.changes import Changes, Resource, answered, outcomes
 from minibroker.dynamic_config.places import Change
+from minibroker.held_answer import hold
 from minibroker.requests.declarations import config_resources_at
 from minibroker.security.authorization.requirements import asked_by_handler
 from minibroker.slices import Steps
@@ -32,4 +33,4 @@ def handle(request: AlterConfigsRequest, call: Call) -> Steps[AlterConfigsRespon
         yield
     found = yield from outcomes(altered, call, replaces=True, validate_only=request.validate_only)
     responses = yield from answered(altered, found, AlterConfigsResourceResponse)
-    return call.core.durability.hold(AlterConfigsResponse(responses=responses))
+    return hold(AlterConfigsResponse(responses=responses), request, call)

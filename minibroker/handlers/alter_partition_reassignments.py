@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from minibroker.call import Call, Parked
+from minibroker.held_answer import hold, refusal
 from minibroker.metadata.cluster import Cluster
 from minibroker.metadata.topic_admin import TopicError
 from minibroker.requests.declarations import Refusal, topics_at
@@ -45,14 +46,19 @@ def handle(
                 yield
             responses.append(ReassignableTopicResponse(name=topic.name, partitions=outcomes))
     finally:
-        call.core.cluster.note()
-    return call.core.durability.hold(
+        is_noted = call.core.cluster.note()
+    if not is_noted:
+        refused: AlterPartitionReassignmentsResponse = refusal(request, call)
+        return refused
+    return hold(
         AlterPartitionReassignmentsResponse(
             allow_replication_factor_change=may_resize,
             error_code=ErrorCode.NONE,
             error_message=None,
             responses=responses,
-        )
+        ),
+        request,
+        call,
     )
 
 

@@ -9,6 +9,7 @@ whatever others have. Unlike in Kafka a salt or a salted password of more than 6
 from typing import Final
 
 from minibroker.call import Call, Parked
+from minibroker.held_answer import hold
 from minibroker.security.authorization.acls import Operation
 from minibroker.security.authorization.requirements import on_cluster
 from minibroker.security.sasl import scram_mechanisms
@@ -60,7 +61,7 @@ def handle(request: AlterUserScramCredentialsRequest, call: Call) -> Steps[Alter
         AlterUserScramCredentialsResult(user=user, error_code=code, error_message=message)
         for user, (code, message) in refused.items()
     ]
-    return call.core.durability.hold(AlterUserScramCredentialsResponse(results=results))
+    return hold(AlterUserScramCredentialsResponse(results=results), request, call)
 
 
 def refuse(

@@ -9,6 +9,7 @@ from typing import Final
 
 from minibroker.call import Call, Parked, UnservedRequestError
 from minibroker.error_mapping import MAPPED, error_code_of
+from minibroker.held_answer import hold
 from minibroker.security.authorization.acls import (
     AclBinding,
     InvalidAclError,
@@ -60,7 +61,7 @@ def handle(request: CreateAclsRequest, call: Call) -> Steps[CreateAclsResponse |
         yield from authorizer.adding(valid)
     except MAPPED as error:
         return _all(request, error_code_of(error), str(error))
-    return call.core.durability.hold(CreateAclsResponse(results=results))
+    return hold(CreateAclsResponse(results=results), request, call)
 
 
 def _numbers(creation: AclCreation) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ DELEGATION_TOKEN_AUTH_DISABLED. Renewers have to be users (INVALID_PRINCIPAL_TYP
 from typing import Final
 
 from minibroker.call import Call, Parked
+from minibroker.held_answer import hold
 from minibroker.requests.declarations import Refusal
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.security.authorization.requirements import asked_by_handler
@@ -67,7 +68,7 @@ def handle(request: CreateDelegationTokenRequest, call: Call) -> Steps[CreateDel
         token_id=token.id,
         hmac=tokens.hmac_of(token),
     )
-    return call.core.durability.hold(response)
+    return hold(response, request, call)
 
 
 def _refusal(code: ErrorCode, owner: Principal, requester: Principal) -> CreateDelegationTokenResponse:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from minibroker.call import Call, Parked
+from minibroker.held_answer import hold
 from minibroker.metadata.replicas import Replicas
 from minibroker.metadata.topic_admin import (
     TopicError,
@@ -67,8 +68,8 @@ def handle(request: CreatePartitionsRequest, call: Call) -> Steps[CreatePartitio
             yield from call.core.topics.growth(grown)
     except OSError as error:
         results.update((topic.name, _refusal(topic.name, disk_refusal(error))) for topic, _, _ in grown)
-    return call.core.durability.hold(
-        CreatePartitionsResponse(throttle_time_ms=call.session.muted_ms, results=list(results.values()))
+    return hold(
+        CreatePartitionsResponse(throttle_time_ms=call.session.muted_ms, results=list(results.values())), request, call
     )
 
 

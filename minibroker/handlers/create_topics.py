@@ -12,6 +12,7 @@ from collections import Counter
 from typing import Final
 
 from minibroker.call import Call, Parked
+from minibroker.held_answer import hold
 from minibroker.metadata.topic_admin import (
     DEFAULT,
     TopicError,
@@ -90,10 +91,12 @@ def handle(request: CreateTopicsRequest, call: Call) -> Steps[CreateTopicsRespon
         for plan, topic in zip(plans, made, strict=True):
             results[plan.name] = _success(plan, topic, call)
             yield
-    return call.core.durability.hold(
+    return hold(
         CreateTopicsResponse(
             throttle_time_ms=call.session.muted_ms, topics=[result for result in results.values() if result is not None]
-        )
+        ),
+        request,
+        call,
     )
 
 

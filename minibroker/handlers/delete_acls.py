@@ -9,6 +9,7 @@ from typing import Final
 
 from minibroker.call import Call, Parked, UnservedRequestError
 from minibroker.error_mapping import MAPPED, error_code_of
+from minibroker.held_answer import hold
 from minibroker.security.authorization.acls import (
     AclBinding,
     AclFilter,
@@ -61,7 +62,7 @@ def handle(request: DeleteAclsRequest, call: Call) -> Steps[DeleteAclsResponse |
         yield from authorizer.removing(gone)
     except MAPPED as error:
         return _all(request, error_code_of(error), str(error))
-    return call.core.durability.hold(DeleteAclsResponse(filter_results=results))
+    return hold(DeleteAclsResponse(filter_results=results), request, call)
 
 
 def _numbers(wanted: DeleteAclsFilter) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final
 
 from minibroker.call import Call, Parked
+from minibroker.held_answer import hold
 from minibroker.metadata.deletion import purge_logged
 from minibroker.metadata.topic_admin import TopicError, disk_refusal
 from minibroker.metadata.topics import Topic
@@ -63,7 +64,7 @@ def handle(request: DeleteTopicsRequest, call: Call) -> Steps[DeleteTopicsRespon
     deleted = [result.name for result in results if result.name is not None and not result.error_code]
     if deleted:
         call.core.hooks.topics_deleted(deleted)
-    return call.core.durability.hold(DeleteTopicsResponse(throttle_time_ms=call.session.muted_ms, responses=results))
+    return hold(DeleteTopicsResponse(throttle_time_ms=call.session.muted_ms, responses=results), request, call)
 
 
 def _target(wanted: DeleteTopicState, call: Call) -> Topic | None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from minibroker.call import Call, Parked
+from minibroker.held_answer import hold
 from minibroker.metadata.cluster import NO_NODE
 from minibroker.metadata.partition import Partition
 from minibroker.requests.declarations import topics_at
@@ -51,8 +52,10 @@ def handle(request: ElectLeadersRequest, call: Call) -> Steps[ElectLeadersRespon
                 results[-1].partition_result.append(outcome)
             yield
     finally:
-        call.core.cluster.note()
-    return call.core.durability.hold(ElectLeadersResponse(replica_election_results=results))
+        is_noted = call.core.cluster.note()
+    if not is_noted:
+        return refuse(request, call.api_version, ErrorCode.KAFKA_STORAGE_ERROR)
+    return hold(ElectLeadersResponse(replica_election_results=results), request, call)
 
 
 def refuse(

@@ -6,6 +6,7 @@ Versions 0-2. Who may do it, and the errors, are those of RenewDelegationToken.
 from typing import Final
 
 from minibroker.call import Call, Parked
+from minibroker.held_answer import hold
 from minibroker.security.authorization.requirements import asked_by_handler
 from minibroker.security.token_requests import NO_TIME, find
 from minibroker.slices import Steps
@@ -29,6 +30,4 @@ def handle(request: ExpireDelegationTokenRequest, call: Call) -> Steps[ExpireDel
     except OSError:
         return ExpireDelegationTokenResponse(error_code=ErrorCode.KAFKA_STORAGE_ERROR, expiry_timestamp_ms=NO_TIME)
     ends_ms = period_ms if left is None else left.expires_ms
-    return call.core.durability.hold(
-        ExpireDelegationTokenResponse(error_code=ErrorCode.NONE, expiry_timestamp_ms=ends_ms)
-    )
+    return hold(ExpireDelegationTokenResponse(error_code=ErrorCode.NONE, expiry_timestamp_ms=ends_ms), request, call)

@@ -11,6 +11,7 @@ from typing import Final
 
 from minibroker.call import Call, Parked
 from minibroker.dynamic_config.changes import Changes, Resource, answered, outcomes
+from minibroker.held_answer import hold
 from minibroker.requests.declarations import config_resources_at
 from minibroker.security.authorization.requirements import asked_by_handler
 from minibroker.slices import Steps
@@ -33,4 +34,4 @@ def handle(request: IncrementalAlterConfigsRequest, call: Call) -> Steps[Increme
         yield
     found = yield from outcomes(altered, call, replaces=False, validate_only=request.validate_only)
     responses = yield from answered(altered, found, AlterConfigsResourceResponse)
-    return call.core.durability.hold(IncrementalAlterConfigsResponse(responses=responses))
+    return hold(IncrementalAlterConfigsResponse(responses=responses), request, call)

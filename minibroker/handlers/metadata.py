@@ -8,11 +8,12 @@ What a client may not describe is left out of all topics, and TOPIC_AUTHORIZATIO
 it exists or not; so is what would have to be created, unless the client may create it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from minibroker.advice import tell_creation
 from minibroker.call import Call, Parked
+from minibroker.held_answer import hold
 from minibroker.metadata.cluster import NO_NODE
 from minibroker.metadata.topic_admin import (
     COORDINATORS_TOPICS,
@@ -100,7 +101,15 @@ def handle(request: MetadataRequest, call: Call) -> Steps[MetadataResponse | Par
         if request.include_cluster_authorized_operations
         else NO_AUTHORIZED_OPERATIONS,
     )
-    return core.durability.hold(response) if made else response
+    return hold(response, request, call, lambda: _without(made, response)) if made else response
+
+
+def _without(made: Mapping[str, Topic | ErrorCode], response: MetadataResponse) -> MetadataResponse:
+    """The response with errors for the topics that it has made: the disk has refused them."""
+    for number, topic in enumerate(response.topics):
+        if isinstance(made.get(topic.name or ""), Topic):
+            response.topics[number] = _error(ErrorCode.KAFKA_STORAGE_ERROR, topic.name, topic.topic_id)
+    return response
 
 
 def refuse(request: MetadataRequest, _version: int, code: ErrorCode) -> MetadataResponse:

@@ -7,6 +7,7 @@ HMAC (DELEGATION_TOKEN_NOT_FOUND), and one that has ended cannot be renewed (DEL
 from typing import Final
 
 from minibroker.call import Call, Parked
+from minibroker.held_answer import hold
 from minibroker.security.authorization.requirements import asked_by_handler
 from minibroker.security.token_requests import NO_TIME, find
 from minibroker.slices import Steps
@@ -28,6 +29,6 @@ def handle(request: RenewDelegationTokenRequest, call: Call) -> Steps[RenewDeleg
         renewed = yield from call.services.security.tokens.renew(token, request.renew_period_ms)
     except OSError:
         return RenewDelegationTokenResponse(error_code=ErrorCode.KAFKA_STORAGE_ERROR, expiry_timestamp_ms=NO_TIME)
-    return call.core.durability.hold(
-        RenewDelegationTokenResponse(error_code=ErrorCode.NONE, expiry_timestamp_ms=renewed.expires_ms)
+    return hold(
+        RenewDelegationTokenResponse(error_code=ErrorCode.NONE, expiry_timestamp_ms=renewed.expires_ms), request, call
     )

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from minibroker.call import Call, Parked
+from minibroker.held_answer import hold
 from minibroker.metadata.features import (
     ELIGIBLE_LEADER_REPLICAS_VERSION,
     KRAFT_VERSION,
@@ -71,9 +72,7 @@ def handle(request: UpdateFeaturesRequest, call: Call) -> UpdateFeaturesResponse
         if call.api_version <= _LAST_WITH_RESULTS
         else []
     )
-    return call.core.durability.hold(
-        UpdateFeaturesResponse(error_code=ErrorCode.NONE, error_message=None, results=results)
-    )
+    return hold(UpdateFeaturesResponse(error_code=ErrorCode.NONE, error_message=None, results=results), request, call)
 
 
 def _level(update: FeatureUpdateKey, features: Features, controller: str) -> int:

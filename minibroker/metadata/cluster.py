@@ -366,15 +366,16 @@ class Cluster:
         topics: Sequence[Topic] = () if self.topics is None else tuple(self.topics)
         return (partition for topic in topics for partition in topic.partitions)
 
-    def note(self) -> None:
-        """Write down who has and leads what, if that has changed."""
+    def note(self) -> bool:
+        """Write down who has and leads what, if that has changed. False when the disk refuses, which is logged."""
         if self.topics is None or self._is_noted:
-            return
+            return True
         try:
             self.topics.save()
             self._is_noted = True
         except OSError as error:  # it counts for this run all the same
             _logger.error("Who leads what cannot be noted: %s", error)  # noqa: TRY400 - the disk's fault, not ours
+        return self._is_noted
 
     def _tell(self) -> None:
         """Tell those who wait for partitions that have moved."""

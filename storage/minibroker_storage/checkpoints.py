@@ -20,8 +20,16 @@ def write_atomically(path: str, data: bytes, *, sync: bool = False, mode: int = 
     """Put `data` in the place of the file at `path`: readers, and a restart, find the old bytes or the new.
 
     With `sync` the bytes and the directory are on disk on return; without it the order holds against a crash of the
-    process, not of the machine. `mode` says who may read it. `OSError` leaves the old file.
+    process, not of the machine. `mode` says who may read it. `OSError` leaves the old file, unless `fsync_directory`
+    has raised it.
     """
+    replace_file(path, data, sync=sync, mode=mode)
+    if sync:
+        fsync_directory(os.path.dirname(path))
+
+
+def replace_file(path: str, data: bytes, *, sync: bool = False, mode: int = 0o644) -> None:
+    """`write_atomically` without its last step: `sync` is about the bytes alone. `OSError` leaves the old file."""
     temporary = path + TMP_SUFFIX
     try:
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
@@ -36,8 +44,6 @@ def write_atomically(path: str, data: bytes, *, sync: bool = False, mode: int = 
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
-    if sync:
-        fsync_directory(os.path.dirname(path))
 
 
 def fsync_directory(directory: str) -> None:

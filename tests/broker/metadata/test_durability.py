@@ -5,7 +5,6 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,7 +17,9 @@ from minibroker_protocol.messages.init_producer_id import InitProducerIdRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from minibroker_storage.data_directory.topics_file import TopicsFileError
 from tests.broker.harness import Harness, Pending
+from tests.broker.metadata.sick_disk import SickDisk
 
+STORAGE_ERROR, TOPIC_ALREADY_EXISTS = 56, 36
 TOPICS, CLUSTER = "minibroker-topics.json", "minibroker-cluster.json"
 ACLS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -121,21 +122,48 @@ def test_the_answer_to_a_client_that_has_gone_is_forgotten(harness: Harness, thr
     assert not pending.is_answered
 
 
-def test_an_fsync_that_fails_is_told_and_tried_again(
-    harness: Harness, threads: Threads, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_a_change_whose_fsync_fails_is_refused_and_the_next_one_is_on_disk_with_it(
+    harness: Harness, threads: Threads, sick: SickDisk, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fsync(fd: int) -> None:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
+    path = os.path.join(harness.data_dir, TOPICS)
+    first, second = harness.send(creation("a"), 7), harness.send(creation("b"), 7)
+    sick.is_sick = True
+    threads.run()
+    assert [topic.error_code for topic in first.response.topics] == [STORAGE_ERROR]
+    assert len(sick.lost) == 1
+    threads.run()  # the second round is about a new file, which is not on disk either
+    assert len(sick.lost) == 2
+    assert not sick.holds(path)
+    assert [topic.error_code for topic in second.response.topics] == [STORAGE_ERROR]
+    (line,) = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+    assert line.startswith(f"{path} cannot be forced to disk: [Errno 5] Input/output error")
+    sick.is_sick = False
+    third = harness.send(creation("a"), 7)  # which changes nothing, and must not be told of what is not on disk
+    assert not third.is_answered
+    threads.run()
+    assert [topic.error_code for topic in third.response.topics] == [TOPIC_ALREADY_EXISTS]
+    assert sick.holds(path)
+    assert not harness.core.durability.is_behind
+    assert "All metadata is on disk again" in caplog.text
+    assert set(json.loads(Path(path).read_text())["topics"]) == {"t", "a", "b"}
 
+
+def test_a_stop_writes_a_new_file_where_an_fsync_has_failed(harness: Harness, sick: SickDisk) -> None:
+    sick.is_sick = True
     pending = harness.send(creation("a"), 7)
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "fsync", fsync)
-        threads.run()
-    assert pending.is_answered
-    assert f"{TOPICS} cannot be forced to disk: [Errno 5]" in caplog.text
-    states = [harness.core.durability.is_behind]
-    harness.core.durability.sync()
-    assert [*states, harness.core.durability.is_behind] == [True, False]
+    assert pending.response.topics[0].error_code == STORAGE_ERROR
+    sick.is_sick = False
+    harness.close()
+    assert sick.holds(os.path.join(harness.data_dir, TOPICS))
+
+
+def test_a_topic_that_metadata_has_made_is_refused_beside_the_brokers(harness: Harness, sick: SickDisk) -> None:
+    sick.is_sick = True
+    wanted = [MetadataRequestTopic(name="t"), MetadataRequestTopic(name="new")]
+    pending = harness.send(MetadataRequest(topics=wanted, allow_auto_topic_creation=True), 9)
+    found = {topic.name: (topic.error_code, len(topic.partitions)) for topic in pending.response.topics}
+    assert found == {"t": (0, 1), "new": (STORAGE_ERROR, 0)}
+    assert len(pending.response.brokers) == 1
 
 
 # After a crash of the machine.
@@ -273,6 +301,67 @@ def test_without_a_file_nothing_comes_from_the_backup(file: MetadataFile) -> Non
     assert MetadataFile(file.path).read(json.loads) is None
 
 
+def test_an_inode_whose_fsync_has_failed_is_replaced_before_the_next_fsync(file: MetadataFile, sick: SickDisk) -> None:
+    file.write(b"{1}")
+    file.write(b"{2}")
+    sick.is_sick = True
+    for _ in range(2):
+        with pytest.raises(OSError, match="Errno 5"):
+            file.sync()
+    assert file.is_behind
+    sick.is_sick = False
+    file.renew()
+    file.sync()
+    assert (sick.holds(file.path), Path(file.path).read_text(), backup(file)) == (True, "{2}", "{1}")
+    file.write(b"{3}")
+    assert backup(file) == "{2}"
+
+
+def test_a_generation_written_after_a_failed_fsync_needs_no_other_file(file: MetadataFile, sick: SickDisk) -> None:
+    file.write(b"{1}")
+    file.write(b"{2}")
+    sick.is_sick = True
+    with pytest.raises(OSError, match="Errno 5"):
+        file.sync()
+    sick.is_sick = False
+    file.write(b"{3}")
+    inode = os.stat(file.path).st_ino
+    file.renew()
+    file.sync()
+    assert (os.stat(file.path).st_ino, sick.holds(file.path), file.is_behind) == (inode, True, False)
+
+
+def test_a_first_generation_whose_name_is_not_on_disk_is_behind(file: MetadataFile, sick: SickDisk) -> None:
+    sick.is_sick = True
+    sick.spare_files()
+    file.write(b"{1}")
+    assert file.is_behind
+    sick.is_sick = False
+    file.renew()
+    file.sync()
+    assert (Path(file.path).read_text(), file.is_behind) == ("{1}", False)
+
+
+def test_a_write_that_has_to_be_on_disk_at_once_fails_with_its_name(file: MetadataFile, sick: SickDisk) -> None:
+    file.write(b"{1}")
+    sick.is_sick = True
+    sick.spare_files()
+    with pytest.raises(OSError, match="Errno 5"):
+        file.write(b"{2}", sync=True)
+    assert file.is_behind
+
+
+def test_a_file_of_an_earlier_run_whose_fsync_fails_is_no_backup(file: MetadataFile, sick: SickDisk) -> None:
+    file.write(b"{1}")
+    again = MetadataFile(file.path, is_durable=True)
+    sick.is_sick = True
+    with pytest.raises(OSError, match="Errno 5"):
+        again.write(b"{2}")
+    sick.is_sick = False
+    again.write(b"{2}")
+    assert (backup(again), again.is_behind) == (None, False)
+
+
 def test_what_is_not_held_is_forced_to_disk_soon(tmp_path: Path) -> None:
     soon: list[Callable[[], None]] = []
 
@@ -289,5 +378,3 @@ def test_what_is_not_held_is_forced_to_disk_soon(tmp_path: Path) -> None:
     for call in soon:
         call()
     assert [*states, durability.is_behind] == [True, False]
-    answer: Any = object()
-    assert durability.hold(answer) is answer
