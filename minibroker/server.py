@@ -71,6 +71,7 @@ class Server:
             run_cleaning=self._run_cleaning,
             max_open_files=_log_file_limit(),
             brokers=brokers,
+            aside=self._aside,
         )
         try:
             self._security = {each.name: self._secure(each) for each in given}
