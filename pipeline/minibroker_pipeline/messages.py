@@ -1,4 +1,4 @@
-"""What the values of records mean: bytes, JSON or Avro, to columns and back."""
+"""Values of records: bytes, JSON or Avro, to columns and back."""
 
 import json
 from dataclasses import dataclass

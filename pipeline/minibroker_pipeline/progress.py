@@ -1,4 +1,4 @@
-"""How far streams are, a line for each micro-batch."""
+"""Progress of streaming queries: a line for each micro-batch."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Which files of a folder that a stream has written count.
+"""The log of Spark's file sink, `_spark_metadata`: it names the files of a stream's folder that count.
 
 A micro-batch that was interrupted leaves files behind that belong to nothing, and its repetition writes others. The
 folder's `_spark_metadata` names those that count, and Spark reads no others. Other readers have to ask here.

@@ -1,4 +1,4 @@
-"""`minibroker-pipeline compact`: what is left of logs when newer records have replaced older ones."""
+"""`minibroker-pipeline compact`: log compaction of directories into new ones."""
 
 import argparse
 from typing import Any

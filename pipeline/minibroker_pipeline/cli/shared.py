@@ -1,4 +1,4 @@
-"""What the jobs' command lines have in common: options, a session, where a report goes."""
+"""Options that several jobs share, the Spark session of a job, and the output of its report."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""The jars that Spark needs to speak to Kafka: a given folder, or brought once into the user's cache folder.
+"""The jars of Spark's Kafka connector: from a given folder, or fetched once into the user's cache folder.
 
 They are resolved one by one with the Ivy that PySpark carries, without what they depend on: PySpark has nearly all of
 that already, and `spark.jars.packages` would bring it a second time. XDG_CACHE_HOME moves the cache.

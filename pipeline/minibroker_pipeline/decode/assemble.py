@@ -1,4 +1,4 @@
-"""Rows, already arrays, to whole entries of a log: encoded by an engine, then compressed, with checksums."""
+"""Log entries from rows that are arrays already: encoded by an engine, then compressed, with checksums."""
 
 from collections.abc import Callable
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Whether entries have the checksum that they should: CRC-32C of v2 batches, CRC-32 of messages of v0 and v1."""
+"""Checksums of log entries: CRC-32C of v2 batches, CRC-32 of messages of v0 and v1."""
 
 from binascii import crc32
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""Arrow columns from what an engine found."""
+"""Arrow columns from the field positions that an engine found."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What is done about bytes that are no log entries: say what is wrong with them, and find where a log goes on."""
+"""Damaged log entries: a description of the fault, and the position where the log goes on."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What the encoder writes: rows as arrays, in groups that do not share a batch, and where its batches came to lie."""
+"""Input and output of the encoder: rows as arrays, in groups that share no batch, and the batches' positions."""
 
 from typing import Final, NamedTuple
 

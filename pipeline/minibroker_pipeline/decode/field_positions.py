@@ -1,4 +1,4 @@
-"""What an engine makes of blocks: where in the bytes the fields of each record are, and columns gathered from there."""
+"""Field positions: where each record's fields lie in the bytes, as an engine finds them, and their columns."""
 
 from typing import Any, NamedTuple, Protocol
 

@@ -1,4 +1,4 @@
-"""The heads of log entries as one array: what planning, statistics and checks look at, and where `decode` begins."""
+"""Headers of log entries as one array, which planning, statistics and checks read, and where `decode` begins."""
 
 from collections.abc import Callable
 from struct import Struct

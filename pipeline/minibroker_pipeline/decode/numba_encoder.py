@@ -1,4 +1,4 @@
-"""Batches by the compiled kernel."""
+"""The numba encoder: writes batches by the compiled kernel."""
 
 from typing import Final
 

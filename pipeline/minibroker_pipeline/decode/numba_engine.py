@@ -1,4 +1,4 @@
-"""Records by the compiled kernel."""
+"""The numba engine: decodes records by the compiled kernel."""
 
 import threading
 from typing import Any, Final

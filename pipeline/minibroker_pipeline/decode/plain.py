@@ -1,4 +1,4 @@
-"""The reference: rows by `minibroker_protocol`, one Python object per record. Slow, and what the engines must equal."""
+"""The plain engine: rows by `minibroker_protocol`, one Python object per record. Slow; the others must equal it."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""Batches by `minibroker_protocol`, one Python object per record: where numba is not; what the kernel must equal."""
+"""The plain encoder: batches by `minibroker_protocol`, one object per record. It runs where numba does not."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""What is asked of the decoder, and what it tells besides the rows."""
+"""A request to the decoder, and its report besides the rows."""
 
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple

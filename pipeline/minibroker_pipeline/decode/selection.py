@@ -1,4 +1,4 @@
-"""Which entries of a log can hold rows that were asked for."""
+"""Selection of log entries: those that can hold rows which a request asks for."""
 
 from collections.abc import Iterable
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""What makes Spark's Python workers quick."""
+"""Warm-up of Spark's Python workers: the decoder is loaded, and garbage collection passes over it."""
 
 import gc
 from typing import Final

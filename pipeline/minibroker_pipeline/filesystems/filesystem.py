@@ -1,4 +1,4 @@
-"""Where log directories are: on this machine's disks, or behind an address such as `s3://bucket/kafka`, through fsspec.
+"""File systems with log directories: local disks, or addresses such as `s3://bucket/kafka` through fsspec.
 
 Listing, reading whole small files and ranges of large ones is all that reading logs takes.
 """
@@ -17,7 +17,7 @@ _LEAST_BYTES: Final = 64 * 1024
 UNKNOWN: Final = -1
 
 
-class PlaceError(OSError):
+class FileSystemError(OSError):
     """A store that does not answer, or refuses. Names the address, and says what the store or its client says."""
 
 
@@ -59,8 +59,8 @@ class OpenFile(Protocol):
     def __exit__(self, *exception: object) -> None: ...
 
 
-class Place(Protocol):
-    """A file system. Paths are its own, as `place_of` gives them. Every method may raise `OSError`."""
+class FileSystem(Protocol):
+    """A file system. Paths are its own, as `filesystem_of` gives them. Every method may raise `OSError`."""
 
     def entries(self, directory: str, sizes_of: tuple[str, ...] = ()) -> list[Entry]:
         """What a directory holds, in any order; with the size of files whose names end so. `FileNotFoundError`."""
@@ -75,29 +75,29 @@ class Place(Protocol):
         ...
 
 
-def place_of(path: str, storage: Mapping[str, Any] | None = None) -> tuple[Place, str]:
+def filesystem_of(path: str, storage: Mapping[str, Any] | None = None) -> tuple[FileSystem, str]:
     """The file system that a path or an address is of, and the path in it.
 
     `storage` is what fsspec's file system for such addresses is made with, besides what it finds by itself.
     `ImportError` when fsspec, or what it needs for this kind of address, is not installed; `ValueError` for addresses
-    that it does not know; `PlaceError`.
+    that it does not know; `FileSystemError`.
     """
     if path.startswith(_LOCAL):  # file:/a as Spark prints it, or file:///a
         path = path.removeprefix(_LOCAL).removeprefix("//")
     if _SCHEME not in path:
-        return LocalPlace(), os.path.abspath(path)
+        return LocalFileSystem(), os.path.abspath(path)
     from fsspec.core import url_to_fs  # noqa: PLC0415 - for those only who have directories elsewhere
 
     with _named(path):
         system, inner = url_to_fs(path, **(storage or {}))
-    return RemotePlace(system), str(inner).rstrip("/")
+    return RemoteFileSystem(system), str(inner).rstrip("/")
 
 
-class LocalPlace:
+class LocalFileSystem:
     """Directories of this machine. A file's identity is its inode."""
 
     def entries(self, directory: str, sizes_of: tuple[str, ...] = ()) -> list[Entry]:
-        """See `Place`."""
+        """See `FileSystem`."""
         found: list[Entry] = []
         with os.scandir(directory) as entries:
             for entry in entries:
@@ -112,12 +112,12 @@ class LocalPlace:
         return found
 
     def read(self, path: str) -> bytes:
-        """See `Place`."""
+        """See `FileSystem`."""
         with open(path, "rb", buffering=0) as file:
             return file.readall()
 
     def open(self, path: str) -> OpenFile:
-        """See `Place`."""
+        """See `FileSystem`."""
         return _LocalFile(path)
 
 
@@ -168,20 +168,20 @@ def _named(address: str) -> Generator[None]:
         if not error.args or str(error) in address:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), address) from None
         raise FileNotFoundError(f"{address}: {error}") from None
-    except (ImportError, ValueError, NotADirectoryError, PlaceError):
+    except (ImportError, ValueError, NotADirectoryError, FileSystemError):
         raise
     except Exception as error:
-        raise PlaceError(f"{address}: {error}") from error
+        raise FileSystemError(f"{address}: {error}") from error
 
 
-class RemotePlace:
+class RemoteFileSystem:
     """What an fsspec file system lists and reads."""
 
     def __init__(self, system: Any) -> None:
         self._system = system
 
     def entries(self, directory: str, sizes_of: tuple[str, ...] = ()) -> list[Entry]:  # noqa: ARG002 - sizes come along
-        """See `Place`."""
+        """See `FileSystem`."""
         with self._named(directory):
             self._system.invalidate_cache(directory)  # logs grow
             listed = {str(found["name"]).rstrip("/"): found for found in self._system.ls(directory, detail=True)}
@@ -194,12 +194,12 @@ class RemotePlace:
         ]
 
     def read(self, path: str) -> bytes:
-        """See `Place`."""
+        """See `FileSystem`."""
         with self._named(path):
             return bytes(self._system.cat_file(path))
 
     def open(self, path: str) -> OpenFile:
-        """See `Place`."""
+        """See `FileSystem`."""
         return _RemoteFile(self, path)
 
     def read_range(self, path: str, position: int, end_position: int) -> bytes:
@@ -222,8 +222,8 @@ class _RemoteFile:
     identity = UNKNOWN
     bytes_at_once = 16 * 1024 * 1024
 
-    def __init__(self, place: RemotePlace, path: str) -> None:
-        self._place = place
+    def __init__(self, filesystem: RemoteFileSystem, path: str) -> None:
+        self._filesystem = filesystem
         self._path = path
         self._read_from = 0
         self._read = b""
@@ -233,8 +233,8 @@ class _RemoteFile:
         if at >= 0 and at + size <= len(self._read):
             return self._read[at : at + size]
         if size >= _LEAST_BYTES or not size:
-            return self._place.read_range(self._path, position, position + size) if size else b""
-        self._read = self._place.read_range(self._path, position, position + _LEAST_BYTES)
+            return self._filesystem.read_range(self._path, position, position + size) if size else b""
+        self._read = self._filesystem.read_range(self._path, position, position + _LEAST_BYTES)
         self._read_from = position
         return self._read[:size]
 

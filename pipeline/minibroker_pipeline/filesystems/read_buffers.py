@@ -1,4 +1,4 @@
-"""Memory that pieces of files are read into, again and again: pages that are fresh take longer to get than to fill."""
+"""Read buffers, used again and again: fresh memory takes longer to get from the system than to fill."""
 
 from contextlib import suppress
 from typing import Final, Self

@@ -15,7 +15,7 @@ from minibroker_pipeline.jobs.text_table import text_table
 from minibroker_pipeline.log_directories.partition_logs import find_partitions, select
 from minibroker_pipeline.source.options import parse_options
 from minibroker_pipeline.source.planning import SPLIT_BYTES, LogRange, WantedOffsets
-from minibroker_pipeline.source.query_logs import FollowedLogs
+from minibroker_pipeline.source.query_logs import QueryLogs
 from minibroker_pipeline.source.reading import ReadSettings, read_ranges
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ def _ranges_of(path: str, settings: DiffSettings) -> dict[tuple[str, int], _Rang
     if wanted:
         options["topics"] = ",".join(wanted)
     found: dict[tuple[str, int], _Ranges] = {}
-    for key, log in FollowedLogs(parse_options(options)).update().items():
+    for key, log in QueryLogs(parse_options(options)).update().items():
         if settings.mode == "failfast":
             log.check()
         everything = WantedOffsets(log.start_offset, log.end_offset)

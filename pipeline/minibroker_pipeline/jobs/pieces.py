@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from minibroker_pipeline.filesystems.filesystem import Place
+from minibroker_pipeline.filesystems.filesystem import FileSystem
 from minibroker_pipeline.log_directories.index_files import offset_entries
 from minibroker_pipeline.log_directories.log_end_offsets import is_entry_at
 from minibroker_storage.layout import INDEX_SUFFIX, LOG_SUFFIX
@@ -23,7 +23,7 @@ class Piece(NamedTuple):
     end: int
 
 
-def cut(place: Place, stem: str, base_offset: int, size: int) -> list[Piece]:
+def cut(filesystem: FileSystem, stem: str, base_offset: int, size: int) -> list[Piece]:
     """The pieces of a segment's first `size` bytes; one where it is small or its index is of no help.
 
     `stem` is the path of its files without their suffixes. A piece may hold bytes that are no entries: then how it goes
@@ -34,12 +34,12 @@ def cut(place: Place, stem: str, base_offset: int, size: int) -> list[Piece]:
     if count < 2:  # noqa: PLR2004 - nothing to share
         return whole
     try:
-        offsets, positions = offset_entries(place.read(stem + INDEX_SUFFIX), base_offset)
+        offsets, positions = offset_entries(filesystem.read(stem + INDEX_SUFFIX), base_offset)
     except FileNotFoundError:
         return whole
     slots = np.searchsorted(positions, np.arange(1, count, dtype=np.int64) * (size // count))
     slots = np.unique(slots[slots < len(positions)])
-    with place.open(stem + LOG_SUFFIX) as file:
+    with filesystem.open(stem + LOG_SUFFIX) as file:
         cuts = [
             position
             for position, offset in zip(positions[slots].tolist(), offsets[slots].tolist(), strict=True)

@@ -1,4 +1,4 @@
-"""From the bytes of a segment to arrays that say where its entries and the fields of its records are.
+"""A walk over a segment: arrays with the positions of its entries and of its records' fields.
 
 What `decode` does before it gathers values: statistics and checks need no values.
 """

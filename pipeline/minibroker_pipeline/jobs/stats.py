@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from minibroker_pipeline.decode.columns import CODEC_NAMES
-from minibroker_pipeline.filesystems.filesystem import Place
+from minibroker_pipeline.filesystems.filesystem import FileSystem
 from minibroker_pipeline.jobs.pieces import Piece, cut
 from minibroker_pipeline.jobs.segment_walk import CUT_SHORT, ZEROS, NoEntries, read_entries, record_engine, walk_records
 from minibroker_pipeline.jobs.sizes import Counts, Group, count_entries, measure_records, sample
@@ -36,7 +36,7 @@ _Key = tuple[str, int, Group]
 class Segment(NamedTuple):
     """A log file to be measured, or a piece of one. Counts of pieces add up to those of the file."""
 
-    place: Place
+    filesystem: FileSystem
     path: str
     topic: str
     partition: int
@@ -210,8 +210,8 @@ def _segments_at(path: str, topics: Sequence[str]) -> Iterable[Segment]:
         log = open_partition(found)
         for segment in log.segments:
             path = log.path(segment)
-            for piece in cut(log.place, path.removesuffix(LOG_SUFFIX), segment.base_offset, segment.size):
-                yield Segment(log.place, path, log.topic, log.partition, piece, segment.size)
+            for piece in cut(log.filesystem, path.removesuffix(LOG_SUFFIX), segment.base_offset, segment.size):
+                yield Segment(log.filesystem, path, log.topic, log.partition, piece, segment.size)
 
 
 def _count(segments: Sequence[Segment]) -> _Found:
@@ -227,7 +227,7 @@ def _count(segments: Sequence[Segment]) -> _Found:
 def _count_segment(segment: Segment, engine: "RecordEngine", unreadable: list[Unreadable]) -> dict[Group, Counts]:
     groups: dict[Group, Counts] = {}
     samples: dict[Group, int] = {}
-    with segment.place.open(segment.path) as file:
+    with segment.filesystem.open(segment.path) as file:
         for piece in read_entries(file, segment.piece.end, engine, segment.piece.position):
             if isinstance(piece, NoEntries):
                 is_end = segment.piece.end == segment.size

@@ -1,4 +1,4 @@
-"""Where a job's tasks run: here, in processes of this machine, or as tasks of a Spark session."""
+"""Runs the tasks of a job: in this process, in processes of this machine, or as tasks of a Spark session."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""What a data directory that no broker runs on says to those who add to it: which topics there are, where logs end.
+"""The state of a closed data directory that appending needs: its topics, and each log's end, epochs and producers.
 
 Never opens `.lock`: closing it would let go of a POSIX lock that this process holds.
 """
@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 
 from minibroker_pipeline.decode import scan_headers
-from minibroker_pipeline.filesystems.filesystem import LocalPlace
+from minibroker_pipeline.filesystems.filesystem import LocalFileSystem
 from minibroker_pipeline.log_directories.directory_commit import DirectoryStateError
 from minibroker_pipeline.log_directories.log_end_offsets import index_of
 from minibroker_pipeline.log_directories.partition_logs import DataDirectory, FoundPartition, open_partition
@@ -83,14 +83,14 @@ def closed_log(data_dir: str, topic: str, partition: int) -> ClosedLog | None:
     directory = f"{data_dir}/{topic}-{partition}"
     if not os.path.isdir(directory):
         return None
-    log = open_partition(FoundPartition(topic, partition, directory, DataDirectory(data_dir, LocalPlace())))
+    log = open_partition(FoundPartition(topic, partition, directory, DataDirectory(data_dir, LocalFileSystem())))
     end = 0
     for segment in reversed(log.segments):
         end = max(end, segment.base_offset)
         if segment.size:
             entries = index_of(log, segment)
             position = int(entries.positions[-1]) if len(entries.positions) else 0
-            with log.place.open(log.path(segment)) as file:
+            with log.filesystem.open(log.path(segment)) as file:
                 headers = scan_headers(file.read_at(position, segment.size - position))
             if not len(headers) or position + headers["position"][-1] + headers["size"][-1] != segment.size:
                 raise DirectoryStateError(

@@ -1,4 +1,4 @@
-"""Data directories that jobs make or add to, without a broker: who may, and how all of a job's work counts at once.
+"""Commit of a job's logs to a data directory, without a broker: all of them count at once.
 
     with DataDirectoryCommit(target) as commit:
         directory = commit.partition_directory("orders", 0)
@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
-from minibroker_pipeline.filesystems.filesystem import LocalPlace, place_of
+from minibroker_pipeline.filesystems.filesystem import LocalFileSystem, filesystem_of
 from minibroker_pipeline.log_directories.staging import claim, remove_abandoned
 from minibroker_storage.checkpoints import fsync_directory, write_atomically
 from minibroker_storage.data_directory import publication
@@ -101,8 +101,8 @@ def check_apart(paths: Iterable[str], target: str) -> None:
     """`DirectoryStateError` for a target within a directory that is read: brokers refuse what they find there."""
     new = local_path(target)
     for path in paths:
-        place, directory = place_of(path)
-        if isinstance(place, LocalPlace) and f"{new}/".startswith(f"{os.path.realpath(directory)}/"):
+        filesystem, directory = filesystem_of(path)
+        if isinstance(filesystem, LocalFileSystem) and f"{new}/".startswith(f"{os.path.realpath(directory)}/"):
             raise DirectoryStateError(f"{new} lies within {path}, which is read: name a directory elsewhere")
 
 

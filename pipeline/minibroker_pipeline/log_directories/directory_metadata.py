@@ -1,4 +1,4 @@
-"""What a copy of a data directory takes over of it besides logs: whose it is, and how minibroker's topics are set."""
+"""`meta.properties` and minibroker's topics file of a data directory, as a copy of it takes them over."""
 
 import json
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ def carried_files(logs: Sequence[PartitionLog]) -> dict[str, bytes]:
     topics = {log.topic for log in logs}
     for name in (META_PROPERTIES, TOPICS_FILE):
         try:
-            content = data.place.read(f"{data.path}/{name}")
+            content = data.filesystem.read(f"{data.path}/{name}")
         except (FileNotFoundError, NotADirectoryError):
             continue
         found[name] = content if name == META_PROPERTIES else _only(content, topics)

@@ -1,4 +1,4 @@
-"""The index files of a segment as arrays, whole: planning wants many entries at once, of files that may be far away.
+"""A segment's index files as arrays, whole: planning needs many entries at once, of files that may be far away.
 
 See `minibroker_storage.offset_index`, `time_index` and `transaction_index` for what the entries mean.
 """

@@ -1,6 +1,6 @@
-"""Where a log ends, for readers of its files.
+"""Log end offset, high watermark and last stable offset of a log, as its files tell them to readers.
 
-That is behind its last whole entry, and for those who want committed records only, before its first open transaction.
+A log ends behind its last whole entry. Queries for committed records end before its first open transaction.
 
 A log that a broker writes to has nothing at its end that says so. The offset index names a batch near it, and the
 entries from there on are looked at one by one. What is open of transactions is in the newest producer snapshot, and in
@@ -41,7 +41,7 @@ def index_of(log: PartitionLog, segment: SegmentFiles) -> OffsetEntries:
     data = b""
     if OFFSET_INDEX_SUFFIX in segment.indexes:
         with contextlib.suppress(FileNotFoundError):
-            data = log.place.read(log.path(segment, OFFSET_INDEX_SUFFIX))
+            data = log.filesystem.read(log.path(segment, OFFSET_INDEX_SUFFIX))
     entries = offset_entries(data, segment.base_offset)
     count = int(np.searchsorted(entries.positions, segment.size))
     return OffsetEntries(entries.offsets[:count], entries.positions[:count])
@@ -183,7 +183,9 @@ class LogTail:
         self._replay_from = log.segments[0].base_offset
         for offset in reversed(log.snapshots):
             try:
-                producers = decode_snapshot(log.place.read(f"{log.directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"))
+                producers = decode_snapshot(
+                    log.filesystem.read(f"{log.directory}/{file_name(offset, SNAPSHOT_SUFFIX)}")
+                )
             except (CorruptSnapshotError, FileNotFoundError):
                 continue
             number = max(sum(segment.base_offset <= offset for segment in log.segments) - 1, 0)
@@ -198,7 +200,7 @@ class LogTail:
     def _last_indexed(self, log: PartitionLog, segment: SegmentFiles) -> int:
         """Where the last indexed batch begins that is whole; torn ones, and lies, are passed over."""
         index = index_of(log, segment)
-        with log.place.open(log.path(segment)) as file:
+        with log.filesystem.open(log.path(segment)) as file:
             for offset, position in zip(index.offsets[::-1].tolist(), index.positions[::-1].tolist(), strict=True):
                 if is_entry_at(file, position, segment.size, offset, segment.base_offset):
                     size = int.from_bytes(file.read_at(position + LENGTH_AT, 4), "big") + LOG_OVERHEAD
@@ -221,13 +223,13 @@ class LogTail:
         if slot < 0:
             return 0
         position = int(index.positions[slot])
-        with log.place.open(log.path(segment)) as file:
+        with log.filesystem.open(log.path(segment)) as file:
             is_true = is_entry_at(file, position, segment.size, int(index.offsets[slot]), segment.base_offset)
         return position if is_true else 0
 
     def _walk(self, log: PartitionLog, segment: SegmentFiles) -> None:
         path = log.path(segment)
-        with log.place.open(path) as file:
+        with log.filesystem.open(path) as file:
             for data, headers in self._entries(file, segment, path):
                 last = int(headers["last_offset"][-1])
                 if last < segment.base_offset:

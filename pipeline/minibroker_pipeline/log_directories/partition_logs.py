@@ -1,4 +1,4 @@
-"""Log directories: which topics, partitions and segments there are, and what the small files beside them say.
+"""Partitions' logs in log directories: topics, partitions, segments, and the checkpoints beside them.
 
 Directories of minibroker and of Apache Kafka are alike. Nothing is written, locked or repaired here.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from minibroker_pipeline.filesystems.filesystem import Entry, Place, place_of
+from minibroker_pipeline.filesystems.filesystem import Entry, FileSystem, filesystem_of
 from minibroker_storage.data_directory.names import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARKS,
@@ -63,7 +63,7 @@ class DataDirectory:
     """
 
     path: str
-    place: Place
+    filesystem: FileSystem
     log_starts: dict[TopicPartition, int] = field(default_factory=dict[TopicPartition, int])
     high_watermarks: dict[TopicPartition, int] = field(default_factory=dict[TopicPartition, int])
     is_clean: bool = False
@@ -85,9 +85,9 @@ class PartitionLog:
     odd_names: tuple[str, ...]
 
     @property
-    def place(self) -> Place:
+    def filesystem(self) -> FileSystem:
         """Where it is."""
-        return self.data.place
+        return self.data.filesystem
 
     @property
     def start_offset(self) -> int:
@@ -118,9 +118,9 @@ def find_partitions(
 ) -> dict[TopicPartition, FoundPartition]:
     """The partitions in data directories, or the directory of a partition itself, in the order of their names.
 
-    `storage` is for directories behind addresses, see `place_of`. Directories that a broker is deleting, or moving,
-    are passed over. `FileNotFoundError`, `NotADirectoryError`, `OSError`; `LogNameError` when two directories have the
-    same partition; `CorruptCheckpointError`.
+    `storage` is for directories behind addresses, see `filesystem_of`. Directories that a broker is deleting, or
+    moving, are passed over. `FileNotFoundError`, `NotADirectoryError`, `OSError`; `LogNameError` when two directories
+    have the same partition; `CorruptCheckpointError`.
     """
     found: dict[TopicPartition, FoundPartition] = {}
     for path in paths:
@@ -135,13 +135,13 @@ def find_partitions(
 
 
 def _partitions_at(path: str, storage: Mapping[str, Any] | None) -> list[FoundPartition]:
-    place, directory = place_of(path, storage)
+    filesystem, directory = filesystem_of(path, storage)
     parent, _, name = directory.rpartition("/")
     own_name = parse_partition_directory(name)
-    entries = _entries_between_writes(place, directory)
+    entries = _entries_between_writes(filesystem, directory)
     if own_name and any(entry.name.endswith(LOG_SUFFIX) and not entry.is_directory for entry in entries):
-        return [FoundPartition(*own_name, directory, _data_directory(place, parent))]
-    data = _data_directory(place, directory, {entry.name for entry in entries})
+        return [FoundPartition(*own_name, directory, _data_directory(filesystem, parent))]
+    data = _data_directory(filesystem, directory, {entry.name for entry in entries})
     return [
         FoundPartition(*named, f"{directory}/{entry.name}", data)
         for entry in entries
@@ -149,10 +149,10 @@ def _partitions_at(path: str, storage: Mapping[str, Any] | None) -> list[FoundPa
     ]
 
 
-def _entries_between_writes(place: Place, directory: str) -> list[Entry]:
+def _entries_between_writes(filesystem: FileSystem, directory: str) -> list[Entry]:
     """A listing from outside the few milliseconds in which a writer puts its work in place (see `publication`)."""
     for wait in _SWAP_WAITS:
-        entries = place.entries(directory)
+        entries = filesystem.entries(directory)
         if all(entry.name != UNFINISHED for entry in entries):
             return entries
         time.sleep(wait)
@@ -162,33 +162,35 @@ def _entries_between_writes(place: Place, directory: str) -> list[Entry]:
     )
 
 
-def _data_directory(place: Place, path: str, names: set[str] | None = None) -> DataDirectory:
+def _data_directory(filesystem: FileSystem, path: str, names: set[str] | None = None) -> DataDirectory:
     def checkpoint(name: str) -> dict[TopicPartition, int]:
-        data = _read_if_there(place, f"{path}/{name}", names)
+        data = _read_if_there(filesystem, f"{path}/{name}", names)
         return parse_offset_checkpoint(data, f"{path}/{name}") if data else {}
 
-    is_clean = _read_if_there(place, f"{path}/{CLEAN_SHUTDOWN}", names) is not None
-    is_single = (names is None or LOCK_FILE in names) and _size_of_lock(place, path) > 0  # Kafka leaves the file empty
-    return DataDirectory(path, place, checkpoint(LOG_START_OFFSETS), checkpoint(HIGH_WATERMARKS), is_clean, is_single)
+    is_clean = _read_if_there(filesystem, f"{path}/{CLEAN_SHUTDOWN}", names) is not None
+    # Kafka leaves the lock file empty.
+    is_single = (names is None or LOCK_FILE in names) and _size_of_lock(filesystem, path) > 0
+    starts, high_watermarks = checkpoint(LOG_START_OFFSETS), checkpoint(HIGH_WATERMARKS)
+    return DataDirectory(path, filesystem, starts, high_watermarks, is_clean, is_single)
 
 
-def _size_of_lock(place: Place, path: str) -> int:
+def _size_of_lock(filesystem: FileSystem, path: str) -> int:
     """Bytes of `.lock`, 0 without one. Opens nothing: closing the file would end the lock of a broker of this process.
 
     `OSError`.
     """
     try:
-        entries = place.entries(path, (LOCK_FILE,))
+        entries = filesystem.entries(path, (LOCK_FILE,))
     except (FileNotFoundError, NotADirectoryError):
         return 0
     return next((entry.size for entry in entries if entry.name == LOCK_FILE), 0)
 
 
-def _read_if_there(place: Place, path: str, names: set[str] | None) -> bytes | None:
+def _read_if_there(filesystem: FileSystem, path: str, names: set[str] | None) -> bytes | None:
     if names is not None and path.rpartition("/")[2] not in names:
         return None
     try:
-        return place.read(path)
+        return filesystem.read(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
 
@@ -232,7 +234,7 @@ def open_partition(found: FoundPartition) -> PartitionLog:
 def _settled_entries(found: FoundPartition) -> list[Entry]:
     """A listing from outside the few milliseconds in which compaction replaces segments (see `replacement`)."""
     for wait in _SWAP_WAITS:
-        entries = found.data.place.entries(found.directory, (LOG_SUFFIX,))
+        entries = found.data.filesystem.entries(found.directory, (LOG_SUFFIX,))
         names = {entry.name for entry in entries}
         swapped = [name for name in names if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)]
         if all(name.removesuffix(SWAP_SUFFIX) in names for name in swapped):

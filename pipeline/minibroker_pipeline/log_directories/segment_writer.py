@@ -1,4 +1,4 @@
-"""Writing the files of a partition's log, without a broker: segments with their indexes, and what stands beside them.
+"""A writer of a partition's log files, without a broker: segments, indexes, and the small files beside them.
 
     with PartitionWriter(directory, LogFileSettings(segment_bytes=1 << 28)) as writer:
         writer.append(data, headers)          # whole entries of any format, as `decode.scan_headers` finds them

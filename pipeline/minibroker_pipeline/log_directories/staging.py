@@ -1,4 +1,4 @@
-"""Whose a staging directory is, so that what a killed job has left goes with the next one that writes there.
+"""Owners of staging directories: the next job that writes removes those that a killed job has left.
 
 The owner is the process that the job ends with: Spark's JVM, which commits and aborts in processes of their own, or the
 process itself. Where /proc does not tell of processes, and on other machines, nothing is known and nothing is removed.

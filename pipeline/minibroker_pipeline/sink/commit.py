@@ -1,4 +1,4 @@
-"""What the driver of a writing query does at its end: the tasks' pieces become logs, and all of them count at once.
+"""The commit of a writing query, on the driver: the tasks' pieces become logs, and all of them count at once.
 
 Pieces follow each other in the order of the tasks. A large one stays the segments that it is: its offsets are set right
 in place, which no checksum covers, and its files are renamed. Small ones are copied together.

@@ -1,4 +1,4 @@
-"""Which partition a record goes to: by Kafka's hash of its key; without a key, a batch here and a batch there.
+"""Kafka's partitioner: by the hash of a record's key; without a key, a batch here and a batch there.
 
 Kafka's `Utils.murmur2` and `BuiltInPartitioner`: producers of all languages that follow it agree with this.
 """

@@ -1,4 +1,4 @@
-"""What one task of a writing query does: rows to segments of each partition, made ready aside, offsets from 0 on.
+"""One task of a writing query: rows to segments of each partition, staged, with offsets from 0 on.
 
 Which offsets the records really get is known when all tasks are through: see `commit`.
 """

@@ -1,4 +1,4 @@
-"""`df.write.format("minibroker")`: rows become topic directories that minibroker and Apache Kafka open.
+"""`df.write.format("minibroker")`: Spark's `DataSourceArrowWriter`, whose rows become topic directories.
 
 Tasks write segments aside, each attempt in a directory of its own; the driver makes logs of those of the attempts that
 count and puts them in place, all at once (see `commit`).

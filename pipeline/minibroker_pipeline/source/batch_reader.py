@@ -6,11 +6,11 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from minibroker_pipeline.source.filter_pushdown import Narrowing
+from minibroker_pipeline.source.filter_pushdown import PushedFilters
 from minibroker_pipeline.source.offsets import check_bounds, ending_offsets, ends_before, starting_offsets
 from minibroker_pipeline.source.options import EARLIEST, SourceOptions
 from minibroker_pipeline.source.planning import pack
-from minibroker_pipeline.source.query_logs import FollowedLogs
+from minibroker_pipeline.source.query_logs import QueryLogs
 from minibroker_pipeline.source.reading import DAMAGE_COLUMN
 from minibroker_pipeline.source.tasks import LogInputPartition, read_settings, read_task
 
@@ -21,12 +21,12 @@ class LogReader(DataSourceReader):
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
         self._settings, self._schema = read_settings(options, schema)
-        self._narrowing = Narrowing(gives_nulls=DAMAGE_COLUMN in self._settings.columns)
+        self._filters = PushedFilters(gives_nulls=DAMAGE_COLUMN in self._settings.columns)
 
     def partitions(self) -> list[InputPartition]:
         """See `planning`. `DamagedLogError`, `DataLossError`, `LogNameError`, `OptionError`, `OSError`."""
-        options, narrowing = self._options, self._narrowing
-        logs = FollowedLogs(options).update()
+        options, filters = self._options, self._filters
+        logs = QueryLogs(options).update()
         starts = starting_offsets(options, logs, EARLIEST)
         ends = ending_offsets(options, logs)
         if options.mode == "failfast":
@@ -37,8 +37,8 @@ class LogReader(DataSourceReader):
         ranges = (
             one
             for key, log in logs.items()
-            if narrowing.admits(key)
-            for one in log.ranges(narrowing.narrowed(starts[key], ends[key]), options.split_bytes)
+            if filters.admits(key)
+            for one in log.ranges(filters.narrowed(starts[key], ends[key]), options.split_bytes)
         )
         return [LogInputPartition(task) for task in pack(ranges, split_bytes=options.split_bytes)]
 
@@ -55,4 +55,4 @@ class PushdownLogReader(LogReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
         """Returns those that Spark still has to apply."""
-        return [one for one in filters if not self._narrowing.take(one)]
+        return [one for one in filters if not self._filters.take(one)]

@@ -1,4 +1,4 @@
-"""What the filters of a query leave over of the logs."""
+"""Filter pushdown: bounds on topic, partition, offset and timestamp from the filters of a Spark query."""
 
 from datetime import datetime
 from typing import Any, Final
@@ -20,7 +20,7 @@ from minibroker_storage.data_directory.names import TopicPartition
 _MOST: Final = 2**63 - 1
 
 
-class Narrowing:
+class PushedFilters:
     """Conditions that all rows have to meet, as bounds.
 
     Args:

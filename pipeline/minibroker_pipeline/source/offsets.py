@@ -1,4 +1,4 @@
-"""From what a query says about its start and end to offsets of each log."""
+"""Starting and ending offsets of a query, by log, from its options."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -16,14 +16,14 @@ from minibroker_pipeline.source.options import (
     SourceOptions,
 )
 from minibroker_pipeline.source.planning import LogRange, WantedOffsets
-from minibroker_pipeline.source.query_logs import FollowedLog
+from minibroker_pipeline.source.query_logs import QueryLog
 from minibroker_pipeline.source.reading import DataLossError
 from minibroker_storage.data_directory.names import TopicPartition
 
 _CHUNK_BYTES: Final = 256 * 1024
 _WHOLE: Final = 2**62
 
-Logs = Mapping[TopicPartition, FollowedLog]
+Logs = Mapping[TopicPartition, QueryLog]
 Offsets = dict[TopicPartition, int]
 
 
@@ -37,7 +37,7 @@ def ending_offsets(options: SourceOptions, logs: Logs) -> Offsets:
     return _resolve("ending", options.ending or Position(LATEST), logs, "latest")
 
 
-def ends_before(options: SourceOptions, key: TopicPartition, log: FollowedLog) -> bool:
+def ends_before(options: SourceOptions, key: TopicPartition, log: QueryLog) -> bool:
     """Whether an end is named that does not lie behind the last whole entry: what follows there is of no interest."""
     named = options.ending.offsets if options.ending is not None else None
     return named is not None and 0 <= named[key[0]][key[1]] <= log.tail.log_end_offset
@@ -90,14 +90,14 @@ def check_bounds(logs: Logs, starts: Offsets, ends: Offsets, *, fail_on_data_los
     return kept
 
 
-def offset_at_time(log: FollowedLog, timestamp: int) -> int | None:
+def offset_at_time(log: QueryLog, timestamp: int) -> int | None:
     """The offset of the first record with this timestamp (ms) or a later one, None when there is none.
 
     As ListOffsets finds it: in the order of the log, whatever the order of the timestamps. `OSError`.
     """
     wanted = WantedOffsets(log.start_offset, log.end_offset, timestamp)
     for one in log.ranges(wanted, _WHOLE):
-        with one.place.open(one.path) as file:
+        with one.filesystem.open(one.path) as file:
             position, size = one.position, _CHUNK_BYTES
             while position < one.end_position:
                 data = memoryview(file.read_at(position, min(size, one.end_position - position)))
@@ -130,7 +130,7 @@ def _first_at_time(entry: memoryview, one: LogRange, timestamp: int) -> int | No
     return None
 
 
-def first_row(log: FollowedLog, first: int, end: int, options: SourceOptions) -> int | None:
+def first_row(log: QueryLog, first: int, end: int, options: SourceOptions) -> int | None:
     """The first offset in [first, end) that gives a row, None when none does: gaps, markers, aborted records.
 
     Reads what lies before that row, and little behind it. `DamagedLogError` under failfast, `OSError`.
@@ -149,7 +149,7 @@ def first_row(log: FollowedLog, first: int, end: int, options: SourceOptions) ->
             chunk_bytes=1,
             file=one.path,
         )
-        with one.place.open(one.path) as file:
+        with one.filesystem.open(one.path) as file:
             position, size = one.position, _CHUNK_BYTES
             while position < one.end_position:
                 data = file.read_at(position, min(size, one.end_position - position))

@@ -1,4 +1,4 @@
-"""From offsets to ranges of bytes: what of which files has to be read, in pieces of about equal cost.
+"""Planning of a query: from offsets to byte ranges of files, in pieces of about equal cost.
 
 Large segments are split where their offset index knows a batch to begin. Small pieces share a task. The indexes of a
 segment are looked into only when that can save something, so that ten thousand small segments cost a listing.
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from minibroker_pipeline.decode import AbortedRange
-from minibroker_pipeline.filesystems.filesystem import Place
+from minibroker_pipeline.filesystems.filesystem import FileSystem
 from minibroker_pipeline.log_directories.index_files import OffsetEntries, aborted_transactions, time_entries
 from minibroker_pipeline.log_directories.log_end_offsets import LogTail, aborted_in, index_of, is_entry_at
 from minibroker_pipeline.log_directories.partition_logs import (
@@ -41,7 +41,7 @@ _logger = logging.getLogger(__name__)
 class LogRange(NamedTuple):
     """Whole entries of a log file, and which of their offsets are wanted: `first_offset` to before `end_offset`."""
 
-    place: Place
+    filesystem: FileSystem
     path: str
     topic: str
     partition: int
@@ -95,7 +95,7 @@ def plan_ranges(
             continue
         for piece in _pieces(log, segment, size, max(first_offset, after), end_offset, split_bytes):
             yield LogRange(
-                log.place,
+                log.filesystem,
                 log.path(segment),
                 log.topic,
                 log.partition,
@@ -113,7 +113,7 @@ def _offset_before(log: PartitionLog, segment: SegmentFiles, timestamp: int | No
     if timestamp is None or TIME_INDEX_SUFFIX not in segment.indexes:
         return segment.base_offset
     try:
-        data = log.place.read(log.path(segment, TIME_INDEX_SUFFIX))
+        data = log.filesystem.read(log.path(segment, TIME_INDEX_SUFFIX))
     except FileNotFoundError:
         return segment.base_offset
     entries = time_entries(data, segment.base_offset)
@@ -163,7 +163,7 @@ def _cuts(index: OffsetEntries, start: int, position: int, end_position: int, sp
 
 
 def _are_true(log: PartitionLog, segment: SegmentFiles, index: OffsetEntries, slots: Sequence[int]) -> bool:
-    with log.place.open(log.path(segment)) as file:
+    with log.filesystem.open(log.path(segment)) as file:
         return all(
             is_entry_at(file, int(index.positions[slot]), segment.size, int(index.offsets[slot]), segment.base_offset)
             for slot in slots
@@ -183,7 +183,7 @@ class _Aborted:
             if TXN_INDEX_SUFFIX in segment.indexes:
                 path = log.path(segment, TXN_INDEX_SUFFIX)
                 try:
-                    data = log.place.read(path)
+                    data = log.filesystem.read(path)
                     found.update(AbortedRange(*entry[:3]) for entry in aborted_transactions(data, path))
                 except FileNotFoundError:
                     continue
@@ -210,7 +210,7 @@ def aborted_around(wanted: LogRange) -> tuple[int, list[AbortedRange]]:
     Also where the log begins: what earlier offsets had is not known.
     """
     directory, _, name = wanted.path.rpartition("/")
-    data = DataDirectory(directory.rpartition("/")[0], wanted.place)
+    data = DataDirectory(directory.rpartition("/")[0], wanted.filesystem)
     log = open_partition(FoundPartition(wanted.topic, wanted.partition, directory, data))
     bases = [segment.base_offset for segment in log.segments]
     base = offset_of(name)

@@ -23,7 +23,7 @@ _TRIES: Final = 5
 _logger = logging.getLogger(__name__)
 
 
-class FollowedLog(NamedTuple):
+class QueryLog(NamedTuple):
     """A log as it was when it was last looked at, and its end."""
 
     log: PartitionLog
@@ -55,14 +55,14 @@ class FollowedLog(NamedTuple):
             raise DamagedLogError(self.tail.damaged_file, damage._replace(message=damage.message + HINT))
 
 
-class FollowedLogs:
+class QueryLogs:
     """All logs that the options choose, by topic and partition."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._tails: dict[TopicPartition, LogTail] = {}
 
-    def update(self, *, must_exist: bool = True) -> dict[TopicPartition, FollowedLog]:
+    def update(self, *, must_exist: bool = True) -> dict[TopicPartition, QueryLog]:
         """Look at the directories again. What has been deleted meanwhile is no longer there.
 
         `FileNotFoundError` when a directory is not there; `LogNameError` when a topic that is named is not (unless it
@@ -76,7 +76,7 @@ class FollowedLogs:
             assignment=options.assignment,
             must_exist=must_exist,
         )
-        logs: dict[TopicPartition, FollowedLog] = {}
+        logs: dict[TopicPartition, QueryLog] = {}
         for one in found:
             followed = self._update(one)
             if followed is not None:
@@ -84,7 +84,7 @@ class FollowedLogs:
         self._tails = {key: followed.tail for key, followed in logs.items()}
         return logs
 
-    def _update(self, found: FoundPartition) -> FollowedLog | None:
+    def _update(self, found: FoundPartition) -> QueryLog | None:
         tail = self._tails.get((found.topic, found.partition)) or LogTail(
             transactions=self._options.isolation == "read_committed",
             verify_crc=self._options.verify_crc,
@@ -98,7 +98,7 @@ class FollowedLogs:
             except FileNotFoundError:
                 continue  # compaction and retention take files, a deletion the whole directory
             self._check_names(log)
-            return FollowedLog(log, tail)
+            return QueryLog(log, tail)
         return None
 
     def _check_names(self, log: PartitionLog) -> None:

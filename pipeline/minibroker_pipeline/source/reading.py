@@ -1,4 +1,4 @@
-"""What a task does: ranges of log files to Arrow batches."""
+"""Reading in a task: byte ranges of log files to Arrow batches."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -95,7 +95,7 @@ def _open(wanted: LogRange) -> OpenFile:
     """
     for name in (wanted.path, wanted.path + DELETED_SUFFIX):
         try:
-            file = wanted.place.open(name)
+            file = wanted.filesystem.open(name)
         except FileNotFoundError:
             continue
         if wanted.identity in {UNKNOWN, file.identity}:

@@ -15,7 +15,7 @@ from minibroker_pipeline.query_options import OptionError
 from minibroker_pipeline.source.offsets import Offsets, limited_ends, starting_offsets
 from minibroker_pipeline.source.options import LATEST, SourceOptions
 from minibroker_pipeline.source.planning import LogRange, WantedOffsets, pack
-from minibroker_pipeline.source.query_logs import FollowedLog, FollowedLogs
+from minibroker_pipeline.source.query_logs import QueryLog, QueryLogs
 from minibroker_pipeline.source.reading import DataLossError
 from minibroker_pipeline.source.tasks import LogInputPartition, read_settings, read_task
 from minibroker_storage.data_directory.names import TopicPartition
@@ -44,8 +44,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise OptionError("endingOffsets: a stream has no end; Trigger.AvailableNow stops at the present one")
         self._options = options
         self._settings, self._schema = read_settings(options, schema)
-        self._followed = FollowedLogs(options)
-        self._logs: dict[TopicPartition, FollowedLog] = {}
+        self._query_logs = QueryLogs(options)
+        self._logs: dict[TopicPartition, QueryLog] = {}
         self._target: Offsets | None = None
 
     def initialOffset(self) -> JsonOffsets:  # noqa: N802 - Spark's name
@@ -76,21 +76,21 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where the logs ended when they were last looked at, for the query's progress."""
         return to_json({key: log.end_offset for key, log in self._logs.items()})
 
-    def _update(self, *, must_exist: bool = False) -> dict[TopicPartition, FollowedLog]:
-        self._logs = self._followed.update(must_exist=must_exist)
+    def _update(self, *, must_exist: bool = False) -> dict[TopicPartition, QueryLog]:
+        self._logs = self._query_logs.update(must_exist=must_exist)
         if self._options.mode == "failfast":
             for log in self._logs.values():
                 log.check()
         return self._logs
 
-    def _starts(self, starts: Offsets, logs: dict[TopicPartition, FollowedLog]) -> Offsets:
+    def _starts(self, starts: Offsets, logs: dict[TopicPartition, QueryLog]) -> Offsets:
         """Where to go on in each log that is there: new partitions from their beginning. `DataLossError`."""
         gone = [key for key in starts if key not in logs]
         if gone and self._options.fail_on_data_loss:
             raise DataLossError(f"{gone[0][0]}-{gone[0][1]} has been deleted; the query was at {starts[gone[0]]}")
         return {key: self._start(log, starts.get(key)) for key, log in logs.items()}
 
-    def _start(self, log: FollowedLog, start: int | None) -> int:
+    def _start(self, log: QueryLog, start: int | None) -> int:
         if start is None:
             return log.start_offset
         if start > log.tail.log_end_offset:
@@ -104,7 +104,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise DataLossError(f"{log.name}: offsets {start} to {log.start_offset - 1} were deleted by retention")
         return max(start, log.start_offset)
 
-    def _end(self, key: TopicPartition, log: FollowedLog, start: int) -> int:
+    def _end(self, key: TopicPartition, log: QueryLog, start: int) -> int:
         end = log.end_offset if self._target is None else min(self._target.get(key, start), log.end_offset)
         return max(end, start)  # a high watermark that was written down may be older than what has been read
 
@@ -123,7 +123,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
         return [LogInputPartition(task) for task in pack(ranges, split_bytes=self._options.split_bytes)]
 
-    def _check_ends(self, ends: Offsets, logs: dict[TopicPartition, FollowedLog]) -> None:
+    def _check_ends(self, ends: Offsets, logs: dict[TopicPartition, QueryLog]) -> None:
         for key, end in ends.items():
             reached = logs[key].tail.log_end_offset if key in logs else 0
             if reached < end and self._options.fail_on_data_loss:

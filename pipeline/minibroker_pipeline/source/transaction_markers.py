@@ -1,7 +1,7 @@
-"""Whether a transaction index tells of its segment what the markers in it tell.
+"""Transaction indexes held against the markers in their segments, since an index has no checksum.
 
-The index has no checksum, and without one a segment looks as if nothing in it had been aborted. So whoever wants
-committed records only, and reads the log anyway, holds the markers that come along against what the index said.
+Without its index a segment looks as if nothing in it had been aborted. A query for committed records reads the log
+anyway, so it compares the markers in it with the index.
 """
 
 from bisect import bisect_right

@@ -4,7 +4,7 @@ import gc
 from pathlib import Path
 
 from minibroker_pipeline.decode.warm_up import settle
-from minibroker_pipeline.filesystems.filesystem import LocalPlace
+from minibroker_pipeline.filesystems.filesystem import LocalFileSystem
 from minibroker_pipeline.filesystems.read_buffers import ReadBuffer
 
 
@@ -22,7 +22,7 @@ def test_what_the_decoder_loads_is_kept_out_of_collections() -> None:
 def test_a_buffer_is_used_again_and_never_by_two_at_once(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(bytes(range(100)))
-    with LocalPlace().open(str(path)) as file:
+    with LocalFileSystem().open(str(path)) as file:
         with ReadBuffer() as first, ReadBuffer() as second:
             data = first.read(file, 0, 50)
             assert bytes(second.read(file, 50, 80)) == bytes(range(50, 100))

@@ -7,7 +7,7 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from minibroker_pipeline.filesystems.filesystem import place_of
+from minibroker_pipeline.filesystems.filesystem import filesystem_of
 from tests.pipeline.source.directories import offsets, orders, plan, read
 from tests.storage.helpers import NOW, a_batch, marker, sequenced
 
@@ -38,7 +38,7 @@ def test_an_address_is_read_like_a_directory(tmp_path: Path, bucket: str) -> Non
 
 @pytest.mark.parametrize("form", ["{}", "file:{}", "file://{}", "{}/../data"])
 def test_local_addresses_are_paths(tmp_path: Path, form: str) -> None:
-    assert place_of(form.format(tmp_path / "data"))[1] == str(tmp_path / "data")
+    assert filesystem_of(form.format(tmp_path / "data"))[1] == str(tmp_path / "data")
 
 
 def test_an_address_of_an_unknown_kind_is_named() -> None:

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from minibroker_pipeline.cli import main
-from minibroker_pipeline.filesystems.filesystem import PlaceError, place_of
+from minibroker_pipeline.filesystems.filesystem import FileSystemError, filesystem_of
 from minibroker_pipeline.source.reading import DataLossError
 from tests.pipeline.filesystems.object_store import ObjectStore
 from tests.pipeline.source.directories import ROOMY, add, close, new_reader, offsets, orders, read
@@ -175,10 +175,10 @@ def test_what_is_not_there_is_named_by_its_address(tmp_path: Path, bucket: str, 
 
 def test_a_store_that_refuses_or_does_not_answer_is_named(access: dict[str, Any]) -> None:
     without = {"endpoint_url": access["endpoint_url"], "anon": False}
-    with pytest.raises(PlaceError, match=r"^s3://logs/kafka: Unable to locate credentials$"):
+    with pytest.raises(FileSystemError, match=r"^s3://logs/kafka: Unable to locate credentials$"):
         read("s3://logs/kafka", storageOptions=json.dumps(without))
     nobody = {**access, "endpoint_url": "http://127.0.0.1:1", "config_kwargs": {"retries": {"max_attempts": 0}}}
-    with pytest.raises(PlaceError, match=r"^s3://logs/kafka: Could not connect to the endpoint URL"):
+    with pytest.raises(FileSystemError, match=r"^s3://logs/kafka: Could not connect to the endpoint URL"):
         read("s3://logs/kafka", storageOptions=json.dumps(nobody))
     with pytest.raises(ValueError, match=r"storageOptions: .*expected JSON such as"):
         read("s3://logs/kafka", storageOptions="endpoint_url=x")
@@ -187,10 +187,10 @@ def test_a_store_that_refuses_or_does_not_answer_is_named(access: dict[str, Any]
 def test_a_file_that_has_become_shorter_has_no_bytes_behind_its_end(
     tmp_path: Path, bucket: str, access: dict[str, Any]
 ) -> None:
-    place, directory = place_of(f"{bucket}/orders-0", access)
+    filesystem, directory = filesystem_of(f"{bucket}/orders-0", access)
     path = min((tmp_path / "data" / "orders-0").glob("*.log"))
     data = path.read_bytes()
-    with place.open(f"{directory}/{path.name}") as file:
+    with filesystem.open(f"{directory}/{path.name}") as file:
         assert file.read_at(len(data) - 3, 100_000) == data[-3:]
         assert file.read_at(len(data), 10) == file.read_at(len(data) + 100_000, 100_000) == b""
         assert file.read_at(10, 20) == data[10:30]

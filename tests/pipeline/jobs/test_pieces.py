@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker_pipeline.filesystems.filesystem import place_of
+from minibroker_pipeline.filesystems.filesystem import filesystem_of
 from minibroker_pipeline.jobs.pieces import cut
 from minibroker_pipeline.jobs.stats import stats
 from minibroker_pipeline.jobs.verify import verify
@@ -32,4 +32,4 @@ def test_large_segments_are_shared_out_and_found_the_same(
     whole = verify([str(tmp_path)]).as_json(), stats([str(tmp_path)]).total().counts
     monkeypatch.setattr("minibroker_pipeline.jobs.pieces.PIECE_BYTES", 4 * SIZE)
     assert (verify([str(tmp_path)], processes=1).as_json(), stats([str(tmp_path)]).total().counts) == whole
-    assert len(cut(place_of(str(partition))[0], f"{partition}/{0:020d}", 0, len(data))) > 8
+    assert len(cut(filesystem_of(str(partition))[0], f"{partition}/{0:020d}", 0, len(data))) > 8

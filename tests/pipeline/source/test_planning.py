@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, IsNotNull, LessThan
 
 from minibroker_pipeline.decode import DamagedLogError
-from minibroker_pipeline.filesystems.filesystem import LocalPlace, OpenFile
+from minibroker_pipeline.filesystems.filesystem import LocalFileSystem, OpenFile
 from minibroker_pipeline.log_directories.partition_logs import LogNameError
 from minibroker_pipeline.query_options import OptionError
 from minibroker_storage import LogConfig
@@ -35,18 +35,18 @@ class Opened:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.paths: list[str] = []
-        read, opened = LocalPlace.read, LocalPlace.open
+        read, opened = LocalFileSystem.read, LocalFileSystem.open
 
-        def noted_read(place: LocalPlace, path: str) -> bytes:
+        def noted_read(filesystem: LocalFileSystem, path: str) -> bytes:
             self.paths.append(path)
-            return read(place, path)
+            return read(filesystem, path)
 
-        def noted_open(place: LocalPlace, path: str) -> OpenFile:
+        def noted_open(filesystem: LocalFileSystem, path: str) -> OpenFile:
             self.paths.append(path)
-            return opened(place, path)
+            return opened(filesystem, path)
 
-        monkeypatch.setattr(LocalPlace, "read", noted_read)
-        monkeypatch.setattr(LocalPlace, "open", noted_open)
+        monkeypatch.setattr(LocalFileSystem, "read", noted_read)
+        monkeypatch.setattr(LocalFileSystem, "open", noted_open)
 
 
 def test_a_segment_is_split_where_its_index_knows_batches(big: Home) -> None:

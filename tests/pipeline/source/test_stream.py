@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from minibroker_pipeline.filesystems.filesystem import LocalPlace
+from minibroker_pipeline.filesystems.filesystem import LocalFileSystem
 from minibroker_pipeline.query_options import OptionError
 from minibroker_pipeline.source.options import parse_options
 from minibroker_pipeline.source.reading import DataLossError, output_schema
@@ -139,7 +139,7 @@ def test_following_a_log_reads_what_it_has_grown_by(tmp_path: Path, monkeypatch:
     assert reader.latestOffset(at(0), ALL) == at(1500)
     add(home, 1)
     read: list[int] = []
-    file = type(LocalPlace().open(str(home.file(file_name(0, LOG_SUFFIX)))))
+    file = type(LocalFileSystem().open(str(home.file(file_name(0, LOG_SUFFIX)))))
     read_at = file.read_at
 
     def noted(self: Any, position: int, size: int) -> bytes:

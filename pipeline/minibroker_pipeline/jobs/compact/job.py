@@ -218,7 +218,7 @@ class _Job:
     def _copied(self, log: PartitionLog, name: str) -> str | None:
         """A small file of the log here, None if it has none."""
         try:
-            content = log.place.read(f"{log.directory}/{name}")
+            content = log.filesystem.read(f"{log.directory}/{name}")
         except FileNotFoundError:
             return None
         path = f"{self._keys_directory}/{name}"
@@ -230,6 +230,6 @@ class _Job:
 def _cleaner_offsets(data: DataDirectory) -> dict[TopicPartition, int]:
     path = f"{data.path}/{CLEANER_OFFSETS}"
     try:
-        return parse_offset_checkpoint(data.place.read(path), path)
+        return parse_offset_checkpoint(data.filesystem.read(path), path)
     except (FileNotFoundError, NotADirectoryError):
         return {}

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from minibroker_pipeline.decode import AbortedRange, DamagedLogError
-from minibroker_pipeline.filesystems.filesystem import LocalPlace
+from minibroker_pipeline.filesystems.filesystem import LocalFileSystem
 from minibroker_pipeline.jobs.compact.key_files import Run
 from minibroker_pipeline.jobs.compact.reading import SegmentSource
 from minibroker_pipeline.jobs.compact.scan import SegmentFacts
@@ -59,12 +59,12 @@ class LogView:
         last = len(log.segments) - 1
         self.sources = [
             SegmentSource(
-                log.place,
+                log.filesystem,
                 path := log.path(segment),
                 segment.base_offset,
                 segment.size,
                 segment.identity,
-                os.stat(path).st_mtime_ns if isinstance(log.place, LocalPlace) else now_ms * NS_PER_MS,
+                os.stat(path).st_mtime_ns if isinstance(log.filesystem, LocalFileSystem) else now_ms * NS_PER_MS,
                 number == last,
             )
             for number, segment in enumerate(log.segments)
@@ -119,7 +119,7 @@ def _indexed_aborted(log: PartitionLog, segment: SegmentFiles) -> list[AbortedTx
         return []
     path = log.path(segment, TXN_INDEX_SUFFIX)
     try:
-        return aborted_transactions(log.place.read(path), path)
+        return aborted_transactions(log.filesystem.read(path), path)
     except FileNotFoundError:
         return []
 
@@ -266,7 +266,7 @@ def _index_sizes(log: PartitionLog, segment: SegmentFiles) -> tuple[int, int]:
     times = 0
     if TIME_INDEX_SUFFIX in segment.indexes:
         with contextlib.suppress(FileNotFoundError):
-            data = log.place.read(log.path(segment, TIME_INDEX_SUFFIX))
+            data = log.filesystem.read(log.path(segment, TIME_INDEX_SUFFIX))
             times = len(time_entries(data, segment.base_offset).timestamps)
     offsets = len(index_of(log, segment).offsets) if OFFSET_INDEX_SUFFIX in segment.indexes else 0
     return offsets * OffsetIndex.ENTRY.size, times * TimeIndex.ENTRY.size
@@ -307,6 +307,6 @@ def _newest_snapshot(view: LogView) -> tuple[int, dict[int, ProducerStateEntry]]
     for offset in reversed(log.snapshots):
         if log.start_offset < offset <= view.end_offset:
             with contextlib.suppress(CorruptSnapshotError, FileNotFoundError):
-                data = log.place.read(f"{log.directory}/{file_name(offset, SNAPSHOT_SUFFIX)}")
+                data = log.filesystem.read(f"{log.directory}/{file_name(offset, SNAPSHOT_SUFFIX)}")
                 return offset, decode_snapshot(data)
     return log.start_offset, {}

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from minibroker_pipeline.decode import AbortedRange, Damage, DamagedLogError, DecodeRequest
 from minibroker_pipeline.decode.field_positions import RecordEngine
 from minibroker_pipeline.decode.selection import Selection
-from minibroker_pipeline.filesystems.filesystem import Place
+from minibroker_pipeline.filesystems.filesystem import FileSystem
 from minibroker_pipeline.jobs.segment_walk import (
     CUT_SHORT,
     ZEROS,
@@ -32,7 +32,7 @@ class LogChangedError(Exception):
 class SegmentSource(NamedTuple):
     """A log file to be read, as it was found. `is_last`: a broker may have died while it wrote there."""
 
-    place: Place
+    filesystem: FileSystem
     path: str
     base_offset: int
     size: int
@@ -48,7 +48,7 @@ def pieces_of(source: SegmentSource, engine: RecordEngine) -> Iterator[Entries]:
     last segment what is cut short or zero is left out, as by a broker that opens it. `LogChangedError`, `OSError`.
     """
     try:
-        file = source.place.open(source.path)
+        file = source.filesystem.open(source.path)
     except FileNotFoundError:
         raise _changed(source) from None
     with file:

@@ -20,7 +20,7 @@ from minibroker_pipeline.log_directories.directory_metadata import carried_files
 from minibroker_pipeline.log_directories.partition_logs import DataDirectory, find_partitions, select
 from minibroker_pipeline.log_directories.segment_writer import PartitionSummary, PartitionWriter, write_partition_files
 from minibroker_pipeline.source.options import parse_options
-from minibroker_pipeline.source.query_logs import FollowedLog, FollowedLogs
+from minibroker_pipeline.source.query_logs import QueryLog, QueryLogs
 from minibroker_protocol.records import MAGIC_V2
 from minibroker_storage.checkpoints import EpochEntry, LeaderEpochCheckpoint, read_partition_metadata, write_atomically
 from minibroker_storage.data_directory.names import CLEANER_OFFSETS, TopicPartition
@@ -37,7 +37,7 @@ _CLUSTER_METADATA: Final = "__cluster_metadata"
 class _Log(NamedTuple):
     """A log that is converted."""
 
-    followed: FollowedLog
+    followed: QueryLog
     producers: LogProducers
 
     @property
@@ -95,7 +95,7 @@ def convert(
     return report
 
 
-def _found(paths: Sequence[str], settings: ConvertSettings) -> dict[TopicPartition, FollowedLog]:
+def _found(paths: Sequence[str], settings: ConvertSettings) -> dict[TopicPartition, QueryLog]:
     found = find_partitions(paths)
     if settings.topics:
         topics = {one.topic for one in select(found, topics=settings.topics)}
@@ -104,14 +104,14 @@ def _found(paths: Sequence[str], settings: ConvertSettings) -> dict[TopicPartiti
     if not topics:
         return {}
     options = {"paths": json.dumps(list(paths)), "topics": ",".join(sorted(topics)), "mode": settings.mode}
-    logs = FollowedLogs(parse_options({**options, "highWatermark": "logEnd"})).update()
+    logs = QueryLogs(parse_options({**options, "highWatermark": "logEnd"})).update()
     if settings.mode == "failfast":
         for log in logs.values():
             log.check()
     return logs
 
 
-def _look_at(followed: FollowedLog, engine: RecordEngine) -> _Log:
+def _look_at(followed: QueryLog, engine: RecordEngine) -> _Log:
     tail = followed.tail
     return _Log(followed, log_producers(followed.log, tail.end_position, tail.log_end_offset, engine))
 
@@ -131,7 +131,7 @@ def _tasks(log: _Log, settings: ConvertSettings, staging: str) -> Iterator[Segme
         yield SegmentTask(
             source.topic,
             source.partition,
-            source.place,
+            source.filesystem,
             source.path(segment),
             segment.base_offset,
             end,
@@ -202,7 +202,7 @@ def _copy(log: _Log, directory: str, name: str) -> bool:
     """Copy a small file of a partition; says whether there is one."""
     source = log.followed.log
     try:
-        data = source.place.read(f"{source.directory}/{name}")
+        data = source.filesystem.read(f"{source.directory}/{name}")
     except FileNotFoundError:
         return False
     write_atomically(f"{directory}/{name}", data)
@@ -222,6 +222,6 @@ def _cleaned(logs: dict[TopicPartition, _Log]) -> Iterator[tuple[TopicPartition,
 def _offsets(data: DataDirectory, name: str) -> dict[TopicPartition, int]:
     path = f"{data.path}/{name}"
     try:
-        return parse_offset_checkpoint(data.place.read(path), path)
+        return parse_offset_checkpoint(data.filesystem.read(path), path)
     except (FileNotFoundError, NotADirectoryError):
         return {}

@@ -55,7 +55,7 @@ def log_producers(log: PartitionLog, end_position: int, end_offset: int, engine:
             if TXN_INDEX_SUFFIX in segment.indexes:
                 path = log.path(segment, TXN_INDEX_SUFFIX)
                 with contextlib.suppress(FileNotFoundError):
-                    known.update(aborted_transactions(log.place.read(path), path))
+                    known.update(aborted_transactions(log.filesystem.read(path), path))
     except CorruptIndexError:
         snapshot_offset, producers = 0, {}
     state = ProducerStateManager("", INT64_MAX, known=producers)
@@ -69,7 +69,7 @@ def _newest_snapshot(log: PartitionLog, end_offset: int) -> tuple[int, dict[int,
     for offset in reversed(log.snapshots):
         if offset <= end_offset:
             with contextlib.suppress(CorruptSnapshotError, FileNotFoundError):
-                data = log.place.read(f"{log.directory}/{file_name(offset, SNAPSHOT_SUFFIX)}")
+                data = log.filesystem.read(f"{log.directory}/{file_name(offset, SNAPSHOT_SUFFIX)}")
                 return offset, decode_snapshot(data)
     return 0, {}
 
@@ -80,7 +80,7 @@ def _behind(log: PartitionLog, offset: int, end_position: int, engine: RecordEng
         next_base = log.end_of(number)
         if next_base is not None and next_base <= offset:
             continue
-        with log.place.open(log.path(segment)) as file:
+        with log.filesystem.open(log.path(segment)) as file:
             size = segment.size if next_base is not None else end_position
             for piece in read_entries(file, size, engine):
                 if isinstance(piece, Entries):

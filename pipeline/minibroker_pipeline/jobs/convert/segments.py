@@ -8,7 +8,7 @@ import numpy as np
 
 from minibroker_pipeline.decode import AbortedRange
 from minibroker_pipeline.decode.field_positions import RecordEngine
-from minibroker_pipeline.filesystems.filesystem import UNKNOWN, LocalPlace, OpenFile, Place
+from minibroker_pipeline.filesystems.filesystem import UNKNOWN, FileSystem, LocalFileSystem, OpenFile
 from minibroker_pipeline.jobs.convert.entries import EntryConverter, Piece, Source
 from minibroker_pipeline.jobs.convert.report import ConvertCounts
 from minibroker_pipeline.jobs.convert.settings import ConvertSettings
@@ -26,7 +26,7 @@ class SegmentTask(NamedTuple):
 
     topic: str
     partition: int
-    place: Place
+    filesystem: FileSystem
     path: str
     base_offset: int
     #: The offset that the next segment begins with, or behind the log's last entry.
@@ -74,7 +74,7 @@ def _open(task: SegmentTask) -> OpenFile:
     """The file that was listed, under its name or the one that it has until it is deleted. `FileNotFoundError`."""
     for name in (task.path, task.path + DELETED_SUFFIX):
         try:
-            file = task.place.open(name)
+            file = task.filesystem.open(name)
         except FileNotFoundError:
             continue
         if task.identity in {UNKNOWN, file.identity}:
@@ -128,4 +128,4 @@ class _Output:
 
 
 def _is_local(task: SegmentTask) -> bool:
-    return isinstance(task.place, LocalPlace) and os.path.exists(task.path)
+    return isinstance(task.filesystem, LocalFileSystem) and os.path.exists(task.path)

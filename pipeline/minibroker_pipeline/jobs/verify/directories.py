@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from minibroker_pipeline.filesystems.filesystem import Entry, Place, place_of
+from minibroker_pipeline.filesystems.filesystem import Entry, FileSystem, filesystem_of
 from minibroker_pipeline.jobs.verify.findings import REBUILD, RENAME, Findings, What
 from minibroker_storage.checkpoints import CHECKPOINT_VERSION, EpochEntry, parse_uuid
 from minibroker_storage.data_directory.names import (
@@ -58,7 +58,7 @@ class DataDirectory:
     """A data directory's small files; of a checkpoint that cannot be read, nothing."""
 
     path: str
-    place: Place
+    filesystem: FileSystem
     #: What the place's paths begin with in addresses.
     scheme: str
     checkpoints: dict[str, dict[TopicPartition, int]] = field(default_factory=dict[str, dict[TopicPartition, int]])
@@ -66,7 +66,7 @@ class DataDirectory:
 
     def read_cleaner_offsets(self) -> None:
         """Read that checkpoint again, which is written behind what it tells of; `find` says what is wrong with it."""
-        content = _read(self.place, f"{self.path}/{CLEANER_OFFSETS}")
+        content = _read(self.filesystem, f"{self.path}/{CLEANER_OFFSETS}")
         with contextlib.suppress(CorruptCheckpointError):
             self.checkpoints[CLEANER_OFFSETS] = parse_offset_checkpoint(content or b"", CLEANER_OFFSETS)
 
@@ -98,15 +98,15 @@ def find(path: str, findings: list[Findings]) -> list[Partition]:
 
     `OSError`.
     """
-    place, directory = place_of(path)
+    filesystem, directory = filesystem_of(path)
     scheme = path.partition("://")[0] + "://" if "://" in path and not path.startswith("file:") else ""
-    entries = place.entries(directory, _EVERY)
+    entries = filesystem.entries(directory, _EVERY)
     parent, _, name = directory.rpartition("/")
     own = parse_partition_directory(name)
     if own and any(entry.name.endswith(LOG_SUFFIX) for entry in entries):
-        data = _data_directory(place, parent, scheme, findings)
+        data = _data_directory(filesystem, parent, scheme, findings)
         return [Partition(*own, directory, data)]
-    data = _data_directory(place, directory, scheme, findings)
+    data = _data_directory(filesystem, directory, scheme, findings)
     return sorted(_partitions_in(data, entries, findings), key=lambda one: (one.topic, one.partition))
 
 
@@ -128,7 +128,7 @@ def _partitions_in(data: DataDirectory, entries: list[Entry], findings: list[Fin
             there.add(named)
             yield Partition(*named, path, data)
         elif PASSING_DIRECTORY.fullmatch(entry.name) is None and any(
-            inner.name.endswith(LOG_SUFFIX) for inner in data.place.entries(path)
+            inner.name.endswith(LOG_SUFFIX) for inner in data.filesystem.entries(path)
         ):
             message = "holds logs, but its name is not that of a topic, a dash and a partition: brokers do not see it"
             found.add(What.NAME, None, message, RENAME)
@@ -139,10 +139,10 @@ def _partitions_in(data: DataDirectory, entries: list[Entry], findings: list[Fin
             findings.append(found)
 
 
-def _data_directory(place: Place, path: str, scheme: str, findings: list[Findings]) -> DataDirectory:
-    data = DataDirectory(path, place, scheme)
+def _data_directory(filesystem: FileSystem, path: str, scheme: str, findings: list[Findings]) -> DataDirectory:
+    data = DataDirectory(path, filesystem, scheme)
     for name in OFFSET_CHECKPOINTS:
-        content = _read(place, f"{path}/{name}")
+        content = _read(filesystem, f"{path}/{name}")
         if content is None:
             continue
         try:
@@ -152,13 +152,13 @@ def _data_directory(place: Place, path: str, scheme: str, findings: list[Finding
             remedy = "with the broker stopped, delete it; the broker goes on with what the logs say"
             found.add(What.SMALL_FILE, None, str(error), remedy)
             findings.append(found)
-    data.is_clean = _read(place, f"{path}/{CLEAN_SHUTDOWN}") is not None
+    data.is_clean = _read(filesystem, f"{path}/{CLEAN_SHUTDOWN}") is not None
     return data
 
 
-def _read(place: Place, path: str) -> bytes | None:
+def _read(filesystem: FileSystem, path: str) -> bytes | None:
     try:
-        return place.read(path)
+        return filesystem.read(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
 
@@ -169,7 +169,7 @@ def look_into(partition: Partition) -> list[Findings]:
     `FileNotFoundError` when the directory has gone.
     """
     listing = _Listing(partition)
-    listing.take(partition.data.place.entries(partition.directory, _EVERY))
+    listing.take(partition.data.filesystem.entries(partition.directory, _EVERY))
     return listing.findings
 
 
@@ -235,7 +235,7 @@ class _Listing:
             self._indexes.setdefault(offset, set()).add(suffix)
 
     def _check(self, name: str, read: Callable[[bytes], None]) -> None:
-        content = _read(self._partition.data.place, f"{self._partition.directory}/{name}")
+        content = _read(self._partition.data.filesystem, f"{self._partition.directory}/{name}")
         if content is None:
             return  # deleted meanwhile
         try:

@@ -172,7 +172,7 @@ class _PartitionCheck:
         nexts = [*(segment.base_offset for segment in partition.segments[1:]), None][: len(partition.segments)]
         return [
             SegmentTask(
-                partition.data.place,
+                partition.data.filesystem,
                 stem := f"{partition.directory}/{segment.base_offset:020d}",
                 partition.data.scheme + stem,
                 segment.base_offset,

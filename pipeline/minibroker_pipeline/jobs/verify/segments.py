@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from minibroker_pipeline.decode.field_positions import RecordEngine
-from minibroker_pipeline.filesystems.filesystem import Place
+from minibroker_pipeline.filesystems.filesystem import FileSystem
 from minibroker_pipeline.jobs.pieces import Piece, cut
 from minibroker_pipeline.jobs.segment_walk import NoEntries, read_entries, record_engine
 from minibroker_pipeline.jobs.verify.findings import REBUILD, Finding, Findings, What
@@ -20,7 +20,7 @@ ABORTED_TXN_BYTES: Final = 34
 class SegmentTask(NamedTuple):
     """A segment to look at. `stem` is the path of its files without their suffixes, `address` the same to be told."""
 
-    place: Place
+    filesystem: FileSystem
     stem: str
     address: str
     base_offset: int
@@ -76,7 +76,7 @@ Task = SegmentTask | PieceTask
 
 def share(task: SegmentTask) -> list[Task]:
     """The segment, or its pieces. One that is being written has none: its indexes have to be read before its end."""
-    pieces = [] if task.is_open else cut(task.place, task.stem, task.base_offset, task.size)
+    pieces = [] if task.is_open else cut(task.filesystem, task.stem, task.base_offset, task.size)
     return [PieceTask(task, *numbered) for numbered in enumerate(pieces)] if len(pieces) > 1 else [task]
 
 
@@ -114,7 +114,7 @@ def _scan_piece(task: PieceTask, engine: RecordEngine) -> LogScan | None:
     segment, (position, end) = task.of, task.piece
     scan = _scan_of(segment, engine)
     try:
-        with segment.place.open(segment.stem + LOG_SUFFIX) as file:
+        with segment.filesystem.open(segment.stem + LOG_SUFFIX) as file:
             for piece in read_entries(file, end, engine, position):
                 if isinstance(piece, NoEntries):
                     return None
@@ -126,14 +126,14 @@ def _scan_piece(task: PieceTask, engine: RecordEngine) -> LogScan | None:
 
 
 def _check_segment(task: SegmentTask, engine: RecordEngine, scanned: LogScan | None = None) -> SegmentFacts | None:
-    place, stem = task.place, task.stem
+    filesystem, stem = task.filesystem, task.stem
     scan = scanned or _scan_of(task, engine)
     # A broker writes to the log, then to the indexes. Read in this order, each entry of an index finds its batch.
-    indexes = {suffix: _read(place, stem + suffix) for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)}
-    size = _size_now(place, stem, task.size) if task.is_open else task.size
+    indexes = {suffix: _read(filesystem, stem + suffix) for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)}
+    size = _size_now(filesystem, stem, task.size) if task.is_open else task.size
     if scanned is None:
         try:
-            with place.open(stem + LOG_SUFFIX) as file:
+            with filesystem.open(stem + LOG_SUFFIX) as file:
                 for piece in read_entries(file, size, engine):
                     scan.add(piece)
         except FileNotFoundError:
@@ -155,7 +155,7 @@ def _check_segment(task: SegmentTask, engine: RecordEngine, scanned: LogScan | N
             is_open = task.is_open
             check_time_index(data, scan.entries, task.base_offset, findings, has_room=is_last, is_open=is_open)
         found += findings
-    aborted, has_index = _aborted(place, stem, task, found)
+    aborted, has_index = _aborted(filesystem, stem, task, found)
     return SegmentFacts(
         task,
         found,
@@ -176,8 +176,10 @@ def _check_segment(task: SegmentTask, engine: RecordEngine, scanned: LogScan | N
 _MADE_ANEW: Final = "nothing: a broker makes it anew when it opens the log"
 
 
-def _aborted(place: Place, stem: str, task: SegmentTask, found: list[Finding]) -> tuple[list[AbortedTxn], bool]:
-    data = _read(place, stem + TXN_INDEX_SUFFIX) or b""
+def _aborted(
+    filesystem: FileSystem, stem: str, task: SegmentTask, found: list[Finding]
+) -> tuple[list[AbortedTxn], bool]:
+    data = _read(filesystem, stem + TXN_INDEX_SUFFIX) or b""
     findings = Findings(task.address + TXN_INDEX_SUFFIX)
     left = len(data) % ABORTED_TXN_BYTES
     if left and not task.is_open:
@@ -193,17 +195,17 @@ def _aborted(place: Place, stem: str, task: SegmentTask, found: list[Finding]) -
     return entries, True
 
 
-def _read(place: Place, path: str) -> bytes | None:
+def _read(filesystem: FileSystem, path: str) -> bytes | None:
     try:
-        return place.read(path)
+        return filesystem.read(path)
     except FileNotFoundError:
         return None
 
 
-def _size_now(place: Place, stem: str, size: int) -> int:
+def _size_now(filesystem: FileSystem, stem: str, size: int) -> int:
     directory, _, name = stem.rpartition("/")
     try:
-        entries = place.entries(directory, (LOG_SUFFIX,))
+        entries = filesystem.entries(directory, (LOG_SUFFIX,))
     except FileNotFoundError:
         return size
     return next((entry.size for entry in entries if entry.name == name + LOG_SUFFIX), size)

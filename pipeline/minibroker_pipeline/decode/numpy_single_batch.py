@@ -1,4 +1,4 @@
-"""Where the records of one v2 batch begin: for `numpy_engine`, when there are too few batches to read side by side.
+"""Record positions in one v2 batch, for `numpy_engine` when too few batches are left to read side by side.
 
 A record's length is all that has to be known to find the next one; its fields are then read with those of all others.
 """

@@ -1,4 +1,4 @@
-"""Messages of formats v0 and v1 for `numpy_engine`: plain ones, and those out of wrappers, all read at once."""
+"""Messages of formats v0 and v1 for `numpy_engine`: plain ones and those out of wrappers, all read at once."""
 
 from typing import Final, NamedTuple, Protocol
 
