@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 from minibroker.async_broker import AsyncBroker
 from minibroker.metadata.cluster import ClusterError
 from minibroker.operations.blocking import BlockingOperations
-from minibroker.operations.callers import BLOCKED_LOOP, callers_line, is_ours, loop_runs_here, warn_if_loop_waits
+from minibroker.operations.callers import (
+    ASKED_FROM,
+    BLOCKED_LOOP,
+    callers_line,
+    is_ours,
+    loop_runs_here,
+    warn_if_loop_waits,
+)
 from minibroker.operations.errors import (
     NotRunningError,
     OperationError,
@@ -103,11 +110,14 @@ class Broker(BlockingOperations):
         if thread is None or self._loop is None or thread is threading.current_thread():
             work.close()
             raise self._unable_to_wait()
+        asked_from = ASKED_FROM.set(callers_line())
         try:
             future = asyncio.run_coroutine_threadsafe(work, self._loop)
         except RuntimeError:  # the loop is closed: another thread has stopped it just now
             work.close()
             raise NotRunningError("the broker was stopped") from None
+        finally:
+            ASKED_FROM.reset(asked_from)
         try:
             return _result(future, thread)
         except CancelledError:

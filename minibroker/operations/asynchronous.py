@@ -252,7 +252,7 @@ class AsyncOperations:
         """Hold that no committed record like this is in a topic, which need not exist; see `record()`.
 
         It looks once, and does not wait. With `within` it goes on looking for so many seconds. What a producer has not
-        flushed cannot be seen. `UnexpectedRecordError` shows the records.
+        flushed cannot be seen. `UnexpectedRecordError` shows the records; UserWarning for a topic that seems misspelt.
         """
         from minibroker.operations.expecting import expect_no_records  # noqa: PLC0415 - see above
         from minibroker.operations.matching import record  # noqa: PLC0415 - see above

@@ -2,8 +2,12 @@
 
 import asyncio
 import warnings
+from contextvars import ContextVar
 from inspect import currentframe
 from typing import Final
+
+ASKED_FROM: Final[ContextVar[tuple[str, int] | None]] = ContextVar("asked_from", default=None)
+"""The line that has another thread run a coroutine, which takes it along."""
 
 BLOCKED_LOOP: Final = (
     "this thread runs an event loop, which stood still during the call: an asynchronous client can neither send nor "
@@ -13,7 +17,10 @@ BLOCKED_LOOP: Final = (
 
 
 def callers_line() -> tuple[str, int]:
-    """File and line of the nearest caller outside of minibroker."""
+    """File and line of the nearest caller outside of minibroker; on the broker's thread, of what it works for."""
+    asked_from = ASKED_FROM.get()
+    if asked_from is not None:
+        return asked_from
     frame = currentframe()
     assert frame is not None  # in CPython there is always one
     while frame.f_back is not None and is_ours(frame.f_globals.get("__name__", "")):

@@ -1,10 +1,12 @@
 """Waiting for records, and judging them."""
 
 import contextlib
+import warnings
 from collections.abc import Callable
 from typing import TypeAlias
 
 from minibroker.metadata.topics import Topic
+from minibroker.operations.callers import callers_line
 from minibroker.operations.errors import (
     NotFoundError,
     OperationError,
@@ -17,6 +19,7 @@ from minibroker.operations.records import ConsumerRecord, end_offsets, missing_t
 from minibroker.operations.waiting import eventually
 from minibroker.operations.wording import counted
 from minibroker.services import Services
+from minibroker.suggestions import misspelling
 
 __tracebackhide__ = is_the_callers
 
@@ -94,7 +97,7 @@ async def wait_for_records(
 async def expect_no_records(services: Services, topic: str, matcher: RecordMatcher, within: float) -> None:
     """Hold that no committed record of a topic matches, now and for `within` seconds; the topic need not exist.
 
-    `UnexpectedRecordError` shows those that do.
+    `UnexpectedRecordError` shows those that do. UserWarning for a topic that does not exist and seems misspelt.
     """
     if within < 0:
         raise OperationError(f"within: {within} s is below 0")
@@ -107,10 +110,18 @@ async def expect_no_records(services: Services, topic: str, matcher: RecordMatch
     try:
         found = await eventually(look, str, within)
     except WaitTimeoutError:
+        _warn_of_misspelling(services, topic)
         return
     asked = "record" if matcher == RecordMatcher() else str(matcher)
     lines = [f"expected no {asked} in {topic!r}, found {counted(len(found), 'record')}", *_described(found)]
     raise UnexpectedRecordError("\n".join(lines))
+
+
+def _warn_of_misspelling(services: Services, name: str) -> None:
+    """Warn of a topic that does not exist and whose name is close to that of one that does. UserWarning."""
+    topics = services.core.topics
+    if topics.get(name) is None and misspelling(name, [each.name for each in topics]):
+        warnings.warn_explicit(f"expect_none: {missing_topic(services, name)}", UserWarning, *callers_line())
 
 
 def _described(records: list[ConsumerRecord]) -> list[str]:

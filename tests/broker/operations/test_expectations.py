@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Producer
 
-from minibroker import Broker
+from minibroker import AsyncBroker, Broker
 from minibroker.operations.errors import NotFoundError, OperationError, UnexpectedRecordError, WaitTimeoutError
 from minibroker.operations.matching import RecordMatcher, explain, record
 from minibroker.operations.records import ConsumerRecord
@@ -190,6 +190,26 @@ def test_that_nothing_was_sent_holds_for_a_topic_with_no_such_record_and_for_non
     assert issubclass(UnexpectedRecordError, AssertionError)
     with pytest.raises(OperationError, match="within: -1 s is below 0"):
         broker.expect_none("quiet", within=-1)
+
+
+def test_a_topic_without_records_that_seems_misspelt_is_a_warning_at_the_callers_line() -> None:
+    with Broker(topics=["orders", "orders-1"]) as broker:
+        with pytest.warns(
+            UserWarning, match=r"^expect_none: there is no topic 'ordres'; .*did you mean orders\?"
+        ) as caught:
+            broker.expect_none("ordres")
+        assert [(each.filename, each.category) for each in caught] == [(__file__, UserWarning)]
+        broker.expect_none("orders-2")  # a name that is alike on purpose
+        broker.expect_none("invoices")
+        broker.create_topic("ordres")
+        broker.expect_none("ordres")
+
+
+async def test_a_warning_of_a_misspelt_topic_has_the_line_that_awaits_it() -> None:
+    async with AsyncBroker(topics=["orders"]) as broker:
+        with pytest.warns(UserWarning, match="no topic 'ordres'") as caught:
+            await broker.expect_none("ordres")
+        assert [each.filename for each in caught] == [__file__]
 
 
 def test_that_nothing_is_sent_can_be_held_for_some_time(broker: Broker) -> None:
