@@ -13,6 +13,7 @@ from minibroker_storage.entries import WALK_WINDOW_BYTES, EntryPosition, find_en
 from minibroker_storage.errors import CorruptIndexError, LogClosedError, StorageError
 from minibroker_storage.files import FileHandle, FilePool, pwrite_all, pwritev_all
 from minibroker_storage.index_file import IndexState
+from minibroker_storage.index_writer import IndexWriter
 from minibroker_storage.layout import (
     DELETED_SUFFIX,
     INDEX_SUFFIX,
@@ -31,7 +32,7 @@ RECENT_BATCHES: Final = 64
 _NEW_FILE: Final = os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
 
-class LogSegment:
+class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
     """A run of batches from `base_offset` on: `<20 digits>.log`, `.index`, `.timeindex` (Kafka's `LogSegment`).
 
     Bytes: log entries one behind the other, from position 0, offsets ascending, gaps allowed: v2 batches, and messages
@@ -47,26 +48,18 @@ class LogSegment:
     """
 
     __slots__ = (
-        "_bytes_since_index_entry",
         "_committed",
         "_cut_first",
         "_index_states",
         "_older",
         "_recent",
         "_views",
-        "base_offset",
         "created_ms",
-        "end",
         "first_timestamp",
-        "index_interval_bytes",
         "is_full",
         "log",
-        "max_timestamp",
-        "offset_index",
-        "offset_of_max_timestamp",
         "roll_jitter_ms",
         "size",
-        "time_index",
         "transaction_index",
     )
 
@@ -84,29 +77,26 @@ class LogSegment:
     ) -> None:
         stem = f"{directory}/{file_name(base_offset, '')}"
         index_bytes = config.segment_index_bytes
-        self.base_offset = base_offset
+        super().__init__(
+            base_offset,
+            OffsetIndex(files.handle(stem + INDEX_SUFFIX + suffix, flags), base_offset, index_bytes),
+            TimeIndex(files.handle(stem + TIME_INDEX_SUFFIX + suffix, flags), base_offset, index_bytes),
+            index_interval_bytes=config.index_interval_bytes,
+            end=size,  # what is staged counts
+        )
         self.log = files.handle(stem + LOG_SUFFIX + suffix, flags)
-        self.offset_index = OffsetIndex(files.handle(stem + INDEX_SUFFIX + suffix, flags), base_offset, index_bytes)
-        self.time_index = TimeIndex(files.handle(stem + TIME_INDEX_SUFFIX + suffix, flags), base_offset, index_bytes)
         transactions = files.handle(stem + TXN_INDEX_SUFFIX + suffix, os.O_RDWR | os.O_CREAT)
         self.transaction_index = TransactionIndex(transactions, base_offset)
-        self.index_interval_bytes = config.index_interval_bytes
         #: When an empty segment began to wait for its first batch, in ms: the clock of `segment.ms` without timestamps.
         self.created_ms = created_ms
         #: Bytes in the log file that readers may see.
         self.size = size
-        #: `size` plus what is staged.
-        self.end = size
         #: So many ms before `segment.ms` is over it is time to roll, so that not all logs do it at once.
         self.roll_jitter_ms = 0
         #: Max timestamp of the first batch, which starts the clock of `segment.ms`; None until it is known.
         self.first_timestamp: int | None = None
-        #: Largest timestamp so far, staged batches included, and the last offset of the first batch that has it.
-        self.max_timestamp = NO_TIMESTAMP
-        self.offset_of_max_timestamp = base_offset
         #: Whether an index takes no more entries.
         self.is_full = False
-        self._bytes_since_index_entry = 0
         self._views: list[memoryview] = []
         self._committed = (0, NO_TIMESTAMP, base_offset)
         self._index_states: tuple[IndexState, IndexState, tuple[int, int]] | None = None
@@ -167,25 +157,11 @@ class LogSegment:
             self._recent = {}
         self.note(len(batch), last_offset, max_timestamp, offset_of_max_timestamp)
 
-    def note(self, size: int, last_offset: int, max_timestamp: int, offset_of_max_timestamp: int) -> None:
-        """Count a batch of `size` bytes at the end, by the rule of Kafka's `LogSegment.append`.
-
-        Once more than `index.interval.bytes` lie behind the last index entry, the batch gets one: its last offset and
-        its position; the time index then gets the largest timestamp so far, with its offset, which of a v2 batch is the
-        last one. The first batch never gets one. A message set counts as one batch, by the offset of its first message.
-        """
-        if max_timestamp > self.max_timestamp:
-            self.max_timestamp = max_timestamp
-            self.offset_of_max_timestamp = offset_of_max_timestamp
-        if self._bytes_since_index_entry > self.index_interval_bytes:
-            if self._index_states is None:
-                self._index_states = self._states()
-            self.offset_index.stage(last_offset, self.end)
-            self.time_index.maybe_stage(self.max_timestamp, self.offset_of_max_timestamp)
-            self._bytes_since_index_entry = 0
-            self._update_is_full()
-        self._bytes_since_index_entry += size
-        self.end += size
+    def _add_index_entry(self, last_offset: int) -> None:
+        if self._index_states is None:
+            self._index_states = self._states()
+        super()._add_index_entry(last_offset)
+        self._update_is_full()
 
     def stage_aborted(self, transaction: AbortedTxn) -> None:
         """Take a transaction whose abort marker was staged, for the next `commit()`."""
@@ -429,11 +405,6 @@ class LogSegment:
         self.first_timestamp = None
         self._bytes_since_index_entry = 0
         self._update_is_full()
-
-    def pass_over(self, size: int) -> None:
-        """Move the end behind a batch that the indexes know."""
-        self._bytes_since_index_entry += size
-        self.end += size
 
     def adopt_noted_size(self, next_offset: int) -> None:
         """Cut the log file behind the batches that `note` counted, and write the index entries. `OSError`.

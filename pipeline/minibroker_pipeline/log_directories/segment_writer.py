@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from minibroker_protocol.records import HEADER, NO_TIMESTAMP
+from minibroker_protocol.records import HEADER
 from minibroker_protocol.records.header import MAGIC_V2, make_header
 from minibroker_protocol.records.varint import INT32_MAX, INT64_MAX
 from minibroker_storage.checkpoints import (
@@ -30,6 +30,7 @@ from minibroker_storage.checkpoints import (
 )
 from minibroker_storage.config import LogConfig
 from minibroker_storage.files import pwritev_all
+from minibroker_storage.index_writer import BufferedIndexWriter
 from minibroker_storage.layout import (
     INDEX_SUFFIX,
     LEADER_EPOCH_CHECKPOINT,
@@ -41,16 +42,12 @@ from minibroker_storage.layout import (
     TXN_INDEX_SUFFIX,
     file_name,
 )
-from minibroker_storage.offset_index import OffsetIndex
 from minibroker_storage.producer_snapshot import ProducerStateEntry, encode_snapshot
 from minibroker_storage.producer_state import ProducerStateManager
-from minibroker_storage.time_index import TimeIndex
 from minibroker_storage.transaction_index import AbortedTxn, encode_aborted_txn
 
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _USUAL_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)
-_OFFSET_ENTRY_BYTES: Final = OffsetIndex.ENTRY.size
-_TIME_ENTRY_BYTES: Final = TimeIndex.ENTRY.size
 
 Buffer = bytes | bytearray | memoryview
 
@@ -203,7 +200,7 @@ class PartitionWriter:
         before = int(ends[first - 1]) if first else 0
         segment = self._open
         if segment is not None:
-            taken = self._fitting(segment.base_offset, segment.size, headers, ends, first, before)
+            taken = self._fitting(segment.base_offset, segment.end, headers, ends, first, before)
             if taken > 0 and not segment.is_full:
                 return taken
             self.roll()
@@ -319,34 +316,20 @@ class PartitionWriter:
         )
 
 
-class _OpenSegment:
-    """A segment that is being written. Index entries by the rule of `LogSegment.note`."""
+class _OpenSegment(BufferedIndexWriter):
+    """A segment that is being written."""
 
     def __init__(self, directory: str, base_offset: int, settings: LogFileSettings) -> None:
-        self.base_offset = base_offset
+        super().__init__(
+            base_offset,
+            index_interval_bytes=settings.index_interval_bytes,
+            segment_index_bytes=settings.segment_index_bytes,
+        )
         self._stem = f"{directory}/{file_name(base_offset, '')}"
-        self._interval = settings.index_interval_bytes
-        self._max_offset_entries = settings.segment_index_bytes // _OFFSET_ENTRY_BYTES
-        self._max_time_entries = settings.segment_index_bytes // _TIME_ENTRY_BYTES
-        self.size = 0
         self.aborted: list[AbortedTxn] = []
         self._entries = 0
         self._last_offset = -1
-        self._max_timestamp = self._last_timestamp = NO_TIMESTAMP
-        self._offset_of_max_timestamp = base_offset
-        #: Where the entry begins that the last index entry points to.
-        self._indexed_at = 0
-        self._offset_index = bytearray()
-        self._time_index = bytearray()
         os.close(os.open(self._stem + LOG_SUFFIX, _NEW, 0o644))
-
-    @property
-    def is_full(self) -> bool:
-        """Whether an index takes no more entries; of the time index one slot is kept for the end."""
-        return (
-            len(self._offset_index) >= self._max_offset_entries * _OFFSET_ENTRY_BYTES
-            or len(self._time_index) >= (self._max_time_entries - 1) * _TIME_ENTRY_BYTES
-        )
 
     def append(self, view: memoryview, headers: NDArray[Any]) -> None:
         """Write these entries and note their index entries."""
@@ -359,58 +342,48 @@ class _OpenSegment:
         # Opened each time: a job may write to thousands of partitions at once.
         fd = os.open(self._stem + LOG_SUFFIX, os.O_WRONLY | os.O_CLOEXEC)
         try:
-            pwritev_all(fd, [view[start:stop] for start, stop in zip(starts, stops, strict=True)], self.size)
+            pwritev_all(fd, [view[start:stop] for start, stop in zip(starts, stops, strict=True)], self.end)
         finally:
             os.close(fd)
-        self._note(headers, self.size + np.cumsum(sizes) - sizes)
-        self.size += int(sizes.sum())
+        self._note_all(headers, sizes)
         self._entries += len(headers)
         self._last_offset = int(headers["last_offset"][-1])
 
-    def _note(self, headers: NDArray[Any], places: NDArray[np.int64]) -> None:
-        """Index entries for entries that begin at these bytes of the file."""
+    def _note_all(self, headers: NDArray[Any], sizes: NDArray[np.int64]) -> None:
+        """`note` for many entries at the end; only those that get an index entry cost time."""
         last_offsets = headers["last_offset"]
-        latest = np.maximum.accumulate(np.maximum(headers["max_timestamp"], self._max_timestamp))
-        is_later = np.diff(latest, prepend=self._max_timestamp) > 0
+        latest = np.maximum.accumulate(np.maximum(headers["max_timestamp"], self.max_timestamp))
+        is_later = np.diff(latest, prepend=self.max_timestamp) > 0
         latest_line = np.maximum.accumulate(np.where(is_later, np.arange(len(headers)), -1))
-        listed = places.tolist()
-        line = bisect_right(listed, self._indexed_at + self._interval)
-        while line < len(listed):
-            self._indexed_at = listed[line]
-            if len(self._offset_index) < self._max_offset_entries * _OFFSET_ENTRY_BYTES:
-                self._offset_index += OffsetIndex.ENTRY.pack(
-                    int(last_offsets[line]) - self.base_offset, self._indexed_at
-                )
-            at = int(latest_line[line])
-            offset = self._offset_of_max_timestamp if at < 0 else int(last_offsets[at])
-            self._add_time_entry(int(latest[line]), offset, self._max_time_entries - 1)
-            line = bisect_right(listed, self._indexed_at + self._interval, line + 1)
-        self._max_timestamp = int(latest[-1])
-        if latest_line[-1] >= 0:
-            self._offset_of_max_timestamp = int(last_offsets[latest_line[-1]])
-
-    def _add_time_entry(self, timestamp: int, offset: int, limit: int) -> None:
-        if timestamp > self._last_timestamp and len(self._time_index) < limit * _TIME_ENTRY_BYTES:
-            self._time_index += TimeIndex.ENTRY.pack(timestamp, offset - self.base_offset)
-            self._last_timestamp = timestamp
+        stops = self.end + np.cumsum(sizes)
+        starts, end = (stops - sizes).tolist(), int(stops[-1])
+        line = 0
+        while line < len(starts):
+            brought_by = int(last_offsets[latest_line[line]])  # not looked at where no line of these is later
+            self.note(int(sizes[line]), int(last_offsets[line]), int(latest[line]), brought_by)
+            line = bisect_right(starts, self.index_due_after, line + 1)
+            self.pass_over((starts[line] if line < len(starts) else end) - self.end)
+        if latest[-1] > self.max_timestamp:
+            self.max_timestamp = int(latest[-1])
+            self.offset_of_max_timestamp = int(last_offsets[latest_line[-1]])
 
     def finish(self, modified_ns: int | None) -> WrittenSegment:
         """Complete the files; `PartitionWriter.close` brings them to disk."""
-        self._add_time_entry(self._max_timestamp, self._offset_of_max_timestamp, self._max_time_entries)
+        self.close_indexes()
         aborted = sorted(self.aborted, key=lambda transaction: transaction.last_offset)
         if modified_ns is not None:
             os.utime(self._stem + LOG_SUFFIX, ns=(modified_ns, modified_ns))
-        self._write(INDEX_SUFFIX, self._offset_index, modified_ns)
-        self._write(TIME_INDEX_SUFFIX, self._time_index, modified_ns)
+        self._write(INDEX_SUFFIX, self.offset_index.data, modified_ns)
+        self._write(TIME_INDEX_SUFFIX, self.time_index.data, modified_ns)
         if aborted:
             self._write(TXN_INDEX_SUFFIX, b"".join(map(encode_aborted_txn, aborted)), modified_ns)
         return WrittenSegment(
             self.base_offset,
             self._stem + LOG_SUFFIX,
-            self.size,
+            self.end,
             self._entries,
             self._last_offset,
-            self._max_timestamp,
+            self.max_timestamp,
             tuple(aborted),
         )
 

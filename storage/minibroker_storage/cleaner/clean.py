@@ -181,12 +181,12 @@ class _Cleaner:
                         continue
                     changed |= kept.data is not entry
                     cleaned.append(kept)
-            self._bytes_written += cleaned.size
+            self._bytes_written += cleaned.end
             aborted = transactions.take_retained()
             if not changed:
                 return None
             cleaned.finish(aborted, sources[-1].modified_ns)
-            return CleanedGroup(cleaned.base_offset, cleaned.size, tuple(sources))
+            return CleanedGroup(cleaned.base_offset, cleaned.end, tuple(sources))
         finally:
             cleaned.close()
 

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from minibroker_protocol.errors import CorruptRecordError
-from minibroker_protocol.records import NO_TIMESTAMP, BatchHeader
+from minibroker_protocol.records import BatchHeader
 from minibroker_protocol.records.header import make_header
 from minibroker_storage.cleaner.batch_filter import KeptEntry
 from minibroker_storage.cleaner.plan import CleaningAbortedError, SegmentToClean
 from minibroker_storage.entries import scan
 from minibroker_storage.files import pwritev_all
+from minibroker_storage.index_writer import BufferedIndexWriter
 from minibroker_storage.layout import (
     CLEANED_SUFFIX,
     INDEX_SUFFIX,
@@ -21,8 +22,6 @@ from minibroker_storage.layout import (
     TXN_INDEX_SUFFIX,
     file_name,
 )
-from minibroker_storage.offset_index import OffsetIndex
-from minibroker_storage.time_index import TimeIndex
 from minibroker_storage.transaction_index import AbortedTxn, encode_aborted_txn
 
 PACE_BYTES: Final = 1024 * 1024
@@ -62,7 +61,7 @@ def read_entries(fd: int, size: int, pace: Callable[[int], None]) -> Iterator[tu
         raise CorruptRecordError(f"byte {position} of {size}: no entry with a right checksum")
 
 
-class CleanedSegment:
+class CleanedSegment(BufferedIndexWriter):
     """A segment under construction: `<base>.log.cleaned` and the indexes that belong to it.
 
     Crash rule: `.cleaned` files count for nothing; recovery removes them. `close` removes what `finish` did not
@@ -78,21 +77,13 @@ class CleanedSegment:
         segment_index_bytes: int,
         pace: Callable[[int], None],
     ) -> None:
-        self.base_offset = base_offset
+        super().__init__(
+            base_offset, index_interval_bytes=index_interval_bytes, segment_index_bytes=segment_index_bytes
+        )
         self._pace = pace
         self._directory_fd = directory_fd
-        self._index_interval_bytes = index_interval_bytes
-        self._max_offset_entries = segment_index_bytes // OffsetIndex.ENTRY.size
-        self._max_time_entries = segment_index_bytes // TimeIndex.ENTRY.size
-        #: Bytes of the entries, those that wait included.
-        self.size = 0
         self._written = 0
         self._waiting: list[bytes | bytearray] = []
-        self._bytes_since_index_entry = 0
-        self._offset_index = bytearray()
-        self._time_index = bytearray()
-        self._last_timestamp = self._max_timestamp = NO_TIMESTAMP
-        self._offset_of_max_timestamp = base_offset
         self._fd = os.open(self._name(LOG_SUFFIX), _NEW, 0o644, dir_fd=directory_fd)
         self._complete = False
 
@@ -100,47 +91,28 @@ class CleanedSegment:
         return file_name(self.base_offset, suffix + CLEANED_SUFFIX)
 
     def append(self, entry: KeptEntry) -> None:
-        """Take an entry; written when many have come together. Index entries by the rule of `LogSegment.note`.
-
-        A full index takes no more entries, which makes it only sparser. `OSError`.
-        """
+        """Take an entry; written when many have come together. `OSError`."""
         data, last_offset, max_timestamp = entry
-        if max_timestamp > self._max_timestamp:
-            self._max_timestamp = max_timestamp
-            self._offset_of_max_timestamp = last_offset
-        if self._bytes_since_index_entry > self._index_interval_bytes:
-            if len(self._offset_index) < self._max_offset_entries * OffsetIndex.ENTRY.size:
-                self._offset_index += OffsetIndex.ENTRY.pack(last_offset - self.base_offset, self.size)
-            self._add_time_index_entry(self._max_time_entries - 1)
-            self._bytes_since_index_entry = 0
-        self._bytes_since_index_entry += len(data)
+        self.note(len(data), last_offset, max_timestamp, last_offset)
         self._waiting.append(data)
-        self.size += len(data)
-        if self.size - self._written >= WRITE_BYTES:
+        if self.end - self._written >= WRITE_BYTES:
             self._write()
-
-    def _add_time_index_entry(self, limit: int) -> None:
-        if self._max_timestamp > self._last_timestamp and len(self._time_index) < limit * TimeIndex.ENTRY.size:
-            self._time_index += TimeIndex.ENTRY.pack(
-                self._max_timestamp, self._offset_of_max_timestamp - self.base_offset
-            )
-            self._last_timestamp = self._max_timestamp
 
     def _write(self) -> None:
         if self._waiting:
-            self._pace(self.size - self._written)
+            self._pace(self.end - self._written)
             pwritev_all(self._fd, self._waiting, self._written)
             self._waiting.clear()
-            self._written = self.size
+            self._written = self.end
 
     def finish(self, transactions: Sequence[AbortedTxn], modified_ns: int) -> None:
         """Write what is left, all on disk on return, with the modification time of the newest source. `OSError`."""
         self._write()
-        self._add_time_index_entry(self._max_time_entries)
+        self.close_indexes()
         os.utime(self._fd, ns=(modified_ns, modified_ns))
         os.fsync(self._fd)
-        self._write_index(INDEX_SUFFIX, self._offset_index, modified_ns)
-        self._write_index(TIME_INDEX_SUFFIX, self._time_index, modified_ns)
+        self._write_index(INDEX_SUFFIX, self.offset_index.data, modified_ns)
+        self._write_index(TIME_INDEX_SUFFIX, self.time_index.data, modified_ns)
         if transactions:
             self._write_index(TXN_INDEX_SUFFIX, b"".join(map(encode_aborted_txn, transactions)), modified_ns)
         self._complete = True
