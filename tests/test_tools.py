@@ -34,6 +34,24 @@ def test_make_check_runs_the_tests_without_tools() -> None:
     assert " $(CHOSEN) " in makefile
 
 
+def test_make_lets_python_keep_what_it_has_compiled() -> None:
+    makefile = "include Makefile\nshow-variable:\n\t@echo [$$PYTHONDONTWRITEBYTECODE]\n"
+    environment = {
+        name: value for name, value in os.environ.items() if name not in {"MAKEFLAGS", "MFLAGS", "MAKELEVEL"}
+    }
+    shown = subprocess.run(
+        ["make", "--no-print-directory", "--file=-", "show-variable"],
+        cwd=ROOT,
+        env={**environment, "PYTHONDONTWRITEBYTECODE": "1"},
+        input=makefile,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=True,
+    )
+    assert shown.stdout == "[]\n"
+
+
 @pytest.mark.parametrize("name", tools.HIDDEN)
 def test_a_hidden_tool_fails_and_is_noted(tmp_path: Path, name: str) -> None:
     environment = {"PATH": os.environ["PATH"], "JAVA_HOME": "/x"}

@@ -35,6 +35,7 @@ ELSEWHERE: Final = re.compile(
     | tests/broker/control/test_documented\.py::test_(node|java|go)
     | tests/torture/test_exactly_once\.py::.*\[java\]
     | tests/protocol/test_kafka_definitions\.py::.*
+    | tests/pipeline/.*test_verify_directories\.py::.*\[theirs-.*
     """,
     re.VERBOSE,
 )
