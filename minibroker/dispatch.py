@@ -440,14 +440,14 @@ def _read_header(frame: memoryview, services: Services) -> tuple[Endpoint, Reque
 
 
 def _accept_repeated(frame: memoryview, memo: ProduceMemo) -> Answer | Waiting | None:
-    served, authorizer = _ENDPOINTS[_PRODUCE], memo.call.services.authorizer
-    response = (
-        served.handle(memo.request, memo.call)
-        if authorizer is None
-        else authorizer.serve(served, memo.request, memo.call)
-    )
+    served, call = _ENDPOINTS[_PRODUCE], memo.call
+    authorizer = call.services.authorizer
+    response = served.handle(memo.request, call) if authorizer is None else authorizer.serve(served, memo.request, call)
     memo.forget_records()
-    return outcome_of(response, memo.call.api_version, correlation_id_of(frame), flexible_header=memo.is_flexible)
+    if isinstance(response, GeneratorType):
+        steps = _outcome_in_slices(response, served, read_request_header(frame), call.api_version)
+        return in_slices(steps, call.services, int(_PRODUCE))
+    return outcome_of(response, call.api_version, correlation_id_of(frame), flexible_header=memo.is_flexible)
 
 
 def outcome_of(

@@ -25,22 +25,23 @@ answer leaves when the batch is in the log file, or, once `flush.messages` recor
 disk; NOT_LEADER_OR_FOLLOWER if another broker leads the partition by then. The timeout has nothing to wait for.
 """
 
-from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final
 
 from minibroker.call import Call, Parked, UnservedRequestError
 from minibroker.core import Core
 from minibroker.error_mapping import MAPPED, error_code_of
+from minibroker.long_produce import FIRST_WITH_ONE_BATCH, has_many_records, is_v2, kept, takes_as_it_comes
 from minibroker.metadata.cluster import Node
 from minibroker.metadata.partition import Partition
 from minibroker.metadata.topics import Topic
+from minibroker.parked_produce import ParkedProduce, refuse
 from minibroker.produce_memo import has_many_batches
 from minibroker.requests.declarations import Refusal, topics_at
 from minibroker.requests.leader_hints import hint_of
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.security.authorization.requirements import checked, on_each
-from minibroker.slices import Steps
+from minibroker.slices import Steps, drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import (
     InvalidRecordError,
@@ -63,7 +64,6 @@ from minibroker_protocol.records.header import CRC_COVERS_FROM, MAGIC_AT, MAGIC_
 from minibroker_protocol.schema import first_version
 from minibroker_storage.log import Log
 
-_FIRST_WITH_ONE_BATCH: Final = 3
 _FIRST_WITH_ZSTD: Final = 7
 _FIRST_WITH_LEADERS: Final = first_version(ProduceResponse, "node_endpoints")
 _FIRST_WITH_ABORTABLE: Final = 11
@@ -123,6 +123,9 @@ NEEDS: Final = checked(_transaction_error, "WRITE on the transactional id, for t
 REFUSAL: Final = Refusal({"base_offset": -1})
 
 
+_REFUSALS: Final[tuple[type[Exception], ...]] = (_RefusedError, *MAPPED)
+
+
 def handle(request: ProduceRequest, call: Call) -> ProduceResponse | Parked | Steps[Any] | None:
     """Append what the request carries; the write group writes it before the answer leaves."""
     acks_error = None
@@ -130,13 +133,19 @@ def handle(request: ProduceRequest, call: Call) -> ProduceResponse | Parked | St
         acks_error = _RefusedError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks: {request.acks} is not -1, 0 or 1")
     asked_topics = request.topic_data
     is_one = len(asked_topics) == 1 and len(asked_topics[0].partition_data) == 1  # as most requests are
-    if not is_one and has_many_batches(request):
-        return _append_many(request, call, acks_error)
+    if not is_one:
+        if has_many_batches(request):  # which dispatch has copied already
+            return _append_many(request, call, acks_error)
+        if has_many_records(request, call):
+            return _append_many(kept(request), call, acks_error)
     responses: list[TopicProduceResponse] = []
     flushed: list[tuple[Topic, PartitionProduceResponse]] = []
     topics, by_id = call.core.topics, call.api_version >= _FIRST_WITH_IDS
     for asked in asked_topics:
         topic = topics.with_id(asked.topic_id) if by_id else topics.get(asked.name)
+        is_plain = topic is not None and topic.keeps_batches and call.api_version >= FIRST_WITH_ONE_BATCH
+        if is_one and not is_plain and has_many_records(request, call):
+            return _append_many(kept(request), call, acks_error)
         name = asked.name if topic is None else topic.name
         outcomes = [_append(topic, data, call, acks_error, request) for data in asked.partition_data]
         responses.append(TopicProduceResponse(name=name, topic_id=asked.topic_id, partition_responses=outcomes))
@@ -158,7 +167,7 @@ def _append_many(request: ProduceRequest, call: Call, refusal: _RefusedError | N
         responses.append(response)
         for data in asked.partition_data:
             topic = topics.with_id(asked.topic_id) if by_id else topics.get(asked.name)
-            outcome = _append(topic, data, call, refusal, request)
+            outcome = yield from _append_in_steps(topic, data, call, refusal, request)
             response.partition_responses.append(outcome)
             if topic is not None:
                 response.name = topic.name
@@ -188,39 +197,6 @@ def _outcome_of(
     return waiting or response
 
 
-class _ParkedProduce(Parked):
-    """An answer that waits until what it tells of is on disk."""
-
-    deliver: Callable[[ProduceResponse], None]
-
-    def __init__(self, response: ProduceResponse, logs: Iterable[Log]) -> None:
-        self._response = response
-        self._missing = set(logs)
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether a log's flush has not come back yet."""
-        return bool(self._missing)
-
-    def on_flushed(
-        self, partition: Partition, node: Node, outcomes: list[PartitionProduceResponse], error: OSError | None
-    ) -> None:
-        """The log of `partition`, which `node` has led, is on disk, or could not be brought there."""
-        self._missing.discard(partition.log)
-        for outcome in outcomes:
-            if error is not None:
-                _refuse(outcome, ErrorCode.KAFKA_STORAGE_ERROR, error)
-            elif partition.leader is not node:
-                _refuse(outcome, ErrorCode.NOT_LEADER_OR_FOLLOWER, _not_leader())
-        if not self._missing and hasattr(self, "deliver"):
-            self.deliver(self._response)
-
-    def cancel(self) -> None:
-        """The client has gone; its records stay."""
-        if hasattr(self, "deliver"):
-            del self.deliver
-
-
 def _flush(
     appended: list[tuple[Topic, PartitionProduceResponse]], response: ProduceResponse, call: Call
 ) -> Parked | None:
@@ -234,7 +210,7 @@ def _flush(
             continue
         if partition.log.unflushed_records >= topic.log_config.flush_messages:
             due.setdefault(partition, []).append(outcome)
-    parked = _ParkedProduce(response, (partition.log for partition in due))
+    parked = ParkedProduce(response, (partition.log for partition in due))
     for partition, outcomes in due.items():
         core.logs.flusher.request(partition.log, partial(parked.on_flushed, partition, call.node, outcomes))
     return parked if parked.is_waiting else None
@@ -263,42 +239,69 @@ def _append(
             _check_replicas(partition, answer, call.node, request.acks)
         log = partition.log
         if isinstance(records, memoryview) and records:
-            if topic.keeps_batches and (call.api_version >= _FIRST_WITH_ONE_BATCH or _is_v2(records)):
-                _append_batch(log, partition, records, call, answer, request.transactional_id)
+            if takes_as_it_comes(topic, records, call):
+                _append_batch(log, partition, records, call, answer, request)
             else:
-                _append_validated(log, partition, records, call, answer, request.transactional_id)
-        elif call.api_version >= _FIRST_WITH_ONE_BATCH:
+                drain(_append_validated(log, partition, records, call, answer, request))
+        elif call.api_version >= FIRST_WITH_ONE_BATCH:
             raise InvalidRecordError("records: a produce request must carry exactly one record batch per partition")
         answer.log_start_offset = log.log_start_offset
-    except UnsupportedMagicError as error:
-        new = call.api_version >= _FIRST_WITH_ONE_BATCH and isinstance(records, memoryview) and not _is_v2(records)
-        _refuse(answer, ErrorCode.INVALID_RECORD if new else ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, error)
-    except _RefusedError as error:
-        _refuse(answer, error.code, error)
+    except _REFUSALS as error:
+        _explain(answer, error, topic, records, call)
+    return answer
+
+
+def _append_in_steps(
+    topic: Topic | None,
+    data: PartitionProduceData,
+    call: Call,
+    refusal: _RefusedError | None,
+    request: ProduceRequest,
+) -> Steps[PartitionProduceResponse]:
+    """`_append` in steps, where the records have to be looked at one by one."""
+    partition = topic.partition(data.index) if topic is not None else None
+    records = data.records
+    if (
+        topic is None
+        or partition is None
+        or not isinstance(records, memoryview)
+        or not records
+        or takes_as_it_comes(topic, records, call)
+    ):
+        return _append(topic, data, call, refusal, request)
+    answer = PartitionProduceResponse(index=data.index, error_code=0, base_offset=_NO_OFFSET)
+    try:
+        if refusal is not None:
+            raise refusal
+        _check_replicas(partition, answer, call.node, request.acks)
+        log = partition.log
+        yield from _append_validated(log, partition, records, call, answer, request)
+        answer.log_start_offset = log.log_start_offset
+    except _REFUSALS as error:
+        _explain(answer, error, topic, records, call)
+    return answer
+
+
+def _explain(answer: PartitionProduceResponse, error: Exception, topic: Topic, records: Any, call: Call) -> None:
+    """Say why nothing was appended."""
+    size = len(records) if isinstance(records, memoryview) else 0
+    if isinstance(error, UnsupportedMagicError):
+        new = call.api_version >= FIRST_WITH_ONE_BATCH and size and not is_v2(records)
+        refuse(answer, ErrorCode.INVALID_RECORD if new else ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, error)
+    elif isinstance(error, _RefusedError):
+        refuse(answer, error.code, error)
         if error.code is ErrorCode.MESSAGE_TOO_LARGE:
             from minibroker.advice import LARGE_BATCHES, about_size  # noqa: PLC0415 - most batches fit
 
-            size = len(records) if isinstance(records, memoryview) else 0
             about = about_size(topic.name, size, topic.max_message_bytes)
             call.core.advised.advise(LARGE_BATCHES, topic.name, about)
-    except MAPPED as error:
-        _refuse(answer, error_code_of(error), error)
+    else:
+        refuse(answer, error_code_of(error), error)
         if isinstance(error, RecordValidationError):
             answer.record_errors = [
                 BatchIndexAndErrorMessage(batch_index=record.batch_index, batch_index_error_message=record.message)
                 for record in error.record_errors
             ]
-    return answer
-
-
-def _is_v2(records: memoryview) -> bool:
-    return len(records) > MAGIC_AT and records[MAGIC_AT] >= MAGIC_V2
-
-
-def _refuse(answer: PartitionProduceResponse, code: ErrorCode, error: Exception) -> None:
-    answer.error_code = code
-    answer.base_offset = _NO_OFFSET
-    answer.error_message = str(error)
 
 
 def _not_leader() -> _RefusedError:
@@ -340,7 +343,7 @@ def _append_batch(
     batch: memoryview,
     call: Call,
     answer: PartitionProduceResponse,
-    transactional_id: str | None,
+    request: ProduceRequest,
 ) -> None:
     """Append one batch as it is. The path of nearly all the bytes that a broker ever sees."""
     core = call.core
@@ -350,9 +353,9 @@ def _append_batch(
     if len(batch) > topic.max_message_bytes or header.attributes & _UNUSUAL:
         _check_circumstances(header, topic, call)
         if header.is_transactional:
-            _check_transaction(header, log, topic, call, answer, transactional_id)
+            _check_transaction(header, log, topic, call, answer, request.transactional_id)
         if header.timestamp_type is not TimestampType.CREATE_TIME:  # only brokers may say so; Kafka takes the bit away
-            _append_validated(log, partition, batch, call, answer, transactional_id)
+            drain(_append_validated(log, partition, batch, call, answer, request))
             return
     if header.producer_id >= 0 and _is_duplicate(log, header, answer, core):
         return
@@ -366,10 +369,10 @@ def _append_validated(
     records: memoryview,
     call: Call,
     answer: PartitionProduceResponse,
-    transactional_id: str | None,
-) -> None:
+    request: ProduceRequest,
+) -> Steps[None]:
     """Append what the log validator makes of one batch or of a message set of format v0 or v1."""
-    from minibroker_protocol.records.log_validator import prepare  # noqa: PLC0415 - most brokers never need it
+    from minibroker_protocol.records.log_validator import prepare_in_steps  # noqa: PLC0415 - most brokers never need it
 
     core = call.core
     topic = partition.topic
@@ -377,16 +380,23 @@ def _append_validated(
         raise _RefusedError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic.name}")
     now_ms = core.clock.now_ms()
     policy = topic.append_policy
-    if _is_v2(records) or call.api_version >= _FIRST_WITH_ONE_BATCH:
+    if is_v2(records) or call.api_version >= FIRST_WITH_ONE_BATCH:
         produced = check_produced_batch(records, opened_records=0)
         _check_circumstances(produced, topic, call)
         if produced.is_transactional:
-            _check_transaction(produced, log, topic, call, answer, transactional_id)
+            _check_transaction(produced, log, topic, call, answer, request.transactional_id)
     else:
         _check_sizes(records, topic)
-    prepared = prepare(
-        records, policy, base_offset=log.next_offset, now_ms=now_ms, topic_partition=f"{topic.name}-{answer.index}"
+    prepared = yield from prepare_in_steps(
+        records,
+        policy,
+        next_offset=lambda: log.next_offset,
+        now_ms=now_ms,
+        topic_partition=f"{topic.name}-{answer.index}",
     )
+    if core.topics.get(topic.name) is not topic:
+        raise _RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic was deleted meanwhile.")
+    _check_replicas(partition, answer, call.node, request.acks)
     _check_sizes(memoryview(prepared.data), topic)
     header = prepared.header
     if header.magic == MAGIC_V2:

@@ -42,6 +42,7 @@ from minibroker_protocol.records.header import (
 )
 from minibroker_protocol.records.record import NewRecord, Record, make_record
 from minibroker_protocol.records.varint import INT32_MAX, INT64_MAX, INT64_MIN
+from minibroker_protocol.steps import Steps, drain
 
 _OFFSET_AND_SIZE: Final = Struct(">qi")
 _ENTRY_HEAD: Final = Struct(">qiI")
@@ -58,6 +59,11 @@ _KEY_AT: Final = (_ENTRY_V0.size - _LENGTH.size, _ENTRY_V1.size - _LENGTH.size)
 """Where an entry's key length stands, by magic."""
 _CRC_SIZE: Final = 4
 _NULL: Final = -1
+_MESSAGES_AT_ONCE: Final = 1024
+"""So many messages of a wrapper are looked at in a step."""
+
+Survey = tuple[int, int]
+"""The number of whole messages in a wrapper's message set, and the last one's offset field."""
 
 
 class LegacyRecordBatch:
@@ -142,34 +148,43 @@ class LegacyRecordBatch:
         return iter((record,))
 
 
-def read_wrapped(data: bytes, wrapper: BatchHeader) -> Iterator[Record]:
+def read_wrapped(data: bytes, wrapper: BatchHeader, survey: Survey | None = None) -> Iterator[Record]:
     """Each record of the decompressed message set `data`, given the header of the wrapper that held it.
 
     Raises as iterating over a `LegacyRecordBatch` does; what is wrong with sizes, magics and offsets, before the first
-    record.
+    record. `survey` is what `inner_crcs_checked` has returned, if that was asked.
     """
-    number, last_inner_offset = _survey(data, wrapper.magic)
+    number, last_inner_offset = survey or drain(_survey(data, wrapper.magic))
     return _read_messages(data, number, _absolute_base(wrapper, last_inner_offset), wrapper)
 
 
 def check_inner_crcs(data: bytes, magic: int) -> None:
-    """Check the checksum of each message in the decompressed message set `data` of a wrapper.
+    """All steps of `inner_crcs_checked` at once."""
+    drain(inner_crcs_checked(data, magic))
+
+
+def inner_crcs_checked(data: bytes, magic: int) -> Steps[Survey]:
+    """Check the checksum of each message in the decompressed message set `data` of a wrapper, some in a step.
 
     `CorruptRecordError` for the first that is wrong; and for sizes and magics what iteration raises.
     """
     view = memoryview(data)
     position = 0
-    for index in range(_survey(data, magic)[0]):
+    survey = yield from _survey(data, magic)
+    for index in range(survey[0]):
+        if index % _MESSAGES_AT_ONCE == 0:
+            yield
         _, size, crc = _ENTRY_HEAD.unpack_from(data, position)
         end = position + LOG_OVERHEAD + size
         computed = crc32(view[position + MAGIC_AT : end])
         if computed != crc:
             raise CorruptRecordError(f"inner message {index}: crc: stored {crc}, computed {computed}")
         position = end
+    return survey
 
 
-def _survey(data: bytes, magic: int) -> tuple[int, int]:
-    """The number of whole messages in a wrapper's message set, and the last one's offset field."""
+def _survey(data: bytes, magic: int) -> Steps[Survey]:
+    """Look at the size and the magic of each message in a wrapper's message set, some in a step."""
     smallest = MIN_MESSAGE_LENGTH_V1 if magic else MIN_MESSAGE_LENGTH
     unpack = _OFFSET_AND_SIZE.unpack_from
     last = len(data) - LOG_OVERHEAD
@@ -187,6 +202,8 @@ def _survey(data: bytes, magic: int) -> tuple[int, int]:
         offset = next_offset
         position += LOG_OVERHEAD + size
         number += 1
+        if number % _MESSAGES_AT_ONCE == 0:
+            yield
     if not number:
         raise InvalidRecordError("value: no message in a compressed message set")
     return number, offset

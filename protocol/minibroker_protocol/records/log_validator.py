@@ -14,7 +14,7 @@ whose messages were not numbered 0, 1, 2 ..., as some old clients do it. v2 reco
 compressed anew as they are.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -40,10 +40,12 @@ from minibroker_protocol.records.record_validation import (
     analyze,
     check_target,
     open_batch,
+    slices_of,
 )
 from minibroker_protocol.records.restamp import restamp, stamped
+from minibroker_protocol.steps import Steps, drain
 
-__all__ = ["AppendPolicy", "Prepared", "prepare"]
+__all__ = ["AppendPolicy", "Prepared", "prepare", "prepare_in_steps"]
 
 _NO_OFFSET: Final = -1
 
@@ -69,7 +71,8 @@ class _Append(NamedTuple):
 
     policy: AppendPolicy
     codec: CompressionCodec
-    base_offset: int
+    next_offset: Callable[[], int]
+    """The offset that the records will begin at. It may grow as long as the records are looked at."""
     log_append_time: int | None
     """The broker's time, under LOG_APPEND_TIME only."""
     validator: RecordValidator
@@ -78,27 +81,48 @@ class _Append(NamedTuple):
 def prepare(
     records: memoryview, policy: AppendPolicy, *, base_offset: int, now_ms: int, topic_partition: str | None = None
 ) -> Prepared:
+    """`prepare_in_steps` with all steps at once."""
+    return drain(
+        prepare_in_steps(
+            records, policy, next_offset=lambda: base_offset, now_ms=now_ms, topic_partition=topic_partition
+        )
+    )
+
+
+def prepare_in_steps(
+    records: memoryview,
+    policy: AppendPolicy,
+    *,
+    next_offset: Callable[[], int],
+    now_ms: int,
+    topic_partition: str | None = None,
+) -> Steps[Prepared]:
     """Make what a produce request holds for one partition ready for the log.
 
     `records` is one v2 batch or a v0 or v1 message set, and writable: what can stay is changed in place, and nothing
-    else may use it afterwards. The records get the offsets from `base_offset` on; `topic_partition` is for messages.
+    else may use it meanwhile or afterwards. The records get the offsets from `next_offset()` on, which is called in
+    the last step; `topic_partition` is for messages. A step looks at some hundred records, but decompressing,
+    converting and compressing a set is one step.
 
     Raises what `analyze`, `check_target`, `open_batch`, `RecordValidator.validate` and the conversions raise.
     """
-    info = analyze(records)
+    info = yield from analyze(records)
     first = info.batches[0]
     append = _Append(
         policy=policy,
         codec=info.source_codec if policy.codec is None else policy.codec,
-        base_offset=base_offset,
+        next_offset=next_offset,
         log_append_time=now_ms if policy.timestamp_type is TimestampType.LOG_APPEND_TIME else None,
         validator=RecordValidator(policy, now_ms, topic_partition),
     )
     check_target(first.header, policy.magic)
     if isinstance(first, RecordBatch) and policy.magic == MAGIC_V2:
-        return _prepare_batch(first, append)
-    opened = [open_batch(batch) for batch in info.batches]
-    append.validator.validate(opened)
+        return (yield from _prepare_batch(first, append))
+    opened: list[OpenedBatch] = []
+    for batch in info.batches:
+        opened.append((yield from open_batch(batch)))
+        yield
+    yield from append.validator.validate(opened)
     if policy.magic == MAGIC_V2:
         return _converted_batch(_records_of(opened), first.header, append)
     if first.header.magic == policy.magic and append.codec is info.source_codec and _is_numbered(info, opened):
@@ -122,13 +146,13 @@ def _is_numbered(info: LogAppendInfo, opened: Sequence[OpenedBatch]) -> bool:
     return info.batches[0].header.magic > MAGIC_V0 and offsets == list(range(len(offsets)))
 
 
-def _prepare_batch(batch: RecordBatch, append: _Append) -> Prepared:
+def _prepare_batch(batch: RecordBatch, append: _Append) -> Steps[Prepared]:
     """A v2 batch for a v2 log."""
     header = batch.header
     records: list[Record] = []
     if append.validator.must_open(header):
-        opened = open_batch(batch)
-        append.validator.validate([opened])
+        opened = yield from open_batch(batch)
+        yield from append.validator.validate([opened])
         data, records = opened.data, opened.records
         if header.timestamp_type is TimestampType.LOG_APPEND_TIME and header.codec is not append.codec:
             return _converted_batch(records, header, append)
@@ -137,8 +161,12 @@ def _prepare_batch(batch: RecordBatch, append: _Append) -> Prepared:
         data = batch.records_data() if walked or header.codec is not append.codec else b""
         if walked:
             walk_records(data, 0, header.record_count)
-    # Only LOG_APPEND_TIME leaves the records unread.
-    max_timestamp = _highest_timestamp(records) if append.log_append_time is None else append.log_append_time
+    max_timestamp = append.log_append_time
+    if max_timestamp is None:  # only LOG_APPEND_TIME leaves the records unread
+        max_timestamp = NO_TIMESTAMP
+        for some in slices_of(records):
+            max_timestamp = max(max_timestamp, _highest_timestamp(some))
+            yield
     if header.codec is append.codec:
         header = restamp(batch.buffer, header, append.policy.timestamp_type, max_timestamp)
         return _prepared_batch(batch.buffer, header, append)
@@ -161,11 +189,12 @@ def _converted_batch(records: Sequence[Record], source: BatchHeader, append: _Ap
 
 
 def _prepared_batch(data: memoryview | bytearray, header: BatchHeader, append: _Append) -> Prepared:
-    last_offset = append.base_offset + header.last_offset_delta
+    first_offset = append.next_offset()
+    last_offset = first_offset + header.last_offset_delta
     return Prepared(
         data=data,
         header=header,
-        first_offset=append.base_offset,
+        first_offset=first_offset,
         last_offset=last_offset,
         max_timestamp=header.max_timestamp,
         offset_of_max_timestamp=_NO_OFFSET if header.max_timestamp == NO_TIMESTAMP else last_offset,
@@ -177,7 +206,7 @@ def _message_set_in_place(
     message_set: memoryview, info: LogAppendInfo, opened: Sequence[OpenedBatch], append: _Append
 ) -> Prepared:
     entries = [batch.buffer for batch in info.batches]
-    assign_offsets(zip(entries, [len(batch.records) for batch in opened], strict=True), append.base_offset)
+    assign_offsets(zip(entries, [len(batch.records) for batch in opened], strict=True), append.next_offset())
     for entry, batch in zip(entries, opened, strict=True):
         time = _highest_timestamp(batch.records) if append.log_append_time is None else append.log_append_time
         restamp(entry, batch.header, append.policy.timestamp_type, time)
@@ -189,7 +218,7 @@ def _converted_message_set(records: Sequence[Record], append: _Append) -> Prepar
     message_set = to_message_set(
         records,
         magic=policy.magic,
-        base_offset=append.base_offset,
+        base_offset=append.next_offset(),
         codec=append.codec,
         level=policy.level,
         log_append_time=append.log_append_time,
@@ -198,7 +227,8 @@ def _converted_message_set(records: Sequence[Record], append: _Append) -> Prepar
 
 
 def _prepared_message_set(data: memoryview | bytearray, records: Sequence[Record], append: _Append) -> Prepared:
-    last_offset = append.base_offset + len(records) - 1
+    first_offset = append.next_offset()
+    last_offset = first_offset + len(records) - 1
     max_timestamp = NO_TIMESTAMP
     offset = _NO_OFFSET
     if append.policy.magic > MAGIC_V0:
@@ -209,11 +239,11 @@ def _prepared_message_set(data: memoryview | bytearray, records: Sequence[Record
             max_timestamp = max(timestamps)
             index = timestamps.index(max_timestamp)
         if max_timestamp != NO_TIMESTAMP:
-            offset = append.base_offset + index if append.codec is CompressionCodec.NONE else last_offset
+            offset = first_offset + index if append.codec is CompressionCodec.NONE else last_offset
     return Prepared(
         data=data,
         header=read_entry_header(data),
-        first_offset=append.base_offset,
+        first_offset=first_offset,
         last_offset=last_offset,
         max_timestamp=max_timestamp,
         offset_of_max_timestamp=offset,

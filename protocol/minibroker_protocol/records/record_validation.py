@@ -5,9 +5,9 @@ formats, codecs. Then whether the topic's message format knows such producers, `
 `open_batch` and `RecordValidator` (`LogValidator.validateRecord`): checksums of inner messages, keys, timestamps.
 """
 
-from collections.abc import Sequence
-from itertools import chain, islice
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Final, NamedTuple, TypeVar
 
 from minibroker_protocol.errors import (
     CorruptRecordError,
@@ -26,14 +26,19 @@ from minibroker_protocol.records.header import (
     CompressionCodec,
     TimestampType,
 )
-from minibroker_protocol.records.legacy import check_inner_crcs, read_wrapped
+from minibroker_protocol.records.legacy import inner_crcs_checked, read_wrapped
 from minibroker_protocol.records.record import Record, read_records
 from minibroker_protocol.records.validation import check_produced_batch
 from minibroker_protocol.records.varint import wrap_int64
+from minibroker_protocol.steps import Steps
+
+T = TypeVar("T")
 
 MAX_OPENED_RECORDS: Final = 500_000
 """Where each record has to be read, a batch may have so many: a few compressed bytes can promise millions."""
 _SHOWN_ERRORS: Final = 3
+_AT_ONCE: Final = 512
+"""So many records, or messages of a set, are looked at in a step."""
 
 
 class LogAppendInfo(NamedTuple):
@@ -55,8 +60,8 @@ class OpenedBatch(NamedTuple):
     records: list[Record]
 
 
-def analyze(records: memoryview) -> LogAppendInfo:
-    """The batches of a produced set, with their sizes, checksums and headers checked.
+def analyze(records: memoryview) -> Steps[LogAppendInfo]:
+    """The batches of a produced set, with their sizes, checksums and headers checked; a step for a number of them.
 
     `CorruptRecordError` for impossible sizes, wrong checksums and magics that do not exist; `InvalidRecordError` for a
     set without any whole batch, for several where the format allows one, for unequal magics, and for what
@@ -74,6 +79,8 @@ def analyze(records: memoryview) -> LogAppendInfo:
             source_codec = batch.header.codec or source_codec
             valid_bytes += len(batch.buffer)
             batches.append(batch)
+            if len(batches) % _AT_ONCE == 0:
+                yield
     except UnsupportedMagicError as error:
         raise CorruptRecordError(str(error)) from None
     if not batches:
@@ -96,8 +103,10 @@ def check_target(header: BatchHeader, magic: int) -> None:
         raise UnsupportedMagicError(f"producer id: {header.producer_id}, which message format v{magic} cannot hold")
 
 
-def open_batch(batch: Batch) -> OpenedBatch:
+def open_batch(batch: Batch) -> Steps[OpenedBatch]:
     """Read a batch's records, and check what only that shows: the checksums of a wrapper's messages, the offsets of v2.
+
+    A step reads a number of records; decompressing all of them is one step.
 
     `CorruptRecordError` for an inner checksum, `InvalidRecordError` for more than `MAX_OPENED_RECORDS` records; else
     raises what iterating over the batch raises.
@@ -107,19 +116,37 @@ def open_batch(batch: Batch) -> OpenedBatch:
         if header.record_count > MAX_OPENED_RECORDS:
             raise InvalidRecordError(f"record count: {header.record_count}, above the limit of {MAX_OPENED_RECORDS}")
         data = batch.records_data()
-        records = list(read_records(data, header))
-        if [record.offset for record in records] != list(range(header.base_offset, header.last_offset + 1)):
-            raise InvalidRecordError("offset delta: out of order")
+        yield
+        records = yield from _listed(read_records(data, header))
+        offset = header.base_offset
+        for some in slices_of(records):
+            if [record.offset for record in some] != list(range(offset, offset + len(some))):
+                raise InvalidRecordError("offset delta: out of order")
+            offset += len(some)
+            yield
     elif header.codec is CompressionCodec.NONE:
         data = b""
         records = list(batch)
     else:
         data = batch.records_data()
-        check_inner_crcs(data, header.magic)
-        records = list(islice(read_wrapped(data, header), MAX_OPENED_RECORDS + 1))
+        survey = yield from inner_crcs_checked(data, header.magic)
+        records = yield from _listed(islice(read_wrapped(data, header, survey), MAX_OPENED_RECORDS + 1))
         if len(records) > MAX_OPENED_RECORDS:
             raise InvalidRecordError(f"wrapper: more than {MAX_OPENED_RECORDS} messages")
     return OpenedBatch(header, data, records)
+
+
+def _listed(records: Iterator[Record]) -> Steps[list[Record]]:
+    found: list[Record] = []
+    while some := list(islice(records, _AT_ONCE)):
+        found += some
+        yield
+    return found
+
+
+def slices_of(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """The items, as many at a time as one step may look at."""
+    return (items[begin : begin + _AT_ONCE] for begin in range(0, len(items), _AT_ONCE))
 
 
 class RecordValidator:
@@ -142,35 +169,36 @@ class RecordValidator:
             or header.timestamp_type is TimestampType.LOG_APPEND_TIME
         )
 
-    def validate(self, batches: Sequence[OpenedBatch]) -> None:
-        """Check all records; the first batch with a bad one decides.
+    def validate(self, batches: Sequence[OpenedBatch]) -> Steps[None]:
+        """Check all records; the first batch with a bad one decides. A step looks at a number of records.
 
         `InvalidTimestampError` when a timestamp is out of range or was set as only a broker may, else
         `InvalidRecordError`; both say which records of the batch are to blame.
         """
-        if self._all_obey(batches):
-            return
         for batch in batches:
             errors: list[RecordError] = []
             bad_timestamps = False
-            for index, record in enumerate(batch.records):
-                message = self._key_error(record)
-                if message is None:
-                    message = self._timestamp_error(record, batch.header)
-                    bad_timestamps = bad_timestamps or message is not None
-                if message is not None:
-                    errors.append(RecordError(index, message))
+            index = 0
+            for some in slices_of(batch.records):
+                if not self._all_obey(some, batch.header):
+                    for number, record in enumerate(some, index):
+                        message = self._key_error(record)
+                        if message is None:
+                            message = self._timestamp_error(record, batch.header)
+                            bad_timestamps = bad_timestamps or message is not None
+                        if message is not None:
+                            errors.append(RecordError(number, message))
+                index += len(some)
+                yield
             if bad_timestamps:
                 raise InvalidTimestampError("One or more records have been rejected due to invalid timestamp", errors)
             if errors:
                 raise InvalidRecordError(_summary(errors), errors)
 
-    def _all_obey(self, batches: Sequence[OpenedBatch]) -> bool:
-        """Whether no record can be at fault. A no means that they must be looked at one by one."""
-        for batch in batches:
-            if batch.header.timestamp_type is TimestampType.LOG_APPEND_TIME:
-                return False
-        records = list(chain.from_iterable(batch.records for batch in batches))
+    def _all_obey(self, records: Sequence[Record], header: BatchHeader) -> bool:
+        """Whether none of a batch's records can be at fault. A no means that they must be looked at one by one."""
+        if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+            return False
         if self._policy.require_keys and None in [record.key for record in records]:
             return False
         if not self._has_limits:
