@@ -36,6 +36,7 @@ GIVES_UP_LATE: Final[dict[tuple[str, str], str]] = {
 """By driver and check: what is not asked of a broker of release 2.0, since the client takes too long to fail."""
 
 UNSTEADY: Final[dict[tuple[str, str], str]] = {
-    ("aiokafka-0.7", "group-rebalance"): "one of its two members sometimes waits for ever, once in some 30 runs",
+    ("aiokafka-0.7", "group-rebalance"): "its stop() waits for ever when OffsetFetch is answered at the same moment: "
+    "asyncio.wait_for drops the cancellation before Python 3.12, on Kafka as well",
 }
 """By driver and check: what passes nearly always, and is recorded, but does not end every time."""
