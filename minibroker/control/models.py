@@ -113,12 +113,6 @@ class Topic(About):
     is_internal: bool
 
 
-class TopicList(About):
-    """All topics, by name."""
-
-    topics: list[Topic]
-
-
 # Records
 
 
@@ -241,12 +235,6 @@ class RecordWait(Body):
 
 
 # Groups
-
-
-class GroupIds(About):
-    """All consumer groups."""
-
-    groups: list[str]
 
 
 class Assigned(About):

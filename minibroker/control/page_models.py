@@ -4,9 +4,23 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
-from minibroker.control.models import Record, RecordList
+from minibroker.control.models import About, Record, RecordList, Topic
 from minibroker.operations.payloads import Form
 from minibroker.operations.records import ConsumerRecord
+
+
+class TopicList(About):
+    """Some topics, by name."""
+
+    topics: list[Topic]
+    next_after: str | None = Field(description="The `after` that goes on; null once all were listed.")
+
+
+class GroupIds(About):
+    """Some consumer groups, by id."""
+
+    groups: list[str]
+    next_after: str | None = Field(description="The `after` that goes on; null once all were listed.")
 
 
 class RecordPart(RecordList):

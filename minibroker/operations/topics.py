@@ -8,6 +8,7 @@ from minibroker.metadata.deletion import purge_logged
 from minibroker.metadata.topic_admin import DEFAULT, TopicError, create_topics, plan_topic
 from minibroker.metadata.topics import Topic
 from minibroker.operations.errors import ConflictError, OperationError, is_the_callers
+from minibroker.operations.paging import page_of
 from minibroker.operations.records import topic_of
 from minibroker.services import Services
 from minibroker_protocol.error_codes import ErrorCode
@@ -30,6 +31,13 @@ class TopicDescription:
 def describe_topics(services: Services) -> dict[str, TopicDescription]:
     """All topics, by name."""
     return {topic.name: _describe(topic) for topic in sorted(services.core.topics, key=lambda each: each.name)}
+
+
+def topics_page(services: Services, after: str, limit: int) -> tuple[list[TopicDescription], str | None]:
+    """The first `limit` topics whose names sort behind `after`, and the `after` of the next page, None on the last."""
+    topics = services.core.topics
+    names, next_after = page_of((topic.name for topic in topics), after, limit)
+    return [_describe(topic) for name in names if (topic := topics.get(name)) is not None], next_after
 
 
 def create_topic(

@@ -1,19 +1,31 @@
 """Consumer groups. Their ids may hold slashes, so the shorter path comes last."""
 
-from fastapi import APIRouter
+from typing import Annotated, Final
 
-from minibroker.control.models import CommittedOffsets, Group, GroupIds, GroupWait, Lag
+from fastapi import APIRouter, Query
+
+from minibroker.control.models import CommittedOffsets, Group, GroupWait, Lag
+from minibroker.control.page_models import GroupIds
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.control.waiting_models import CatchingUp
+from minibroker.operations.paging import page_of
 
 router = APIRouter(tags=["Groups"])
 
+_GROUPS: Final = 1_000
+_MOST_GROUPS: Final = 10_000
+
 
 @router.get("/groups", openapi_extra=calls("groups"))
-async def list_groups(on_broker: OnBroker) -> GroupIds:
-    """The ids of all consumer groups."""
-    return GroupIds(groups=await on_broker(lambda broker: broker.groups()))
+async def list_groups(
+    on_broker: OnBroker,
+    after: Annotated[str | None, Query(description="Leaves out this id, and those that sort before it.")] = None,
+    limit: Annotated[int, Query(ge=1, le=_MOST_GROUPS, description="At most so many.")] = _GROUPS,
+) -> GroupIds:
+    """The ids of consumer groups; `next_after` tells where to go on."""
+    groups, next_after = page_of(await on_broker(lambda broker: broker.groups()), after or "", limit)
+    return GroupIds(groups=groups, next_after=next_after)
 
 
 @router.get("/groups/{group_id:path}/committed", openapi_extra=calls("group.committed"))

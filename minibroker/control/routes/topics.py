@@ -1,23 +1,37 @@
 """Topics."""
 
-from fastapi import APIRouter
+from typing import Annotated, Final
 
-from minibroker.control.models import NewTopic, Topic, TopicList
+from fastapi import APIRouter, Query
+
+from minibroker.control.models import NewTopic, Topic
+from minibroker.control.page_models import TopicList
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.errors import OperationError
 from minibroker.operations.records import topic_of
-from minibroker.operations.topics import TopicDescription
+from minibroker.operations.topics import TopicDescription, topics_page
 
 router = APIRouter(tags=["Topics"])
 
+_MOST: Final = 1_000
+"""Topics that are described in one turn of the broker's event loop."""
+
 
 @router.get("/topics", openapi_extra=calls("topics"))
-async def list_topics(on_broker: OnBroker) -> TopicList:
-    """All topics, by name."""
-    found = await on_broker(lambda broker: broker.topics())
-    return TopicList(topics=[Topic.model_validate(each) for each in found.values()])
+async def list_topics(
+    on_broker: OnBroker,
+    after: Annotated[str | None, Query(description="Leaves out this name, and those that sort before it.")] = None,
+    limit: Annotated[int, Query(ge=1, le=_MOST, description="At most so many.")] = _MOST,
+) -> TopicList:
+    """Topics by name; `next_after` tells where to go on."""
+
+    async def work(broker: AsyncOperations) -> tuple[list[TopicDescription], str | None]:
+        return topics_page(broker.services, after or "", limit)
+
+    found, next_after = await on_broker(work)
+    return TopicList(topics=[Topic.model_validate(each) for each in found], next_after=next_after)
 
 
 @router.post("/topics", status_code=201, openapi_extra=calls("create_topic", "fresh_topic"))

@@ -19,6 +19,24 @@ def test_topics_are_made_listed_and_deleted(control: Control) -> None:
     assert [each["name"] for each in control.get("/topics")["topics"]] == ["given"]
 
 
+def test_topics_are_listed_in_pages_by_name(control: Control) -> None:
+    for name in ("c", "a", "b"):
+        control.post("/topics", {"name": name}, 201)
+    seen: list[list[str]] = []
+    query = "limit=2"
+    while True:
+        page = control.get(f"/topics?{query}")
+        seen.append([each["name"] for each in page["topics"]])
+        if page["next_after"] is None:
+            break
+        query = f"limit=2&after={page['next_after']}"
+    assert seen == [["a", "b"], ["c", "given"]]
+    assert control.get("/topics?after=b&limit=1")["next_after"] == "c"
+    assert control.get("/topics?after=zzz") == {"topics": [], "next_after": None}
+    for limit in (0, 1001):
+        assert control.ask("GET", f"/topics?limit={limit}").problem[0] == 400
+
+
 def test_a_topic_with_a_prefix_has_a_name_that_nobody_has_heard_of(control: Control) -> None:
     names = {control.post("/topics", {"prefix": "orders"}, 201)["name"] for _ in range(3)}
     assert len(names) == 3
