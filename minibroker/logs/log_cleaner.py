@@ -159,17 +159,15 @@ class LogCleaner:
                 io_bytes_per_second=limit if limit < _UNLIMITED else None,
                 force=partition in self._asked_for,
             )
-        except OSError as error:
+            if plan is not None:
+                end = self._run_cleaning(plan, partial(self._end, partition, log))
+                self._current = _Cleaning(partition, log, end)
+                return
+        except OSError as error:  # of the files, or of a module that the first cleaning loads
             self._pass_over(partition, error)
-            plan = None
         except (ValueError, StorageError, DecodeError) as error:
             self._give_up(partition, error)
-            plan = None
-        if plan is None:
-            self._go_on(partition)
-        else:
-            end = self._run_cleaning(plan, partial(self._end, partition, log))
-            self._current = _Cleaning(partition, log, end)
+        self._go_on(partition)
 
     def _end(self, partition: Partition, log: Log, outcome: CleaningResult | BaseException) -> None:
         if isinstance(outcome, BaseException):

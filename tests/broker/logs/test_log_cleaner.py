@@ -4,7 +4,7 @@ import errno
 import os
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -293,6 +293,26 @@ def test_a_full_disk_is_tried_again_later(
     pass_time(compacting, BACKOFF_MS)
     assert len(all_values(compacting)) < 20
     assert cleaner_checkpoint(compacting)
+
+
+def test_a_cleaning_that_cannot_begin_for_want_of_descriptors_is_tried_again_later(
+    compacting: Harness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    rewrite(compacting)
+    tries: list[object] = []
+
+    def failing(plan: object, _: object) -> NoReturn:
+        tries.append(plan)
+        raise OSError(errno.EMFILE, "Too many open files", "cleaner/process.py")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(compacting.core.logs._the_cleaner(), "_run_cleaning", failing)
+        pass_time(compacting, BACKOFF_MS)
+        assert len(tries) == 1
+    (line,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert "c-0 could not be cleaned: [Errno 24]" in line
+    pass_time(compacting, BACKOFF_MS)
+    assert len(all_values(compacting)) < 20
 
 
 def test_a_log_whose_head_is_damaged_does_not_keep_the_others_from_being_cleaned(

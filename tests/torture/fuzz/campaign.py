@@ -30,7 +30,7 @@ from tests.protocol.message_strategies import message_class
 from tests.torture.disk import check_partition
 from tests.torture.fuzz.broker import CONFIGURATIONS, Configuration, FuzzedBroker
 from tests.torture.fuzz.mutation import mutated, with_unknown_tags
-from tests.torture.fuzz.tame import tame
+from tests.torture.fuzz.tame import may_end_a_broker, tame
 from tests.torture.fuzz.values import TOPICS, Hostile, Pool
 from tests.torture.ledger import TortureError
 
@@ -355,6 +355,8 @@ def _case(rng: random.Random, route: Route, pool: Pool) -> Case | None:
         frame = with_unknown_tags(rng, frame)
     if rng.random() < _MUTATED:
         frame = mutated(rng, frame)
+        if may_end_a_broker(frame):
+            return None
     if len(frame) > _MOST_BYTES:
         return None
     return Case(route.message, version, struct.pack(">i", len(frame)) + frame)

@@ -7,11 +7,17 @@ import random
 from collections.abc import Callable
 from typing import Any, Final
 
+from minibroker_protocol.api_keys import ApiKey
+
 _MOST_PARTITIONS: Final = 20
 _REFUSED_PARTITIONS: Final = 10_001
 _NAMES: Final = 30
 _BROKER_KEYS: Final = ("log.retention.ms", "message.max.bytes", "log.cleaner.threads", "no.such.key")
 _TOPIC: Final = 2
+_ENDING: Final = (ApiKey.CONTROLLED_SHUTDOWN, ApiKey.UNREGISTER_BROKER)
+_BROKERS: Final = range(4)
+_BODY_AT: Final = 8
+"""Behind API key, version and correlation id."""
 
 
 def tame(request: Any, rng: random.Random) -> None:
@@ -60,6 +66,14 @@ def _harmless_keys(request: Any, rng: random.Random) -> None:
 def _up(request: Any, _: random.Random) -> None:
     """A broker that is told to go is gone."""
     request.broker_id = 99
+
+
+def may_end_a_broker(frame: bytes) -> bool:
+    """Whether a frame (without its length) in which bytes were changed may tell a broker that is up to go."""
+    if int.from_bytes(frame[:2], "big") not in _ENDING:
+        return False
+    body = frame[_BODY_AT:]
+    return any(number.to_bytes(4, "big") in body for number in _BROKERS)
 
 
 _CHANGES: Final[dict[str, Callable[[Any, random.Random], None]]] = {
