@@ -9,16 +9,14 @@ A directory that was not there appears with one rename, complete. One that is th
 `minibroker_storage.data_directory.publication` describes: killed at any moment, the job has done nothing or all.
 """
 
-import contextlib
 import os
-import shutil
 from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from minibroker_pipeline.filesystems.filesystem import LocalFileSystem, filesystem_of
-from minibroker_pipeline.log_directories.staging import claim, remove_abandoned
+from minibroker_pipeline.log_directories.staging import is_staging, new_staging, remove_staging, staged_partition
 from minibroker_storage.checkpoints import fsync_directory, write_atomically
 from minibroker_storage.data_directory import publication
 from minibroker_storage.data_directory.clean_shutdown import is_marked_clean, mark_clean
@@ -35,10 +33,8 @@ from minibroker_storage.data_directory.names import (
 )
 from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint, write_offset_checkpoint
 from minibroker_storage.data_directory.publication import NEW, Steps
-from minibroker_storage.layout import DELETE_DIRECTORY_SUFFIX, LOG_SUFFIX
+from minibroker_storage.layout import LOG_SUFFIX
 
-_STAGING_SUFFIX: Final = ".minibroker-write"
-_TASKS: Final = "tasks"
 _SCHEME: Final = "://"
 _LOCAL: Final = "file:"
 
@@ -110,11 +106,7 @@ def is_vacant(target: str) -> bool:
     """Whether a directory is not there, or has nothing in it but what jobs leave that did not come to their end."""
     if not os.path.lexists(target):
         return True
-    return os.path.isdir(target) and all(name == LOCK_FILE or _is_staging(name) for name in os.listdir(target))
-
-
-def _is_staging(name: str) -> bool:
-    return name.startswith(publication.STAGING_PREFIX) and name.endswith(DELETE_DIRECTORY_SUFFIX)
+    return os.path.isdir(target) and all(name == LOCK_FILE or is_staging(name) for name in os.listdir(target))
 
 
 def check_writable(target: str) -> None:
@@ -124,57 +116,6 @@ def check_writable(target: str) -> None:
             check_closed(target)
     elif os.path.lexists(target):
         raise DirectoryStateError(f"{target} is no directory")
-
-
-def new_staging(target: str) -> str:
-    """Make the directory in which a job makes ready what it will publish; returns its path. `OSError`.
-
-    Within the target if that is there, which may be a file system of its own, else beside it. What jobs have left there
-    that were killed goes.
-    """
-    parent, name = os.path.split(target)
-    begins = f".{name[:200]}."
-    remove_abandoned(parent, begins=begins, ends=_STAGING_SUFFIX)
-    if os.path.isdir(target):
-        staging = publication.staging_name(target)
-        remove_abandoned(target, begins=publication.STAGING_PREFIX, ends=DELETE_DIRECTORY_SUFFIX)
-    else:
-        os.makedirs(parent, exist_ok=True)
-        staging = f"{parent}/{begins}{os.urandom(8).hex()}{_STAGING_SUFFIX}"
-    os.mkdir(staging)
-    claim(staging)
-    os.mkdir(f"{staging}/{NEW}")
-    os.mkdir(f"{staging}/{_TASKS}")
-    return staging
-
-
-def remove_staging(staging: str) -> None:
-    """Remove what a job has made ready, if it is there. What cannot be removed stays; a broker does so later.
-
-    Under another name, so that tasks that still run have nothing to write to any more.
-    """
-    head, dot, tail = staging.rpartition(".")
-    gone = f"{head}{dot}gone.{tail}"
-    with contextlib.suppress(OSError):
-        os.rename(staging, gone)
-    shutil.rmtree(gone, ignore_errors=True)
-
-
-def staged_partition(staging: str, topic: str, partition: int) -> str:
-    """The directory, made now if need be, whose content will be the partition's; a path."""
-    directory = f"{staging}/{NEW}/{topic}-{partition}"
-    os.makedirs(directory, exist_ok=True)
-    return directory
-
-
-def staged_task(staging: str) -> str:
-    """A new directory for what an attempt of a task writes, which goes with the staging; a path.
-
-    `FileNotFoundError` when it is gone already.
-    """
-    directory = f"{staging}/{_TASKS}/{os.urandom(12).hex()}"
-    os.mkdir(directory)
-    return directory
 
 
 def publish(

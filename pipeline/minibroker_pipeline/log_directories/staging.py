@@ -1,7 +1,8 @@
-"""Owners of staging directories: the next job that writes removes those that a killed job has left.
+"""Staging directories, in which a job prepares what it publishes, and their owners.
 
-The owner is the process that the job ends with: Spark's JVM, which commits and aborts in processes of their own, or the
-process itself. Where /proc does not tell of processes, and on other machines, nothing is known and nothing is removed.
+The next job that writes there removes those that a killed job has left. The owner is the process that the job ends
+with: Spark's JVM, which commits and aborts in processes of their own, or the process itself. Where /proc does not tell
+of processes, and on other machines, nothing is known and nothing is removed.
 """
 
 import contextlib
@@ -11,15 +12,76 @@ import shutil
 import socket
 from typing import Any, Final
 
+from minibroker_storage.data_directory import publication
 from minibroker_storage.data_directory.boot_id import boot_id
+from minibroker_storage.data_directory.publication import NEW
+from minibroker_storage.layout import DELETE_DIRECTORY_SUFFIX
 
 OWNER: Final = "owner.json"
+_STAGING_SUFFIX: Final = ".minibroker-write"
+_TASKS: Final = "tasks"
 _STARTED: Final = 19
 _PARENT: Final = 1
 _JVM: Final = "java"
 
 
-def claim(staging: str) -> None:
+def new_staging(target: str) -> str:
+    """Make the directory in which a job makes ready what it will publish; returns its path. `OSError`.
+
+    Within the target if that is there, which may be a file system of its own, else beside it. What jobs have left there
+    that were killed goes.
+    """
+    parent, name = os.path.split(target)
+    begins = f".{name[:200]}."
+    _remove_abandoned(parent, begins=begins, ends=_STAGING_SUFFIX)
+    if os.path.isdir(target):
+        staging = publication.staging_name(target)
+        _remove_abandoned(target, begins=publication.STAGING_PREFIX, ends=DELETE_DIRECTORY_SUFFIX)
+    else:
+        os.makedirs(parent, exist_ok=True)
+        staging = f"{parent}/{begins}{os.urandom(8).hex()}{_STAGING_SUFFIX}"
+    os.mkdir(staging)
+    _claim(staging)
+    os.mkdir(f"{staging}/{NEW}")
+    os.mkdir(f"{staging}/{_TASKS}")
+    return staging
+
+
+def remove_staging(staging: str) -> None:
+    """Remove what a job has made ready, if it is there. What cannot be removed stays; a broker does so later.
+
+    Under another name, so that tasks that still run have nothing to write to any more.
+    """
+    head, dot, tail = staging.rpartition(".")
+    gone = f"{head}{dot}gone.{tail}"
+    with contextlib.suppress(OSError):
+        os.rename(staging, gone)
+    shutil.rmtree(gone, ignore_errors=True)
+
+
+def staged_partition(staging: str, topic: str, partition: int) -> str:
+    """The directory, made now if need be, whose content will be the partition's; a path."""
+    directory = f"{staging}/{NEW}/{topic}-{partition}"
+    os.makedirs(directory, exist_ok=True)
+    return directory
+
+
+def staged_task(staging: str) -> str:
+    """A new directory for what an attempt of a task writes, which goes with the staging; a path.
+
+    `FileNotFoundError` when it is gone already.
+    """
+    directory = f"{staging}/{_TASKS}/{os.urandom(12).hex()}"
+    os.mkdir(directory)
+    return directory
+
+
+def is_staging(name: str) -> bool:
+    """Whether a name in a data directory is a staging directory's."""
+    return name.startswith(publication.STAGING_PREFIX) and name.endswith(DELETE_DIRECTORY_SUFFIX)
+
+
+def _claim(staging: str) -> None:
     """Write down whose the directory is. `OSError`."""
     pid = os.getpid()
     parent = pid
@@ -32,7 +94,7 @@ def claim(staging: str) -> None:
         json.dump(_identity(pid), file)
 
 
-def remove_abandoned(directory: str, *, begins: str, ends: str) -> None:
+def _remove_abandoned(directory: str, *, begins: str, ends: str) -> None:
     """Remove the staging directories with such names whose owner has died. What cannot be removed stays."""
     with contextlib.suppress(OSError):
         for name in os.listdir(directory):

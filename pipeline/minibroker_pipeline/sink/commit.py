@@ -20,7 +20,6 @@ from minibroker_pipeline.log_directories.directory_commit import (
     locked,
     publish,
     publish_locked,
-    staged_partition,
 )
 from minibroker_pipeline.log_directories.segment_writer import (
     LogOrderError,
@@ -29,6 +28,7 @@ from minibroker_pipeline.log_directories.segment_writer import (
     WrittenSegment,
     write_partition_files,
 )
+from minibroker_pipeline.log_directories.staging import staged_partition
 from minibroker_pipeline.sink.options import WriteOptions
 from minibroker_pipeline.sink.task_writer import Piece
 from minibroker_storage.checkpoints import LeaderEpochCheckpoint, new_uuid

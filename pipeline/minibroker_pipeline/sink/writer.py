@@ -14,7 +14,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from minibroker_pipeline.log_directories.append_state import known_topics
-from minibroker_pipeline.log_directories.directory_commit import check_writable, new_staging, remove_staging
+from minibroker_pipeline.log_directories.directory_commit import check_writable
+from minibroker_pipeline.log_directories.staging import new_staging, remove_staging
 from minibroker_pipeline.query_options import OptionError
 from minibroker_pipeline.sink.commit import Plan, publish_pieces
 from minibroker_pipeline.sink.options import WriteOptions, check_columns, parse_write_options

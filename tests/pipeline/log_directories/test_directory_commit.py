@@ -20,14 +20,16 @@ from minibroker_pipeline.log_directories.directory_commit import (
     PublishedLog,
     check_writable,
     local_path,
-    new_staging,
     publish,
+)
+from minibroker_pipeline.log_directories.partition_logs import LogNameError, find_partitions
+from minibroker_pipeline.log_directories.staging import (
+    OWNER,
+    new_staging,
     remove_staging,
     staged_partition,
     staged_task,
 )
-from minibroker_pipeline.log_directories.partition_logs import LogNameError, find_partitions
-from minibroker_pipeline.log_directories.staging import OWNER
 from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint, write_offset_checkpoint
 from minibroker_storage.data_directory.publication import UNFINISHED
 from minibroker_storage.recovery import LastStop
@@ -250,7 +252,7 @@ def test_brokers_are_kept_off_while_a_job_changes_the_directory(closed: Path, mo
 
 
 def test_what_killed_jobs_have_made_ready_goes_with_the_next_one(closed: Path, tmp_path: Path) -> None:
-    code = "import sys; from minibroker_pipeline.log_directories.directory_commit import new_staging as made; "
+    code = "import sys; from minibroker_pipeline.log_directories.staging import new_staging as made; "
     code += "print(made(sys.argv[1]), flush=True); sys.stdin.read()"
     paths = [closed, tmp_path / "new"]
     for path in paths:

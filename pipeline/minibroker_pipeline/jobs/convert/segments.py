@@ -13,8 +13,8 @@ from minibroker_pipeline.jobs.convert.entries import EntryConverter, Piece, Sour
 from minibroker_pipeline.jobs.convert.report import ConvertCounts
 from minibroker_pipeline.jobs.convert.settings import ConvertSettings
 from minibroker_pipeline.jobs.segment_walk import read_entries, record_engine
-from minibroker_pipeline.log_directories.directory_commit import staged_task
 from minibroker_pipeline.log_directories.segment_writer import PartitionWriter, WrittenSegment
+from minibroker_pipeline.log_directories.staging import staged_task
 from minibroker_protocol.records.varint import INT32_MAX
 from minibroker_storage.checkpoints import EpochEntry
 from minibroker_storage.layout import DELETED_SUFFIX
