@@ -15,6 +15,7 @@ from minibroker.operations.waiting import eventually
 from minibroker.operations.wording import counted, missing
 from minibroker.services import Services
 from minibroker_storage.data_directory.names import TopicPartition
+from minibroker_storage.log import Log
 
 __tracebackhide__ = is_the_callers
 
@@ -88,6 +89,19 @@ class _Progress:
                 return None
         return self.committed
 
+    def logs(self) -> list[Log]:
+        """The logs whose appends can bring the group further: its coordinator's, and those that it reads.
+
+        None of them while the group or its partitions are not known yet.
+        """
+        if find_group(self._services, self._group_id) is None:
+            return []
+        store = self._services.groups.store
+        topic = store.log.topic
+        offsets = None if topic is None else topic.partition(store.partition_of(self._group_id))
+        read = self.partitions()
+        return [each.log for each in (offsets, *read)] if read and offsets is not None else []
+
     def complain(self, timeout: float) -> str:
         """Where the group stands instead."""
         read = "everything" if self._topic is None else f"everything in {self._topic!r}"
@@ -119,4 +133,4 @@ async def wait_until_caught_up(
     as consumers with `read_committed` see them. `WaitTimeoutError` names the partitions that are behind.
     """
     progress = _Progress(services, group_id, topic)
-    return await eventually(progress.look, lambda: progress.complain(timeout), timeout)
+    return await eventually(progress.look, lambda: progress.complain(timeout), timeout, progress.logs)

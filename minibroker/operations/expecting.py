@@ -20,6 +20,7 @@ from minibroker.operations.waiting import eventually
 from minibroker.operations.wording import counted
 from minibroker.services import Services
 from minibroker.suggestions import misspelling
+from minibroker_storage.log import Log
 
 __tracebackhide__ = is_the_callers
 
@@ -39,6 +40,11 @@ class _Watched:
         self._is_of: Topic | None = None
         self.seen: list[ConsumerRecord] = []
         self.found: list[ConsumerRecord] = []
+
+    def logs(self) -> list[Log]:
+        """The logs of the topic; none before it exists."""
+        topic = self._services.core.topics.get(self._topic)
+        return [] if topic is None else [each.log for each in topic.partitions]
 
     async def look(self) -> None:
         """Read what is new. A topic that is deleted meanwhile is begun anew by the next look."""
@@ -91,7 +97,7 @@ async def wait_for_records(
         what = f"{len(watched.found)} match, of" if matching is not None else "found"
         return "\n".join([f"{there}; {what} {len(watched.seen)}", *_described(watched.seen)])
 
-    return await eventually(look, complain, timeout)
+    return await eventually(look, complain, timeout, watched.logs)
 
 
 async def expect_no_records(services: Services, topic: str, matcher: RecordMatcher, within: float) -> None:
@@ -108,7 +114,7 @@ async def expect_no_records(services: Services, topic: str, matcher: RecordMatch
         return watched.found or None
 
     try:
-        found = await eventually(look, str, within)
+        found = await eventually(look, str, within, watched.logs)
     except WaitTimeoutError:
         _warn_of_misspelling(services, topic)
         return

@@ -2,13 +2,18 @@
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from minibroker import Broker
+from minibroker.metadata.partition import Partition
+from minibroker.operations import waiting
+from minibroker.operations.catching_up import _Progress
 from minibroker.operations.errors import OperationError, WaitTimeoutError
+from minibroker.operations.records import ConsumerRecord
 from tests.broker.operations.members import member
 from tests.patience import PATIENCE_S
 
@@ -47,6 +52,52 @@ def test_what_a_group_has_committed_and_how_far_it_is_behind(broker: Broker) -> 
         assert group.lag() == {("orders", index): 0 for index in range(4)}
     broker.produce("orders", "d", partition=1)
     assert group.lag() == {("orders", 1): 1}
+
+
+def test_a_wait_for_records_ends_with_the_append(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "_PAUSE_BETWEEN_APPENDS", 2 * PATIENCE_S)
+    looked = threading.Event()
+
+    def is_awaited(record: ConsumerRecord) -> bool:
+        looked.set()
+        return record.value == b"b"
+
+    broker.produce("orders", "a", partition=1)
+    with ThreadPoolExecutor() as pool:
+        record = pool.submit(broker.wait_for, "orders", matching=is_awaited, timeout=2 * PATIENCE_S)
+        assert looked.wait(PATIENCE_S)
+        broker.produce("orders", "b", partition=2)
+        assert [each.partition for each in record.result(PATIENCE_S)] == [2]
+
+
+def test_a_wait_for_a_group_that_reads_ends_with_its_commit(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "_PAUSE_BETWEEN_APPENDS", 2 * PATIENCE_S)
+    looked = threading.Event()
+    has_read = _Progress.has_read
+
+    async def watched(progress: _Progress, partition: Partition) -> bool:
+        looked.set()
+        return await has_read(progress, partition)
+
+    monkeypatch.setattr(_Progress, "has_read", watched)
+    broker.produce("orders", "a", "b", partition=1)
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "g"})
+    consumer.commit(offsets=[TopicPartition("orders", 1, 1)], asynchronous=False)
+    with ThreadPoolExecutor() as pool:
+        offsets = pool.submit(broker.group("g").wait_until_caught_up, timeout=2 * PATIENCE_S)
+        assert looked.wait(PATIENCE_S)
+        consumer.commit(offsets=[TopicPartition("orders", 1, 2)], asynchronous=False)
+        assert offsets.result(PATIENCE_S) == {("orders", 1): 2}
+    consumer.close()
+
+
+def test_a_wait_leaves_no_listener_at_a_log(broker: Broker) -> None:
+    broker.produce("orders", "a", partition=1)
+    with pytest.raises(WaitTimeoutError):
+        broker.wait_for("orders", 2, timeout=0.01)
+    topic = broker.services.core.topics.get("orders")
+    assert topic is not None
+    assert [each.log._listeners for each in topic.partitions] == [{}] * 4
 
 
 def test_a_rebalance_can_be_forced(broker: Broker) -> None:
