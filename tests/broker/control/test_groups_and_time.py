@@ -6,15 +6,8 @@ from urllib.parse import quote
 import pytest
 
 from minibroker import Broker
-from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
-from minibroker_protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from tests.broker.control.http import Control
 from tests.broker.operations.members import member
-from tests.broker.socket_client import SocketClient
 from tests.patience import PATIENCE_S
 
 
@@ -44,13 +37,9 @@ def test_a_group_is_waited_for_described_measured_and_pushed(control: Control, b
 
 
 def test_groups_are_listed_in_pages_by_id(broker: Broker, control: Control) -> None:
-    with SocketClient(broker.address) as client:
-        client.ask(FindCoordinatorRequest(key="b", key_type=0), 1)  # makes the topic that commits go to
-        for group in ("c/1", "a b", "b"):
-            commit = OffsetCommitRequestPartition(partition_index=0, committed_offset=0, committed_metadata="")
-            topic = OffsetCommitRequestTopic(name="given", partitions=[commit])
-            response = client.ask(OffsetCommitRequest(group_id=group, topics=[topic]), 3)
-            assert response.topics[0].partitions[0].error_code == 0
+    for group in ("c/1", "a b", "b"):
+        with member(broker, "reader", group, topic="given"):
+            control.post(f"/groups/{quote(group)}/wait-until-stable", {"members": 1, "timeout": PATIENCE_S})
     assert control.get("/groups?limit=2") == {"groups": ["a b", "b"], "next_after": "b"}
     assert control.get("/groups?limit=2&after=b") == {"groups": ["c/1"], "next_after": None}
     assert control.get("/groups?limit=3") == {"groups": ["a b", "b", "c/1"], "next_after": None}
