@@ -1,19 +1,24 @@
-"""One partition's log: appends at its end, reads from anywhere in it (Kafka's `UnifiedLog` and `LocalLog`)."""
+"""One partition's log as clients see it: appends at its end, reads from anywhere in it (Kafka's `UnifiedLog`).
+
+One file of more than 500 lines, because reads, appends, retention and truncation keep the same few offsets in step.
+"""
 
 import contextlib
-from collections.abc import Sequence
-from typing import Final, Self
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Self
 
 from minibroker_protocol.records import NO_PARTITION_LEADER_EPOCH, BatchHeader, read_entry_header, stamp
 from minibroker_protocol.records.varint import INT32_MAX
+from minibroker_protocol.steps import Steps, drain
 from minibroker_storage.checkpoints import LeaderEpochCheckpoint
 from minibroker_storage.config import LogConfig
 from minibroker_storage.errors import LogClosedError, LogWriteError, OffsetOutOfRangeError, RecordBatchTooLargeError
 from minibroker_storage.files import FilePool
-from minibroker_storage.flush import Durability, LogFlush
-from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, delete_directory_name, rename_if_there
+from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT
+from minibroker_storage.local_log import LocalLog
 from minibroker_storage.log_slice import LogSlice
-from minibroker_storage.readable_log import ReadableLog
+from minibroker_storage.lookup import TimestampOffset, search_by_timestamp, search_max_timestamp
+from minibroker_storage.producer_state import ProducerStateManager
 from minibroker_storage.recovery import LastStop, LoadedLog, load_log, replay_producers
 from minibroker_storage.retention import count_below, count_beyond_size, count_expired
 from minibroker_storage.segment import LogSegment
@@ -23,12 +28,15 @@ SNAPSHOT_INTERVAL_BYTES: Final = 32 * 1024 * 1024
 SNAPSHOT_INTERVAL_BYTES_PER_PRODUCER: Final = 4096
 """Less often with many producers, so that writing them down stays below a hundredth of the work."""
 
+AppendListener = Callable[[Any], None]
+"""What is called with a log."""
+
 _ALWAYS_LOOK: Final = -2
 """A limit that every batch exceeds: the first batch of a segment has not said yet when the segment's time is over."""
 
 
-class Log(ReadableLog):
-    """The batches of one partition, in segments, with the offsets that clients see; see `ReadableLog` for reading.
+class Log(LocalLog):
+    """The batches of one partition, the offsets that clients may read, the producers and the leader epochs.
 
     Appends are staged: `append` stamps a batch and assigns its offset, `commit` writes all staged batches in one call
     and lets readers see them. The caller commits before the buffers of the batches are used again. There are no
@@ -45,37 +53,37 @@ class Log(ReadableLog):
 
     __slots__ = (
         "_byte_limit",
-        "_closed",
-        "_config",
-        "_directory",
-        "_durability",
         "_epoch",
         "_failure",
-        "_files",
+        "_listeners",
         "_offset_limit",
         "_roll_after",
         "_snapshot_at",
         "_staged_epochs",
-        "appended_bytes",
-        "next_offset",
-        "opened_at",
+        "epochs",
+        "high_watermark",
+        "log_start_offset",
+        "producers",
     )
 
     def __init__(
         self, directory: str, config: LogConfig, files: FilePool, loaded: LoadedLog, *, recovery_point: int
     ) -> None:
-        self._directory = directory
-        self._config = config
-        self._files = files
-        self._closed = False
-        super().__init__(directory, loaded)
-        #: The offset that the next appended record gets: the log end offset plus what is staged.
-        self.next_offset: int = loaded.log_end_offset
-        #: The log end offset when it was opened.
-        self.opened_at: int = loaded.log_end_offset
-        #: Bytes of the batches that were written since.
-        self.appended_bytes: int = 0
-        self._durability = Durability(max(recovery_point, loaded.log_start_offset), loaded.log_end_offset)
+        super().__init__(
+            directory,
+            config,
+            files,
+            loaded.segments,
+            log_end_offset=loaded.log_end_offset,
+            recovery_point=max(recovery_point, loaded.log_start_offset),
+        )
+        self._listeners: dict[AppendListener, None] = {}
+        self.producers: ProducerStateManager = loaded.producers
+        self.epochs: LeaderEpochCheckpoint = loaded.epochs
+        #: The first offset that clients may read.
+        self.log_start_offset: int = loaded.log_start_offset
+        #: Readers see what lies below.
+        self.high_watermark: int = loaded.log_end_offset
         self._epoch = self.epochs.latest_epoch
         self._staged_epochs: LeaderEpochCheckpoint | None = None
         self._failure: LogWriteError | None = None
@@ -114,11 +122,6 @@ class Log(ReadableLog):
         return f"Log({self._directory!r}, {self.log_start_offset}..{self.log_end_offset})"
 
     @property
-    def directory(self) -> str:
-        """Where the files are."""
-        return self._directory
-
-    @property
     def config(self) -> LogConfig:
         """The configuration in force. A new one counts from the next batch; index sizes from the next segment."""
         return self._config
@@ -132,8 +135,7 @@ class Log(ReadableLog):
         self._set_limits()
 
     def _segment_begins(self) -> None:
-        self._active = self._segments.active
-        self._empty = LogSlice(self._active.log, 0, 0)
+        self._take_active()
         self._plan_snapshot()
 
     def _plan_snapshot(self) -> None:
@@ -145,6 +147,81 @@ class Log(ReadableLog):
         self._byte_limit = -1 if self._closed else min(self._config.segment_bytes, self._snapshot_at)
         self._offset_limit = self._active.base_offset + INT32_MAX
         self._roll_after = _ALWAYS_LOOK
+
+    # Reading
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The offset below which every transaction is decided: what read_committed consumers see."""
+        unstable = self.producers.first_unstable_offset
+        if unstable is None or unstable >= self.high_watermark:
+            return self.high_watermark
+        return max(unstable, self.log_start_offset)
+
+    def read(
+        self, offset: int, max_bytes: int, *, min_one_batch: bool = True, end_offset: int | None = None
+    ) -> LogSlice:
+        """Where the bytes from `offset` on are: the start of the batch that holds it, and how many bytes to take.
+
+        At most `max_bytes`, ending with a whole batch where the index knows one (Kafka cuts it), but with
+        `min_one_batch` at least the first one whole; never past the high watermark or the batch of `end_offset`; from
+        one segment only. A gap is skipped. The bytes are not touched. At the end the slice is empty.
+        `OffsetOutOfRangeError` below the log start or above the log end offset. `OSError`.
+        """
+        limit = self.high_watermark
+        if end_offset is not None and end_offset < limit:
+            limit = end_offset
+        if offset < self.log_start_offset or offset > self.log_end_offset:
+            raise OffsetOutOfRangeError(offset, self.log_start_offset, self.log_end_offset)
+        if offset >= limit:
+            return self._empty
+        if limit == self.log_end_offset:  # consumers are usually at the end, and shall not pay for another call
+            segment = self._active
+            position = segment.recent_position(offset)
+            if position is not None and segment.size - position <= max_bytes:
+                return LogSlice(segment.log, position, segment.size - position)
+        return self._locate(offset, max_bytes, limit, min_one_batch=min_one_batch)
+
+    def readable_size(self, data: LogSlice, *, end_offset: int | None = None) -> int | None:
+        """How many bytes there are from the start of what `read` gave to the end of what may be read.
+
+        None where this end is in a later segment. The slice is one that is not empty. `OSError`.
+        """
+        return self._size_up_to(
+            data, self.high_watermark if end_offset is None else min(self.high_watermark, end_offset)
+        )
+
+    def add_append_listener(self, listener: AppendListener) -> None:
+        """Have `listener` called with this log after each commit that moved the high watermark, and when it closes.
+
+        Takes constant time.
+        """
+        self._listeners[listener] = None
+
+    def remove_append_listener(self, listener: AppendListener) -> None:
+        """Stop calling `listener`; one that is not there is no error. Takes constant time, also from a listener."""
+        self._listeners.pop(listener, None)
+
+    def call_listeners(self) -> None:
+        """Tell whoever waits for appends to look again."""
+        for listener in tuple(self._listeners):
+            listener(self)
+
+    def find_by_timestamp(self, timestamp: int) -> TimestampOffset | None:
+        """The first record with a timestamp (ms) >= `timestamp`; see `lookup.search_by_timestamp`."""
+        return drain(self.search_by_timestamp(timestamp))
+
+    def search_by_timestamp(self, timestamp: int) -> Steps[TimestampOffset | None]:
+        """`find_by_timestamp` in steps."""
+        return search_by_timestamp(self.segments, timestamp, self.log_start_offset)
+
+    def find_max_timestamp(self) -> TimestampOffset | None:
+        """The first record that has the largest timestamp; see `lookup.search_max_timestamp`."""
+        return drain(self.search_max_timestamp())
+
+    def search_max_timestamp(self) -> Steps[TimestampOffset | None]:
+        """`find_max_timestamp` in steps."""
+        return search_max_timestamp(self.segments)
 
     # Appending
 
@@ -296,17 +373,7 @@ class Log(ReadableLog):
         active = self._active
         if not active.size and active.base_offset == self.log_end_offset:
             return  # its indexes are too small for a single entry: a new segment would be no better
-        try:
-            segment = LogSegment.create(self._directory, self.log_end_offset, self._config, self._files, now_ms)
-            try:
-                active.become_inactive()
-            except OSError:
-                segment.delete()
-                raise
-        except OSError as error:
-            raise LogWriteError(f"{self._directory}: {error}", self.log_end_offset) from error
-        self._segments.add(segment)
-        self._durability.names_changed = True
+        self._add_segment(now_ms)
         self._take_snapshot(passing=False)
         self._segment_begins()
 
@@ -347,8 +414,7 @@ class Log(ReadableLog):
                 if not count:
                     raise
         self.advance_log_start_offset(self.segments[count].base_offset)
-        self._durability.names_changed = True
-        removed = self._segments.remove_oldest(count)
+        removed = self._remove_segments(count)
         for base_offset in removed:
             self.producers.delete_snapshot(base_offset)
         return len(removed)
@@ -360,16 +426,9 @@ class Log(ReadableLog):
         stay readable. `StorageError` when one of the old segments is not there any more, and `OSError` when a file
         cannot be renamed: the cleaned files are removed.
         """
-        if self._closed:
-            raise LogClosedError(f"{self._directory}: closed")
-        self._segments.replace(base_offset, old_base_offsets, self._config, self._files)
-        self._durability.names_changed = True
+        self._swap_segments(base_offset, old_base_offsets)
         for old_base_offset in old_base_offsets[1:]:
             self.producers.delete_snapshot(old_base_offset)
-
-    def take_deleted_files(self) -> list[str]:
-        """The `.deleted` files since the last call, for `layout.unlink_files`; a start removes those that are left."""
-        return self._segments.take_deleted_files()
 
     def advance_log_start_offset(self, offset: int) -> None:
         """Let the log begin at `offset` (DeleteRecords); a smaller one than now changes nothing. No segment is removed.
@@ -397,9 +456,7 @@ class Log(ReadableLog):
         if offset < self.segments[0].base_offset:
             self.truncate_fully_and_start_at(offset, now_ms)
             return
-        number = self._segments.number_of(offset)
-        self._segments.delete_from(number + 1)
-        self.segments[number].truncate_to(offset, now_ms)
+        self._truncate_segments(offset, now_ms)
         self.producers.truncate_and_reload(self.log_start_offset, offset, now_ms)
         self._ends_at(offset)
         replay_producers(self.segments, self.producers, self.log_start_offset, offset)
@@ -407,9 +464,7 @@ class Log(ReadableLog):
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
         """Drop everything and begin anew at `offset`. Producers are forgotten. `OSError`."""
         self._undo_staged()
-        for segment in self.segments:
-            segment.delete()
-        self._segments.replace_all(LogSegment.create(self._directory, offset, self._config, self._files, now_ms))
+        self._begin_at(offset, now_ms)
         self.log_start_offset = offset
         self.producers.truncate_fully_and_start_at(offset)
         self._ends_at(offset)
@@ -424,38 +479,6 @@ class Log(ReadableLog):
         self._segment_begins()
 
     # The end
-
-    @property
-    def recovery_point(self) -> int:
-        """All below this offset is on disk and survives the death of the machine."""
-        return self._durability.recovery_point
-
-    @property
-    def unflushed_records(self) -> int:
-        """Offsets between the recovery point and the log end offset (`flush.messages` counts them)."""
-        return self.log_end_offset - self._durability.recovery_point
-
-    def begin_flush(self) -> LogFlush | None:
-        """What has to be done to make all that is committed durable, None when it is; see `LogFlush`."""
-        durability, end = self._durability, self.log_end_offset
-        if durability.recovery_point == end and not durability.names_changed:
-            return None
-        paths = self._segments.paths_from(durability.recovery_point)
-        if durability.names_changed:
-            paths.append(f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}")
-        return durability.begin(self._directory, paths, end)
-
-    def flush(self) -> None:
-        """Make all that is committed durable: the steps of `begin_flush` at once. `OSError`."""
-        flush = self.begin_flush()
-        if flush is None:
-            return
-        try:
-            flush.run()
-        except OSError as error:
-            flush.finish(error)
-            raise
-        flush.finish()
 
     def close(self) -> None:
         """Commit, trim the indexes, write a producer snapshot, close the files. A second call does nothing.
@@ -475,11 +498,9 @@ class Log(ReadableLog):
             self._close_files()
 
     def _close_files(self) -> None:
-        self._closed = True
         self._byte_limit = -1
         listeners, self._listeners = tuple(self._listeners), {}
-        for segment in self.segments:
-            segment.close_files()
+        self._close_segments()
         for listener in listeners:
             listener(self)
 
@@ -490,10 +511,8 @@ class Log(ReadableLog):
         `OSError`.
         """
         self._undo_staged()
-        target = delete_directory_name(self._directory)
-        rename_if_there(self._directory, target)
+        self._rename_to_delete()
         self._close_files()
-        self._directory = target
-        self.producers.move(target)
-        self.epochs.move(f"{target}/{LEADER_EPOCH_CHECKPOINT}")
-        return target
+        self.producers.move(self._directory)
+        self.epochs.move(f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}")
+        return self._directory

@@ -77,7 +77,12 @@ class LogSegments:
         return [segment.base_offset for segment in removed]
 
     def replace(self, base_offset: int, old_base_offsets: Sequence[int], config: LogConfig, files: FilePool) -> None:
-        """See `Log.replace_segments`."""
+        """Put the cleaned segment `base_offset` in the place of closed ones; see `replacement` for the order.
+
+        Its `.cleaned` files are complete and on disk; there is no `.cleaned` file of a smaller offset. Pinned files
+        stay readable. `StorageError` when one of the old segments is not there any more, and `OSError` when a file
+        cannot be renamed: the cleaned files are removed.
+        """
         number = self.number_of(base_offset)
         end = number + len(old_base_offsets)
         if end >= len(self.all) or not old_base_offsets or self.bases[number:end] != list(old_base_offsets):
@@ -114,7 +119,7 @@ class LogSegments:
         return cleaned
 
     def take_deleted_files(self) -> list[str]:
-        """See `Log.take_deleted_files`."""
+        """The `.deleted` files since the last call, which the caller removes."""
         deleted, self._deleted_files = self._deleted_files, []
         return deleted
 
@@ -124,7 +129,10 @@ class LogSegments:
         return [handle.path for segment in self.all[number:] for handle in segment.handles]
 
     def aborted_transactions(self, fetch_offset: int, upper_offset: int) -> list[AbortedTxn]:
-        """See `Log.aborted_transactions`."""
+        """The aborted transactions with records in `fetch_offset`..`upper_offset` - 1, by the transaction indexes.
+
+        Kafka's `collectAbortedTransactions`. `OSError`, `CorruptIndexError`.
+        """
         found: list[AbortedTxn] = []
         for segment in self.all[self.number_of(fetch_offset) :]:
             for transaction in segment.transaction_index.since(fetch_offset):
@@ -135,7 +143,7 @@ class LogSegments:
         return found
 
     def upper_bound_of(self, data: LogSlice) -> int | None:
-        """See `Log.upper_bound_of`; None is the log's end."""
+        """An offset behind all records of a slice: the next one that an index knows, None at the log's end."""
         number = self.number_holding(data)
         if number is None:
             return None
