@@ -1,16 +1,14 @@
 """The answer of a produce request that waits until its records are on disk."""
 
 from collections.abc import Callable, Iterable
-from typing import Final
 
 from minibroker.call import Parked
 from minibroker.metadata.cluster import Node
 from minibroker.metadata.partition import Partition
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.produce import PartitionProduceResponse, ProduceResponse
+from minibroker_protocol.records.header import NO_OFFSET
 from minibroker_storage.log import Log
-
-NO_OFFSET: Final = -1
 
 
 def refuse(answer: PartitionProduceResponse, code: ErrorCode, reason: object) -> None:

@@ -6,12 +6,13 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from minibroker.config.keys import LONG_MAX
 from minibroker.core import Core
 from minibroker.groups.kinds import AnyGroup
-from minibroker.groups.offsets import NO_TIMESTAMP, CommittedOffset
+from minibroker.groups.offsets import CommittedOffset
 from minibroker.groups.store import commit_error
 from minibroker.logs.coordinator_log import CoordinatorLogError
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import NewRecord
+from minibroker_protocol.records.header import NO_TIMESTAMP
 from minibroker_storage.data_directory.names import TopicPartition
 
 T = TypeVar("T")

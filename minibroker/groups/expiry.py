@@ -3,7 +3,8 @@
 from minibroker.groups.consumer.group import ConsumerGroup
 from minibroker.groups.group import CONSUMER, GroupState
 from minibroker.groups.kinds import AnyGroup
-from minibroker.groups.offsets import NO_TIMESTAMP, CommittedOffset
+from minibroker.groups.offsets import CommittedOffset
+from minibroker_protocol.records.header import NO_TIMESTAMP
 from minibroker_storage.data_directory.names import TopicPartition
 
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from minibroker.groups.offsets import NO_TIMESTAMP, CommittedOffset
+from minibroker.groups.offsets import CommittedOffset
 from minibroker_protocol.coordinator_records import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -11,6 +11,7 @@ from minibroker_protocol.coordinator_records import (
     encode_versioned,
 )
 from minibroker_protocol.records import NewRecord
+from minibroker_protocol.records.header import NO_TIMESTAMP
 from minibroker_storage.data_directory.names import TopicPartition
 
 _OFFSET_KEY_VERSION: Final = 1

@@ -4,11 +4,10 @@ No log here: `GroupStore` writes, and tells this what is written (Kafka's `Group
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+from minibroker_protocol.records.header import NO_TIMESTAMP
 from minibroker_storage.data_directory.names import TopicPartition
-
-NO_TIMESTAMP: Final = -1
 
 
 class CommittedOffset(NamedTuple):

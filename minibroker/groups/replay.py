@@ -5,7 +5,6 @@ values stay bytes until all of them are seen; only those that count are decoded.
 """
 
 import logging
-import struct
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
@@ -23,11 +22,11 @@ from minibroker_protocol.coordinator_records import (
 from minibroker_protocol.coordinator_records.consumer_groups import CONSUMER_GROUP_RECORDS, ConsumerGroupMetadataKey
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.records import Batch, RecordBatch
+from minibroker_protocol.records.header import CONTROL_KEY
 from minibroker_protocol.schema import schema_of
 from minibroker_storage.data_directory.names import TopicPartition
 
 _COMMIT_MARKER: Final = 1
-_MARKER_KEY: Final = struct.Struct(">hh")
 _GROUP_METADATA_KEY: Final = b"\x00\x02"
 _CONSUMER_GROUPS: Final = {schema_of(key).versions.first: (key, value) for key, value in CONSUMER_GROUP_RECORDS}
 _STEP: Final = 1000
@@ -165,7 +164,7 @@ class Replay:
 
 
 def _is_commit(key: bytes | None) -> bool:
-    return key is not None and len(key) >= _MARKER_KEY.size and _MARKER_KEY.unpack_from(key)[1] == _COMMIT_MARKER
+    return key is not None and len(key) >= CONTROL_KEY.size and CONTROL_KEY.unpack_from(key)[1] == _COMMIT_MARKER
 
 
 def _committed_offset(value: OffsetCommitValue, log_offset: int) -> CommittedOffset:

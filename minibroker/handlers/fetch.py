@@ -45,6 +45,7 @@ from minibroker_protocol.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
+from minibroker_protocol.records.header import NO_OFFSET
 from minibroker_protocol.schema import first_version
 from minibroker_storage.log import Log
 from minibroker_storage.log_slice import LogSlice
@@ -63,7 +64,6 @@ _OF_A_STEP: Final = 64
 _LED_BY_ANOTHER: Final = frozenset({int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.FENCED_LEADER_EPOCH)})
 _ZSTD: Final = "zstd"
 _READ_COMMITTED: Final = 1
-_NO_OFFSET: Final = -1
 _NOTHING: Final = b""
 _NO_FAILURE: Final = frozenset(
     {
@@ -383,7 +383,7 @@ def _refused(index: int, code: ErrorCode) -> PartitionData:
     return PartitionData(
         partition_index=index,
         error_code=code,
-        high_watermark=_NO_OFFSET,
+        high_watermark=NO_OFFSET,
         aborted_transactions=[],
         records=_NOTHING,
     )

@@ -32,12 +32,12 @@ from minibroker_protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from minibroker_protocol.records.header import NO_OFFSET
 from minibroker_protocol.schema import first_version
 
 _FIRST_WITH_GROUP_ERROR: Final = first_version(OffsetFetchResponse, "error_code")
 _FIRST_WITH_GROUPS: Final = first_version(OffsetFetchRequest, "groups")
 _FIRST_WITH_TOPIC_IDS: Final = first_version(OffsetFetchRequestTopics, "topic_id")
-_NO_OFFSET: Final = -1
 _NO_EPOCH: Final = -1
 
 
@@ -162,7 +162,7 @@ def _find(offsets: GroupOffsets, topic: str, partition: int, *, stable: bool) ->
 
 
 def _none(partition: int, code: ErrorCode) -> _Found:
-    return _Found(partition, _NO_OFFSET, _NO_EPOCH, "", code)
+    return _Found(partition, NO_OFFSET, _NO_EPOCH, "", code)
 
 
 def _told(

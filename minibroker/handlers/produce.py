@@ -60,7 +60,14 @@ from minibroker_protocol.messages.produce import (
     TopicProduceResponse,
 )
 from minibroker_protocol.records import BatchHeader, CompressionCodec, TimestampType, check_produced_batch
-from minibroker_protocol.records.header import CRC_COVERS_FROM, MAGIC_AT, MAGIC_V2, TRANSACTIONAL_FLAG, entry_bounds
+from minibroker_protocol.records.header import (
+    CRC_COVERS_FROM,
+    MAGIC_AT,
+    MAGIC_V2,
+    NO_OFFSET,
+    TRANSACTIONAL_FLAG,
+    entry_bounds,
+)
 from minibroker_protocol.schema import first_version
 from minibroker_storage.log import Log
 
@@ -81,7 +88,6 @@ _TRIED_AGAIN: Final = frozenset(
     }
 )
 """Producers that know no such answers take NOT_ENOUGH_REPLICAS for a reason to try again."""
-_NO_OFFSET: Final = -1
 _ATTRIBUTES_AT: Final = CRC_COVERS_FROM + 1
 """The lower byte of a batch's attributes."""
 _ADMIN_CLIENT: Final = "__admin_client"
@@ -225,7 +231,7 @@ def _append(
 ) -> PartitionProduceResponse:
     """Append to one partition, or say why not."""
     partition = topic.partition(data.index) if topic is not None else None
-    answer = PartitionProduceResponse(index=data.index, error_code=0, base_offset=_NO_OFFSET)
+    answer = PartitionProduceResponse(index=data.index, error_code=0, base_offset=NO_OFFSET)
     if topic is None or partition is None:
         by_id = topic is None and call.api_version >= _FIRST_WITH_IDS
         answer.error_code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -269,7 +275,7 @@ def _append_in_steps(
         or takes_as_it_comes(topic, records, call)
     ):
         return _append(topic, data, call, refusal, request)
-    answer = PartitionProduceResponse(index=data.index, error_code=0, base_offset=_NO_OFFSET)
+    answer = PartitionProduceResponse(index=data.index, error_code=0, base_offset=NO_OFFSET)
     try:
         if refusal is not None:
             raise refusal

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from minibroker.config import ConfigType
 from minibroker.config.run_time import key_of
 from minibroker_protocol import primitives as p
-from minibroker_protocol.records.header import CODEC_MASK, MAGIC_AT, MAGIC_V2, entry_bounds
+from minibroker_protocol.records.header import CODEC_MASK, MAGIC_AT, MAGIC_V2, RECORD_BATCH_OVERHEAD, entry_bounds
 from minibroker_protocol.schema import Field, fields_of, schema_of
 
 _SECRETS: Final = frozenset(("auth_bytes", "hmac", "salt", "salted_password"))
@@ -29,7 +29,6 @@ _HIDDEN: Final = "[hidden]"
 
 _INT32: Final = struct.Struct(">i")
 _COUNT_AT: Final = 57
-_V2_HEADER: Final = 61
 _ATTRIBUTES_OF_MESSAGES_AT: Final = 17
 
 
@@ -67,7 +66,7 @@ def summary(records: Any) -> RecordsSummary | None:
 
 def _records_in(entry: memoryview) -> int | None:
     if entry[MAGIC_AT] >= MAGIC_V2:
-        count: int = _INT32.unpack_from(entry, _COUNT_AT)[0] if len(entry) >= _V2_HEADER else 0
+        count: int = _INT32.unpack_from(entry, _COUNT_AT)[0] if len(entry) >= RECORD_BATCH_OVERHEAD else 0
         return count
     if len(entry) > _ATTRIBUTES_OF_MESSAGES_AT and entry[_ATTRIBUTES_OF_MESSAGES_AT] & CODEC_MASK:
         return None

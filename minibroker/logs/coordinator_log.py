@@ -28,6 +28,7 @@ from minibroker_protocol.records import (
     read_entry_header,
     read_header,
 )
+from minibroker_protocol.records.header import RECORD_BATCH_OVERHEAD
 
 REPLAYED_AT_ONCE: Final = 4 << 20
 """A partition with fewer bytes than this is replayed while the request that needs it waits; a larger one in steps."""
@@ -38,7 +39,6 @@ _TOMBSTONES: Final = 1000
 _TOMBSTONE_BYTES: Final = 1 << 19
 _TOMBSTONE_OVERHEAD: Final = 32
 """More than a tombstone takes beside its key."""
-_BATCH_OVERHEAD: Final = 61
 _logger = logging.getLogger(__name__)
 
 
@@ -231,12 +231,12 @@ class CoordinatorLog:
         topic = self.topic
         limit = _TOMBSTONE_BYTES if topic is None else min(_TOMBSTONE_BYTES, topic.max_message_bytes)
         batch: list[bytes] = []
-        size = _BATCH_OVERHEAD
+        size = RECORD_BATCH_OVERHEAD
         for key in keys:
             size += len(key) + _TOMBSTONE_OVERHEAD
             if batch and (size > limit or len(batch) == _TOMBSTONES):
                 yield batch
-                batch, size = [], _BATCH_OVERHEAD + len(key) + _TOMBSTONE_OVERHEAD
+                batch, size = [], RECORD_BATCH_OVERHEAD + len(key) + _TOMBSTONE_OVERHEAD
             batch.append(key)
         if batch:
             yield batch

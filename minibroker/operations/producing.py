@@ -19,6 +19,7 @@ from minibroker_protocol.records import (
     build_batch,
     build_message_set,
 )
+from minibroker_protocol.records.header import NO_TIMESTAMP
 from minibroker_protocol.records.log_validator import prepare
 from minibroker_protocol.records.partitioner import partition_for_key
 
@@ -32,7 +33,6 @@ Payload: TypeAlias = bytes | bytearray | str | Mapping[str, Any] | Sequence[Any]
 _MAGIC: Final = {"v0": 0, "v1": 1, "v2": 2}
 _ALL_CODECS: Final = tuple(codec.name.lower() for codec in CompressionCodec)
 _LEGACY_CODECS: Final = ("none", "gzip", "snappy", "lz4")
-_NO_TIMESTAMP: Final = -1
 _REFUSALS: Final[tuple[type[Exception], ...]] = (*MAPPED, EncodeError)
 _BATCH_BYTES: Final = 512 * 1024
 """Below the default of `max.message.bytes`."""
@@ -143,7 +143,7 @@ def _record(message: Message, now_ms: int, magic: int) -> NewRecord:
     timestamp = now_ms if message.timestamp is None else message.timestamp
     if not _is_integer(timestamp):
         raise OperationError(f"timestamp: {timestamp!r} is no whole number of milliseconds")
-    if timestamp < _NO_TIMESTAMP:
+    if timestamp < NO_TIMESTAMP:
         raise OperationError(f"timestamp: {timestamp} is negative")
     return NewRecord(key, value, timestamp, headers)
 
@@ -208,7 +208,7 @@ def _append(
             log.append_message_set(
                 data,
                 last_offset=first + len(records) - 1,
-                max_timestamp=records[newest].timestamp if magic else _NO_TIMESTAMP,
+                max_timestamp=records[newest].timestamp if magic else NO_TIMESTAMP,
                 offset_of_max_timestamp=first + newest,
                 now_ms=now_ms,
             )

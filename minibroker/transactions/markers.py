@@ -11,15 +11,13 @@ from minibroker.metadata.topics import Topic
 from minibroker.transactions.transaction import RAISES_EPOCHS
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import NewRecord, build_batch, read_header
-from minibroker_protocol.records.header import MAGIC_V2
+from minibroker_protocol.records.header import CONTROL_KEY, MAGIC_V2
 from minibroker_storage.errors import InvalidProducerEpochError
 from minibroker_storage.log import Log
 
 _VERSION: Final = 0
 _ABORT: Final = 0
 _COMMIT: Final = 1
-_KEY: Final = struct.Struct(">hh")
-"""Version and type of a control record."""
 _VALUE: Final = struct.Struct(">hi")
 """Version and coordinator epoch of an `EndTransactionMarker`."""
 
@@ -109,7 +107,7 @@ def _check_epoch(log: Log, marker: Marker) -> None:
 
 def _batch(marker: Marker, topic: Topic, now_ms: int) -> bytearray:
     record = NewRecord(
-        _KEY.pack(_VERSION, _COMMIT if marker.commit else _ABORT),
+        CONTROL_KEY.pack(_VERSION, _COMMIT if marker.commit else _ABORT),
         _VALUE.pack(_VERSION, marker.coordinator_epoch),
         now_ms,
     )

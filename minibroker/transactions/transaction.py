@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 from minibroker_protocol.coordinator_records import PartitionsSchema, TransactionLogKey, TransactionLogValue
 from minibroker_protocol.coordinator_records.versioned import encode_versioned
 from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from minibroker_protocol.records.header import NO_TIMESTAMP
 from minibroker_storage.data_directory.names import TopicPartition
 
-NO_TIMESTAMP: Final = -1
 _LAST_EPOCH: Final = 32_766
 """The last epoch that a producer gets; the one above it is left for fencing."""
 _EPOCH_OF_FENCING: Final = _LAST_EPOCH + 1

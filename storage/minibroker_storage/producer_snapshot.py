@@ -4,11 +4,11 @@ from struct import Struct, error
 from typing import Final, NamedTuple
 
 from minibroker_protocol.records.checksum import crc32c
+from minibroker_protocol.records.header import NO_OFFSET
 from minibroker_protocol.records.varint import INT32_MAX
 from minibroker_storage.errors import CorruptSnapshotError
 
 NUM_BATCHES_TO_RETAIN: Final = 5
-NO_OFFSET: Final = -1
 NO_SEQUENCE: Final = -1
 NO_COORDINATOR_EPOCH: Final = -1
 

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from minibroker_protocol.errors import CorruptRecordError
 from minibroker_protocol.records import BatchHeader, RecordBatch
-from minibroker_protocol.records.header import CONTROL_FLAG, TRANSACTIONAL_FLAG
+from minibroker_protocol.records.header import CONTROL_FLAG, CONTROL_KEY, NO_OFFSET, TRANSACTIONAL_FLAG
 from minibroker_protocol.records.varint import INT32_MAX
 from minibroker_storage.checkpoints import read_file
 from minibroker_storage.errors import (
@@ -24,7 +24,6 @@ from minibroker_storage.files import pwrite_all
 from minibroker_storage.layout import SNAPSHOT_SUFFIX, file_name
 from minibroker_storage.producer_snapshot import (
     NO_COORDINATOR_EPOCH,
-    NO_OFFSET,
     NUM_BATCHES_TO_RETAIN,
     BatchMetadata,
     ProducerStateEntry,
@@ -41,7 +40,6 @@ _new_entry: Final[Callable[[tuple[Any, ...]], ProducerStateEntry]] = partial(
     cast("Any", tuple).__new__, ProducerStateEntry
 )
 _KEPT_BEFORE_APPEND: Final = NUM_BATCHES_TO_RETAIN - 1
-_MARKER_KEY: Final = Struct(">hh")
 _MARKER_VALUE: Final = Struct(">hi")
 _ABORT_MARKER: Final = 0
 
@@ -394,11 +392,11 @@ def _after_marker(
     for record in RecordBatch(batch):
         batches = old.batches if old.producer_epoch == header.producer_epoch else ()
         key, value = record.key or b"", record.value or b""
-        if len(value) < _MARKER_VALUE.size or len(key) < _MARKER_KEY.size:
+        if len(value) < _MARKER_VALUE.size or len(key) < CONTROL_KEY.size:
             raise CorruptRecordError(
                 f"offset {record.offset}: a transaction marker of {len(key)} and {len(value)} bytes"
             )
         _, coordinator_epoch = _MARKER_VALUE.unpack_from(value)
-        _, marker_type = _MARKER_KEY.unpack_from(key)
+        _, marker_type = CONTROL_KEY.unpack_from(key)
         return ProducerStateEntry(header.producer_epoch, batches, record.timestamp, coordinator_epoch), marker_type
     return old, None

@@ -3,12 +3,11 @@
 from bisect import bisect_right
 from itertools import pairwise
 from struct import Struct
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, NamedTuple
 
+from minibroker_protocol.records.header import NO_TIMESTAMP
 from minibroker_storage.errors import CorruptIndexError
 from minibroker_storage.index_file import WINDOW_BYTES, IndexFile, IndexState
-
-NO_TIMESTAMP: Final = -1
 
 
 class TimeIndexEntry(NamedTuple):

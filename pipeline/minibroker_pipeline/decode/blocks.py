@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minibroker_pipeline.decode.headers import chosen
+from minibroker_protocol.records.header import RECORD_BATCH_OVERHEAD, TIMESTAMP_TYPE_FLAG
 
 START: Final = 0
 """First byte in the buffer that the table belongs to; of a plain message, of its entry."""
@@ -35,8 +36,6 @@ PLAIN_V1: Final = 2
 WRAPPER_V0: Final = 3
 WRAPPER_V1: Final = 4
 
-_RECORD_BATCH_OVERHEAD: Final = 61
-_TIMESTAMP_TYPE_FLAG: Final = 0x08
 _SMALLEST_ENTRIES: Final = (7, 26, 34, 26, 34)
 """Bytes that a record takes at least, by kind."""
 
@@ -50,14 +49,14 @@ def blocks_of(headers: NDArray[Any], lines: NDArray[np.int64]) -> NDArray[np.int
     table = np.zeros((len(lines), WIDTH), np.int64)
     magic = entries["magic"]
     is_v2 = magic == 2  # noqa: PLR2004 - the format
-    table[:, START] = entries["position"] + np.where(is_v2, _RECORD_BATCH_OVERHEAD, 0)
+    table[:, START] = entries["position"] + np.where(is_v2, RECORD_BATCH_OVERHEAD, 0)
     table[:, END] = entries["position"] + entries["size"]
     kinds = np.where(entries["codec"] != 0, WRAPPER_V0, PLAIN_V0) + magic
     table[:, KIND] = np.where(is_v2, V2, kinds)
     table[:, COUNT] = entries["record_count"]
     table[:, BASE_OFFSET] = entries["base_offset"]
     table[:, BASE_TIMESTAMP] = entries["base_timestamp"]
-    table[:, FIXED_TIMESTAMP] = (entries["attributes"] & _TIMESTAMP_TYPE_FLAG != 0) | (magic == 0)
+    table[:, FIXED_TIMESTAMP] = (entries["attributes"] & TIMESTAMP_TYPE_FLAG != 0) | (magic == 0)
     table[:, MAX_TIMESTAMP] = entries["max_timestamp"]
     table[:, ENTRY] = lines
     return table

@@ -6,6 +6,7 @@ import numpy as np
 from numba import types
 
 from minibroker_pipeline.decode.kernel import BYTES, compiled, copy
+from minibroker_protocol.records.header import RECORD_BATCH_OVERHEAD
 
 _I32: Final = types.Array(types.int32, 1, "C")
 _I64: Final = types.Array(types.int64, 1, "C")
@@ -16,7 +17,6 @@ _PAIR: Final = types.UniTuple(types.int64, 2)
 _STATE: Final = types.UniTuple(types.int64, 4)
 
 _NOWHERE: Final = -1
-_OVERHEAD: Final = 61
 
 # Columns of `rebuild`'s plan: what is known of a batch, then what comes out of it.
 START: Final = 0
@@ -159,7 +159,7 @@ def rebuild(data, keep, plan, out):
     """
     at = np.int64(0)
     for batch in range(plan.shape[0]):
-        at += _OVERHEAD
+        at += RECORD_BATCH_OVERHEAD
         plan[batch, OUT_START] = at
         position = plan[batch, START]
         row = plan[batch, FIRST_ROW]

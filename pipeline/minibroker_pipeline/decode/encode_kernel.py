@@ -21,6 +21,7 @@ from minibroker_pipeline.decode.encoder_arrays import (
     SIZE,
 )
 from minibroker_pipeline.decode.kernel import BYTES, compiled, copy, crc_of
+from minibroker_protocol.records.header import RECORD_BATCH_OVERHEAD, TIMESTAMP_TYPE_FLAG
 
 _READ_I32: Final = types.Array(types.int32, 1, "C", readonly=True)
 _READ_I64: Final = types.Array(types.int64, 1, "C", readonly=True)
@@ -29,11 +30,9 @@ _OUT_I32: Final = types.Array(types.int32, 1, "C")
 _TABLE: Final = types.Array(types.int64, 2, "C")
 _LONG: Final = types.int64
 
-_OVERHEAD: Final = 61
 _OVERHEAD_V0: Final = 26
 _OVERHEAD_V1: Final = 34
 _CODEC_MASK: Final = 0x07
-_TIMESTAMP_TYPE_FLAG: Final = 0x08
 _INT32_MAX: Final = 2**31 - 1
 
 
@@ -143,7 +142,7 @@ def plan(offsets, timestamps, key_size, value_size, headers_size, magic, groups,
                 latest = max(latest, timestamps[row])
                 row += 1
             if magic == 2:
-                size += _OVERHEAD
+                size += RECORD_BATCH_OVERHEAD
             batches[count, FIRST_ROW] = first
             batches[count, END_ROW] = row
             batches[count, POSITION] = position
@@ -279,7 +278,7 @@ def write_messages(
             at = _put_fixed(out, at, size - 12, 4)
             at = _put_fixed(out, at + 4, magic, 1)
             if magic == 1:
-                at = _put_fixed(out, at, attributes & _TIMESTAMP_TYPE_FLAG, 1)
+                at = _put_fixed(out, at, attributes & TIMESTAMP_TYPE_FLAG, 1)
                 at = _put_fixed(out, at, timestamps[row], 8)
             else:
                 at = _put_fixed(out, at, 0, 1)

@@ -1,15 +1,13 @@
 """Selection of log entries: those that can hold rows which a request asks for."""
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from minibroker_pipeline.decode.request import DecodeRequest
-
-_TRANSACTIONAL_FLAG: Final = 0x10
-_CONTROL_FLAG: Final = 0x20
+from minibroker_protocol.records.header import CONTROL_FLAG, TRANSACTIONAL_FLAG
 
 
 class Selection:
@@ -28,11 +26,11 @@ class Selection:
         wanted = headers["last_offset"] >= self._first
         is_wrapper = headers["record_count"] < 0  # where it begins, its header does not say
         wanted &= is_wrapper | (headers["base_offset"] < self._end)
-        is_control = attributes & _CONTROL_FLAG != 0
+        is_control = attributes & CONTROL_FLAG != 0
         if not self._include_control:
             wanted &= ~is_control
         if self._aborted:
-            wanted &= is_control | ~self._are_aborted(headers, attributes & _TRANSACTIONAL_FLAG != 0)
+            wanted &= is_control | ~self._are_aborted(headers, attributes & TRANSACTIONAL_FLAG != 0)
         return np.flatnonzero(wanted)
 
     def _are_aborted(self, headers: NDArray[Any], is_transactional: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -8,13 +8,13 @@ from pyspark.sql import functions as f
 
 from minibroker_pipeline.decode.request import Isolation, Mode
 from minibroker_pipeline.messages import Payload, parse
+from minibroker_protocol.records.header import NO_TIMESTAMP
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _FORMAT: Final = "minibroker"
 _FOLDERS: Final = ("topic", "day")
-_NO_TIMESTAMP: Final = -1
 SaveMode = Literal["error", "append", "overwrite", "ignore"]
 
 
@@ -62,4 +62,4 @@ def read(spark: "SparkSession", paths: Sequence[str], settings: ExportSettings) 
 
 def with_day(frame: "DataFrame") -> "DataFrame":
     """The same with the column `day`, a date."""
-    return frame.withColumn("day", f.when(f.col("timestampType") != _NO_TIMESTAMP, f.to_date("timestamp")))
+    return frame.withColumn("day", f.when(f.col("timestampType") != NO_TIMESTAMP, f.to_date("timestamp")))

@@ -22,16 +22,20 @@ from minibroker_pipeline.filesystems.filesystem import OpenFile
 from minibroker_pipeline.log_directories.index_files import OffsetEntries, offset_entries
 from minibroker_pipeline.log_directories.partition_logs import OFFSET_INDEX_SUFFIX, PartitionLog, SegmentFiles
 from minibroker_protocol.records import LOG_OVERHEAD, RecordBatch
-from minibroker_protocol.records.header import LENGTH_AT, MAGIC_AT, MAGIC_V2
+from minibroker_protocol.records.header import (
+    CONTROL_FLAG,
+    LENGTH_AT,
+    MAGIC_AT,
+    MAGIC_V2,
+    RECORD_BATCH_OVERHEAD,
+    TRANSACTIONAL_FLAG,
+)
 from minibroker_storage.errors import CorruptSnapshotError
 from minibroker_storage.layout import SNAPSHOT_SUFFIX, file_name
 from minibroker_storage.producer_snapshot import decode_snapshot
 
 _CHUNK_BYTES: Final = 4 * 1024 * 1024
-_TRANSACTIONAL_FLAG: Final = 0x10
-_CONTROL_FLAG: Final = 0x20
 _ABORT: Final = b"\0\0"
-_HEAD_BYTES: Final = 61
 
 HighWatermark = Literal["auto", "checkpoint", "logEnd"]
 
@@ -49,7 +53,7 @@ def index_of(log: PartitionLog, segment: SegmentFiles) -> OffsetEntries:
 
 def is_entry_at(file: OpenFile, position: int, size: int, offset: int, base_offset: int) -> bool:
     """Whether an entry begins there that an index can mean with `offset`. `size` is the file's."""
-    head = file.read_at(position, min(_HEAD_BYTES, size - position))
+    head = file.read_at(position, min(RECORD_BATCH_OVERHEAD, size - position))
     if len(head) <= MAGIC_AT or head[MAGIC_AT] > MAGIC_V2:
         return False
     length = int.from_bytes(head[8:LOG_OVERHEAD], "big", signed=True)
@@ -69,10 +73,10 @@ class Transactions:
 
     def note(self, data: memoryview, headers: NDArray[Any], from_offset: int) -> None:
         """Go on with the entries that have these headers, in `data`."""
-        wanted = (headers["attributes"] & _TRANSACTIONAL_FLAG != 0) & (headers["last_offset"] >= from_offset)
+        wanted = (headers["attributes"] & TRANSACTIONAL_FLAG != 0) & (headers["last_offset"] >= from_offset)
         for header in headers[wanted & (headers["magic"] == MAGIC_V2)]:
             producer, first = int(header["producer_id"]), int(header["base_offset"])
-            if not header["attributes"] & _CONTROL_FLAG:
+            if not header["attributes"] & CONTROL_FLAG:
                 self.open.setdefault(producer, first)
                 continue
             start = self.open.pop(producer, None)

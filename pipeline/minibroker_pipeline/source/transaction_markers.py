@@ -14,10 +14,8 @@ from numpy.typing import NDArray
 
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.records import RECORD_BATCH_OVERHEAD, RecordBatch
-from minibroker_protocol.records.header import MAGIC_V2
+from minibroker_protocol.records.header import CONTROL_FLAG, MAGIC_V2, TRANSACTIONAL_FLAG
 
-_TRANSACTIONAL_FLAG: Final = 0x10
-_CONTROL_FLAG: Final = 0x20
 _ABORT: Final = b"\0\0"
 _KEY_SIZE_AT: Final = RECORD_BATCH_OVERHEAD + 4
 _KEY_SIZE: Final = 8
@@ -71,13 +69,13 @@ class MarkerWatch:
 
     def _markers(self, data: memoryview, headers: NDArray[Any]) -> list[_Marker]:
         """In the order of producers, and of each producer's offsets."""
-        is_wanted = (headers["attributes"] & _TRANSACTIONAL_FLAG != 0) & (headers["magic"] == MAGIC_V2)
+        is_wanted = (headers["attributes"] & TRANSACTIONAL_FLAG != 0) & (headers["magic"] == MAGIC_V2)
         entries = headers[is_wanted]
         if not len(entries):
             return []
         entries = entries[np.lexsort((entries["base_offset"], entries["producer_id"]))]
         producers, offsets = entries["producer_id"], entries["base_offset"]
-        is_marker = entries["attributes"] & _CONTROL_FLAG != 0
+        is_marker = entries["attributes"] & CONTROL_FLAG != 0
         is_first = np.ones(len(entries), np.bool_)  # of its producer, or behind a marker of it
         is_first[1:] = (producers[1:] != producers[:-1]) | is_marker[:-1]
         firsts = np.maximum.accumulate(np.where(is_first, np.arange(len(entries)), 0))

@@ -26,6 +26,7 @@ from minibroker_protocol.records.header import (
     HEADER,
     LOG_OVERHEAD,
     MAGIC_V0,
+    NO_OFFSET,
     NO_TIMESTAMP,
     RECORD_BATCH_OVERHEAD,
     TIMESTAMP_TYPE_FLAG,
@@ -48,7 +49,6 @@ PIECE_RECORDS: Final = 16_384
 _RECORDS_AT_ONCE: Final = 512
 _UINT32: Final = Struct(">I")
 _OFFSET_AND_SIZE: Final = Struct(">qi")
-_NO_OFFSET: Final = -1
 
 
 def pack_batch(
@@ -237,4 +237,4 @@ def overflow_message(max_bytes: int) -> bytes:
     It tells an old consumer to ask for more, where an empty set would tell it that it has read everything
     (`LazyDownConversionRecordsSend`).
     """
-    return _OFFSET_AND_SIZE.pack(_NO_OFFSET, min(max(max_bytes + 1, RECORD_BATCH_OVERHEAD), INT32_MAX))
+    return _OFFSET_AND_SIZE.pack(NO_OFFSET, min(max(max_bytes + 1, RECORD_BATCH_OVERHEAD), INT32_MAX))

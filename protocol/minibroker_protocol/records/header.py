@@ -63,6 +63,8 @@ NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 NO_TIMESTAMP: Final = -1
+NO_OFFSET: Final = -1
+"""Stands in answers and producer snapshots where there is none."""
 
 MAGIC_V0: Final = 0
 MAGIC_V1: Final = 1
@@ -80,6 +82,8 @@ _HEADER_V0: Final = Struct(">qiIBB")
 _HEADER_V1: Final = Struct(">qiIBBq")
 _SMALLEST_V0: Final = LOG_OVERHEAD + MIN_MESSAGE_LENGTH
 _SMALLEST_V1: Final = LOG_OVERHEAD + MIN_MESSAGE_LENGTH_V1
+CONTROL_KEY: Final = Struct(">hh")
+"""The key of a control record: version and type (Kafka's `ControlRecordType`)."""
 UNKNOWN_RECORD_COUNT: Final = -1
 """`record_count` of a v0 or v1 wrapper: nothing outside the compressed value says how many messages it holds."""
 _STAMPED_EPOCH_AT: Final = 12

@@ -16,7 +16,7 @@ compressed anew as they are.
 
 from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from minibroker_protocol.records.append_policy import AppendPolicy
 from minibroker_protocol.records.batch import RecordBatch
@@ -24,6 +24,7 @@ from minibroker_protocol.records.conversion import pack_batch, to_message_set, u
 from minibroker_protocol.records.header import (
     MAGIC_V0,
     MAGIC_V2,
+    NO_OFFSET,
     NO_TIMESTAMP,
     TRANSACTIONAL_FLAG,
     BatchHeader,
@@ -46,8 +47,6 @@ from minibroker_protocol.records.restamp import restamp, stamped
 from minibroker_protocol.steps import Steps, drain
 
 __all__ = ["AppendPolicy", "Prepared", "prepare", "prepare_in_steps"]
-
-_NO_OFFSET: Final = -1
 
 
 class Prepared(NamedTuple):
@@ -197,7 +196,7 @@ def _prepared_batch(data: memoryview | bytearray, header: BatchHeader, append: _
         first_offset=first_offset,
         last_offset=last_offset,
         max_timestamp=header.max_timestamp,
-        offset_of_max_timestamp=_NO_OFFSET if header.max_timestamp == NO_TIMESTAMP else last_offset,
+        offset_of_max_timestamp=NO_OFFSET if header.max_timestamp == NO_TIMESTAMP else last_offset,
         record_count=header.record_count,
     )
 
@@ -230,7 +229,7 @@ def _prepared_message_set(data: memoryview | bytearray, records: Sequence[Record
     first_offset = append.next_offset()
     last_offset = first_offset + len(records) - 1
     max_timestamp = NO_TIMESTAMP
-    offset = _NO_OFFSET
+    offset = NO_OFFSET
     if append.policy.magic > MAGIC_V0:
         if append.log_append_time is not None:
             max_timestamp, index = append.log_append_time, 0

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from json import JSONEncoder
 from typing import Any, Final, TextIO
 
-from minibroker_protocol.records.header import MAGIC_V2
+from minibroker_protocol.records.header import MAGIC_V2, NO_OFFSET
 from minibroker_storage.dump.decoders import Decoder, plain_json
 from minibroker_storage.dump.events import (
     AbortedTxnFound,
@@ -43,7 +43,6 @@ from minibroker_storage.dump.names import (
     sequence_of,
 )
 from minibroker_storage.dump.text import java_text
-from minibroker_storage.producer_snapshot import NO_OFFSET
 
 Json = dict[str, Any]
 

@@ -9,7 +9,14 @@ from typing import Final, NamedTuple, Protocol
 
 from minibroker_protocol.errors import CorruptRecordError, DecodeError, UnsupportedMagicError
 from minibroker_protocol.records import Batch, LegacyRecordBatch, iter_batches
-from minibroker_protocol.records.header import LENGTH_AT, LOG_OVERHEAD, MAGIC_AT, MAGIC_V2, MIN_MESSAGE_LENGTH
+from minibroker_protocol.records.header import (
+    LENGTH_AT,
+    LOG_OVERHEAD,
+    MAGIC_AT,
+    MAGIC_V2,
+    MIN_MESSAGE_LENGTH,
+    NO_OFFSET,
+)
 from minibroker_protocol.records.kafka07 import Kafka07Message, iter_messages
 from minibroker_protocol.records.legacy import read_wrapped
 from minibroker_storage.dump.events import (
@@ -25,7 +32,6 @@ from minibroker_storage.dump.events import (
 )
 from minibroker_storage.dump.files import STANDARD_INPUT, DumpFile, FileKind
 from minibroker_storage.dump.options import DumpOptions
-from minibroker_storage.producer_snapshot import NO_OFFSET
 
 _PIECE: Final = 1 << 20
 _SIZE_07: Final = 4

@@ -4,7 +4,7 @@ from struct import Struct
 from typing import Final
 
 from minibroker_protocol.records import NO_SEQUENCE, BatchHeader, CompressionCodec, TimestampType, increment_sequence
-from minibroker_protocol.records.header import CODEC_MASK
+from minibroker_protocol.records.header import CODEC_MASK, CONTROL_KEY
 
 TIMESTAMP_TYPES: Final = {
     TimestampType.NO_TIMESTAMP_TYPE: "NoTimestampType",
@@ -24,7 +24,6 @@ CONTROL_TYPES: Final = (
 """By the second int16 of a control record's key (Kafka's `ControlRecordType`)."""
 MARKERS: Final = CONTROL_TYPES[:2]
 _UNKNOWN: Final = "UNKNOWN"
-_CONTROL_KEY: Final = Struct(">hh")
 _MARKER_VALUE: Final = Struct(">hi")
 
 
@@ -43,9 +42,9 @@ def sequence_of(offset: int, header: BatchHeader) -> int:
 
 def control_type(key: bytes | None) -> tuple[str, int]:
     """Name and number of a control record's type by its key: int16 version, int16 type. -1 when the key is no such."""
-    if key is None or len(key) < _CONTROL_KEY.size:
+    if key is None or len(key) < CONTROL_KEY.size:
         return _UNKNOWN, -1
-    type_id: int = _CONTROL_KEY.unpack_from(key)[1]
+    type_id: int = CONTROL_KEY.unpack_from(key)[1]
     return (CONTROL_TYPES[type_id] if 0 <= type_id < len(CONTROL_TYPES) else _UNKNOWN), type_id
 
 

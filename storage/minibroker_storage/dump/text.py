@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, TextIO
 
-from minibroker_protocol.records.header import MAGIC_V2
+from minibroker_protocol.records.header import MAGIC_V2, NO_OFFSET
 from minibroker_protocol.records.record import Headers
 from minibroker_storage.dump.decoders import Decoder
 from minibroker_storage.dump.events import (
@@ -43,7 +43,6 @@ from minibroker_storage.dump.names import (
     coordinator_epoch,
     sequence_of,
 )
-from minibroker_storage.producer_snapshot import NO_OFFSET
 
 KEPT: Final = 100_000
 """Findings of a kind that are remembered for the end, so that memory stays bounded."""
