@@ -8,6 +8,7 @@ import dataclasses
 import re
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any, Final, Self, cast
 
@@ -73,6 +74,15 @@ class World:
         finally:
             world.close()
         return world.transcript
+
+    @classmethod
+    def transcripts_of(
+        cls, addresses: Sequence[tuple[str, int]], script: Callable[[Self], None], group_id: str
+    ) -> list[list[tuple[str, Any]]]:
+        """The answers of each broker to a script. All are asked at the same time, since scripts wait for sessions."""
+        with ThreadPoolExecutor(len(addresses)) as pool:
+            asked = [pool.submit(cls.transcript_of, address, script, group_id) for address in addresses]
+            return [each.result() for each in asked]
 
     def close(self) -> None:
         """Close all connections."""

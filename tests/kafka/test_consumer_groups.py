@@ -25,5 +25,5 @@ def config() -> dict[str, str]:
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_kafka_and_this_broker_answer_consumers_alike(name: str, kafka_address: Address, our_address: Address) -> None:
-    theirs = ConsumerWorld.transcript_of(kafka_address, SCRIPTS[name], f"group-{name}")
-    assert ConsumerWorld.transcript_of(our_address, SCRIPTS[name], f"group-{name}") == theirs
+    ours, theirs = ConsumerWorld.transcripts_of((our_address, kafka_address), SCRIPTS[name], f"group-{name}")
+    assert ours == theirs

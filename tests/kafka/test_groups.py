@@ -33,5 +33,5 @@ def a_topic_to_commit_for(kafka_address: Address, our_address: Address) -> None:
 def test_kafka_and_this_broker_answer_members_of_groups_alike(
     name: str, kafka_address: Address, our_address: Address
 ) -> None:
-    theirs = World.transcript_of(kafka_address, SCRIPTS[name], f"group-{name}")
-    assert World.transcript_of(our_address, SCRIPTS[name], f"group-{name}") == theirs
+    ours, theirs = World.transcripts_of((our_address, kafka_address), SCRIPTS[name], f"group-{name}")
+    assert ours == theirs
