@@ -19,7 +19,7 @@ from tests.torture.fuzz.mutation import mutated, with_unknown_tags
 from tests.torture.fuzz.tame import tame
 from tests.torture.fuzz.values import Hostile, Pool
 
-_SEED = 20
+_SEED = 24
 _REQUESTS = 140
 """Two of each API."""
 

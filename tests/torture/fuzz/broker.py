@@ -33,6 +33,7 @@ class Configuration:
         is_secured: there is an authorizer; the attack goes to a listener that asks for SASL. Who comes to the other one
             may do everything.
         logs_in: the attacker has an account, and a few rights.
+        quotas: what the attacker's client id may do in a second. The clients that must be served have none.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Configuration:
     brokers: int = 1
     is_secured: bool = False
     logs_in: bool = False
+    quotas: dict[str, float] = field(default_factory=dict)
 
 
 CONFIGURATIONS: Final = (
@@ -57,6 +59,16 @@ CONFIGURATIONS: Final = (
             "max.incremental.fetch.session.cache.slots": "2",
             "group.max.size": "2",
             "offset.metadata.max.bytes": "10",
+        },
+    ),
+    Configuration(
+        "low-quotas",
+        {"quota.window.num": "2", "controller.quota.window.num": "2"},
+        quotas={
+            "producer_byte_rate": 100.0,
+            "consumer_byte_rate": 100.0,
+            "request_percentage": 1.0,
+            "controller_mutation_rate": 1.0,
         },
     ),
 )

@@ -23,6 +23,12 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from benchmarks.meter import Meter
 from minibroker.dispatch import ROUTES, Route
 from minibroker_protocol.errors import DecodeError, EncodeError
+from minibroker_protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterEntityData,
+    AlterEntryData,
+    OpData,
+)
 from minibroker_protocol.schema import schema_of
 from tests.broker.harness import frame_of, response_of
 from tests.broker.socket_client import SocketClient
@@ -38,6 +44,8 @@ MOST_HOLD_MS: Final = 20.0
 REQUESTS: Final = 600
 """Of a round, before they are repeated."""
 _CHECKED: Final = "checked"
+_CLIENT_ID: Final = "fuzz"
+"""Of half of the requests; the others name none."""
 _PROBE: Final = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 _PROBES: Final = 2
 """A turn of the loop may see the probe before the request; the next one has seen both."""
@@ -151,6 +159,7 @@ class Round:
         try:
             self.broker.start()
             self._open_probe()
+            self._set_quotas()
             sent: list[Case] = []
             for case in cases:
                 keep(case)
@@ -172,6 +181,16 @@ class Round:
                 self._probe.close()
             if self._attacker is not None:
                 self._attacker.socket.close()
+
+    def _set_quotas(self) -> None:
+        operations = [OpData(key=key, value=value, remove=False) for key, value in self.configuration.quotas.items()]
+        if not operations:
+            return
+        entity = [AlterEntityData(entity_type="client-id", entity_name=_CLIENT_ID)]
+        request = AlterClientQuotasRequest(entries=[AlterEntryData(entity=entity, ops=operations)], validate_only=False)
+        with SocketClient(self.broker.listeners["PLAINTEXT"][0]) as client:
+            if client.ask(request, 1).entries[0].error_code:
+                raise TortureError("the quotas cannot be set")
 
     # What is sent
 
@@ -348,7 +367,7 @@ def _case(rng: random.Random, route: Route, pool: Pool) -> Case | None:
     request = Hostile(rng, pool).request(_REQUESTS[route.message], version)
     tame(request, rng)
     try:
-        frame = frame_of(request, version, client_id=rng.choice(["fuzz", "fuzz", "", None]))
+        frame = frame_of(request, version, client_id=rng.choice([_CLIENT_ID, _CLIENT_ID, "", None]))
     except EncodeError:
         return None  # a value that its field cannot hold in this version
     if version in schema_of(type(request)).flexible and rng.random() < 0.1:
