@@ -146,10 +146,10 @@ def attack(
     """
     chosen = BY_NAME[case]
     probe = _Probe(address)
-    with Connection(address) as connection:
-        served = connection.api_keys()
     with Target(address, case[:24]) as target:
         made = chosen.make(target, size)
+        with Connection(address) as connection:  # it may have been made to serve more
+            served = connection.api_keys()
         frames = list(made.frames) or [_framed(ask) for ask in made.asks]
         if unserved := {struct.unpack_from(">h", frame, 4)[0] for frame in frames if made.asks} - served:
             return {"outcome": f"not asked, it does not serve API key {', '.join(map(str, unserved))}"}

