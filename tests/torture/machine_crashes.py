@@ -1,4 +1,4 @@
-"""Crashes of the machine: what was acknowledged of topics, configurations, quotas and producer ids is there afterwards.
+"""Crashes of the machine: what was acknowledged of topics, configurations, quotas, rights and users is there later.
 
 A broker in this process is loaded with changes of metadata, whose fsyncs run late and in rounds. At some system call it
 dies with its machine: under load, while it starts or while it stops. `CrashDisk` tells what that leaves on disk. Then
@@ -19,9 +19,22 @@ from minibroker_protocol.messages.alter_client_quotas import (
     AlterEntryData,
     OpData,
 )
+from minibroker_protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from minibroker_protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from minibroker_protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from minibroker_protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from minibroker_protocol.messages.describe_acls import DescribeAclsRequest
 from minibroker_protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+from minibroker_protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    UserName,
+)
 from minibroker_protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -38,7 +51,12 @@ KEPT: Final = "kept"
 """A topic that is never deleted: its records have to stay, too."""
 _NAMES: Final = ("a", "b", "c")
 _USERS: Final = ("alice", "bob")
-_CONFIG: Final = {"log.segment.bytes": "2000", "log.retention.ms": "-1"}
+_CONFIG: Final = {
+    "log.segment.bytes": "2000",
+    "log.retention.ms": "-1",
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
 _TURNS: Final = 60
 _LONG_MS: Final = 400_000
 _TOPIC: Final = 2
@@ -46,8 +64,15 @@ _EXACTLY: Final = 0
 _NEW: Final = ""
 """In the place of a topic's id that nobody has seen."""
 _QUOTA: Final = "producer_byte_rate"
+_SHA_256: Final = 1
+_SHA_256_BYTES: Final = 32
+_GROUP, _LITERAL, _READ, _ALLOW, _ANY = 3, 3, 3, 3, 1
+"""Numbers of ACLs, as in Kafka's `ResourceType`, `PatternType`, `AclOperation` and `AclPermissionType`."""
 State = tuple[str, int, str] | float | None
-"""A topic's id, number of partitions and largest batch; or a quota. None: there is none."""
+"""A topic's id, number of partitions and largest batch; a quota; a credential's iterations; 1 for a rule.
+
+None: there is none.
+"""
 
 
 class Promises:
@@ -168,9 +193,7 @@ class MachineCrashes:
             self._rounds.append((work, then))
 
         with patch.object(Harness, "_background", later):
-            harness = self._harness = Harness(
-                str(self.data_dir), {"log.segment.bytes": "2000", "log.retention.ms": "-1"}
-            )
+            harness = self._harness = Harness(str(self.data_dir), _CONFIG)
         harness.run_soon()
         self._check(harness)
         for _ in range(_TURNS):
@@ -183,24 +206,38 @@ class MachineCrashes:
         rng = self._rng
         if self._promises.latest(f"topic {KEPT}") is None:
             self._create(harness, KEPT)
-        elif (chance := rng.random()) < 0.2:
-            self._create(harness, rng.choice(_NAMES))
-        elif chance < 0.3:
-            self._delete(harness, rng.choice(_NAMES))
-        elif chance < 0.45:
-            self._alter(harness, rng.choice((*_NAMES, KEPT)))
-        elif chance < 0.6:
-            self._limit(harness, rng.choice(_USERS))
-        elif chance < 0.7:
-            self._take_producer_id(harness)
-        elif chance < 0.8 and harness.core.topics.get(KEPT):
-            assert harness.produce(batch(b"v" * 100), KEPT).error_code == 0
-            self._records += 1
-        elif chance < 0.85:
-            harness.clock.advance(_LONG_MS)
-            harness.run_soon()
+        else:
+            actions, weights = zip(*self._actions(), strict=True)
+            rng.choices(actions, weights)[0](harness)
         if self._rounds and rng.random() < 0.4:
             self._sync(harness)
+
+    def _actions(self) -> list[tuple[Callable[[Harness], None], int]]:
+        """What a turn may do, each as often as its number says, of a hundred."""
+        rng = self._rng
+        name, user = rng.choice(_NAMES), rng.choice(_USERS)
+        return [
+            (lambda harness: self._create(harness, name), 17),
+            (lambda harness: self._grow(harness, name), 8),
+            (lambda harness: self._delete(harness, name), 7),
+            (lambda harness: self._alter(harness, rng.choice((*_NAMES, KEPT))), 10),
+            (lambda harness: self._limit(harness, user), 8),
+            (lambda harness: self._permit(harness, user), 7),
+            (lambda harness: self._credit(harness, user), 7),
+            (self._take_producer_id, 8),
+            (self._append, 10),
+            (self._wait, 5),
+            (lambda _: None, 13),
+        ]
+
+    def _append(self, harness: Harness) -> None:
+        if harness.core.topics.get(KEPT):
+            assert harness.produce(batch(b"v" * 100), KEPT).error_code == 0
+            self._records += 1
+
+    def _wait(self, harness: Harness) -> None:
+        harness.clock.advance(_LONG_MS)
+        harness.run_soon()
 
     def _sync(self, harness: Harness) -> None:
         work, then = self._rounds.pop(0)
@@ -265,6 +302,67 @@ class MachineCrashes:
         )
         self._ask(harness, request, 1, self._promises.ask(f"user {user}", value))
 
+    def _grow(self, harness: Harness, name: str) -> None:
+        before = _topic(harness, name)
+        if before is None:
+            return
+        count = before[1] + self._rng.randint(1, 2)
+        wanted = CreatePartitionsTopic(name=name, count=count, assignments=None)
+        acked = self._promises.ask(f"topic {name}", (before[0], count, before[2]))
+        self._ask(harness, CreatePartitionsRequest(topics=[wanted], timeout_ms=1000), 2, acked)
+
+    def _permit(self, harness: Harness, user: str) -> None:
+        """A rule comes, or goes if it is there."""
+        key = f"rule {user}"
+        if self._promises.latest(key) is None:
+            rule = AclCreation(
+                resource_type=_GROUP,
+                resource_name="g",
+                resource_pattern_type=_LITERAL,
+                principal=f"User:{user}",
+                host="*",
+                operation=_READ,
+                permission_type=_ALLOW,
+            )
+            self._ask(harness, CreateAclsRequest(creations=[rule]), 3, self._promises.ask(key, 1.0))
+        else:
+            filters = [
+                DeleteAclsFilter(
+                    resource_type_filter=_GROUP,
+                    resource_name_filter="g",
+                    pattern_type_filter=_LITERAL,
+                    principal_filter=f"User:{user}",
+                    host_filter=None,
+                    operation=_ANY,
+                    permission_type=_ANY,
+                )
+            ]
+            self._ask(harness, DeleteAclsRequest(filters=filters), 3, self._promises.ask(key, None))
+
+    def _credit(self, harness: Harness, user: str) -> None:
+        """A credential comes, changes or goes."""
+        key = f"credential {user}"
+        iterations = self._rng.choice([None, self._rng.randint(4096, 16_384)])
+        if iterations is None and self._promises.latest(key) is None:
+            return
+        gone = [ScramCredentialDeletion(name=user, mechanism=_SHA_256)] if iterations is None else []
+        come = (
+            []
+            if iterations is None
+            else [
+                ScramCredentialUpsertion(
+                    name=user,
+                    mechanism=_SHA_256,
+                    iterations=iterations,
+                    salt=b"salt" * 4,
+                    salted_password=bytes(_SHA_256_BYTES),
+                )
+            ]
+        )
+        state = None if iterations is None else float(iterations)
+        request = AlterUserScramCredentialsRequest(deletions=gone, upsertions=come)
+        self._ask(harness, request, 0, self._promises.ask(key, state))
+
     def _take_producer_id(self, harness: Harness) -> None:
         for _ in range(self._rng.choice([*[1] * 15, 1100])):  # more than a block of them now and then
             given = harness.send(
@@ -281,6 +379,8 @@ class MachineCrashes:
             self._promises.check(f"topic {name}", _topic(harness, name))
         for user in _USERS:
             self._promises.check(f"user {user}", _quota(harness, user))
+            self._promises.check(f"rule {user}", _rule(harness, user))
+            self._promises.check(f"credential {user}", _credential(harness, user))
         if harness.core.topics.get(KEPT) is not None:
             answer = harness.fetch_one(0, KEPT, partition_max_bytes=1)
             assert answer.error_code == 0, answer
@@ -312,3 +412,26 @@ def _quota(harness: Harness, user: str) -> float | None:
     component = ComponentData(entity_type="user", match_type=_EXACTLY, match=user)
     answer = harness.ask(DescribeClientQuotasRequest(components=[component], strict=True), 1)
     return next((value.value for entry in answer.entries or () for value in entry.values), None)
+
+
+def _rule(harness: Harness, user: str) -> float | None:
+    """1 if the user has the rule."""
+    request = DescribeAclsRequest(
+        resource_type_filter=_GROUP,
+        resource_name_filter="g",
+        pattern_type_filter=_LITERAL,
+        principal_filter=f"User:{user}",
+        host_filter=None,
+        operation=_ANY,
+        permission_type=_ANY,
+    )
+    found = [rule for resource in harness.ask(request, 3).resources for rule in resource.acls]
+    if found and [(rule.operation, rule.permission_type) for rule in found] != [(_READ, _ALLOW)]:
+        raise TortureError(f"rule {user}: {found}")
+    return 1.0 if found else None
+
+
+def _credential(harness: Harness, user: str) -> float | None:
+    """The iterations of the user's credential."""
+    answer = harness.ask(DescribeUserScramCredentialsRequest(users=[UserName(name=user)]), 0)
+    return next((float(each.iterations) for result in answer.results for each in result.credential_infos), None)
