@@ -302,7 +302,7 @@ class AsyncOperations:
 
     async def leader(self, topic: str, partition: int = 0) -> int | None:
         """The node id of a partition's leader; None while it has none."""
-        from minibroker.operations.cluster import leader_of  # noqa: PLC0415 - see above
+        from minibroker.operations.topics import leader_of  # noqa: PLC0415 - see above
 
         return leader_of(self.services, topic, partition)
 

@@ -9,7 +9,7 @@ from minibroker.metadata.topic_admin import DEFAULT, TopicError, create_topics, 
 from minibroker.metadata.topics import Topic
 from minibroker.operations.errors import ConflictError, OperationError, is_the_callers
 from minibroker.operations.paging import page_of
-from minibroker.operations.records import topic_of
+from minibroker.operations.records import partitions_of, topic_of
 from minibroker.services import Services
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_storage.checkpoints import uuid_text
@@ -76,6 +76,12 @@ def delete_topic(services: Services, name: str) -> None:
     services.core.writes.commit()
     services.core.background(partial(purge_logged, services.core.topics.delete(topic)))
     services.core.hooks.topics_deleted([name])
+
+
+def leader_of(services: Services, topic: str, partition: int) -> int | None:
+    """The node id of a partition's leader; None while it has none. `OperationError`."""
+    (found,) = partitions_of(topic_of(services, topic), partition)
+    return None if found.leader is None else found.leader.id
 
 
 def _describe(topic: Topic) -> TopicDescription:

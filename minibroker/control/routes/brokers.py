@@ -1,13 +1,41 @@
 """The brokers: which are up, and who leads what."""
 
 from fastapi import APIRouter
+from pydantic import Field
 
-from minibroker.control.models import Leader, NewLeader, Node, Nodes
+from minibroker.control.models import About, Body
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.asynchronous_handles import AsyncBrokerNode
 from minibroker.operations.errors import NotFoundError
+
+
+class Node(About):
+    """One broker."""
+
+    node_id: int
+    is_up: bool
+    address: str = Field(description="HOST:PORT that it listens on.")
+
+
+class Nodes(About):
+    """All brokers."""
+
+    brokers: list[Node]
+
+
+class Leader(Body):
+    """Who leads a partition."""
+
+    node_id: int | None = Field(description="Null while nobody does.")
+
+
+class NewLeader(Body):
+    """Who is to lead a partition."""
+
+    node_id: int = Field(description="It becomes a replica if it is none.")
+
 
 router = APIRouter(tags=["Brokers"])
 

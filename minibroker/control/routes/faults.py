@@ -4,16 +4,37 @@ from collections.abc import Iterable
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Body, Depends, Request
-from pydantic import WithJsonSchema
+from pydantic import Field, WithJsonSchema
 
-from minibroker.control.models import FaultHits, InstalledFault, InstalledFaults
+from minibroker.control.models import About
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
-from minibroker.control.routes.requests import entry_json
+from minibroker.control.routes.requests import JournalEntry, entry_json
 from minibroker.faults.fault import Fault
 from minibroker.faults.reference import HOW_OFTEN, MATCH, WHAT
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.errors import NotFoundError
+
+
+class InstalledFault(About):
+    """A fault."""
+
+    id: str
+    fired: int = Field(description="How many requests it has hit.")
+    fault: dict[str, Any] = Field(description="Its fields.")
+
+
+class InstalledFaults(About):
+    """The faults, in the order in which they were added."""
+
+    faults: list[InstalledFault]
+
+
+class FaultHits(InstalledFault):
+    """A fault, and whom it has hit."""
+
+    hits: list[JournalEntry] = Field(description="The newest 1000.")
+
 
 router = APIRouter(tags=["Faults"])
 

@@ -1,15 +1,134 @@
 """Consumer groups. Their ids may hold slashes, so the shorter path comes last."""
 
+from collections.abc import Mapping
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query
+from pydantic import Field
 
-from minibroker.control.models import CommittedOffsets, Group, GroupWait, Lag
-from minibroker.control.page_models import GroupIds
+from minibroker.control.models import About, Body, Timeout
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
-from minibroker.control.waiting_models import CatchingUp
+from minibroker.operations.groups import GroupDescription
 from minibroker.operations.paging import page_of
+from minibroker_storage.data_directory.names import TopicPartition
+
+
+class GroupIds(About):
+    """Some consumer groups, by id."""
+
+    groups: list[str]
+    next_after: str | None = Field(description="The `after` that goes on; null once all were listed.")
+
+
+class Assigned(About):
+    """A partition."""
+
+    topic: str
+    partition: int
+
+
+class Member(About):
+    """A member of a group."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    partitions: list[Assigned] | None = Field(description="Null while it waits, or when it is no consumer.")
+
+
+class Group(About):
+    """A group at one moment."""
+
+    group_id: str
+    type: str = Field(description="`classic` or `consumer`: the protocol that its members speak (KIP-848).")
+    state: str = Field(description="As Kafka names it: `Empty`, `Stable`, `Dead`, or a step on the way to `Stable`.")
+    is_stable: bool
+    generation: int = Field(description="Of the type `consumer`, the epoch of the group.")
+    protocol: str | None = Field(description="The assignor that the members have agreed on.")
+    members: list[Member]
+
+    @classmethod
+    def of(cls, group: GroupDescription) -> "Group":
+        """A group."""
+        return cls(
+            **{each: getattr(group, each) for each in cls.model_fields if each != "members"},
+            members=[
+                Member(
+                    member_id=each.member_id,
+                    group_instance_id=each.group_instance_id,
+                    client_id=each.client_id,
+                    client_host=each.client_host,
+                    partitions=None
+                    if each.partitions is None
+                    else [Assigned(topic=topic, partition=index) for topic, index in each.partitions],
+                )
+                for each in group.members
+            ],
+        )
+
+
+class Committed(About):
+    """What a group has committed for a partition."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class CommittedOffsets(About):
+    """What a group has committed."""
+
+    partitions: list[Committed]
+
+    @classmethod
+    def of(cls, offsets: Mapping[TopicPartition, int]) -> "CommittedOffsets":
+        """By topic and partition."""
+        return cls(
+            partitions=[
+                Committed(topic=topic, partition=index, offset=offset)
+                for (topic, index), offset in sorted(offsets.items())
+            ]
+        )
+
+
+class PartitionLag(About):
+    """How many offsets a group is behind in a partition."""
+
+    topic: str
+    partition: int
+    lag: int
+
+
+class Lag(About):
+    """How many offsets a group is behind."""
+
+    total: int
+    partitions: list[PartitionLag]
+
+    @classmethod
+    def of(cls, lag: Mapping[TopicPartition, int]) -> "Lag":
+        """By topic and partition."""
+        partitions = [
+            PartitionLag(topic=topic, partition=index, lag=behind) for (topic, index), behind in sorted(lag.items())
+        ]
+        return cls(total=sum(lag.values()), partitions=partitions)
+
+
+class GroupWait(Body):
+    """What a group is to be like."""
+
+    members: int | None = Field(default=None, ge=0, description="So many of them; null for any.")
+    timeout: Timeout = 10.0
+
+
+class CatchingUp(Body):
+    """What a group is to have read."""
+
+    topic: str | None = Field(default=None, description="Null for all that it has committed for or is assigned.")
+    timeout: Timeout = 10.0
+
 
 router = APIRouter(tags=["Groups"])
 

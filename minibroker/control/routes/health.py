@@ -1,17 +1,35 @@
 """How the broker is: for people, for container runtimes and for Prometheus."""
 
 import asyncio
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Header, Response
+from pydantic import Field
 
 from minibroker.control.errors import UnavailableError
 from minibroker.control.metrics import exposition, scrape
-from minibroker.control.models import BrokerInfo, Status
+from minibroker.control.models import About
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.version import __version__
+
+
+class BrokerInfo(About):
+    """The brokers as one."""
+
+    name: Literal["minibroker"] = "minibroker"
+    version: str
+    cluster_id: str
+    bootstrap_servers: str = Field(description="For a client's configuration.")
+    controller: int | None = Field(description="The controller's node id; null while no broker is up.")
+
+
+class Status(About):
+    """How it is."""
+
+    status: Literal["ok", "down"]
+
 
 router = APIRouter(tags=["Health"])
 

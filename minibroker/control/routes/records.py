@@ -1,28 +1,169 @@
 """Records: written without a producer, read without a consumer, and waited for."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query
+from pydantic import Field, Strict
 
-from minibroker.control.models import (
-    Expectation,
-    Matching,
-    NewRecords,
-    Place,
-    Places,
-    Record,
-    RecordList,
-    RecordWait,
-)
-from minibroker.control.page_models import RecordPart
+from minibroker.control.models import About, Body, Count, Payload, Timeout
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
-from minibroker.control.waiting_models import Absence
 from minibroker.operations.matching import ANY, RecordMatcher, record
-from minibroker.operations.payloads import Form, headers_of, payload_of
+from minibroker.operations.payloads import Form, headers_of, payload_of, shown
 from minibroker.operations.producing import Message
-from minibroker.operations.records import Isolation, read_page
+from minibroker.operations.records import ConsumerRecord, Isolation, read_page
+
+ReadPayload = Annotated[Any, Field(description="As `format` asks.")]
+
+
+Within = Annotated[float, Field(ge=0, le=600, allow_inf_nan=False, description="Go on looking for so many seconds.")]
+
+
+_Pair = Annotated[tuple[str, Payload], Strict(strict=False)]
+"""JSON has lists only."""
+
+
+class NewRecord(Body):
+    """A record to be written."""
+
+    value: Payload = None
+    key: Payload = None
+    headers: dict[str, Payload] | list[_Pair] = Field(
+        default={}, description="An object, or a list of [name, value] where the order counts or names come twice."
+    )
+    timestamp: int | None = Field(default=None, description="ms since the epoch; null for the broker's time.")
+    partition: int | None = Field(
+        default=None, description="Null for the one that the key decides; without a key they take turns."
+    )
+
+
+class NewRecords(Body):
+    """Records to be written, in their order."""
+
+    records: list[NewRecord]
+    message_format: Literal["v2", "v1", "v0"] = Field(
+        default="v2", description="v0 and v1 as brokers before 0.10 and 0.11."
+    )
+    codec: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
+
+
+class Place(About):
+    """Where a record is."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class Places(About):
+    """Where records are, in their order."""
+
+    records: list[Place]
+
+
+class Header(About):
+    """A header of a record."""
+
+    name: str
+    value: ReadPayload
+
+
+class Record(About):
+    """A record as a consumer would get it, and how it is stored."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int = Field(description="ms since the epoch; -1 in format v0.")
+    timestamp_type: str = Field(description="`CreateTime`, `LogAppendTime`, or `NoTimestampType`.")
+    key: ReadPayload
+    value: ReadPayload
+    headers: list[Header]
+    message_format: int = Field(description="0, 1 or 2.")
+    codec: str
+    producer_id: int = Field(description="-1 for a producer that is not idempotent.")
+
+    @classmethod
+    def of(cls, record: ConsumerRecord, form: Form) -> "Record":
+        """A record, its bytes in one of the forms."""
+        return cls(
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            timestamp=record.timestamp,
+            timestamp_type=record.timestamp_type,
+            key=shown(record.key, form),
+            value=shown(record.value, form),
+            headers=[Header(name=name, value=shown(value, form)) for name, value in record.headers],
+            message_format=record.message_format,
+            codec=record.codec,
+            producer_id=record.producer_id,
+        )
+
+
+class RecordList(About):
+    """Records of a topic, partition by partition."""
+
+    records: list[Record]
+
+    @classmethod
+    def of(cls, records: Sequence[ConsumerRecord], form: Form) -> "RecordList":
+        """Records, their bytes in one of the forms."""
+        return cls(records=[Record.of(each, form) for each in records])
+
+
+class Expectation(Body):
+    """What a record is to be like; what is not said may be anything. Of a JSON object only what is said counts."""
+
+    value: Payload = None
+    key: Payload = None
+    headers: dict[str, Payload] | None = Field(default=None, description="Those that have to be there.")
+    partition: int | None = None
+    timeout: Timeout = 10.0
+
+
+class Matching(Body):
+    """As in `expect`, and where it is."""
+
+    value: Payload = None
+    key: Payload = None
+    headers: dict[str, Payload] | None = None
+    partition: int | None = None
+    offset: int | None = None
+    timestamp: int | None = None
+
+
+class RecordWait(Body):
+    """How many records are waited for."""
+
+    count: Count = 1
+    matching: Matching | None = Field(default=None, description="Counts and returns only such.")
+    timeout: Timeout = 10.0
+
+
+class RecordPart(RecordList):
+    """Some records of a topic, partition by partition."""
+
+    next_offsets: dict[int, int] = Field(
+        description="By partition, the `start` that goes on; empty once all was read to the end."
+    )
+
+    @classmethod
+    def part_of(cls, records: Sequence[ConsumerRecord], form: Form, next_offsets: Mapping[int, int]) -> "RecordPart":
+        """Records, their bytes in one of the forms."""
+        return cls(records=[Record.of(each, form) for each in records], next_offsets=dict(next_offsets))
+
+
+class Absence(Body):
+    """What no record is to be like; what is not given may be anything."""
+
+    value: Payload = None
+    key: Payload = None
+    headers: dict[str, Payload] | None = Field(default=None, description="Those that such a record would have.")
+    partition: int | None = None
+    within: Within = 0.0
+
 
 router = APIRouter(tags=["Records"])
 

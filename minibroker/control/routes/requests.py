@@ -3,14 +3,70 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
+from pydantic import Field
 
-from minibroker.control.models import JournalEntries, JournalEntry, JournalInfo, JournalSize, RequestWait
+from minibroker.control.models import About, Body, Count, Timeout
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.inspection.journal import Entry, Journal, error_code
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.errors import ConflictError, OperationError
 from minibroker.taps import drop_journal, keep_journal
+
+
+class JournalSize(Body):
+    """How much a journal keeps."""
+
+    capacity: int = Field(default=10_000, ge=1, le=1_000_000, description="The newest so many requests are kept.")
+
+
+class JournalInfo(About):
+    """The journal."""
+
+    is_kept: bool
+    count: int = Field(description="How many requests have come since it was begun.")
+
+
+class JournalEntry(About):
+    """One request and its answer."""
+
+    number: int
+    time: int = Field(description="When it came: ms since the epoch on the broker's clock.")
+    connection: str = Field(description="Both ends, the broker's first.")
+    node: int = Field(description="The id of the broker that was asked.")
+    client_host: str
+    client_id: str | None
+    api: str
+    version: int
+    correlation_id: int
+    request: Any = Field(description="With Kafka's own field names; of records only sizes and counts.")
+    response: Any = Field(description="The same; null while there is none.")
+    errors: list[str] = Field(description="The errors in the response, by name.")
+    duration_ms: float | None
+    bytes_in: int
+    bytes_out: int
+    fault: Any = Field(description="The fields of the fault that has hit it; null for none.")
+    failure: str | None = Field(description="Why the connection was closed over it.")
+
+
+class JournalEntries(About):
+    """What clients have asked and were told, oldest first."""
+
+    count: int = Field(description="How many requests have come, also such that do not fit or are kept no longer.")
+    requests: list[JournalEntry]
+
+
+class RequestWait(Body):
+    """Which requests are waited for. Names may have the wildcards * and ?."""
+
+    count: Count = 1
+    api: str | None = None
+    client_id: str | None = None
+    topic: str | None = None
+    group: str | None = None
+    error: str | int | None = Field(default=None, description="The name or number of an error in the answer.")
+    timeout: Timeout = 10.0
+
 
 router = APIRouter(tags=["Requests"])
 

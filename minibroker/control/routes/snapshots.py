@@ -3,12 +3,49 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request
+from pydantic import Field
 
-from minibroker.control.models import NewSnapshot, Reset, Restore, Snapshot, Snapshots
+from minibroker.control.models import About, Body
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.operations import snapshots
 from minibroker.operations.errors import ConflictError, NotFoundError
+
+
+class Reset(Body):
+    """How to begin anew."""
+
+    keep_topics: bool = Field(default=False, description="Topics stay, and their offsets go on where they were.")
+
+
+class NewSnapshot(Body):
+    """A snapshot to be taken."""
+
+    name: str | None = Field(default=None, min_length=1, description="To restore it by; null for a number.")
+    directory: str | None = Field(
+        default=None,
+        description="A new one on the broker's machine; null for a temporary one that goes with the broker.",
+    )
+
+
+class Snapshot(About):
+    """A snapshot."""
+
+    name: str
+    directory: str
+
+
+class Snapshots(About):
+    """The snapshots that were taken."""
+
+    snapshots: list[Snapshot]
+
+
+class Restore(Body):
+    """What is to be brought back."""
+
+    directory: str = Field(description="That of a snapshot, on the broker's machine.")
+
 
 router = APIRouter(tags=["Beginning anew"])
 

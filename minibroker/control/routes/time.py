@@ -1,11 +1,39 @@
 """Time, and what it does."""
 
 from fastapi import APIRouter
+from pydantic import Field
 
-from minibroker.control.models import Advance, Clock, Compaction, Retained
+from minibroker.control.models import About, Body
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.operations.asynchronous import AsyncOperations
+
+_HUNDRED_YEARS = 3_155_760_000
+
+
+class Clock(About):
+    """The broker's time."""
+
+    now_ms: int = Field(description="ms since the epoch.")
+
+
+class Advance(Body):
+    """How far time is to move on."""
+
+    seconds: float = Field(ge=0, le=_HUNDRED_YEARS, allow_inf_nan=False)
+
+
+class Retained(About):
+    """What retention has done."""
+
+    deleted_segments: int
+
+
+class Compaction(Body):
+    """What is to be compacted."""
+
+    topic: str | None = Field(default=None, description="Has to be a compacted one; null for all of them.")
+
 
 router = APIRouter(tags=["Time"])
 

@@ -3,15 +3,47 @@
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query
+from pydantic import Field
 
-from minibroker.control.models import NewTopic, Topic
-from minibroker.control.page_models import TopicList
+from minibroker.control.models import About, Body
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.errors import OperationError
 from minibroker.operations.records import topic_of
 from minibroker.operations.topics import TopicDescription, topics_page
+
+
+class NewTopic(Body):
+    """A topic to be made."""
+
+    name: str | None = Field(default=None, description="Its name; or give a prefix.")
+    prefix: str | None = Field(
+        default=None, description="Random digits are put behind it, so that nobody has heard of the topic."
+    )
+    partitions: int | None = Field(default=None, description="Without a number it has the broker's default.")
+    replication_factor: int | None = Field(
+        default=None, description="The same. A broker that is alone takes any and makes it 1."
+    )
+    configs: dict[str, str | int | float | bool] = Field(default={}, description="Under Kafka's names: `retention.ms`.")
+
+
+class Topic(About):
+    """A topic."""
+
+    name: str
+    topic_id: str = Field(description="As Kafka writes it.")
+    partitions: int
+    configs: dict[str, str] = Field(description="Those that differ from the broker's defaults.")
+    is_internal: bool
+
+
+class TopicList(About):
+    """Some topics, by name."""
+
+    topics: list[Topic]
+    next_after: str | None = Field(description="The `after` that goes on; null once all were listed.")
+
 
 router = APIRouter(tags=["Topics"])
 
