@@ -4,6 +4,8 @@ Work in proportion to what a client has sent, or to all that a broker has, is a 
 or so, wherever others may be served: between two steps anything may have changed. `Slices` runs the steps for a few
 milliseconds in each turn of the event loop, one work after the other. Whoever may not change things at the same time,
 as the administrators of a Kafka may not, whose controller handles one request after the other, works *in order*.
+
+What a broker does beside its requests has its own scheduler (`logs/chores.py`), which says why.
 """
 
 import time

@@ -3,6 +3,10 @@
 A chore is a function that returns an iterator; each step of the iterator is a piece of work that takes no longer than
 a request would. The steps run on the event loop, a few milliseconds of them at a time, and a chore rests for its
 period when it is through.
+
+`Slices` runs steps, too, for requests. It has a queue of its own, so that a request never waits behind a chore, and it
+goes on when the chores are stopped: a stop ends the chores first, and requests that are under way with the state. Its
+works have a result or an error for their owner; a chore has neither.
 """
 
 import logging
