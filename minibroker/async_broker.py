@@ -181,7 +181,7 @@ class AsyncBroker(AsyncOperations):
         journal = self._options.journal
         if journal:
             from minibroker.inspection.journal import DEFAULT_CAPACITY  # noqa: PLC0415 - most brokers keep none
-            from minibroker.taps import keep_journal  # noqa: PLC0415 - the same
+            from minibroker.observer import keep_journal  # noqa: PLC0415 - the same
 
             keep_journal(services, DEFAULT_CAPACITY if journal is True else journal)
 

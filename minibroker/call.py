@@ -1,10 +1,9 @@
 """What a handler has to do with the way of its request: its surroundings, and two answers that are none."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from minibroker.core import Core
-from minibroker.metadata.cluster import Node
+from minibroker.metadata.node import Node
 from minibroker.security.principals import Principal
 from minibroker.services import Services
 from minibroker.session import Session
@@ -57,23 +56,3 @@ class Call(NamedTuple):
         """Whether the client may do this to any resource of a type."""
         authorizer = self.services.authorizer
         return authorizer is None or authorizer.allows_somewhere(self.session, operation, resource_type)
-
-
-class Parked:
-    """An answer that waits for something; the connection serves no further request until then, as Kafka's does.
-
-    A handler returns one and calls `deliver` with the response later, once. `cancel` is called when the client has
-    gone.
-    """
-
-    deliver: Callable[[Any], None]
-
-    def cancel(self) -> None:
-        """Forget the request."""
-
-
-class UnservedRequestError(Exception):
-    """A request that has no answer in the protocol.
-
-    An unknown API or version. The connection closes, as Kafka's does.
-    """

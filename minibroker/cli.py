@@ -190,7 +190,7 @@ def _faults(path: str) -> "list[Fault]":
 
 
 def _install(services: "Services", faults: "list[Fault]") -> None:
-    from minibroker.taps import faults_of  # noqa: PLC0415 - most runs have none
+    from minibroker.observer import faults_of  # noqa: PLC0415 - most runs have none
 
     registry = faults_of(services)
     for fault in faults:
@@ -199,7 +199,7 @@ def _install(services: "Services", faults: "list[Fault]") -> None:
 
 def _watch(services: "Services") -> None:
     from minibroker.commands.console import tell_request  # noqa: PLC0415 - as above
-    from minibroker.taps import watch_requests  # noqa: PLC0415 - most runs tell of none
+    from minibroker.observer import watch_requests  # noqa: PLC0415 - most runs tell of none
 
     watch_requests(services, tell_request)
 

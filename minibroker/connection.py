@@ -10,26 +10,18 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
-from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from minibroker.call import Parked, UnservedRequestError
-from minibroker.dispatch import (
-    NO_ANSWER,
-    Answer,
-    Outcome,
-    SlicedRequest,
-    UnencodableAnswerError,
-    Waiting,
-    accept,
-    encode_answers,
-    may_delete_files,
-)
-from minibroker.metadata.cluster import Node
+from minibroker.delayed import DelayedResponse, UnservedRequestError
+from minibroker.dispatch import SlicedRequest, UnencodableAnswerError, encode_answers, may_delete_files
+from minibroker.interceptors import Interceptor, Take
+from minibroker.metadata.node import Node
 from minibroker.network.connection_quotas import Slot
 from minibroker.network.outbox import Outbox
+from minibroker.outcomes import NO_ANSWER, Answer, Outcome, Waiting
 from minibroker.produce_memo import ProduceMemo
+from minibroker.request_path import compose
 from minibroker.services import Services
 from minibroker.session import Session
 from minibroker_protocol.codec import Splices
@@ -54,8 +46,11 @@ _WRITE_HIGH_WATER_OF_TLS: Final = 1
 
 _TURN_S: Final = 0.005
 """For so many seconds requests of one connection are served, one after the other, before others have their turn."""
-_LATER: Final = Waiting(Parked(), NO_ANSWER)
+_LATER: Final = Waiting(DelayedResponse(), NO_ANSWER)
 """In the place of a parked request: the connection waits for its next turn."""
+
+
+_NOT_COMPOSED: Final = -1
 
 
 class ConnectionSet(set["Connection"]):
@@ -84,6 +79,8 @@ class Connection(asyncio.BufferedProtocol):
     """
 
     __slots__ = (
+        "_authentication",
+        "_chain_version",
         "_connections",
         "_ending",
         "_listener",
@@ -96,6 +93,7 @@ class Connection(asyncio.BufferedProtocol):
         "_session",
         "_slot",
         "_stopped",
+        "_take",
         "_transport",
         "node",
     )
@@ -103,6 +101,7 @@ class Connection(asyncio.BufferedProtocol):
     _transport: asyncio.Transport
     _outbox: Outbox
     _session: Session
+    _take: Take
 
     def __init__(
         self,
@@ -123,6 +122,8 @@ class Connection(asyncio.BufferedProtocol):
         self._listener = listener
         self._security = security
         self._slot = slot
+        self._authentication: Interceptor | None = None
+        self._chain_version = _NOT_COMPOSED
         self._now_ms = services.core.clock.monotonic_ms
         self.node = node
 
@@ -184,7 +185,9 @@ class Connection(asyncio.BufferedProtocol):
         if security.mechanisms:
             from minibroker.security.sasl.authentication import Authentication  # noqa: PLC0415 - as above
 
-            session.authentication = Authentication(security, session, self, self._on_authenticated)
+            session.authentication = self._authentication = Authentication(
+                security, session, self, self._on_authenticated
+            )
             self._reader.max_size = min(self._reader.max_size, security.max_receive_size)
             self._reader.grant = 0
 
@@ -200,6 +203,10 @@ class Connection(asyncio.BufferedProtocol):
             self._parked.parked.cancel()
             self._parked = None
         self._session.memo = None  # which knows the session
+        if self._chain_version != _NOT_COMPOSED:
+            del self._take  # which knows this connection
+            self._chain_version = _NOT_COMPOSED
+        self._authentication = None
         del self._session.keep  # which knows the reader
         if self._session.authentication is not None:
             self._session.authentication.close()
@@ -250,11 +257,9 @@ class Connection(asyncio.BufferedProtocol):
         answers: list[Answer] = []
         fault: Exception | None = None
         reader, services, session = self._reader, self._services, self._session
-        take = accept if services.taps is None else services.taps.at(self)
-        if services.quotas is not None:
-            take = partial(services.quotas.meter, take=take)
-        if session.authentication is not None:
-            take = partial(session.authentication.accept, take=take)
+        if services.chain_version != self._chain_version:
+            self._compose()
+        take = self._take
         until = perf_counter() + _TURN_S
         try:
             while self._parked is None and (frame := reader.next_frame()) is not None:
@@ -276,6 +281,11 @@ class Connection(asyncio.BufferedProtocol):
         except Exception as error:  # noqa: BLE001 - a fault of ours costs this connection, not the broker
             fault = error
         self._end_turn(answers, fault)
+
+    def _compose(self) -> None:
+        """Have requests pass by the interceptors that there are now."""
+        self._chain_version = self._services.chain_version
+        self._take = compose(self._services, self._authentication, self)
 
     def _end_turn(self, answers: list[Answer], fault: Exception | None) -> None:
         """Send the answers of a wake-up, then read on, or close after a fault."""
@@ -355,9 +365,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _answer(self, answers: list[Answer]) -> bool:
         """Send answers. False when one of them cannot be encoded: those before it leave, then the connection closes."""
-        taps = self._services.taps
         try:
-            data, splices = encode_answers(answers) if taps is None else taps.encode(answers)
+            data, splices = encode_answers(answers)
         except UnencodableAnswerError as error:
             if error.data:
                 self._outbox.send(error.data, error.splices)
@@ -389,7 +398,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _mute(self) -> None:
         """Serve nothing more for a while: the client is over a quota."""
-        from minibroker.quotas.manager import Muted  # noqa: PLC0415 - most clients have none
+        from minibroker.quotas.meter import Muted  # noqa: PLC0415 - most clients have none
 
         muted = Muted(self._services.core.clock, self._session.muted_ms, self.release)
         self._session.muted_ms = 0

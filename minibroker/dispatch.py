@@ -1,16 +1,16 @@
-"""The dispatch table, and the way of a request from bytes to its answer.
+"""The way of a request from bytes to its answer: decode, then commit, authorize, handle (`serve`).
 
-No sockets here: a test can drive it with bytes alone. `ROUTES` is the one place that says which APIs are served in
-which versions; ApiVersions answers from it. The modules of an API (`minibroker_protocol.messages.<module>` and
-`minibroker.handlers.<module>`) are imported when its first request comes.
+No sockets here: a test can drive it with bytes alone. Interceptors stand before it (`minibroker.interceptors`).
 """
 
-import importlib
 from collections.abc import Callable
 from types import GeneratorType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
+from typing import Any, Final, cast
 
-from minibroker.call import Call, Parked, UnservedRequestError
+from minibroker.call import Call
+from minibroker.delayed import DelayedResponse, UnservedRequestError
+from minibroker.endpoints import Endpoint, endpoint
+from minibroker.outcomes import NO_ANSWER, Answer, Outcome, Waiting, outcome_of
 from minibroker.produce_memo import ProduceMemo, has_many_batches
 from minibroker.services import Services
 from minibroker.session import Session
@@ -26,131 +26,9 @@ from minibroker_protocol.frame import (
     read_request_header,
 )
 from minibroker_protocol.primitives import skip_tagged_fields
-from minibroker_protocol.schema import VersionRange, schema_of
-
-if TYPE_CHECKING:
-    from minibroker.requests.declarations import Names, Refusal
-    from minibroker.security.authorization.requirements import Requirement
 
 
-class Route(NamedTuple):
-    """One served API: versions `first` to `last`; `module` and `message` name its declarations and its handler."""
-
-    key: ApiKey
-    first: int
-    last: int
-    module: str
-    message: str
-
-
-ROUTES: Final = (
-    Route(ApiKey.PRODUCE, 0, 13, "produce", "Produce"),
-    Route(ApiKey.FETCH, 0, 18, "fetch", "Fetch"),
-    Route(ApiKey.LIST_OFFSETS, 0, 11, "list_offsets", "ListOffsets"),
-    Route(ApiKey.METADATA, 0, 13, "metadata", "Metadata"),
-    Route(ApiKey.LEADER_AND_ISR, 0, 7, "leader_and_isr", "LeaderAndIsr"),
-    Route(ApiKey.STOP_REPLICA, 0, 4, "stop_replica", "StopReplica"),
-    Route(ApiKey.UPDATE_METADATA, 0, 8, "update_metadata", "UpdateMetadata"),
-    Route(ApiKey.CONTROLLED_SHUTDOWN, 0, 3, "controlled_shutdown", "ControlledShutdown"),
-    Route(ApiKey.OFFSET_COMMIT, 0, 10, "offset_commit", "OffsetCommit"),
-    Route(ApiKey.OFFSET_FETCH, 0, 10, "offset_fetch", "OffsetFetch"),
-    Route(ApiKey.FIND_COORDINATOR, 0, 6, "find_coordinator", "FindCoordinator"),
-    Route(ApiKey.JOIN_GROUP, 0, 9, "join_group", "JoinGroup"),
-    Route(ApiKey.HEARTBEAT, 0, 4, "heartbeat", "Heartbeat"),
-    Route(ApiKey.LEAVE_GROUP, 0, 5, "leave_group", "LeaveGroup"),
-    Route(ApiKey.SYNC_GROUP, 0, 5, "sync_group", "SyncGroup"),
-    Route(ApiKey.DESCRIBE_GROUPS, 0, 6, "describe_groups", "DescribeGroups"),
-    Route(ApiKey.LIST_GROUPS, 0, 5, "list_groups", "ListGroups"),
-    Route(ApiKey.SASL_HANDSHAKE, 0, 1, "sasl_handshake", "SaslHandshake"),
-    Route(ApiKey.API_VERSIONS, 0, 5, "api_versions", "ApiVersions"),
-    Route(ApiKey.CREATE_TOPICS, 0, 7, "create_topics", "CreateTopics"),
-    Route(ApiKey.DELETE_TOPICS, 0, 6, "delete_topics", "DeleteTopics"),
-    Route(ApiKey.DELETE_RECORDS, 0, 2, "delete_records", "DeleteRecords"),
-    Route(ApiKey.INIT_PRODUCER_ID, 0, 5, "init_producer_id", "InitProducerId"),
-    Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, 0, 4, "offset_for_leader_epoch", "OffsetForLeaderEpoch"),
-    Route(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5, "add_partitions_to_txn", "AddPartitionsToTxn"),
-    Route(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, "add_offsets_to_txn", "AddOffsetsToTxn"),
-    Route(ApiKey.END_TXN, 0, 5, "end_txn", "EndTxn"),
-    Route(ApiKey.WRITE_TXN_MARKERS, 0, 2, "write_txn_markers", "WriteTxnMarkers"),
-    Route(ApiKey.TXN_OFFSET_COMMIT, 0, 6, "txn_offset_commit", "TxnOffsetCommit"),
-    Route(ApiKey.DESCRIBE_ACLS, 0, 3, "describe_acls", "DescribeAcls"),
-    Route(ApiKey.CREATE_ACLS, 0, 3, "create_acls", "CreateAcls"),
-    Route(ApiKey.DELETE_ACLS, 0, 3, "delete_acls", "DeleteAcls"),
-    Route(ApiKey.DESCRIBE_CONFIGS, 0, 4, "describe_configs", "DescribeConfigs"),
-    Route(ApiKey.ALTER_CONFIGS, 0, 2, "alter_configs", "AlterConfigs"),
-    Route(ApiKey.ALTER_REPLICA_LOG_DIRS, 0, 2, "alter_replica_log_dirs", "AlterReplicaLogDirs"),
-    Route(ApiKey.DESCRIBE_LOG_DIRS, 0, 5, "describe_log_dirs", "DescribeLogDirs"),
-    Route(ApiKey.SASL_AUTHENTICATE, 0, 2, "sasl_authenticate", "SaslAuthenticate"),
-    Route(ApiKey.CREATE_PARTITIONS, 0, 3, "create_partitions", "CreatePartitions"),
-    Route(ApiKey.CREATE_DELEGATION_TOKEN, 0, 3, "create_delegation_token", "CreateDelegationToken"),
-    Route(ApiKey.RENEW_DELEGATION_TOKEN, 0, 2, "renew_delegation_token", "RenewDelegationToken"),
-    Route(ApiKey.EXPIRE_DELEGATION_TOKEN, 0, 2, "expire_delegation_token", "ExpireDelegationToken"),
-    Route(ApiKey.DESCRIBE_DELEGATION_TOKEN, 0, 3, "describe_delegation_token", "DescribeDelegationToken"),
-    Route(ApiKey.DELETE_GROUPS, 0, 3, "delete_groups", "DeleteGroups"),
-    Route(ApiKey.ELECT_LEADERS, 0, 2, "elect_leaders", "ElectLeaders"),
-    Route(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, "incremental_alter_configs", "IncrementalAlterConfigs"),
-    Route(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, "alter_partition_reassignments", "AlterPartitionReassignments"),
-    Route(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, "list_partition_reassignments", "ListPartitionReassignments"),
-    Route(ApiKey.OFFSET_DELETE, 0, 0, "offset_delete", "OffsetDelete"),
-    Route(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1, "describe_client_quotas", "DescribeClientQuotas"),
-    Route(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1, "alter_client_quotas", "AlterClientQuotas"),
-    Route(
-        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0, "describe_user_scram_credentials", "DescribeUserScramCredentials"
-    ),
-    Route(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0, "alter_user_scram_credentials", "AlterUserScramCredentials"),
-    Route(ApiKey.DESCRIBE_QUORUM, 0, 2, "describe_quorum", "DescribeQuorum"),
-    Route(ApiKey.ALTER_PARTITION, 0, 3, "alter_partition", "AlterPartition"),
-    Route(ApiKey.UPDATE_FEATURES, 0, 2, "update_features", "UpdateFeatures"),
-    Route(ApiKey.ENVELOPE, 0, 0, "envelope", "Envelope"),
-    Route(ApiKey.DESCRIBE_CLUSTER, 0, 2, "describe_cluster", "DescribeCluster"),
-    Route(ApiKey.DESCRIBE_PRODUCERS, 0, 0, "describe_producers", "DescribeProducers"),
-    Route(ApiKey.UNREGISTER_BROKER, 0, 0, "unregister_broker", "UnregisterBroker"),
-    Route(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, "describe_transactions", "DescribeTransactions"),
-    Route(ApiKey.LIST_TRANSACTIONS, 0, 2, "list_transactions", "ListTransactions"),
-    Route(ApiKey.ALLOCATE_PRODUCER_IDS, 0, 0, "allocate_producer_ids", "AllocateProducerIds"),
-    Route(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, "consumer_group_heartbeat", "ConsumerGroupHeartbeat"),
-    Route(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, "consumer_group_describe", "ConsumerGroupDescribe"),
-    Route(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0, "get_telemetry_subscriptions", "GetTelemetrySubscriptions"),
-    Route(ApiKey.PUSH_TELEMETRY, 0, 0, "push_telemetry", "PushTelemetry"),
-    Route(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, "list_config_resources", "ListConfigResources"),
-    Route(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, "describe_topic_partitions", "DescribeTopicPartitions"),
-    Route(ApiKey.ADD_RAFT_VOTER, 0, 1, "add_raft_voter", "AddRaftVoter"),
-    Route(ApiKey.REMOVE_RAFT_VOTER, 0, 0, "remove_raft_voter", "RemoveRaftVoter"),
-    Route(ApiKey.UNREGISTER_CONTROLLER, 0, 0, "unregister_controller", "UnregisterController"),
-)
-
-
-class Answer(NamedTuple):
-    """A response that is ready to be encoded; encoding waits until the wake-up's appends are written.
-
-    `entry` is what the journal has of the request (`minibroker.inspection.journal.Entry`), if there is one, and
-    `encoded` the whole frame of a large response, which was encoded in slices.
-    """
-
-    response: Any
-    version: int
-    correlation_id: int
-    flexible_header: bool
-    entry: Any = None
-    encoded: tuple[bytearray, Splices] | None = None
-
-
-NO_ANSWER: Final = Answer(None, 0, 0, flexible_header=False)
-"""Of what stands in the place of a request and is never delivered."""
-
-
-class Waiting(NamedTuple):
-    """A parked request and the answer that it will have once its response is there."""
-
-    parked: Parked
-    answer: Answer
-
-
-Outcome = Answer | Waiting | None
-"""What a connection does for a request: send an answer, wait for one, or nothing at all."""
-
-
-class SlicedRequest(Parked):
+class SlicedRequest(DelayedResponse):
     """A request whose work goes on in slices.
 
     Attributes:
@@ -205,42 +83,6 @@ class SlicedRequest(Parked):
             self.finish(fail)
 
 
-class Handler(Protocol):
-    """What `minibroker.handlers.<module>.handle` looks like.
-
-    It returns a response, None for no response at all, a `Parked`, or `Steps` of which one of these is the result.
-    The steps are those of a request whose work grows with what the client has sent, or with what the broker has; they
-    copy what they keep of the request's BYTES fields past a `yield`.
-    """
-
-    def __call__(self, request: Any, call: Call) -> Any:
-        """Serve one request."""
-        ...
-
-
-class Endpoint(NamedTuple):
-    """A route with its modules loaded: the API's messages, its handler, and what the handler declares beside `handle`.
-
-    Attributes:
-        names: the topics, groups and so on that its requests name.
-        needs: the rights of a client whose requests are served.
-        refusal: how its responses refuse a request.
-    """
-
-    route: Route
-    request: type[Any]
-    response: type[Any]
-    flexible: VersionRange
-    handle: Handler
-    names: "Names"
-    needs: "Requirement"
-    refusal: "Refusal"
-
-    def has_flexible_response_header(self, version: int) -> bool:
-        """ApiVersions keeps response header v0, which a client can read before it knows the broker (KIP-511)."""
-        return version in self.flexible and self.route.key is not _API_VERSIONS
-
-
 # An enum's members are looked up each time that they are named.
 _PRODUCE: Final = ApiKey.PRODUCE
 _API_VERSIONS: Final = ApiKey.API_VERSIONS
@@ -269,44 +111,6 @@ _FEW_ELEMENTS: Final = 1000
 """A request with more elements in its arrays is decoded in slices."""
 _DELETING: Final = frozenset(int(key).to_bytes(2, "big") for key in (ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS))
 _UNSERVED: Final = (1, 0)
-_ROUTE_BY_KEY: Final = {int(route.key): route for route in ROUTES}
-_KEYS: Final = {route.message: route.key for route in ROUTES}
-_ENDPOINTS: Final[dict[int, Endpoint]] = {}
-
-
-def endpoint(key: int) -> Endpoint:
-    """The endpoint of an API key. UnservedRequestError for a key that is not in the table."""
-    known = _ENDPOINTS.get(key)
-    if known is None:
-        route = _ROUTE_BY_KEY.get(key)
-        if route is None:
-            raise UnservedRequestError(f"API key {key} is not served")
-        known = _ENDPOINTS[key] = _loaded(route)
-    return known
-
-
-def endpoint_named(api: str) -> Endpoint:
-    """The endpoint of an API's name, such as "ListOffsets". KeyError for a name that is not in the table."""
-    return endpoint(_KEYS[api])
-
-
-def _loaded(route: Route) -> Endpoint:
-    from minibroker.requests.declarations import NO_NAMES, PLAIN_REFUSAL  # noqa: PLC0415 - only requests need them
-
-    messages = importlib.import_module(f"minibroker_protocol.messages.{route.module}")
-    handler = importlib.import_module(f"minibroker.handlers.{route.module}")
-    request = getattr(messages, f"{route.message}Request")
-    refusal: Refusal = getattr(handler, "REFUSAL", PLAIN_REFUSAL)
-    return Endpoint(
-        route,
-        request,
-        getattr(messages, f"{route.message}Response"),
-        schema_of(request).flexible,
-        handler.handle,
-        getattr(handler, "NAMES", NO_NAMES),
-        handler.NEEDS,
-        refusal._replace(whole=getattr(handler, "refuse", None), parts=getattr(handler, "refuse_parts", None)),
-    )
 
 
 def accept(frame: memoryview, session: Session) -> Answer | Waiting | None:
@@ -325,14 +129,12 @@ def accept(frame: memoryview, session: Session) -> Answer | Waiting | None:
     if header.api_key in _IN_ORDER and services.core.slices.has_work_in_order:
         return _accept_large(frame, session)
     call = Call(services.core, services, version, header.client_id, session)
-    if served.route.key is not _PRODUCE:
-        services.core.writes.commit()
-    elif has_many_batches(request):  # which lie in memory that is used again
-        return _accept_large(frame, session)
-    elif memo is not None:
-        memo.note(frame, request, call)
-    authorizer = services.authorizer
-    response = served.handle(request, call) if authorizer is None else authorizer.serve(served, request, call)
+    if served.route.key is _PRODUCE:
+        if has_many_batches(request):  # which lie in memory that is used again
+            return _accept_large(frame, session)
+        if memo is not None:
+            memo.note(frame, request, call, version)
+    response = serve(served, request, call)
     if memo is not None:
         memo.forget_records()
     if isinstance(response, GeneratorType):
@@ -349,9 +151,17 @@ def accept(frame: memoryview, session: Session) -> Answer | Waiting | None:
 
 
 def serve(endpoint: Endpoint, request: Any, call: Call) -> Any:
-    """What the handler returns, as far as the client may ask for it."""
-    authorizer = call.services.authorizer
-    return endpoint.handle(request, call) if authorizer is None else authorizer.serve(endpoint, request, call)
+    """Commit, authorize, handle: what the handler returns, as far as the client may ask for it.
+
+    All but Produce see what was appended before them.
+    """
+    if endpoint.route.key is not _PRODUCE:
+        call.core.writes.commit()
+    if call.services.authorizer is None:
+        return endpoint.handle(request, call)
+    from minibroker.security.authorization import guard  # noqa: PLC0415 - most brokers let everybody do everything
+
+    return guard.serve(endpoint, request, call)
 
 
 def in_slices(steps: Steps[Outcome], services: Services, api_key: int) -> Outcome:
@@ -371,8 +181,6 @@ def _accept_large(frame: memoryview, session: Session) -> Outcome:
 def _serve_large(frame: memoryview, session: Session) -> Steps[Outcome]:
     services = session.services
     served, header, version, request = yield from read_large_request(frame, services)
-    if served.route.key is not _PRODUCE:
-        services.core.writes.commit()
     response = serve(served, request, Call(services.core, services, version, header.client_id, session))
     response = yield from result_of(response)
     flexible_header = served.has_flexible_response_header(version)
@@ -439,26 +247,14 @@ def _read_header(frame: memoryview, services: Services) -> tuple[Endpoint, Reque
     return served, header, version, body
 
 
-def _accept_repeated(frame: memoryview, memo: ProduceMemo) -> Answer | Waiting | None:
-    served, call = _ENDPOINTS[_PRODUCE], memo.call
-    authorizer = call.services.authorizer
-    response = served.handle(memo.request, call) if authorizer is None else authorizer.serve(served, memo.request, call)
+def _accept_repeated(frame: memoryview, memo: ProduceMemo[Call]) -> Answer | Waiting | None:
+    served, call = endpoint(_PRODUCE), memo.call
+    response = serve(served, memo.request, call)
     memo.forget_records()
     if isinstance(response, GeneratorType):
         steps = _outcome_in_slices(response, served, read_request_header(frame), call.api_version)
         return in_slices(steps, call.services, int(_PRODUCE))
     return outcome_of(response, call.api_version, correlation_id_of(frame), flexible_header=memo.is_flexible)
-
-
-def outcome_of(
-    response: Any, version: int, correlation_id: int, *, flexible_header: bool, entry: Any = None
-) -> Answer | Waiting | None:
-    """What becomes of what a handler has returned."""
-    if response is None:
-        return None
-    if isinstance(response, Parked):
-        return Waiting(response, Answer(None, version, correlation_id, flexible_header, entry))
-    return Answer(response, version, correlation_id, flexible_header, entry)
 
 
 def may_delete_files(frame: memoryview) -> bool:
@@ -488,6 +284,8 @@ def encode_answers(answers: list[Answer]) -> tuple[bytearray, Splices]:
             data, holes = answer.encoded
             splices += [(len(out) + position, splice) for position, splice in holes] if out else holes
             out += data
+            if answer.entry is not None:
+                _note_sent(answer, len(data), holes)
             continue
         start = begin_response(out, answer.correlation_id, flexible_header=answer.flexible_header)
         before = len(splices)
@@ -497,4 +295,11 @@ def encode_answers(answers: list[Answer]) -> tuple[bytearray, Splices]:
             del out[start:], splices[before:]
             raise UnencodableAnswerError(str(error), out, splices) from error
         end_response(out, start, sum(splice.size for _, splice in splices[before:]) if len(splices) > before else 0)
+        if answer.entry is not None:
+            _note_sent(answer, len(out) - start, splices[before:])
     return out, splices
+
+
+def _note_sent(answer: Answer, size: int, splices: Splices) -> None:
+    """Tell the journal how many bytes leave."""
+    answer.entry.finish(answer.response, size + sum(splice.size for _, splice in splices))

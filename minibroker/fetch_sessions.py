@@ -10,13 +10,12 @@ began.
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from minibroker_protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     # Names for the type checkers: a start loads no message that nobody has sent yet.
-    from minibroker.metadata.topics import Topics
     from minibroker.slices import Steps
     from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, PartitionData
 
@@ -30,6 +29,23 @@ _EVICTION_MS: Final = 120_000
 _UNKNOWN: Final = -1
 _OF_A_STEP: Final = 64
 """Partitions between two steps."""
+
+
+class NamedTopic(Protocol):
+    """A topic, as far as sessions have to know it."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+
+class TopicIds(Protocol):
+    """The topics by their ids (`minibroker.metadata.topics.Topics`)."""
+
+    def with_id(self, topic_id: bytes, /) -> NamedTopic | None:
+        """The topic with this id."""
+        ...
 
 
 class CachedPartition:
@@ -82,7 +98,7 @@ class FetchSession:
         self.last_used_ms = now_ms
         self.partitions: dict[FetchKey, CachedPartition] = {}
 
-    def update(self, request: FetchRequest, ids: Topics | None) -> Steps[None]:
+    def update(self, request: FetchRequest, ids: TopicIds | None) -> Steps[None]:
         """Add, change and forget what the request names; `ids` as for `FetchSessionCache.context`."""
         partitions = self.partitions
         for topic in request.topics:
@@ -171,7 +187,7 @@ class FetchSessionCache:
         """The session with this id."""
         return self._sessions.get(session_id)
 
-    def context(self, request: FetchRequest, now_ms: int, ids: Topics | None = None) -> Steps[FetchContext]:
+    def context(self, request: FetchRequest, now_ms: int, ids: TopicIds | None = None) -> Steps[FetchContext]:
         """The context of a request; `ids` has the topics of one that names them by their ids.
 
         Raises FetchSessionError when it names a session that is not there, or a wrong epoch, or when it goes by ids and
@@ -197,7 +213,7 @@ class FetchSessionCache:
             return FetchContext(partitions)
         return FetchContext(partitions, session, incremental=True)
 
-    def _full(self, request: FetchRequest, now_ms: int, ids: Topics | None) -> Steps[FetchContext]:
+    def _full(self, request: FetchRequest, now_ms: int, ids: TopicIds | None) -> Steps[FetchContext]:
         partitions: dict[FetchKey, FetchPartition] = {}
         for topic in request.topics:
             named = topic.topic if ids is None else topic.topic_id

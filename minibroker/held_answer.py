@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from minibroker.call import Call, Parked
+from minibroker.call import Call
+from minibroker.delayed import DelayedResponse
 from minibroker_protocol.error_codes import ErrorCode
 
 _T = TypeVar("_T")
 
 
-def hold(response: _T, request: Any, call: Call, refused: Callable[[], Any] | None = None) -> _T | Parked:
+def hold(response: _T, request: Any, call: Call, refused: Callable[[], Any] | None = None) -> _T | DelayedResponse:
     """Hold a response back until all changes of metadata are on disk; itself if they are.
 
     If they cannot be forced to disk, the client gets KAFKA_STORAGE_ERROR for all that `request` names, or what
@@ -27,14 +28,14 @@ def hold(response: _T, request: Any, call: Call, refused: Callable[[], Any] | No
 
 def refusal(request: Any, call: Call) -> Any:
     """KAFKA_STORAGE_ERROR for all that a request names, as Kafka's `AbstractRequest.getErrorResponse` has it."""
-    from minibroker.dispatch import endpoint_named  # noqa: PLC0415 - only a failing disk asks for it
+    from minibroker.endpoints import endpoint_named  # noqa: PLC0415 - only a failing disk asks for it
     from minibroker.requests.refusals import error_answer  # noqa: PLC0415 - the same
 
     endpoint = endpoint_named(type(request).__name__.removesuffix("Request"))
     return error_answer(endpoint, request, call.api_version, ErrorCode.KAFKA_STORAGE_ERROR)
 
 
-class HeldAnswer(Parked):
+class HeldAnswer(DelayedResponse):
     """A response that waits for its `release`."""
 
     def __init__(self, response: Any, refused: Callable[[], Any]) -> None:

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterable
 
-from minibroker.call import Parked
-from minibroker.metadata.cluster import Node
+from minibroker.delayed import DelayedResponse
+from minibroker.metadata.node import Node
 from minibroker.metadata.partition import Partition
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.produce import PartitionProduceResponse, ProduceResponse
@@ -11,14 +11,17 @@ from minibroker_protocol.records.header import NO_OFFSET
 from minibroker_storage.log import Log
 
 
-def refuse(answer: PartitionProduceResponse, code: ErrorCode, reason: object) -> None:
-    """Say that nothing was appended to a partition, and why."""
+def refuse_partition(answer: PartitionProduceResponse, code: ErrorCode, reason: object) -> None:
+    """Say that nothing was appended to a partition, and why.
+
+    Not `refuse`, which a handler has for a whole request.
+    """
     answer.error_code = code
     answer.base_offset = NO_OFFSET
     answer.error_message = str(reason)
 
 
-class ParkedProduce(Parked):
+class ParkedProduce(DelayedResponse):
     """An answer that waits until what it tells of is on disk."""
 
     deliver: Callable[[ProduceResponse], None]
@@ -39,9 +42,9 @@ class ParkedProduce(Parked):
         self._missing.discard(partition.log)
         for outcome in outcomes:
             if error is not None:
-                refuse(outcome, ErrorCode.KAFKA_STORAGE_ERROR, error)
+                refuse_partition(outcome, ErrorCode.KAFKA_STORAGE_ERROR, error)
             elif partition.leader is not node:
-                refuse(outcome, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_LEADER_OR_FOLLOWER.meaning)
+                refuse_partition(outcome, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_LEADER_OR_FOLLOWER.meaning)
         if not self._missing and hasattr(self, "deliver"):
             self.deliver(self._response)
 

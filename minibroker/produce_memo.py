@@ -8,9 +8,8 @@ frame. That saves a third of the time of a small request, and no meaning depends
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from minibroker.call import Call
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.primitives import read_uvarint, write_uvarint
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     # Names for the type checkers: a start loads no message that nobody has sent yet.
     from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest
 
+T = TypeVar("T")
 _KEY_AND_VERSION: Final = 4
 _PREFIX: Final = 8
 """Where the bytes behind the correlation id begin."""
@@ -29,7 +29,7 @@ _NO_TAGGED_FIELDS: Final = b"\0\0\0"
 """The empty sections of tagged fields that end a flexible request: of the partition, the topic and the request."""
 
 
-class ProduceMemo:
+class ProduceMemo(Generic[T]):
     """The last produce request of one connection.
 
     Attributes:
@@ -41,7 +41,7 @@ class ProduceMemo:
     __slots__ = ("_data", "_prefix", "_prefix_end", "_start", "call", "is_flexible", "request")
 
     request: ProduceRequest
-    call: Call
+    call: T
     _data: PartitionProduceData
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class ProduceMemo:
         self._data.records = frame[position : position + length]
         return True
 
-    def note(self, frame: memoryview, request: ProduceRequest, call: Call) -> None:
+    def note(self, frame: memoryview, request: ProduceRequest, call: T, version: int) -> None:
         """Remember a decoded request, if it is one for a single partition."""
         self._prefix_end = 0
         if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1:
@@ -81,7 +81,7 @@ class ProduceMemo:
         if not isinstance(data.records, memoryview) or not data.records:
             return
         length = len(data.records)
-        self.is_flexible = call.api_version >= _FIRST_FLEXIBLE
+        self.is_flexible = version >= _FIRST_FLEXIBLE
         if self.is_flexible:
             encoded = bytearray()
             write_uvarint(encoded, length + 1)

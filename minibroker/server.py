@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from minibroker.clock import Clock, SystemClock
 from minibroker.config import BrokerConfig
 from minibroker.connection import Connection, ConnectionSet
-from minibroker.metadata.cluster import Door, Node
+from minibroker.metadata.node import Door, Node
 from minibroker.network.connection_quotas import ConnectionQuotas, Slot
 from minibroker.network.listeners import PLAINTEXT, ServedListener, port_step
 from minibroker.network.node_listener import Kind, NodeListener, check_free

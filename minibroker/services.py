@@ -15,16 +15,14 @@ from minibroker.metadata.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, Topi
 if TYPE_CHECKING:
     from minibroker.background import Background
     from minibroker.dynamic_config.loggers import BrokerLoggers
-    from minibroker.faults.registry import FaultRegistry
     from minibroker.groups.coordinator import GroupCoordinator
-    from minibroker.inspection.journal import Journal
+    from minibroker.interceptors import Observer
     from minibroker.quotas.entities import QuotaTable
     from minibroker.quotas.host_names import HostNames
     from minibroker.quotas.manager import Quotas
     from minibroker.releases import Release
     from minibroker.security.authorization.authorizer import Authorizer
     from minibroker.security.store import SecurityStore
-    from minibroker.taps import Taps
     from minibroker.telemetry.clients import Telemetry
     from minibroker.transactions.coordinator import TransactionCoordinator
 
@@ -43,7 +41,8 @@ class Services:
         served: API key -> its first and last version, where a broker serves less than the dispatch table has.
         authorizer: decides who may do what; None where everybody may do everything.
         quotas: holds clients against their quotas; None while there are none.
-        taps: the journal and the faults (`minibroker.taps`); None without them.
+        observer: the interceptor of the journal and the faults (`minibroker.observer`); None without them.
+        chain_version: counts how often `quotas` or `observer` have come or gone; connections compose the chain anew.
         misspelt_topics: topics that a client's request has created -> the topic that was probably meant.
         started_ms: when that was, on the clock's monotonic time.
         validated_records, fetch_max_bytes: settings that the hot paths ask for, looked up once.
@@ -57,7 +56,8 @@ class Services:
         self.served: Mapping[int, tuple[int, int]] | None = None if release is None else release.served
         self.authorizer = _authorizer(core)
         self.quotas: Quotas | None = None
-        self.taps: Taps | None = None
+        self.observer: Observer | None = None
+        self.chain_version = 0
         self.misspelt_topics: dict[str, str] = {}
         self.started_ms = core.clock.monotonic_ms()
         self.validated_records = config.integer("minibroker.validate.records.max")
@@ -171,15 +171,10 @@ class Services:
 
         return SecurityStore(self.core)
 
-    @property
-    def journal(self) -> "Journal | None":
-        """The journal of requests, while one is kept."""
-        return self.taps.journal if self.taps is not None else None
-
-    @property
-    def faults(self) -> "FaultRegistry | None":
-        """The faults that are installed, if any are."""
-        return self.taps.faults if self.taps is not None else None
+    def observe(self, observer: "Observer | None") -> None:
+        """Have requests pass by `observer` from now on."""
+        self.observer = observer
+        self.chain_version += 1
 
     def close(self, *, keep: bool = True) -> None:
         """Close the services, then the core; see `Core.close`."""
@@ -200,6 +195,7 @@ class Services:
 
     def _settle_quotas(self, table: "QuotaTable") -> None:
         """Count what clients use while there are quotas."""
+        self.chain_version += 1
         if not len(table):
             self.quotas = None
         elif self.quotas is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from minibroker.network.listeners import PLAINTEXT
 from minibroker.security.principals import ANONYMOUS, Principal
@@ -10,10 +10,38 @@ from minibroker.security.principals import ANONYMOUS, Principal
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from minibroker.metadata.cluster import Node
+    from minibroker.delayed import DelayedResponse
+    from minibroker.metadata.node import Node
     from minibroker.produce_memo import ProduceMemo
-    from minibroker.security.sasl.authentication import Authentication
     from minibroker.services import Services
+    from minibroker_protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+    from minibroker_protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+
+class Authentication(Protocol):
+    """A connection's way through SASL (`minibroker.security.sasl.authentication`).
+
+    Attributes:
+        by_token: the client has shown a delegation token.
+    """
+
+    by_token: bool
+
+    def handshake(self, request: SaslHandshakeRequest, version: int) -> SaslHandshakeResponse | DelayedResponse:
+        """Answer SaslHandshake."""
+        ...
+
+    def authenticate(self, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse | DelayedResponse:
+        """Answer SaslAuthenticate."""
+        ...
+
+    def is_early(self, error: Exception) -> bool:
+        """Is a request refused for its having come before the client has begun to say who it is?"""
+        ...
+
+    def close(self) -> None:
+        """The connection has gone."""
+        ...
 
 
 class Session:
@@ -56,7 +84,7 @@ class Session:
         *,
         advertised: tuple[str, int],
         client_host: str = "/127.0.0.1",
-        memo: ProduceMemo | None = None,
+        memo: ProduceMemo[Any] | None = None,
         principal: Principal = ANONYMOUS,
         listener: str = PLAINTEXT,
         protocol: str = PLAINTEXT,

@@ -26,7 +26,6 @@ _AFTER_MS: Final = 100
 _SHARED: Final = (
     "minibroker.security.authorization.acls",
     "minibroker.security.authorization.authorized_operations",
-    "minibroker.held_answer",
     "minibroker_protocol.records.log_validator",
     "minibroker.logs.coordinator_log",
     "minibroker.groups.consumer.assignors.uniform_mixed",

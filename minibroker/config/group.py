@@ -5,14 +5,11 @@ which are not served, are unknown. A group that does not set a key takes the bro
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from minibroker.config.broker import BrokerConfig
 from minibroker.config.keys import HONOURED, INT, MEDIUM, POSITIVE, ConfigError, ConfigKey, by_name
 from minibroker.config.values import ConfigEntry, ConfigSource, ConfigValues
-
-if TYPE_CHECKING:
-    from minibroker.core import Core
 
 _HEARTBEAT: Final = "consumer.heartbeat.interval.ms"
 _SESSION: Final = "consumer.session.timeout.ms"
@@ -80,8 +77,3 @@ class GroupConfig(ConfigValues):
         if name in self.overrides:
             listed.insert(0, ConfigEntry(name, self.value_text(name), ConfigSource.GROUP_CONFIG))
         return listed
-
-
-def group_config(core: "Core", group_id: str) -> GroupConfig:
-    """What counts for a group now; ask again each time, since it may change at any time."""
-    return GroupConfig(core.config, core.configs.of_group(group_id))

@@ -22,6 +22,7 @@ from minibroker.network.node_listener import NodeListener
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.errors import OperationError
 from minibroker.operations.groups import group_lag
+from minibroker.operations.observed import journal_of
 
 _Labelled = dict[tuple[str, ...], float]
 
@@ -93,7 +94,8 @@ async def scrape(broker: AsyncOperations) -> Scrape:
     for fault in await broker.faults.list():
         place = (fault.api or "*", fault.action or "delay")
         found.fired[place] = found.fired.get(place, 0) + fault.fired
-    found.requests = None if services.journal is None else services.journal.count
+    journal = journal_of(services)
+    found.requests = None if journal is None else journal.count
     return found
 
 

@@ -9,7 +9,7 @@ where the broker without a name is all of them.
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from minibroker.config import BrokerConfig, ConfigError
 from minibroker.config.broker import RunTime
@@ -17,6 +17,9 @@ from minibroker.config.resources import ConfigResourceType
 from minibroker.metadata.cluster_metadata import ClusterFileError, ClusterMetadata
 from minibroker.slices import Steps, drain
 from minibroker_storage.data_directory.names import CLUSTER_FILE
+
+if TYPE_CHECKING:
+    from minibroker.config.group import GroupConfig
 
 Texts = Mapping[str, str]
 Section = Mapping[str, Mapping[str, Texts]]
@@ -113,6 +116,12 @@ class DynamicConfigs:
             self._apply()
         for kind in kinds:
             self.on_change(kind)
+
+    def group(self, group_id: str) -> "GroupConfig":
+        """What counts for a group now; ask again each time, since it may change at any time."""
+        from minibroker.config.group import GroupConfig  # noqa: PLC0415 - a start needs none
+
+        return GroupConfig(self.broker, self.of_group(group_id))
 
     def _run_time(self, name: str) -> RunTime:
         brokers = self.all_of(ConfigResourceType.BROKER)

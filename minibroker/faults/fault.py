@@ -10,12 +10,13 @@ from collections import deque
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from minibroker.dispatch import ROUTES, endpoint, endpoint_named
+from minibroker.endpoints import endpoint, endpoint_named
 from minibroker.inspection.journal import Entry, error_code
 from minibroker.inspection.patterns import api_matcher, matcher
 from minibroker.operations.errors import OperationError, is_the_callers
 from minibroker.requests.declarations import Target
 from minibroker.requests.targets import named_by
+from minibroker.routes import ROUTES
 from minibroker.suggestions import suggestion
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.schema import VersionRange

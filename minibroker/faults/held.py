@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
-from minibroker.call import Parked
-from minibroker.dispatch import Answer, UnencodableAnswerError, encode_answers
+from minibroker.delayed import DelayedResponse
+from minibroker.dispatch import UnencodableAnswerError, encode_answers
 from minibroker.inspection.message_json import detached
+from minibroker.outcomes import Answer
 from minibroker.requests.declarations import Target
 from minibroker_protocol.records.header import MAGIC_AT, MAGIC_V2
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from minibroker.clock import Clock, Timer
     from minibroker.faults.fault import Fault
     from minibroker.faults.registry import Strike
-    from minibroker_protocol.codec import Splices
+    from minibroker.interceptors import Line
 
 _BODY_AT: Final = 8
 _CORRELATION_ID_AT: Final = 4
@@ -27,36 +28,7 @@ _CRC_OF_MESSAGES_AT: Final = 12
 _WITHOUT_ANSWER: Final = frozenset({"disconnect", "black_hole", "drop"})
 
 
-class Line(Protocol):
-    """What a held request may do with its connection (`connection.Connection`)."""
-
-    @property
-    def ends(self) -> tuple[Any, Any]:
-        """The addresses of both ends, ours first; None for what is not known."""
-        ...
-
-    def send(self, data: bytearray, splices: Splices) -> None:
-        """Send bytes."""
-        ...
-
-    def release(self) -> None:
-        """Serve what waits behind the request."""
-        ...
-
-    def end(self) -> None:
-        """Close the connection once all has left that was sent."""
-        ...
-
-    def fail(self, error: Exception) -> None:
-        """Log why a request could not be answered, and close the connection."""
-        ...
-
-    def swallow(self) -> None:
-        """Read on, and do nothing with what comes."""
-        ...
-
-
-class HeldRequest(Parked):
+class HeldRequest(DelayedResponse):
     """Waits for a handler's response, if there is one to come, then for the delay, and then does what the fault says.
 
     Args:
@@ -66,7 +38,14 @@ class HeldRequest(Parked):
     """
 
     def __init__(
-        self, line: Line, clock: Clock, strike: Strike, answer: Answer, inner: Parked | None, *, has_answer: bool
+        self,
+        line: Line,
+        clock: Clock,
+        strike: Strike,
+        answer: Answer,
+        inner: DelayedResponse | None,
+        *,
+        has_answer: bool,
     ) -> None:
         self._line = line
         self._clock = clock
@@ -148,7 +127,7 @@ class HeldRequest(Parked):
     def _frame(self, response: Any) -> bytearray:
         """The whole answer, with what is read from files in it."""
         _read_ranges(response)
-        data, _ = encode_answers([self._answer._replace(response=response)])
+        data, _ = encode_answers([self._answer._replace(response=response, entry=None)])
         return data
 
     def _send(self, data: bytearray) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from minibroker.call import Parked, UnservedRequestError
+from minibroker.delayed import DelayedResponse, UnservedRequestError
 from minibroker.requests.declarations import Target
 from minibroker.requests.merging import MergedAnswer, merged
 from minibroker.requests.refusals import error_answer, part_answer
@@ -21,7 +21,7 @@ from minibroker_protocol.schema import first_version
 
 if TYPE_CHECKING:
     from minibroker.call import Call
-    from minibroker.dispatch import Endpoint
+    from minibroker.endpoints import Endpoint
     from minibroker.faults.fault import Fault
     from minibroker_protocol.error_codes import ErrorCode
 
@@ -50,7 +50,7 @@ def refuse(
     errors = make(endpoint, refused, call.api_version, code)
     rest = only(endpoint.names, request, lambda target: not fault.is_about(target), call.core)
     served = yield from result_of(serve(rest))
-    if isinstance(served, Parked):
+    if isinstance(served, DelayedResponse):
         return MergedAnswer(served, lambda response: merged(response, errors)), True
     _check_acks(endpoint, request, code)
     return merged(served, errors), True

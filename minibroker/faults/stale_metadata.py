@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from minibroker.call import Call
-from minibroker.dispatch import endpoint
+from minibroker.endpoints import endpoint
 from minibroker.inspection.message_json import detached
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.security.principals import BROKER

@@ -13,7 +13,7 @@ from minibroker.groups.group import Group
 from minibroker.groups.kinds import AnyGroup
 from minibroker.groups.rebalances import Rebalances
 from minibroker.groups.store import GroupStore
-from minibroker.metadata.cluster import Node
+from minibroker.metadata.node import Node
 from minibroker_protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from minibroker.call import Call, Parked
+from minibroker.core import Core
+from minibroker.delayed import DelayedResponse
 from minibroker.groups.deadlines import Deadline
 
 
@@ -15,7 +16,7 @@ class Protocol(NamedTuple):
     metadata: bytes
 
 
-class Reply(Parked):
+class Reply(DelayedResponse):
     """The answer to a request that may have to wait for other members.
 
     It never leaves while another request is being handled: delivering it serves what waits behind it on its
@@ -26,8 +27,8 @@ class Reply(Parked):
 
     deliver: Callable[[Any], None]
 
-    def __init__(self, call: Call) -> None:
-        self._call_soon = call.core.call_soon
+    def __init__(self, core: Core) -> None:
+        self._call_soon = core.call_soon
         self._gone = False
         self.response: Any = None
 

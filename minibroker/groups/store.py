@@ -22,7 +22,7 @@ from minibroker.groups.offsets import CommittedOffset
 from minibroker.groups.replay import Replay
 from minibroker.logs.coordinator_log import CoordinatorLog, CoordinatorLogError
 from minibroker.logs.partition_loader import PartitionLoader
-from minibroker.metadata.cluster import Node
+from minibroker.metadata.node import Node
 from minibroker.metadata.topics import CONSUMER_OFFSETS
 from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode

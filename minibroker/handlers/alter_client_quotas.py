@@ -9,7 +9,8 @@ import logging
 from collections.abc import Collection, Container, Mapping
 from typing import Final
 
-from minibroker.call import Call, Parked
+from minibroker.call import Call
+from minibroker.delayed import DelayedResponse
 from minibroker.held_answer import hold
 from minibroker.quotas.entities import IP, Entity, QuotaError, check_value, keys_of
 from minibroker.requests.declarations import Refusal
@@ -33,7 +34,7 @@ NEEDS: Final = on_cluster(Operation.ALTER_CONFIGS)
 REFUSAL: Final = Refusal(explained=True)
 
 
-def handle(request: AlterClientQuotasRequest, call: Call) -> Steps[AlterClientQuotasResponse | Parked]:
+def handle(request: AlterClientQuotasRequest, call: Call) -> Steps[AlterClientQuotasResponse | DelayedResponse]:
     """Check every entry by itself, then alter all that passed together; hosts are looked up before."""
     names = call.services.host_names
     addresses: dict[str, frozenset[str]] = {}
@@ -51,7 +52,7 @@ def handle(request: AlterClientQuotasRequest, call: Call) -> Steps[AlterClientQu
     return hold((yield from _alter(request, call, addresses)), request, call)
 
 
-class _Search(Parked):
+class _Search(DelayedResponse):
     """A request that waits until its hosts are looked up. A host that is not found by then is none."""
 
     def __init__(
@@ -81,7 +82,7 @@ class _Search(Parked):
 
     def _tell(self, response: AlterClientQuotasResponse) -> None:
         held = hold(response, self._request, self._call)
-        if isinstance(held, Parked):
+        if isinstance(held, DelayedResponse):
             held.deliver = self._give
         else:
             self._give(held)

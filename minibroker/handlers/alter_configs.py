@@ -7,7 +7,8 @@ INVALID_REQUEST.
 
 from typing import Final
 
-from minibroker.call import Call, Parked
+from minibroker.call import Call
+from minibroker.delayed import DelayedResponse
 from minibroker.dynamic_config.changes import Changes, Resource, answered, outcomes
 from minibroker.dynamic_config.places import Change
 from minibroker.held_answer import hold
@@ -24,7 +25,7 @@ NAMES: Final = config_resources_at("resources")
 NEEDS: Final = asked_by_handler("ALTER_CONFIGS on each topic or group; on the cluster, for brokers and client metrics")
 
 
-def handle(request: AlterConfigsRequest, call: Call) -> Steps[AlterConfigsResponse | Parked]:
+def handle(request: AlterConfigsRequest, call: Call) -> Steps[AlterConfigsResponse | DelayedResponse]:
     """Check and alter one resource after the other."""
     altered: list[tuple[Resource, Changes]] = []
     for each in request.resources:

@@ -10,7 +10,8 @@ replicas, if the client forbids that (KIP-860); UNKNOWN_TOPIC_OR_PARTITION.
 from collections.abc import Sequence
 from typing import Final
 
-from minibroker.call import Call, Parked
+from minibroker.call import Call
+from minibroker.delayed import DelayedResponse
 from minibroker.held_answer import hold, refusal
 from minibroker.metadata.cluster import Cluster
 from minibroker.metadata.topic_admin import TopicError
@@ -34,7 +35,7 @@ REFUSAL: Final = Refusal(everywhere=True)
 
 def handle(
     request: AlterPartitionReassignmentsRequest, call: Call
-) -> Steps[AlterPartitionReassignmentsResponse | Parked]:
+) -> Steps[AlterPartitionReassignmentsResponse | DelayedResponse]:
     """Reassign each partition by itself."""
     may_resize = request.allow_replication_factor_change
     responses: list[ReassignableTopicResponse] = []

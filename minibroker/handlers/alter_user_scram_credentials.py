@@ -8,7 +8,8 @@ whatever others have. Unlike in Kafka a salt or a salted password of more than 6
 
 from typing import Final
 
-from minibroker.call import Call, Parked
+from minibroker.call import Call
+from minibroker.delayed import DelayedResponse
 from minibroker.held_answer import hold
 from minibroker.security.authorization.acls import Operation
 from minibroker.security.authorization.requirements import on_cluster
@@ -33,7 +34,9 @@ _TWICE: _Refusal = (ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be a
 NEEDS: Final = on_cluster(Operation.ALTER)
 
 
-def handle(request: AlterUserScramCredentialsRequest, call: Call) -> Steps[AlterUserScramCredentialsResponse | Parked]:
+def handle(
+    request: AlterUserScramCredentialsRequest, call: Call
+) -> Steps[AlterUserScramCredentialsResponse | DelayedResponse]:
     """Alter credentials."""
     stored = call.services.security.scram
     refused: dict[str, _Refusal] = {}

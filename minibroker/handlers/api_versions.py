@@ -17,7 +17,7 @@ from typing import Final
 
 from minibroker.call import Call
 from minibroker.config.resources import ConfigResourceType
-from minibroker.dispatch import ROUTES
+from minibroker.routes import ROUTES
 from minibroker.security.authorization.requirements import NOTHING
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode

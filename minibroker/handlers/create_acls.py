@@ -7,7 +7,8 @@ spoils the whole request (UNKNOWN_SERVER_ERROR for each), and one with a number 
 
 from typing import Final
 
-from minibroker.call import Call, Parked, UnservedRequestError
+from minibroker.call import Call
+from minibroker.delayed import DelayedResponse, UnservedRequestError
 from minibroker.error_mapping import MAPPED, error_code_of
 from minibroker.held_answer import hold
 from minibroker.security.authorization.acls import (
@@ -31,7 +32,7 @@ from minibroker_protocol.messages.create_acls import (
 NEEDS: Final = on_cluster(Operation.ALTER)
 
 
-def handle(request: CreateAclsRequest, call: Call) -> Steps[CreateAclsResponse | Parked]:
+def handle(request: CreateAclsRequest, call: Call) -> Steps[CreateAclsResponse | DelayedResponse]:
     """Make those that can be."""
     for each in request.creations:
         if 0 in _numbers(each):

@@ -7,7 +7,8 @@ DELEGATION_TOKEN_AUTH_DISABLED. Renewers have to be users (INVALID_PRINCIPAL_TYP
 
 from typing import Final
 
-from minibroker.call import Call, Parked
+from minibroker.call import Call
+from minibroker.delayed import DelayedResponse
 from minibroker.held_answer import hold
 from minibroker.requests.declarations import Refusal
 from minibroker.security.authorization.acls import Operation, ResourceType
@@ -35,7 +36,7 @@ REFUSAL: Final = Refusal(
 )
 
 
-def handle(request: CreateDelegationTokenRequest, call: Call) -> Steps[CreateDelegationTokenResponse | Parked]:
+def handle(request: CreateDelegationTokenRequest, call: Call) -> Steps[CreateDelegationTokenResponse | DelayedResponse]:
     """Make a token."""
     requester = call.principal
     owner = named(request.owner_principal_type, request.owner_principal_name) or requester

@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from minibroker.call import Call, Parked
+from minibroker.call import Call
+from minibroker.delayed import DelayedResponse
 from minibroker.held_answer import hold
 from minibroker.metadata.replicas import Replicas
 from minibroker.metadata.topic_admin import (
@@ -41,7 +42,7 @@ NAMES: Final = topics_at("topics.name")
 NEEDS: Final = on_each(Operation.ALTER, ResourceType.TOPIC)
 
 
-def handle(request: CreatePartitionsRequest, call: Call) -> Steps[CreatePartitionsResponse | Parked]:
+def handle(request: CreatePartitionsRequest, call: Call) -> Steps[CreatePartitionsResponse | DelayedResponse]:
     """Check every topic by itself, then grow those that passed together."""
     named = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatePartitionsTopicResult] = {}

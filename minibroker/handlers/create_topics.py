@@ -11,7 +11,8 @@ partitions, or would make more than 10,000 records in Kafka's metadata log.
 from collections import Counter
 from typing import Final
 
-from minibroker.call import Call, Parked
+from minibroker.call import Call
+from minibroker.delayed import DelayedResponse
 from minibroker.held_answer import hold
 from minibroker.metadata.topic_admin import (
     DEFAULT,
@@ -53,7 +54,7 @@ NEEDS: Final = asked_by_handler(
 REFUSAL: Final = Refusal({"configs": []})
 
 
-def handle(request: CreateTopicsRequest, call: Call) -> Steps[CreateTopicsResponse | Parked]:
+def handle(request: CreateTopicsRequest, call: Call) -> Steps[CreateTopicsResponse | DelayedResponse]:
     """Check every topic by itself, then create those that passed together."""
     named = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatableTopicResult | None] = {}

@@ -7,7 +7,8 @@ removed.
 
 from typing import Final
 
-from minibroker.call import Call, Parked, UnservedRequestError
+from minibroker.call import Call
+from minibroker.delayed import DelayedResponse, UnservedRequestError
 from minibroker.error_mapping import MAPPED, error_code_of
 from minibroker.held_answer import hold
 from minibroker.security.authorization.acls import (
@@ -33,7 +34,7 @@ from minibroker_protocol.messages.delete_acls import (
 NEEDS: Final = on_cluster(Operation.ALTER)
 
 
-def handle(request: DeleteAclsRequest, call: Call) -> Steps[DeleteAclsResponse | Parked]:
+def handle(request: DeleteAclsRequest, call: Call) -> Steps[DeleteAclsResponse | DelayedResponse]:
     """Remove what the filters find, together."""
     for each in request.filters:
         if 0 in _numbers(each):

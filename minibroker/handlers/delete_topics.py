@@ -9,7 +9,8 @@ from collections import Counter
 from functools import partial
 from typing import Final
 
-from minibroker.call import Call, Parked
+from minibroker.call import Call
+from minibroker.delayed import DelayedResponse
 from minibroker.held_answer import hold
 from minibroker.metadata.deletion import purge_logged
 from minibroker.metadata.topic_admin import TopicError, disk_refusal
@@ -37,7 +38,7 @@ NAMES: Final = topics_at("topics.name") | topics_at("topic_names")
 NEEDS: Final = asked_by_handler("DELETE on the cluster or on each topic; DESCRIBE on each topic, to be told its name")
 
 
-def handle(request: DeleteTopicsRequest, call: Call) -> Steps[DeleteTopicsResponse | Parked]:
+def handle(request: DeleteTopicsRequest, call: Call) -> Steps[DeleteTopicsResponse | DelayedResponse]:
     """Delete the topics that exist, and say for each whether it did."""
     wanted = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
     if not call.core.config.boolean("delete.topic.enable"):

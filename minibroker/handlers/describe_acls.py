@@ -7,7 +7,8 @@ in which they were made.
 
 from typing import Final
 
-from minibroker.call import Call, UnservedRequestError
+from minibroker.call import Call
+from minibroker.delayed import UnservedRequestError
 from minibroker.security.authorization.acls import AclFilter, Operation, PatternType, PermissionType, ResourceType
 from minibroker.security.authorization.requirements import on_cluster
 from minibroker.slices import Steps

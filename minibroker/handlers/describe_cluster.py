@@ -9,7 +9,7 @@ broker at random as the controller, which passes on what comes to it; here it is
 from typing import Final
 
 from minibroker.call import Call
-from minibroker.metadata.cluster import NO_NODE
+from minibroker.metadata.node import NO_NODE
 from minibroker.security.authorization.authorized_operations import authorized_cluster_operations
 from minibroker.security.authorization.requirements import asked_by_handler
 from minibroker_protocol.error_codes import ErrorCode

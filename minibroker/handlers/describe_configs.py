@@ -13,7 +13,6 @@ from typing import Final
 from minibroker.call import Call
 from minibroker.config import ConfigEntry, ConfigKey, ConfigSource, ConfigType
 from minibroker.config.client_metrics import ClientMetricsConfig
-from minibroker.config.group import group_config
 from minibroker.config.resources import ConfigResourceType
 from minibroker.config.run_time import ALTERABLE, key_of
 from minibroker.config.values import ConfigValues
@@ -137,7 +136,7 @@ def _client_metrics(name: str, call: Call) -> Rows:
 def _group(name: str, call: Call) -> Rows:
     if not name:
         raise ResourceError(_INVALID, "Group name must not be empty")
-    return _rows(group_config(call.core, name))
+    return _rows(call.core.configs.group(name))
 
 
 _DESCRIBED: Final[Mapping[int, Callable[[str, Call], Rows]]] = {

@@ -10,7 +10,7 @@ keeps account of eligible leader replicas: replicas share one log, so whoever is
 from typing import Final
 
 from minibroker.call import Call
-from minibroker.metadata.cluster import NO_NODE
+from minibroker.metadata.node import NO_NODE
 from minibroker.metadata.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, Topic, topic_name_error
 from minibroker.requests.declarations import topics_at
 from minibroker.security.authorization.acls import Operation, ResourceType

@@ -9,9 +9,10 @@ alive. Asked for all partitions, the answer tells of those that needed an electi
 from collections.abc import Iterator
 from typing import Final
 
-from minibroker.call import Call, Parked
+from minibroker.call import Call
+from minibroker.delayed import DelayedResponse
 from minibroker.held_answer import hold
-from minibroker.metadata.cluster import NO_NODE
+from minibroker.metadata.node import NO_NODE
 from minibroker.metadata.partition import Partition
 from minibroker.requests.declarations import topics_at
 from minibroker.security.authorization.acls import Operation
@@ -32,7 +33,7 @@ NAMES: Final = topics_at("topic_partitions.topic", "partitions")
 NEEDS: Final = on_cluster(Operation.ALTER)
 
 
-def handle(request: ElectLeadersRequest, call: Call) -> Steps[ElectLeadersResponse | Parked]:
+def handle(request: ElectLeadersRequest, call: Call) -> Steps[ElectLeadersResponse | DelayedResponse]:
     """Elect a leader for each partition."""
     if request.election_type not in {_PREFERRED, _UNCLEAN}:
         message = f"Unknown election type {request.election_type}"

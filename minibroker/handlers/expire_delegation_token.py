@@ -5,7 +5,8 @@ Versions 0-2. Who may do it, and the errors, are those of RenewDelegationToken.
 
 from typing import Final
 
-from minibroker.call import Call, Parked
+from minibroker.call import Call
+from minibroker.delayed import DelayedResponse
 from minibroker.held_answer import hold
 from minibroker.security.authorization.requirements import asked_by_handler
 from minibroker.security.token_requests import NO_TIME, find
@@ -19,7 +20,7 @@ from minibroker_protocol.messages.expire_delegation_token import (
 NEEDS: Final = asked_by_handler("to be the token's owner or one of its renewers")
 
 
-def handle(request: ExpireDelegationTokenRequest, call: Call) -> Steps[ExpireDelegationTokenResponse | Parked]:
+def handle(request: ExpireDelegationTokenRequest, call: Call) -> Steps[ExpireDelegationTokenResponse | DelayedResponse]:
     """Expire a token."""
     period_ms = request.expiry_time_period_ms
     code, token = find(request.hmac, call)

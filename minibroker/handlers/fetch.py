@@ -24,8 +24,9 @@ last fetched epoch (replicas that share a log never diverge).
 from collections.abc import Callable, Collection
 from typing import Final
 
-from minibroker.call import Call, Parked
+from minibroker.call import Call
 from minibroker.clock import Timer
+from minibroker.delayed import DelayedResponse
 from minibroker.error_mapping import MAPPED, error_code_of
 from minibroker.fetch_sessions import NO_SESSION, FetchContext, FetchKey, FetchSessionError
 from minibroker.metadata.topics import Topic
@@ -105,7 +106,9 @@ NEEDS: Final = asked_by_handler("READ on each topic; CLUSTER_ACTION on the clust
 REFUSAL: Final = Refusal({"high_watermark": -1, "records": b""})
 
 
-def handle(request: FetchRequest, call: Call) -> FetchResponse | Parked | Steps[FetchResponse | Parked]:
+def handle(
+    request: FetchRequest, call: Call
+) -> FetchResponse | DelayedResponse | Steps[FetchResponse | DelayedResponse]:
     """Answer at once when there is enough to tell, or park until there is."""
     if call.api_version < FIRST_WITH_V2 or _has_many_partitions(request, call):
         return _serve(request, call, in_slices=True)
@@ -127,7 +130,7 @@ def refuse(request: FetchRequest, version: int, code: ErrorCode) -> FetchRespons
     )
 
 
-def _serve(request: FetchRequest, call: Call, *, in_slices: bool) -> Steps[FetchResponse | Parked]:
+def _serve(request: FetchRequest, call: Call, *, in_slices: bool) -> Steps[FetchResponse | DelayedResponse]:
     core = call.core
     ids = core.topics if call.api_version >= _FIRST_WITH_IDS else None
     try:
@@ -390,7 +393,7 @@ def _refused(index: int, code: ErrorCode) -> PartitionData:
     )
 
 
-class _ParkedFetch(Parked):
+class _ParkedFetch(DelayedResponse):
     """A fetch that waits for appends to its partitions, or for its time to be up."""
 
     __slots__ = ("_call", "_is_gone", "_is_over", "_is_reading", "_logs", "_reader", "_timer", "_woken", "deliver")

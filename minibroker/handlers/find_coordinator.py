@@ -9,7 +9,7 @@ coordinates share groups (version 6, KIP-932): COORDINATOR_NOT_AVAILABLE, as fro
 from typing import Final
 
 from minibroker.call import Call
-from minibroker.metadata.cluster import NO_NODE, Node
+from minibroker.metadata.node import NO_NODE, Node
 from minibroker.metadata.topic_admin import TopicError
 from minibroker.requests.declarations import Refusal, coordinator_keys_at
 from minibroker.security.authorization.acls import Operation, ResourceType

@@ -31,7 +31,9 @@ def handle(request: GetTelemetrySubscriptionsRequest, call: Call) -> GetTelemetr
     instance_id = request.client_instance_id
     if instance_id == ZERO_UUID:
         instance_id = new_uuid()
-    client = telemetry.client(instance_id, identity_of(instance_id, call))
+    session = call.session
+    address = session.client_host, session.client_port
+    client = telemetry.client(instance_id, identity_of(instance_id, call.client_id, session.software, address))
     if not client.may_ask(call.core.clock.monotonic_ms()) and client.last_error not in _ASK_AGAIN:
         return _answer(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
     client.last_error = ErrorCode.NONE

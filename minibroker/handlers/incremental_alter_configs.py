@@ -9,7 +9,8 @@ where Kafka has UNKNOWN_SERVER_ERROR for most.
 
 from typing import Final
 
-from minibroker.call import Call, Parked
+from minibroker.call import Call
+from minibroker.delayed import DelayedResponse
 from minibroker.dynamic_config.changes import Changes, Resource, answered, outcomes
 from minibroker.held_answer import hold
 from minibroker.requests.declarations import config_resources_at
@@ -25,7 +26,9 @@ NAMES: Final = config_resources_at("resources")
 NEEDS: Final = asked_by_handler("ALTER_CONFIGS on each topic or group; on the cluster, for brokers and client metrics")
 
 
-def handle(request: IncrementalAlterConfigsRequest, call: Call) -> Steps[IncrementalAlterConfigsResponse | Parked]:
+def handle(
+    request: IncrementalAlterConfigsRequest, call: Call
+) -> Steps[IncrementalAlterConfigsResponse | DelayedResponse]:
     """Check and alter one resource after the other."""
     altered: list[tuple[Resource, Changes]] = []
     for each in request.resources:

@@ -52,7 +52,7 @@ class _JoinReply(Reply):
     __slots__ = ("_no_protocol",)
 
     def __init__(self, call: Call) -> None:
-        super().__init__(call)
+        super().__init__(call.core)
         self._no_protocol = "" if call.api_version < _FIRST_WITH_NULLABLE_PROTOCOL else None
 
     def answer(self, response: JoinGroupResponse) -> None:

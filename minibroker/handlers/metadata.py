@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from minibroker.advice import tell_creation
-from minibroker.call import Call, Parked
+from minibroker.call import Call
+from minibroker.delayed import DelayedResponse
 from minibroker.held_answer import hold
-from minibroker.metadata.cluster import NO_NODE
+from minibroker.metadata.node import NO_NODE
 from minibroker.metadata.topic_admin import (
     COORDINATORS_TOPICS,
     TopicError,
@@ -59,7 +60,7 @@ NEEDS: Final = asked_by_handler(
 )
 
 
-def handle(request: MetadataRequest, call: Call) -> Steps[MetadataResponse | Parked]:
+def handle(request: MetadataRequest, call: Call) -> Steps[MetadataResponse | DelayedResponse]:
     """Describe the cluster as this client should see it."""
     core = call.core
     controller = core.cluster.controller

@@ -28,14 +28,15 @@ disk; NOT_LEADER_OR_FOLLOWER if another broker leads the partition by then. The 
 from functools import partial
 from typing import Any, Final
 
-from minibroker.call import Call, Parked, UnservedRequestError
+from minibroker.call import Call
 from minibroker.core import Core
+from minibroker.delayed import DelayedResponse, UnservedRequestError
 from minibroker.error_mapping import MAPPED, error_code_of
 from minibroker.long_produce import FIRST_WITH_ONE_BATCH, has_many_records, is_v2, kept, takes_as_it_comes
-from minibroker.metadata.cluster import Node
+from minibroker.metadata.node import Node
 from minibroker.metadata.partition import Partition
 from minibroker.metadata.topics import Topic
-from minibroker.parked_produce import ParkedProduce, refuse
+from minibroker.parked_produce import ParkedProduce, refuse_partition
 from minibroker.produce_memo import has_many_batches
 from minibroker.requests.declarations import Refusal, topics_at
 from minibroker.requests.leader_hints import hint_of
@@ -132,7 +133,7 @@ REFUSAL: Final = Refusal({"base_offset": -1})
 _REFUSALS: Final[tuple[type[Exception], ...]] = (_RefusedError, *MAPPED)
 
 
-def handle(request: ProduceRequest, call: Call) -> ProduceResponse | Parked | Steps[Any] | None:
+def handle(request: ProduceRequest, call: Call) -> ProduceResponse | DelayedResponse | Steps[Any] | None:
     """Append what the request carries; the write group writes it before the answer leaves."""
     acks_error = None
     if request.acks not in {-1, 0, 1}:
@@ -188,7 +189,7 @@ def _outcome_of(
     response: ProduceResponse,
     flushed: list[tuple[Topic, PartitionProduceResponse]],
     call: Call,
-) -> ProduceResponse | Parked | None:
+) -> ProduceResponse | DelayedResponse | None:
     """The response, once all is appended: perhaps after a flush, and none for acks=0."""
     core = call.core
     if not core.cluster.is_single:
@@ -205,7 +206,7 @@ def _outcome_of(
 
 def _flush(
     appended: list[tuple[Topic, PartitionProduceResponse]], response: ProduceResponse, call: Call
-) -> Parked | None:
+) -> DelayedResponse | None:
     """Have the logs brought to disk that hold `flush.messages` records which are not; None when nothing is due."""
     core = call.core
     core.writes.commit()
@@ -293,16 +294,16 @@ def _explain(answer: PartitionProduceResponse, error: Exception, topic: Topic, r
     size = len(records) if isinstance(records, memoryview) else 0
     if isinstance(error, UnsupportedMagicError):
         new = call.api_version >= FIRST_WITH_ONE_BATCH and size and not is_v2(records)
-        refuse(answer, ErrorCode.INVALID_RECORD if new else ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, error)
+        refuse_partition(answer, ErrorCode.INVALID_RECORD if new else ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, error)
     elif isinstance(error, _RefusedError):
-        refuse(answer, error.code, error)
+        refuse_partition(answer, error.code, error)
         if error.code is ErrorCode.MESSAGE_TOO_LARGE:
             from minibroker.advice import LARGE_BATCHES, about_size  # noqa: PLC0415 - most batches fit
 
             about = about_size(topic.name, size, topic.max_message_bytes)
             call.core.advised.advise(LARGE_BATCHES, topic.name, about)
     else:
-        refuse(answer, error_code_of(error), error)
+        refuse_partition(answer, error_code_of(error), error)
         if isinstance(error, RecordValidationError):
             answer.record_errors = [
                 BatchIndexAndErrorMessage(batch_index=record.batch_index, batch_index_error_message=record.message)

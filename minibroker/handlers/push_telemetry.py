@@ -32,7 +32,11 @@ def handle(request: PushTelemetryRequest, call: Call) -> PushTelemetryResponse:
     instance_id = request.client_instance_id
     if instance_id in _RESERVED:
         return PushTelemetryResponse(error_code=ErrorCode.INVALID_REQUEST)
-    client = call.services.telemetry.client(instance_id, identity_of(instance_id, call))
+    session = call.session
+    address = session.client_host, session.client_port
+    client = call.services.telemetry.client(
+        instance_id, identity_of(instance_id, call.client_id, session.software, address)
+    )
     client.last_error = _error_of(request, client, call)
     client.is_gone = request.terminating
     if not client.last_error and request.metrics:

@@ -6,7 +6,8 @@ HMAC (DELEGATION_TOKEN_NOT_FOUND), and one that has ended cannot be renewed (DEL
 
 from typing import Final
 
-from minibroker.call import Call, Parked
+from minibroker.call import Call
+from minibroker.delayed import DelayedResponse
 from minibroker.held_answer import hold
 from minibroker.security.authorization.requirements import asked_by_handler
 from minibroker.security.token_requests import NO_TIME, find
@@ -20,7 +21,7 @@ from minibroker_protocol.messages.renew_delegation_token import (
 NEEDS: Final = asked_by_handler("to be the token's owner or one of its renewers")
 
 
-def handle(request: RenewDelegationTokenRequest, call: Call) -> Steps[RenewDelegationTokenResponse | Parked]:
+def handle(request: RenewDelegationTokenRequest, call: Call) -> Steps[RenewDelegationTokenResponse | DelayedResponse]:
     """Renew a token."""
     code, token = find(request.hmac, call)
     if token is None:

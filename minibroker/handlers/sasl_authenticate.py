@@ -8,7 +8,8 @@ first answers it with ILLEGAL_SASL_STATE.
 
 from typing import Final
 
-from minibroker.call import Call, Parked
+from minibroker.call import Call
+from minibroker.delayed import DelayedResponse
 from minibroker.security.authorization.requirements import NOTHING
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
@@ -18,7 +19,7 @@ _DONE = "SaslAuthenticate request received after successful authentication"
 NEEDS: Final = NOTHING
 
 
-def handle(request: SaslAuthenticateRequest, call: Call) -> SaslAuthenticateResponse | Parked:
+def handle(request: SaslAuthenticateRequest, call: Call) -> SaslAuthenticateResponse | DelayedResponse:
     """Go on with the exchange."""
     authentication = call.session.authentication
     if authentication is None:

@@ -7,7 +7,8 @@ no authentication is under way (a listener without SASL, or a client that is kno
 
 from typing import Final
 
-from minibroker.call import Call, Parked
+from minibroker.call import Call
+from minibroker.delayed import DelayedResponse
 from minibroker.security.authorization.requirements import NOTHING
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
@@ -15,7 +16,7 @@ from minibroker_protocol.messages.sasl_handshake import SaslHandshakeRequest, Sa
 NEEDS: Final = NOTHING
 
 
-def handle(request: SaslHandshakeRequest, call: Call) -> SaslHandshakeResponse | Parked:
+def handle(request: SaslHandshakeRequest, call: Call) -> SaslHandshakeResponse | DelayedResponse:
     """Begin an exchange."""
     authentication = call.session.authentication
     if authentication is None:

@@ -76,7 +76,7 @@ def _sync(group: Group, request: SyncGroupRequest, call: Call) -> SyncGroupRespo
         rebalances.restart_session(group, member)
         return synced(group, member)
     rebalances.answer_sync(member, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
-    reply = member.sync = Reply(call)
+    reply = member.sync = Reply(call.core)
     if group.leader == member.member_id:
         rebalances.assign(group, {each.member_id: bytes(each.assignment) for each in request.assignments})
     outcome: SyncGroupResponse | Reply = reply.outcome()

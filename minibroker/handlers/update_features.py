@@ -8,7 +8,8 @@ beneath one that has changed what metadata looks like, and kraft.version stays a
 from collections.abc import Mapping
 from typing import Final
 
-from minibroker.call import Call, Parked
+from minibroker.call import Call
+from minibroker.delayed import DelayedResponse
 from minibroker.held_answer import hold
 from minibroker.metadata.features import (
     ELIGIBLE_LEADER_REPLICAS_VERSION,
@@ -42,7 +43,7 @@ class _RefusedError(ValueError):
 NEEDS: Final = on_cluster(Operation.ALTER)
 
 
-def handle(request: UpdateFeaturesRequest, call: Call) -> UpdateFeaturesResponse | Parked:
+def handle(request: UpdateFeaturesRequest, call: Call) -> UpdateFeaturesResponse | DelayedResponse:
     """Check all changes, then make them."""
     features = call.core.features
     controller = f"Local controller {call.node.id}"

@@ -1,7 +1,8 @@
 """The journal: what clients have asked, and what they were told.
 
-A ring of entries, the newest `capacity` of them. It is kept only when someone has asked for it (`taps.keep_journal`),
-since it copies every request. Record bytes are not kept, only how many there were (`message_json.RecordsSummary`).
+A ring of entries, the newest `capacity` of them. It is kept only when someone has asked for it
+(`observer.keep_journal`), since it copies every request. Record bytes are not kept, only how many there were
+(`message_json.RecordsSummary`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from minibroker_protocol.error_codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from minibroker.clock import Clock
     from minibroker.faults.fault import Fault
     from minibroker.requests.declarations import Target
 
@@ -39,6 +41,7 @@ class Entry:
         request: decoded, without record bytes; None when it could not be decoded.
         response: decoded, without record bytes; None while there is none, and when there will be none.
         duration_ms: from the request to the answer, on the broker's clock; None until it was answered.
+        clock: the broker's.
         bytes_in, bytes_out: the sizes of both, with their length fields; `bytes_out` is 0 when nothing was sent.
         fault: the fault that has hit it.
         failure: why the connection was closed over it.
@@ -53,6 +56,7 @@ class Entry:
     client_host: str
     bytes_in: int
     began_ms: float
+    clock: Clock
     client_id: str | None = None
     api: str = ""
     version: int = -1
@@ -71,11 +75,11 @@ class Entry:
         if self.watcher is not None:
             self.watcher(self)
 
-    def finish(self, response: Any, size: int, monotonic_ms: float) -> None:
+    def finish(self, response: Any, size: int) -> None:
         """It was answered: `size` bytes have gone to the client."""
         self.response = detached(response)
         self.bytes_out = size
-        self.duration_ms = monotonic_ms - self.began_ms
+        self.duration_ms = self.clock.monotonic_ms() - self.began_ms
         self.end()
 
     @property

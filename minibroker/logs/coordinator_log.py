@@ -11,7 +11,7 @@ from typing import Final
 
 from minibroker.core import Core
 from minibroker.error_mapping import MAPPED, error_code_of
-from minibroker.metadata.cluster import Node
+from minibroker.metadata.node import Node
 from minibroker.metadata.topic_admin import TopicError, create_topics, plan_topic
 from minibroker.metadata.topics import Topic
 from minibroker.slices import Steps

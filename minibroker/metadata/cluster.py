@@ -12,88 +12,49 @@ All methods belong to the event loop's thread.
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from minibroker.fetch_sessions import FetchSessionCache
+from minibroker.metadata.node import Node
 from minibroker.metadata.partition import Partition
 from minibroker.metadata.replicas import Replicas, assign_replicas
 
 if TYPE_CHECKING:
     from minibroker.config import BrokerConfig
-    from minibroker.metadata.topics import Topic, Topics
 
 _logger = logging.getLogger(__name__)
-NO_NODE: Final = -1
-"""In place of a leader or a controller where there is none."""
 
 
 class ClusterError(ValueError):
     """What was asked for cannot be; the message says why."""
 
 
-class Listener(Protocol):
-    """A node's socket and connections."""
+class ClusterTopic(Protocol):
+    """A topic, as far as its nodes have to know it (`minibroker.metadata.topics.Topic`)."""
 
-    def close(self) -> None:
-        """Take no more connections and abort those that there are."""
+    @property
+    def partitions(self) -> Sequence[Partition]:
+        """Its partitions, by number."""
         ...
 
-    def open(self) -> None:
-        """Listen again, at the same address."""
-        ...
-
-    async def settled(self) -> None:
-        """What was begun is through."""
-        ...
-
-    def reconfigure(self) -> None:
-        """The configuration has changed."""
+    def partition(self, index: int, /) -> Partition | None:
+        """The partition of a number."""
         ...
 
 
-class Door:
-    """One of a broker's listeners, as clients are told of it.
+class ClusterTopics(Protocol):
+    """The topics whose partitions the nodes keep (`minibroker.metadata.topics.Topics`)."""
 
-    Attributes:
-        advertised: (host, port) at which clients are told to find it; None for `port` where they have dialled.
-        port: what it listens on; 0 before it does.
-    """
+    def __iter__(self) -> Iterator[ClusterTopic]:
+        """All topics."""
+        ...
 
-    __slots__ = ("advertised", "port")
+    def get(self, name: str, /) -> ClusterTopic | None:
+        """The topic of a name."""
+        ...
 
-    def __init__(self, advertised: tuple[str, int] | None = None, port: int = 0) -> None:
-        self.advertised = advertised
-        self.port = port
-
-
-class Node:
-    """One broker.
-
-    Attributes:
-        doors: its listeners by name.
-        listener: its sockets; None where there are none, as in tests.
-        fetch_sessions: of its clients.
-    """
-
-    __slots__ = ("_slots", "doors", "fetch_sessions", "id", "is_up", "listener", "rack")
-
-    def __init__(self, node_id: int, rack: str | None = None, session_slots: int = 0) -> None:
-        self.id = node_id
-        self.rack = rack
-        self.is_up = True
-        self.doors: dict[str, Door] = {}
-        self.listener: Listener | None = None
-        self._slots = session_slots
-        self.fetch_sessions = FetchSessionCache(session_slots)
-
-    def address(self, listener: str, dialled: tuple[str, int]) -> tuple[str, int]:
-        """(host, port) for a client that has found another node of this cluster at `dialled`, by that listener."""
-        door = self.doors.get(listener)
-        return (dialled[0], 0) if door is None else door.advertised or (dialled[0], door.port)
-
-    def forget_sessions(self) -> None:
-        """The node stops, and with it go its fetch sessions."""
-        self.fetch_sessions = FetchSessionCache(self._slots)
+    def save(self) -> None:
+        """Note who leads what."""
+        ...
 
 
 class Cluster:
@@ -122,7 +83,7 @@ class Cluster:
         self.first = self.nodes[first_id]
         self.controller: Node | None = self.first
         self.controller_epoch = 1
-        self.topics: Topics | None = None
+        self.topics: ClusterTopics | None = None
         self.on_leader_moved: Callable[[Partition], None] = _nothing
         self.is_single = count == 1
         self.unregistered: set[int] = set()
@@ -154,7 +115,7 @@ class Cluster:
         start, self._start = self._start, self._start + 1
         return assign_replicas(up if factor <= len(up) else tuple(self.nodes), partitions, factor, start=start)
 
-    def place_more(self, topic: "Topic", partitions: int) -> list[Replicas]:
+    def place_more(self, topic: ClusterTopic, partitions: int) -> list[Replicas]:
         """Replicas for further partitions of a topic, as if they had been there from its beginning."""
         nodes = tuple(self.nodes)
         known = topic.partitions[0].replicas
@@ -363,7 +324,7 @@ class Cluster:
         return partition
 
     def _partitions(self) -> Iterator[Partition]:
-        topics: Sequence[Topic] = () if self.topics is None else tuple(self.topics)
+        topics: Sequence[ClusterTopic] = () if self.topics is None else tuple(self.topics)
         return (partition for topic in topics for partition in topic.partitions)
 
     def note(self) -> bool:

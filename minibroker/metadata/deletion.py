@@ -10,13 +10,10 @@ import logging
 import os
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from minibroker_storage.data_directory.names import PASSING_DIRECTORY
 from minibroker_storage.layout import purge
-
-if TYPE_CHECKING:
-    from minibroker.metadata.topics import Topic
 
 _MARKER: Final = re.compile(r"deleted-0\.(?P<id>[0-9a-f]{32})-unnoted-delete\Z")
 """Of the form that Kafka removes at its start."""
@@ -43,9 +40,9 @@ def is_leftover(name: str) -> bool:
     return match is not None and match["state"] == "delete"
 
 
-def mark(data_dir: str, topic: "Topic", directories: Sequence[str]) -> str:
+def mark(data_dir: str, name: str, topic_id: bytes, directories: Sequence[str]) -> str:
     """Give one of a deleted topic's directories the name that says so; returns its path. An error is logged."""
-    marker = f"{data_dir}/deleted-0.{topic.id.hex()}-unnoted-delete"
+    marker = f"{data_dir}/deleted-0.{topic_id.hex()}-unnoted-delete"
     for directory in directories:
         with contextlib.suppress(OSError):
             os.rename(directory, marker)
@@ -53,7 +50,7 @@ def mark(data_dir: str, topic: "Topic", directories: Sequence[str]) -> str:
     try:
         os.mkdir(marker)
     except OSError as error:
-        _logger.error("The deletion of %s may not outlast this run: %s", topic.name, error)  # noqa: TRY400 - not ours
+        _logger.error("The deletion of %s may not outlast this run: %s", name, error)  # noqa: TRY400 - not ours
     return marker
 
 

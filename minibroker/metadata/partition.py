@@ -15,7 +15,7 @@ from minibroker_storage.layout import create_partition_directory, delete_directo
 from minibroker_storage.log import Log
 
 if TYPE_CHECKING:
-    from minibroker.metadata.cluster import Node
+    from minibroker.metadata.node import Node
     from minibroker.metadata.topics import Topic
     from minibroker_storage.data_directory.names import TopicPartition
 

@@ -18,10 +18,11 @@ from minibroker.config import BrokerConfig, TopicConfig
 from minibroker.config.keys import LONG_MAX
 from minibroker.metadata.adoption import clear_away, find_topics
 from minibroker.metadata.append_policy import append_policy, keeps_batches
-from minibroker.metadata.cluster import NO_NODE, Cluster
+from minibroker.metadata.cluster import Cluster
 from minibroker.metadata.deletion import mark, marked, purge_logged
 from minibroker.metadata.durability import Durability
 from minibroker.metadata.log_settings import log_config
+from minibroker.metadata.node import NO_NODE
 from minibroker.metadata.partition import LogKeeper, Partition, make_directories
 from minibroker.metadata.replicas import Replicas
 from minibroker.metadata.topics_file import TopicsFile
@@ -314,7 +315,7 @@ class Topics:
             _logger.warning(
                 "%s cannot be written (%s); removing deleted topics at once", self._file.path, error.strerror or error
             )
-            self._markers += [mark(self.data_dir, topic, directories) for topic, directories in gone]
+            self._markers += [mark(self.data_dir, topic.name, topic.id, directories) for topic, directories in gone]
             purge_logged(directory for _, directories in gone for directory in directories)
             for marker in self._markers:
                 with contextlib.suppress(OSError):

@@ -17,6 +17,7 @@ from minibroker.operations.asynchronous_handles import (
     AsyncRetention,
 )
 from minibroker.operations.errors import is_the_callers
+from minibroker.operations.observed import journal_of
 from minibroker.services import Services
 
 if TYPE_CHECKING:
@@ -319,7 +320,7 @@ class AsyncOperations:
 
         For a broker that keeps a journal (`Broker(journal=True)`); another one has none, which is a RuntimeError.
         """
-        journal = self.services.journal
+        journal = journal_of(self.services)
         if journal is None:
             raise RuntimeError("the broker keeps no journal of requests; Broker(journal=True) does")
         return journal

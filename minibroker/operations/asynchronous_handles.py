@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from minibroker.operations.callers import callers_line
 from minibroker.operations.errors import is_the_callers
+from minibroker.operations.observed import installed_faults
 from minibroker.services import Services
 
 if TYPE_CHECKING:
@@ -193,25 +194,25 @@ class AsyncFaults:
     async def add(self, /, fault: "Fault | None" = None, **fields: Any) -> "Fault":
         """Install a fault, given as such or by its fields. It stays until `remove`, or until it has hit `times`."""
         from minibroker.faults.fault import Fault  # noqa: PLC0415 - see above
-        from minibroker.taps import faults_of  # noqa: PLC0415 - see above
+        from minibroker.observer import faults_of  # noqa: PLC0415 - see above
 
         return faults_of(self._broker.services).add(Fault.from_json(fields) if fault is None else fault)
 
     async def remove(self, fault: "Fault") -> bool:
         """Take a fault away; False when it is not installed."""
-        from minibroker.taps import faults_of  # noqa: PLC0415 - see above
+        from minibroker.observer import faults_of  # noqa: PLC0415 - see above
 
         return faults_of(self._broker.services).remove(fault)
 
     async def clear(self) -> None:
         """Take all faults away."""
-        from minibroker.taps import faults_of  # noqa: PLC0415 - see above
+        from minibroker.observer import faults_of  # noqa: PLC0415 - see above
 
         faults_of(self._broker.services).clear()
 
     async def list(self) -> "tuple[Fault, ...]":
         """Those that are installed."""
-        registry = self._broker.services.faults
+        registry = installed_faults(self._broker.services)
         return () if registry is None else registry.list()
 
 

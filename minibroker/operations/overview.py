@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from minibroker.clock import SystemClock
 from minibroker.commands.request_lines import line_of
+from minibroker.operations.observed import journal_of
 from minibroker.operations.wording import counted, span
 from minibroker.services import Services
 
@@ -38,8 +39,9 @@ def _lines(services: Services, requests: int) -> list[str]:
     lines += [f"  {each.group_id}: {each.state.value}, {counted(len(each.members), 'member')}" for each in groups]
     if isinstance(services.core.clock, SystemClock) and services.core.clock.ahead_ms:
         lines.append(f"clock: {span(services.core.clock.ahead_ms / 1000)} ahead of the machine's")
-    if services.journal is not None:
-        entries = list(services.journal)
+    journal = journal_of(services)
+    if journal is not None:
+        entries = list(journal)
         left_out = f", the last {requests} of {len(entries)}" if len(entries) > requests else ""
         lines.append(f"requests{left_out}:" if entries else "requests: none")
         lines += [f"  {line_of(entry)}" for entry in entries[-requests:]]

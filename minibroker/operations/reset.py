@@ -5,6 +5,7 @@ from functools import partial
 
 from minibroker.metadata.deletion import purge_logged
 from minibroker.metadata.topics import Topic
+from minibroker.operations.observed import installed_faults, journal_of
 from minibroker.services import Services
 
 
@@ -23,10 +24,11 @@ def reset(services: Services, make_topics: Callable[[], object], *, keep_topics:
     services.core.metadata.reset()
     services.forget_visits()
     services.misspelt_topics.clear()
-    if services.faults is not None:
-        services.faults.clear()
-    if services.journal is not None:
-        services.journal.clear()
+    faults, journal = installed_faults(services), journal_of(services)
+    if faults is not None:
+        faults.clear()
+    if journal is not None:
+        journal.clear()
     if keep_topics:
         internal = [topic for topic in services.core.topics if topic.is_internal]
         _remove(services, [directory for topic in internal for directory in services.core.topics.delete(topic)])

@@ -7,13 +7,9 @@ client that does not keep to what it is told is made to.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from minibroker.call import Parked
-from minibroker.dispatch import Outcome, SlicedRequest, Waiting
 from minibroker.quotas.entities import (
     CONNECTION,
     FETCH,
@@ -23,15 +19,14 @@ from minibroker.quotas.entities import (
     QuotaTable,
 )
 from minibroker.quotas.rates import Rate, TokenBucket
-from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import Splices, encode
-from minibroker_protocol.frame import read_request_header
 
 if TYPE_CHECKING:
-    from minibroker.clock import Clock, Timer
+    from collections.abc import Callable
+
     from minibroker.core import Core
     from minibroker.quotas.host_names import HostNames
-    from minibroker.session import Session
+    from minibroker.security.principals import Client
     from minibroker_protocol.messages.fetch import FetchRequest, FetchResponse
 
 _SECOND_MS: Final = 1000
@@ -44,20 +39,7 @@ _MOST_REMEMBERED: Final = 10_000
 """So many are never remembered: clients choose their ids, and as many of them as they like."""
 _LONGEST_ID: Final = 500
 """Of a client, in characters; ids that begin with the same ones share what they use."""
-_NEVER_THROTTLED: Final = frozenset(
-    {
-        ApiKey.LEADER_AND_ISR,
-        ApiKey.STOP_REPLICA,
-        ApiKey.UPDATE_METADATA,
-        ApiKey.CONTROLLED_SHUTDOWN,
-        ApiKey.SASL_HANDSHAKE,
-        ApiKey.SASL_AUTHENTICATE,
-        ApiKey.WRITE_TXN_MARKERS,
-    }
-)
-
-Take = Callable[..., Outcome]
-Client = tuple[str, str]
+Sharer = tuple[str, str]
 """Who shares a quota: a user's name and a client id, of which "" stands for all."""
 
 
@@ -78,43 +60,20 @@ class Quotas:
         self._mutation_window_s = config.integer("controller.quota.window.num") * config.integer(
             "controller.quota.window.size.seconds"
         )
-        self._rates: dict[tuple[str, Client], tuple[Rate, float]] = {}
+        self._rates: dict[tuple[str, Sharer], tuple[Rate, float]] = {}
         self._full = _REMEMBERED
-        self._buckets: dict[Client, TokenBucket] = {}
+        self._buckets: dict[Sharer, TokenBucket] = {}
         self._addresses: dict[str, frozenset[str]] = {}
 
     # The way of a request
 
-    def meter(self, frame: memoryview, session: Session, take: Take) -> Outcome:
-        """Have a request served by `take`, and count what it has cost."""
-        header = read_request_header(frame)
-        begin = perf_counter_ns()
-        outcome = take(frame, session)
-        if header.api_key in _NEVER_THROTTLED:
-            return outcome
-        produced = len(frame) if header.api_key == ApiKey.PRODUCE else 0
-        if isinstance(outcome, Waiting) and isinstance(outcome.parked, SlicedRequest):
-            outcome.parked.amend = partial(self._charge, session, header.client_id or "", produced)
-            return outcome
-        return self._charge(session, header.client_id or "", produced, outcome, (perf_counter_ns() - begin) / 1e9)
-
-    def _charge(self, session: Session, client_id: str, produced: int, outcome: Outcome, spent_s: float) -> Outcome:
-        """Count what a request has cost, and hold its client back if that was too much."""
-        wait_ms = self._used(REQUEST, session, client_id, spent_s * _PERCENT)
-        wait_ms = min(wait_ms, self._step_ms)
-        if produced:
-            wait_ms = max(wait_ms, self._used(PRODUCE, session, client_id, produced))
-        if not wait_ms:
-            return outcome
-        if isinstance(outcome, Waiting):
-            return outcome._replace(parked=_Throttled(outcome.parked, session, wait_ms))
-        session.muted_ms = max(session.muted_ms, wait_ms)
-        if outcome is not None:
-            _tell(outcome.response, wait_ms)
-        return outcome
+    def used(self, session: Client, client_id: str, spent_s: float, produced: int) -> int:
+        """Count what a request has cost, in seconds and produced bytes: for how many ms its client has to wait."""
+        wait_ms = min(self._used(REQUEST, session, client_id, spent_s * _PERCENT), self._step_ms)
+        return max(wait_ms, self._used(PRODUCE, session, client_id, produced)) if produced else wait_ms
 
     def fetched(
-        self, response: FetchResponse, request: FetchRequest, session: Session, client_id: str | None, version: int
+        self, response: FetchResponse, request: FetchRequest, session: Client, client_id: str | None, version: int
     ) -> FetchResponse:
         """The answer to a fetch, or an empty one if there was too much in it: nothing is lost, it is to come again."""
         found = self._client(FETCH, session, client_id or "")
@@ -136,12 +95,12 @@ class Quotas:
         goes_on = request.session_epoch > 0
         return type(response)(throttle_time_ms=wait_ms, session_id=response.session_id if goes_on else 0, responses=[])
 
-    def fetch_bytes(self, session: Session, client_id: str | None) -> int | None:
+    def fetch_bytes(self, session: Client, client_id: str | None) -> int | None:
         """As much as a fetch may have without being held back in any case; None where there is no limit."""
         found = self._client(FETCH, session, client_id or "")
         return None if found is None else int(found[1] * (self._samples - 1) * self._step_ms / _SECOND_MS)
 
-    def mutate(self, session: Session, client_id: str | None, partitions: int, *, strict: bool) -> int:
+    def mutate(self, session: Client, client_id: str | None, partitions: int, *, strict: bool) -> int:
         """Count partitions that are made or removed: how long to wait.
 
         With `strict` nothing is counted, and nothing may be done, if the client owes already.
@@ -177,7 +136,7 @@ class Quotas:
 
     # Whose quota, and how much of it is used
 
-    def _used(self, key: str, session: Session, client_id: str, amount: float) -> int:
+    def _used(self, key: str, session: Client, client_id: str, amount: float) -> int:
         found = self._client(key, session, client_id)
         if found is None:
             return 0
@@ -187,7 +146,7 @@ class Quotas:
         rate.record(amount, now_ms)
         return rate.throttle_ms(limit, now_ms)
 
-    def _client(self, key: str, session: Session, client_id: str) -> tuple[Client, float] | None:
+    def _client(self, key: str, session: Client, client_id: str) -> tuple[Sharer, float] | None:
         """Who shares the quota that counts for a client, and the limit; the most particular one counts."""
         user, limit_of = session.principal.name, self._table.limit
         shared = client_id[:_LONGEST_ID]
@@ -224,7 +183,7 @@ class Quotas:
             known = self._addresses[host]
         return known
 
-    def _rate(self, key: str, client: Client, now_ms: float) -> Rate:
+    def _rate(self, key: str, client: Sharer, now_ms: float) -> Rate:
         known = self._rates.get((key, client))
         rate = Rate(self._samples, self._step_ms) if known is None else known[0]
         if known is None and len(self._rates) >= self._full:
@@ -239,36 +198,3 @@ class Quotas:
             lately = sorted(lately, key=lambda known: known[1][1])[_MOST_REMEMBERED // 2 :]
         self._rates = dict(lately)
         self._full = min(max(_REMEMBERED, 2 * len(lately)), _MOST_REMEMBERED)
-
-
-class _Throttled(Parked):
-    """A parked request whose client has to wait once it is answered."""
-
-    def __init__(self, inner: Parked, session: Session, wait_ms: int) -> None:
-        self._inner = inner
-        inner.deliver = partial(self._pass_on, session, wait_ms)
-
-    def cancel(self) -> None:
-        """The client has gone."""
-        self._inner.cancel()
-
-    def _pass_on(self, session: Session, wait_ms: int, response: Any) -> None:
-        session.muted_ms = max(session.muted_ms, wait_ms)
-        _tell(response, wait_ms)
-        self.deliver(response)
-
-
-class Muted(Parked):
-    """Stands in the place of a request while a connection is not read from."""
-
-    def __init__(self, clock: Clock, wait_ms: int, over: Callable[[], None]) -> None:
-        self._timer: Timer = clock.call_later(wait_ms, over)
-
-    def cancel(self) -> None:
-        """The client has gone."""
-        self._timer.cancel()
-
-
-def _tell(response: Any, wait_ms: int) -> None:
-    if hasattr(response, "throttle_time_ms"):
-        response.throttle_time_ms = max(response.throttle_time_ms, wait_ms)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from minibroker.metadata.cluster import NO_NODE
+from minibroker.metadata.node import NO_NODE
 from minibroker_protocol.messages.current_leader import LeaderIdAndEpoch, NodeEndpoint
 
 if TYPE_CHECKING:

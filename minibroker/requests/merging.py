@@ -4,15 +4,15 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from minibroker.call import Parked
+from minibroker.delayed import DelayedResponse
 from minibroker.requests.pieces import identity
 from minibroker.slices import Steps, drain
 
 
-class MergedAnswer(Parked):
+class MergedAnswer(DelayedResponse):
     """The answer of a handler that takes its time, with errors to be added."""
 
-    def __init__(self, inner: Parked, change: Callable[[Any], Any]) -> None:
+    def __init__(self, inner: DelayedResponse, change: Callable[[Any], Any]) -> None:
         self._inner = inner
         inner.deliver = lambda response: self.deliver(change(response))
 

@@ -21,7 +21,7 @@ from minibroker_protocol.schema import Field, fields_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from minibroker.dispatch import Endpoint
+    from minibroker.endpoints import Endpoint
     from minibroker.requests.declarations import Refusal
     from minibroker.slices import Steps
 

@@ -19,7 +19,7 @@ from minibroker_protocol.schema import fields_of, first_version
 if TYPE_CHECKING:
     from minibroker.call import Call
     from minibroker.core import Core
-    from minibroker.dispatch import Endpoint
+    from minibroker.endpoints import Endpoint
 
 Keep = Callable[[Target], bool]
 

@@ -1,6 +1,6 @@
 """Whom a client has proved to be (`org.apache.kafka.common.security.auth.KafkaPrincipal`)."""
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 USER: Final = "User"
 
@@ -13,6 +13,20 @@ class Principal(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.type}:{self.name}"
+
+
+class Client(Protocol):
+    """A client as rights and quotas see it (`minibroker.session.Session`).
+
+    Attributes:
+        principal: whom the client has proved to be.
+        client_host: where it is, as Kafka writes addresses.
+        muted_ms: for how long nothing is to be read from it.
+    """
+
+    principal: Principal
+    client_host: str
+    muted_ms: int
 
 
 ANONYMOUS: Final = Principal(USER, "ANONYMOUS")

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from minibroker.call import Call
 from minibroker.config.client_metrics import ALL_METRICS, DEFAULT_INTERVAL_MS, MATCHED, ClientMetricsConfig
 from minibroker.config.resources import ConfigResourceType
 from minibroker.core import Core
@@ -153,11 +152,12 @@ def _size(push: TelemetryPush) -> int:
     return len(push.data) + len(push.client_id)
 
 
-def identity_of(instance_id: bytes, call: Call) -> dict[str, str]:
+def identity_of(
+    instance_id: bytes, client_id: str | None, software: tuple[str, str], address: tuple[str, int]
+) -> dict[str, str]:
     """A client as subscriptions match it; clients name themselves, so names have a bound."""
-    name, version = call.session.software
-    host, port = call.client_host.removeprefix("/"), str(call.session.client_port)
-    told = uuid_text(instance_id), call.client_id or "", name, version, host, port
+    host, port = address
+    told = uuid_text(instance_id), client_id or "", *software, host.removeprefix("/"), str(port)
     return dict(zip(MATCHED, (each[:_LONGEST] for each in told), strict=True))
 
 

@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 from minibroker.clock import Timer
 from minibroker.core import Core
 from minibroker.logs.chores import Steps
-from minibroker.metadata.cluster import Node
 from minibroker.metadata.features import TRANSACTION_VERSION
+from minibroker.metadata.node import Node
 from minibroker.slices import Steps as SlicedSteps
 from minibroker.slices import Work
 from minibroker.transactions.markers import Marker, write_marker

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from minibroker.core import Core
 from minibroker.error_mapping import MAPPED, error_code_of
-from minibroker.metadata.cluster import Node
+from minibroker.metadata.node import Node
 from minibroker.metadata.partition import Partition
 from minibroker.metadata.topics import Topic
 from minibroker.transactions.transaction import RAISES_EPOCHS

@@ -11,8 +11,8 @@ from typing import Final
 from minibroker.core import Core
 from minibroker.logs.coordinator_log import CoordinatorLog, CoordinatorLogError
 from minibroker.logs.partition_loader import PartitionLoader
-from minibroker.metadata.cluster import Node
 from minibroker.metadata.features import TRANSACTION_VERSION
+from minibroker.metadata.node import Node
 from minibroker.metadata.topics import TRANSACTION_STATE
 from minibroker.transactions.transaction import Transaction, encode_key, encode_value, transaction_of
 from minibroker_protocol.coordinator_records import TransactionLogKey, TransactionLogValue, decode_versioned

@@ -9,7 +9,9 @@ from typing import Any, Final
 from minibroker.clock import ManualClock
 from minibroker.config import BrokerConfig
 from minibroker.core import Core
-from minibroker.dispatch import ROUTES, Answer, Outcome, SlicedRequest, Waiting, accept, encode_answers
+from minibroker.dispatch import SlicedRequest, accept, encode_answers
+from minibroker.outcomes import Answer, Outcome, Waiting
+from minibroker.routes import ROUTES
 from minibroker.security.principals import USER, Principal
 from minibroker.services import Services, open_services
 from minibroker.session import Session

@@ -12,8 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from minibroker.call import UnservedRequestError
-from minibroker.dispatch import ROUTES, Answer, Route, Waiting, accept, encode_answers, endpoint
+from minibroker.delayed import UnservedRequestError
+from minibroker.dispatch import accept, encode_answers
+from minibroker.endpoints import endpoint
+from minibroker.outcomes import Answer, Waiting
+from minibroker.routes import ROUTES, Route
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest

@@ -7,8 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from minibroker.call import UnservedRequestError
-from minibroker.dispatch import Answer, accept
+from minibroker.call import Call
+from minibroker.delayed import UnservedRequestError
+from minibroker.dispatch import accept
+from minibroker.outcomes import Answer
 from minibroker.produce_memo import ProduceMemo
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.messages.metadata import MetadataRequest
@@ -18,7 +20,7 @@ from tests.broker.harness import Harness, batch, bytes_of, frame_of, produce_req
 TOPICS = ("t", "u", "missing")
 
 
-def outcome(harness: Harness, frame: bytes, memo: ProduceMemo | None) -> bytes | str | None:
+def outcome(harness: Harness, frame: bytes, memo: ProduceMemo[Call] | None) -> bytes | str | None:
     """The bytes of the answer, or how the request was refused."""
     try:
         answer = accept(memoryview(bytearray(frame)), harness.session(memo=memo))
@@ -29,7 +31,7 @@ def outcome(harness: Harness, frame: bytes, memo: ProduceMemo | None) -> bytes |
     return None if answer is None else bytes_of(answer)
 
 
-def recalled(memo: ProduceMemo, frame: bytes) -> bool:
+def recalled(memo: ProduceMemo[Call], frame: bytes) -> bool:
     found = memo.recall(memoryview(bytearray(frame)))
     memo.forget_records()
     return found
@@ -37,7 +39,7 @@ def recalled(memo: ProduceMemo, frame: bytes) -> bool:
 
 @pytest.mark.parametrize("version", range(10))
 def test_a_request_that_differs_in_its_records_and_its_number_is_recalled(harness: Harness, version: int) -> None:
-    memo = ProduceMemo()
+    memo: ProduceMemo[Call] = ProduceMemo()
     sizes = (1, 5, 40, 100, 5000, 1)
     for number, size in enumerate(sizes):
         frame = frame_of(produce_request(batch(b"x" * size)), version, number)
@@ -62,14 +64,14 @@ def test_a_request_that_differs_in_its_records_and_its_number_is_recalled(harnes
     ],
 )
 def test_a_request_that_differs_in_anything_else_is_not_recalled(harness: Harness, other: tuple[Any, int, str]) -> None:
-    memo = ProduceMemo()
+    memo: ProduceMemo[Call] = ProduceMemo()
     outcome(harness, frame_of(produce_request(batch(b"a")), 9), memo)
     request, version, client_id = other
     assert not recalled(memo, frame_of(request, version, client_id=client_id))
 
 
 def test_a_request_for_several_partitions_is_not_remembered(harness: Harness) -> None:
-    memo = ProduceMemo()
+    memo: ProduceMemo[Call] = ProduceMemo()
     data = [PartitionProduceData(index=0, records=batch(b"a")), PartitionProduceData(index=1, records=batch(b"b"))]
     topics = [TopicProduceData(name="t", partition_data=data)]
     frame = frame_of(ProduceRequest(acks=1, timeout_ms=0, topic_data=topics), 9)
@@ -79,7 +81,7 @@ def test_a_request_for_several_partitions_is_not_remembered(harness: Harness) ->
 
 @pytest.mark.parametrize("version", [0, 3, 8, 9])
 def test_a_request_that_is_cut_is_not_recalled(harness: Harness, version: int) -> None:
-    memo = ProduceMemo()
+    memo: ProduceMemo[Call] = ProduceMemo()
     frame = frame_of(produce_request(batch(b"a")), version)
     outcome(harness, frame, memo)
     assert recalled(memo, frame)
@@ -88,7 +90,7 @@ def test_a_request_that_is_cut_is_not_recalled(harness: Harness, version: int) -
 
 
 def test_no_buffer_is_held_after_a_request(harness: Harness) -> None:
-    memo = ProduceMemo()
+    memo: ProduceMemo[Call] = ProduceMemo()
     for _ in range(2):
         frame = bytearray(frame_of(produce_request(batch(b"a")), 9))
         view = memoryview(frame)
@@ -130,7 +132,7 @@ def test_with_and_without_a_memo_the_same_things_happen(
         harness.create("t", 2)
         harness.create("u", 2)
         brokers.append(harness)
-    memo = ProduceMemo()
+    memo: ProduceMemo[Call] = ProduceMemo()
     with_memo, without = brokers
     for number in order:
         frame = kinds[number % len(kinds)]

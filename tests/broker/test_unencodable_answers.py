@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from minibroker import Broker
-from minibroker.dispatch import Answer, UnencodableAnswerError, encode_answers
+from minibroker.dispatch import UnencodableAnswerError, encode_answers
+from minibroker.outcomes import Answer
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minibroker_protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource

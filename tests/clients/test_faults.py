@@ -12,7 +12,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from minibroker import Broker
 from minibroker.faults.fault import Fault
 from minibroker.faults.registry import FaultRegistry
-from minibroker.taps import faults_of, keep_journal
+from minibroker.observer import faults_of, keep_journal
+from minibroker.operations.observed import journal_of
 from tests.clients.kafka_python_client import KafkaConsumer, KafkaProducer, kafka_errors
 
 PATIENCE_S = 180
@@ -157,7 +158,7 @@ def test_a_consumer_looks_for_its_coordinator_again(broker: Broker, faults: Faul
     assert read(consuming, 2) == [b"a", b"b"]
     consuming.close()
     assert (joined.fired, unstable.fired) == (1, 1)
-    journal = broker.services.journal
+    journal = journal_of(broker.services)
     assert journal is not None
     assert len(journal.entries(api="FindCoordinator", group="g")) >= 2
 
@@ -218,7 +219,7 @@ async def test_aiokafka_is_throttled_and_goes_on(broker: Broker, faults: FaultRe
         await sending.stop()
     assert fault.fired == 1
     assert fault.hits[0].response.throttle_time_ms == 100
-    journal = broker.services.journal
+    journal = journal_of(broker.services)
     assert journal is not None
     first, second = journal.entries(api="Produce")[:2]
     assert second.began_ms - first.began_ms >= 100

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from minibroker.dispatch import ROUTES
+from minibroker.routes import ROUTES
 from minibroker.security.authorization.acls import (
     CLUSTER_NAME,
     SUPPORTED_OPERATIONS,

@@ -7,9 +7,9 @@ from typing import Final
 
 import pytest
 
-from minibroker.dispatch import ROUTES
 from minibroker.metadata.features import FEATURES
 from minibroker.releases import RELEASES, release
+from minibroker.routes import ROUTES
 from minibroker_protocol.api_keys import ApiKey
 from tests.clients import toolchains
 from tests.kafka import jars

@@ -9,9 +9,10 @@ from minibroker.control.models import About, Body, Count, Timeout
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.inspection.journal import Entry, Journal, error_code
+from minibroker.observer import drop_journal, keep_journal
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.errors import ConflictError, OperationError
-from minibroker.taps import drop_journal, keep_journal
+from minibroker.operations.observed import journal_of
 
 
 class JournalSize(Body):
@@ -163,13 +164,13 @@ def _entries(journal: Journal, entries: list[Entry]) -> JournalEntries:
 
 
 def _journal(broker: AsyncOperations) -> Journal:
-    if broker.services.journal is None:
+    if journal_of(broker.services) is None:
         raise ConflictError("the broker keeps no journal of requests; PUT /journal, or serve --journal, begins one")
     return broker.requests
 
 
 async def _info(broker: AsyncOperations) -> JournalInfo:
-    journal = broker.services.journal
+    journal = journal_of(broker.services)
     return JournalInfo(is_kept=journal is not None, count=0 if journal is None else journal.count)
 
 

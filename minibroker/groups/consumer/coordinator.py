@@ -11,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from minibroker.advice import LOST_GROUPS, about_lost_members
-from minibroker.config.group import group_config
 from minibroker.core import Core
 from minibroker.groups.consumer import changes as records
 from minibroker.groups.consumer.assignors import named
@@ -119,11 +118,11 @@ class ConsumerGroups:
         """How long a member may be silent."""
         if member.classic is not None:
             return member.classic.session_timeout_ms
-        return group_config(self._core, group_id).session_timeout_ms
+        return self._core.configs.group(group_id).session_timeout_ms
 
     def heartbeat_interval_ms(self, group_id: str) -> int:
         """How often members are to be heard of."""
-        return group_config(self._core, group_id).heartbeat_interval_ms
+        return self._core.configs.group(group_id).heartbeat_interval_ms
 
     # Heartbeats
 

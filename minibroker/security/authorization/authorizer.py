@@ -12,7 +12,6 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.config.keys import refused
-from minibroker.security.authorization import guard
 from minibroker.security.authorization.acls import (
     SUPPORTED_OPERATIONS,
     WILDCARD,
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
     from minibroker.config import BrokerConfig
     from minibroker.metadata.cluster_metadata import ClusterMetadata
-    from minibroker.session import Session
+    from minibroker.security.principals import Client
     from minibroker.slices import Steps
 
 _logger = logging.getLogger(__name__)
@@ -102,10 +101,7 @@ class Authorizer:
         metadata.subscribe(_SECTION, self._load)
         self._load()
 
-    #: Has a request handled as far as its client may ask it (`minibroker.security.authorization.guard`).
-    serve = staticmethod(guard.serve)
-
-    def allows(self, session: Session, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+    def allows(self, session: Client, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         """May the client do this to a resource?"""
         if session.principal is BROKER:
             return True
@@ -113,7 +109,7 @@ class Authorizer:
         known = self._decisions.get(question)
         return self._decide(question) if known is None else known
 
-    def allows_somewhere(self, session: Session, operation: Operation, resource_type: ResourceType) -> bool:
+    def allows_somewhere(self, session: Client, operation: Operation, resource_type: ResourceType) -> bool:
         """May the client do this to at least one resource that there is or may be (`authorizeByResourceType`)?
 
         What one operation implies for another does not count here, as in Kafka.
@@ -148,7 +144,7 @@ class Authorizer:
             for acl in allowing
         )
 
-    def operations(self, session: Session, resource_type: ResourceType, name: str) -> int:
+    def operations(self, session: Client, resource_type: ResourceType, name: str) -> int:
         """What the client may do to a resource, as a bit field (KIP-430)."""
         return bits_of(
             [each for each in SUPPORTED_OPERATIONS[resource_type] if self._may(session, each, resource_type, name)]
@@ -193,7 +189,7 @@ class Authorizer:
             self._metadata.write(_SECTION, kept)
             self._take(after)
 
-    def _may(self, session: Session, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+    def _may(self, session: Client, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         return self._answer(str(session.principal), _address(session.client_host), operation, resource_type, name)
 
     def _decide(self, question: _Question) -> bool:

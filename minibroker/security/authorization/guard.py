@@ -10,7 +10,7 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from minibroker.call import Parked, UnservedRequestError
+from minibroker.delayed import DelayedResponse, UnservedRequestError
 from minibroker.produce_memo import has_many_batches
 from minibroker.requests.declarations import Target
 from minibroker.requests.merging import MergedAnswer, merged, merged_in_slices
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from minibroker.call import Call
-    from minibroker.dispatch import Endpoint
+    from minibroker.endpoints import Endpoint
     from minibroker_protocol.error_codes import ErrorCode
 
 
@@ -99,7 +99,7 @@ def _serve_rest(endpoint: Endpoint, pieces: tuple[Any, ...], call: Call, each: E
         yield
     served = yield from result_of(endpoint.handle(allowed, call))
     _check_acks(endpoint, request, code)
-    if isinstance(served, Parked):
+    if isinstance(served, DelayedResponse):
         return MergedAnswer(served, lambda response: merged(response, errors))
     # An error of the whole stands alone.
     if not getattr(served, "error_code", 0):

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import logging
 from enum import Enum, auto
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from minibroker.advice import FAILED_LOGINS
-from minibroker.call import Parked, UnservedRequestError
-from minibroker.dispatch import Answer, Waiting
+from minibroker.delayed import DelayedResponse, UnservedRequestError
+from minibroker.outcomes import Answer, Waiting
 from minibroker.security.log_text import one_line
 from minibroker.security.principals import USER, Principal
 from minibroker.security.sasl.mechanism import SaslAuthenticationError, SaslError, SaslServer
@@ -27,11 +28,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from minibroker.clock import Timer
+    from minibroker.interceptors import Line, Take
+    from minibroker.outcomes import Outcome
     from minibroker.security.listener_security import ListenerSecurity
     from minibroker.session import Session
     from minibroker_protocol.codec import Splices
 
-    Take = Callable[[memoryview, Session], Answer | Waiting | None]
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -81,7 +83,7 @@ class Connection(Protocol):
 
 
 class Authentication:
-    """Of one connection; `Session.authentication`.
+    """Of one connection; an interceptor, and `Session.authentication`.
 
     Args:
         line: the connection.
@@ -119,7 +121,11 @@ class Authentication:
             self._timer.cancel()
             self._timer = None
 
-    def accept(self, frame: memoryview, session: Session, take: Take) -> Answer | Waiting | None:
+    def before(self, take: Take, line: Line) -> Take:  # noqa: ARG002 - it has its connection
+        """See `Interceptor`."""
+        return partial(self._accept, take)
+
+    def _accept(self, take: Take, frame: memoryview, session: Session) -> Outcome:
         """What `take(frame, session)` returns, if such a request may come now.
 
         IllegalSaslStateError and SessionExpiredError, for which the connection is to close, and the errors of `take`.
@@ -161,7 +167,7 @@ class Authentication:
 
     # What the handlers ask
 
-    def handshake(self, request: SaslHandshakeRequest, version: int) -> SaslHandshakeResponse | Parked:
+    def handshake(self, request: SaslHandshakeRequest, version: int) -> SaslHandshakeResponse | DelayedResponse:
         """Answer SaslHandshake."""
         mechanisms = self._security.mechanisms
         if self._state is _State.DONE:
@@ -178,7 +184,7 @@ class Authentication:
             self._state = _State.TOKENS if version else _State.BARE_TOKENS
         return SaslHandshakeResponse(error_code=ErrorCode.NONE, mechanisms=mechanisms)
 
-    def authenticate(self, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse | Parked:
+    def authenticate(self, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse | DelayedResponse:
         """Answer SaslAuthenticate."""
         exchange = self._exchange
         if exchange is None or self._state is not _State.TOKENS:
@@ -231,7 +237,7 @@ class Authentication:
         """What comes after SaslHandshake v0: tokens without headers, answered in the same way."""
         exchange = self._exchange
         assert exchange is not None
-        parked: Parked
+        parked: DelayedResponse
         try:
             answer = exchange.evaluate(token)
             if exchange.is_complete:
@@ -243,7 +249,7 @@ class Authentication:
             self._session.services.core.call_soon(parked.go)
         return Waiting(parked, Answer(None, 0, 0, flexible_header=False))
 
-    def _fail(self, reason: str, response: Any) -> Parked:
+    def _fail(self, reason: str, response: Any) -> DelayedResponse:
         """Answer late, and close."""
         kind = FAILED_LOGINS.format("no mechanism" if self._exchange is None else self._exchange.mechanism)
         said = f"{self._session.client_host} failed to authenticate: {one_line(reason)}"
@@ -261,7 +267,7 @@ class Authentication:
         self._line.abort()  # it may have left answers unread, which would be waited for
 
 
-class _Refusal(Parked):
+class _Refusal(DelayedResponse):
     """A failure that the client learns of later; None where there is nothing that it could be told."""
 
     timer: Timer
@@ -279,7 +285,7 @@ class _Refusal(Parked):
         self.timer.cancel()
 
 
-class _BareAnswer(Parked):
+class _BareAnswer(DelayedResponse):
     """A token that leaves without a header, once what was answered before has left."""
 
     def __init__(self, line: Connection, token: bytes) -> None:

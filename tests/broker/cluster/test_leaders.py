@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from minibroker.dispatch import Waiting
-from minibroker.metadata.cluster import ClusterError, Door
+from minibroker.metadata.cluster import ClusterError
+from minibroker.metadata.node import Door
+from minibroker.outcomes import Waiting
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages import describe_topic_partitions
 from minibroker_protocol.messages.delete_records import (

@@ -23,13 +23,14 @@ from minibroker.advice import (
     about_advertised,
     about_first_bytes,
 )
-from minibroker.call import UnservedRequestError
 from minibroker.clock import ManualClock
 from minibroker.commands.console import Console, tell_request
 from minibroker.commands.request_lines import line_of
+from minibroker.delayed import UnservedRequestError
 from minibroker.faults.fault import Fault
 from minibroker.inspection.journal import Entry
-from minibroker.taps import faults_of, watch_requests
+from minibroker.observer import faults_of, watch_requests
+from minibroker.request_path import compose
 from minibroker_protocol.messages.heartbeat import HeartbeatRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.faults.tapped import Line, Tapped
@@ -53,7 +54,7 @@ def over(tapped: Tapped) -> list[Entry]:
 
 def test_nobody_looks_into_requests_once_nobody_watches(tapped: Tapped, over: list[Entry]) -> None:
     watch_requests(tapped.services, None)
-    assert tapped.services.taps is None
+    assert tapped.services.observer is None
     tapped.ask(MetadataRequest(topics=None), 9)
     assert not over
 
@@ -86,8 +87,7 @@ def test_requests_without_an_answer_are_told_too(tapped: Tapped, over: list[Entr
 def test_what_is_no_request_is_told_with_the_reason(tapped: Tapped, over: list[Entry]) -> None:
     frame = bytearray(frame_of(MetadataRequest(topics=None), 9))
     frame[2:4] = b"\0\x63"
-    assert tapped.services.taps is not None
-    take = tapped.services.taps.at(Line())
+    take = compose(tapped.services, None, Line())
     with pytest.raises(UnservedRequestError):
         take(memoryview(frame), tapped.session())
     (entry,) = over

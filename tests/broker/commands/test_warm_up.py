@@ -10,7 +10,8 @@ _LOADING: Final = """
 import asyncio, sys
 from minibroker.broker import Broker
 from minibroker.commands import warm_up
-from minibroker.dispatch import ROUTES, endpoint
+from minibroker.endpoints import endpoint
+from minibroker.routes import ROUTES
 
 def loaded():
     return {name for name in sys.modules if name.startswith("minibroker")}

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from minibroker.dispatch import Answer, Waiting, accept
 from minibroker.faults.fault import Fault
 from minibroker.faults.registry import FaultRegistry
-from minibroker.taps import faults_of
+from minibroker.observer import faults_of
+from minibroker.outcomes import Answer, Waiting
+from minibroker.request_path import compose
 from minibroker_protocol.codec import Splices
 from tests.broker.harness import Harness, bytes_of, frame_of, response_of
 
@@ -69,17 +70,14 @@ class Asking:
         """What was done but for the bytes."""
         return [event for event in self.events if isinstance(event, str)]
 
-    def take(self, outcome: Answer | Waiting | None, harness: Harness) -> None:
+    def take(self, outcome: Answer | Waiting | None) -> None:
         if isinstance(outcome, Waiting):
             self.waiting = outcome
-            outcome.parked.deliver = lambda response: self._read(outcome.answer._replace(response=response), harness)
+            outcome.parked.deliver = lambda response: self._read(outcome.answer._replace(response=response))
         elif outcome is not None:
-            self._read(outcome, harness)
+            self._read(outcome)
 
-    def _read(self, answer: Answer, harness: Harness) -> None:
-        taps = harness.services.taps
-        if taps is not None:
-            taps.encode([answer])  # the note of what is sent
+    def _read(self, answer: Answer) -> None:
         self._response = response_of(self._request, self._version, bytes_of(answer))
 
 
@@ -96,7 +94,7 @@ class Tapped(Harness):
 
     def is_tapped(self) -> bool:
         """Do requests pass by the journal or the faults?"""
-        return self.services.taps is not None
+        return self.services.observer is not None
 
     def fault(self, **fields: Any) -> Fault:
         """Add a fault of these fields."""
@@ -106,11 +104,10 @@ class Tapped(Harness):
         """One request in a wake-up of its own."""
         asking = Asking(request, version)
         frame = memoryview(bytearray(frame_of(request, version, client_id=client_id)))
-        taps = self.services.taps
-        take = accept if taps is None else taps.at(asking.line)
+        take = compose(self.services, None, asking.line)
         outcome = take(frame, self.session())
         self.core.writes.commit()
-        asking.take(outcome, self)
+        asking.take(outcome)
         self.run_soon()
         return asking
 

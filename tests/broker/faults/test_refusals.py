@@ -6,11 +6,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from minibroker.call import UnservedRequestError
-from minibroker.dispatch import ROUTES, Route, endpoint
+from minibroker.delayed import UnservedRequestError
+from minibroker.endpoints import endpoint
 from minibroker.faults.fault import Fault
 from minibroker.inspection.journal import Entry, _error_codes
+from minibroker.operations.observed import installed_faults
 from minibroker.requests.targets import named_by
+from minibroker.routes import ROUTES, Route
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.add_partitions_to_txn import (
@@ -299,7 +301,7 @@ def test_a_broker_without_faults_and_journal_looks_at_no_request(tapped: Tapped)
     assert tapped.faults.remove(fault)
     assert not tapped.faults.remove(fault)
     assert not tapped.is_tapped()
-    assert tapped.services.faults is None
+    assert installed_faults(tapped.services) is None
     tapped.fault(error=CODE)
     tapped.fault(delay_ms=1)
     tapped.faults.clear()

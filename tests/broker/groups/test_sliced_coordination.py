@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from minibroker.dispatch import Answer
 from minibroker.groups.consumer.assignors import pace
+from minibroker.outcomes import Answer
 from minibroker.regular_expressions import expression
 from minibroker_protocol.error_codes import ErrorCode
 from tests.broker.groups.consumers import Consumers, Owned

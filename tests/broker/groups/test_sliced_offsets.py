@@ -2,7 +2,8 @@
 
 import pytest
 
-from minibroker.dispatch import Answer, SlicedRequest, Waiting
+from minibroker.dispatch import SlicedRequest
+from minibroker.outcomes import Answer, Waiting
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.offset_commit import (
     OffsetCommitRequest,

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.dispatch import Answer, accept
+from minibroker.dispatch import accept
 from minibroker.groups.group import GroupState
 from minibroker.logs.coordinator_log import CoordinatorLog, java_hash
 from minibroker.metadata.topics import TRANSACTION_STATE
+from minibroker.outcomes import Answer
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState

@@ -4,8 +4,10 @@ import struct
 
 import pytest
 
-from minibroker.dispatch import ROUTES, Answer, accept
+from minibroker.dispatch import accept
 from minibroker.metadata.features import FEATURES
+from minibroker.outcomes import Answer
+from minibroker.routes import ROUTES
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import decode
 from minibroker_protocol.error_codes import ErrorCode

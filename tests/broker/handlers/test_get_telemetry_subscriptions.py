@@ -2,7 +2,8 @@
 
 import pytest
 
-from minibroker.dispatch import Answer, accept
+from minibroker.dispatch import accept
+from minibroker.outcomes import Answer
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
 from minibroker_protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from minibroker.dispatch import Waiting, accept
+from minibroker.dispatch import accept
+from minibroker.outcomes import Waiting
 from minibroker.produce_memo import ProduceMemo
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from minibroker.call import UnservedRequestError
-from minibroker.dispatch import Waiting
+from minibroker.delayed import UnservedRequestError
+from minibroker.outcomes import Waiting
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
 from minibroker_protocol.messages.produce import (

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from minibroker.call import UnservedRequestError
-from minibroker.dispatch import ROUTES, Route
+from minibroker.delayed import UnservedRequestError
 from minibroker.inspection.journal import Journal
 from minibroker.inspection.message_json import RecordsSummary, bytes_json, camel_case, detached, to_json
-from minibroker.taps import drop_journal, keep_journal
+from minibroker.observer import drop_journal, keep_journal
+from minibroker.operations.observed import journal_of
+from minibroker.request_path import compose
+from minibroker.routes import ROUTES, Route
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.messages.heartbeat import HeartbeatRequest
@@ -85,11 +87,10 @@ def test_a_request_without_acks_has_no_response(tapped: Tapped, journal: Journal
 def test_a_failure_tells_why_the_connection_was_closed(tapped: Tapped, journal: Journal) -> None:
     with pytest.raises(UnservedRequestError):
         tapped.start_asking(produce_request(batch(b"a"), "none", acks=0), 9)
-    taps = tapped.services.taps
-    assert taps is not None
+    take = compose(tapped.services, None, Line())
     for frame, error in ((b"\0\x03\x7f\xff\0\0\0\x07\0\1c", UnservedRequestError), (b"\0\x01", DecodeError)):
         with pytest.raises(error):
-            taps.at(Line())(memoryview(frame), tapped.session(client_host="/::1"))
+            take(memoryview(frame), tapped.session(client_host="/::1"))
     failed, unserved, cut = journal
     assert failed.failure is not None
     assert failed.failure.startswith("produce with acks=0 failed")
@@ -137,7 +138,7 @@ def test_the_newest_entries_are_kept(tapped: Tapped) -> None:
 
 
 def test_no_request_is_looked_at_once_the_journal_is_dropped(tapped: Tapped, journal: Journal) -> None:
-    assert tapped.services.journal is journal
+    assert journal_of(tapped.services) is journal
     drop_journal(tapped.services)
     drop_journal(tapped.services)
     tapped.produce(batch(b"a"))

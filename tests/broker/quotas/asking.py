@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from minibroker.dispatch import Waiting, accept
+from minibroker.dispatch import accept
+from minibroker.outcomes import Waiting
+from minibroker.quotas.meter import Meter
 from minibroker.security.principals import Principal
 from minibroker.session import Session
 from minibroker_protocol.messages.alter_client_quotas import (
@@ -12,6 +14,7 @@ from minibroker_protocol.messages.alter_client_quotas import (
     AlterEntryData,
     OpData,
 )
+from tests.broker.faults.tapped import Line
 from tests.broker.harness import Harness, Pending, frame_of
 
 Entity = Mapping[str, str | None]
@@ -50,11 +53,8 @@ class Metered:
         services = self.harness.services
         frame = memoryview(bytearray(frame_of(request, version, client_id=self.client_id)))
         self.session.muted_ms = 0
-        outcome = (
-            accept(frame, self.session)
-            if services.quotas is None
-            else services.quotas.meter(frame, self.session, accept)
-        )
+        take = accept if services.quotas is None else Meter(services.quotas).before(accept, Line())
+        outcome = take(frame, self.session)
         services.core.writes.commit()
         if isinstance(outcome, Waiting):
             pending = Pending(request, version, outcome)

@@ -5,8 +5,9 @@ from typing import Any, Final
 
 import pytest
 
-from minibroker.dispatch import ROUTES, Route, endpoint, endpoint_named
+from minibroker.endpoints import endpoint, endpoint_named
 from minibroker.requests.refusals import error_answer, part_answer, refused
+from minibroker.routes import ROUTES, Route
 from minibroker.slices import drain
 from minibroker_protocol.codec import decode, encode
 from minibroker_protocol.error_codes import ErrorCode

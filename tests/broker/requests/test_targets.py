@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from minibroker.dispatch import ROUTES, Route, endpoint
+from minibroker.endpoints import endpoint
 from minibroker.requests.declarations import Names, topics_at
+from minibroker.routes import ROUTES, Route
 from minibroker_protocol.schema import fields_of
 
 

@@ -19,8 +19,8 @@ from typing import Final, NamedTuple
 import pytest
 
 from minibroker import Broker, Security
-from minibroker.dispatch import ROUTES
 from minibroker.network import tls_server
+from minibroker.routes import ROUTES
 from minibroker.security.tls.certificates import Certificates
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode

@@ -4,7 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from minibroker.dispatch import Answer, accept, encode_answers
+from minibroker.call import Call
+from minibroker.dispatch import accept, encode_answers
+from minibroker.outcomes import Answer
 from minibroker.produce_memo import ProduceMemo
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -64,7 +66,7 @@ def test_without_verification_a_transactional_batch_is_taken_as_it_comes(configu
 def test_a_repeated_request_is_verified_again(harness: Harness) -> None:
     """A connection's memo saves decoding and nothing else."""
     producer = Producer(harness)
-    memo = ProduceMemo()
+    memo: ProduceMemo[Call] = ProduceMemo()
 
     def sent() -> int:
         data = PartitionProduceData(index=0, records=producer.batch(b"x"))

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from minibroker.dispatch import ROUTES, endpoint
+from minibroker.endpoints import endpoint
+from minibroker.routes import ROUTES
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.init_producer_id import InitProducerIdRequest
 from tests.broker.groups.driver import Members

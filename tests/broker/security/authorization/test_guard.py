@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from minibroker.call import UnservedRequestError
-from minibroker.dispatch import Answer, accept
+from minibroker.delayed import UnservedRequestError
+from minibroker.dispatch import accept
+from minibroker.observer import keep_journal
+from minibroker.outcomes import Answer
 from minibroker.produce_memo import ProduceMemo
 from minibroker.security.authorization.acls import AclFilter, Operation, ResourceType
-from minibroker.taps import keep_journal
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from minibroker_protocol.messages.consumer_group_heartbeat import (

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.dispatch import ROUTES, Route, endpoint
+from minibroker.endpoints import endpoint
 from minibroker.requests.targets import named_by
+from minibroker.routes import ROUTES, Route
 from minibroker.security.authorization.requirements import table
 
 ROOT = Path(__file__).parents[4]

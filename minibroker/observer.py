@@ -1,36 +1,27 @@
-"""What looks into requests on their way: the journal, and the faults.
+"""The interceptor that looks into requests on their way: it keeps the journal, and has the faults.
 
-`Services.taps` is None while nobody has asked for either, and requests then take the straight way of
-`dispatch.accept`. `Taps.at` is what a connection calls in its place: it decodes every request (no memo), writes it
-down, and lets the faults do with it what they are for.
+`Services.observer` is None while nobody has asked for either. It decodes every request (no memo), writes it down, and
+lets the faults do with it what they are for.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from minibroker.call import Call, Parked, UnservedRequestError
-from minibroker.dispatch import (
-    Answer,
-    Endpoint,
-    Outcome,
-    UnencodableAnswerError,
-    Waiting,
-    encode_answers,
-    in_slices,
-    outcome_of,
-    read_large_request,
-    read_request,
-    serve,
-)
+from minibroker.call import Call
+from minibroker.delayed import DelayedResponse, UnservedRequestError
+from minibroker.dispatch import in_slices, read_large_request, read_request, serve
+from minibroker.endpoints import Endpoint
 from minibroker.faults.fault import Asked, Fault
-from minibroker.faults.held import HeldRequest, Line
+from minibroker.faults.held import HeldRequest
 from minibroker.faults.refusals import refuse
 from minibroker.faults.registry import FaultRegistry, Strike
 from minibroker.faults.stale_metadata import MetadataHistory
 from minibroker.inspection.journal import DEFAULT_CAPACITY, Entry, Journal
 from minibroker.inspection.message_json import detached
+from minibroker.operations.observed import installed_faults
+from minibroker.outcomes import Answer, Outcome, Waiting, outcome_of
 from minibroker.produce_memo import has_many_batches
 from minibroker.requests.targets import targets_of
 from minibroker.slices import Steps, result_of
@@ -41,9 +32,9 @@ from minibroker_protocol.frame import RequestHeader, read_request_header
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from minibroker.interceptors import Line, Take
     from minibroker.services import Services
     from minibroker.session import Session
-    from minibroker_protocol.codec import Splices
 
 _LENGTH_SIZE: Final = 4
 
@@ -51,48 +42,49 @@ _LENGTH_SIZE: Final = 4
 def keep_journal(services: Services, capacity: int = DEFAULT_CAPACITY) -> Journal:
     """Keep a journal from now on; an old one goes. ValueError for a capacity below 1."""
     journal = Journal(capacity)
-    taps = _taps_of(services)
-    taps.journal = journal
-    taps.settle()
+    observer = _observer_of(services)
+    observer.journal = journal
+    observer.settle()
     return journal
 
 
 def watch_requests(services: Services, watcher: Callable[[Entry], None] | None) -> None:
     """Have `watcher` called with each request that is over; None for nobody."""
-    taps = _taps_of(services)
-    taps.watcher = watcher
-    taps.settle()
+    observer = _observer_of(services)
+    observer.watcher = watcher
+    observer.settle()
 
 
 def drop_journal(services: Services) -> None:
     """Keep no journal any more."""
-    if services.taps is not None:
-        services.taps.journal = None
-        services.taps.settle()
+    if services.observer is not None:
+        observer = _observer_of(services)
+        observer.journal = None
+        observer.settle()
 
 
 def faults_of(services: Services) -> FaultRegistry:
     """Where faults are added and removed; the same one for as long as any is installed."""
-    return services.faults or FaultRegistry(partial(_faults_changed, services))
+    return installed_faults(services) or FaultRegistry(partial(_faults_changed, services))
 
 
 def _faults_changed(services: Services, registry: FaultRegistry) -> None:
-    taps = _taps_of(services)
-    taps.faults = registry if len(registry) else None
+    observer = _observer_of(services)
+    observer.faults = registry if len(registry) else None
     depth = max((fault.stale_metadata or 0 for fault in registry), default=0)
-    if depth and (taps.history is None or taps.history.depth < depth):
-        taps.history = MetadataHistory(services, depth)
+    if depth and (observer.history is None or observer.history.depth < depth):
+        observer.history = MetadataHistory(services, depth)
     elif not depth:
-        taps.history = None
-    taps.settle()
+        observer.history = None
+    observer.settle()
 
 
-def _taps_of(services: Services) -> Taps:
-    return services.taps or Taps(services)
+def _observer_of(services: Services) -> RequestObserver:
+    return cast("RequestObserver | None", services.observer) or RequestObserver(services)
 
 
 class _Request:
-    """One request on its tapped way."""
+    """One request on its way past the observer."""
 
     __slots__ = ("api", "call", "endpoint", "entry", "header", "request", "targets")
 
@@ -107,8 +99,6 @@ class _Request:
 
     def serve(self, request: Any) -> Any:
         """Have the request, or what a fault leaves of it, handled."""
-        if self.endpoint.route.key is not ApiKey.PRODUCE:
-            self.call.core.writes.commit()
         return serve(self.endpoint, request, self.call)
 
     def outcome_of(self, response: Any) -> Outcome:
@@ -122,7 +112,7 @@ class _Request:
         return self.endpoint.route.key is not ApiKey.PRODUCE or bool(self.request.acks)
 
 
-class Taps:
+class RequestObserver:
     """The journal and the faults of one broker.
 
     Attributes:
@@ -140,12 +130,12 @@ class Taps:
         self.history: MetadataHistory | None = None
 
     def settle(self) -> None:
-        """Be where requests pass by if there is anything to do."""
+        """Stand before the handlers if there is anything to do."""
         idle = self.journal is None and self.faults is None and self.watcher is None
-        self._services.taps = None if idle else self
+        self._services.observe(None if idle else self)
 
-    def at(self, line: Line) -> Callable[..., Outcome]:
-        """What stands for `dispatch.accept` on one connection."""
+    def before(self, take: Take, line: Line) -> Take:  # noqa: ARG002 - it reads requests itself
+        """See `Interceptor`."""
         return partial(self._accept, line)
 
     def _accept(
@@ -199,22 +189,6 @@ class Taps:
             request.entry.end()
         return outcome
 
-    def encode(self, answers: list[Answer]) -> tuple[bytearray, Splices]:
-        """`dispatch.encode_answers`, with a note of what is sent."""
-        out = bytearray()
-        splices: Splices = []
-        for answer in answers:
-            try:
-                data, holes = encode_answers([answer])
-            except UnencodableAnswerError as error:
-                raise UnencodableAnswerError(str(error), out, splices) from error
-            if answer.entry is not None:
-                size = len(data) + sum(splice.size for _, splice in holes)
-                answer.entry.finish(answer.response, size, self._services.core.clock.monotonic_ms())
-            splices += [(len(out) + position, splice) for position, splice in holes]
-            out += data
-        return out, splices
-
     # The journal
 
     def _begin(self, request: _Request, line: Line, size: int) -> Entry:
@@ -237,6 +211,7 @@ class Taps:
             node=session.node.id,
             client_host=session.client_host,
             bytes_in=size + _LENGTH_SIZE,
+            clock=clock,
             began_ms=clock.monotonic_ms(),
         )
         entry.watcher = self.watcher
@@ -276,7 +251,7 @@ class Taps:
         has_answer = request.waits_for_answer()
         if fault is not None and action in {"truncate", "corrupt"} and not has_answer:
             fault.take_back(entry)
-        inner = response if isinstance(response, Parked) else None
+        inner = response if isinstance(response, DelayedResponse) else None
         version = request.call.api_version
         flexible = request.endpoint.has_flexible_response_header(version)
         answer = Answer(None, version, request.header.correlation_id, flexible, entry)

@@ -1,0 +1,24 @@
+"""Responses that come later than their requests are handled, as those in Kafka's purgatories."""
+
+from collections.abc import Callable
+from typing import Any
+
+
+class DelayedResponse:
+    """A response that waits for something; the connection serves no further request until then, as Kafka's does.
+
+    A handler returns one and calls `deliver` with the response later, once. `cancel` is called when the client has
+    gone.
+    """
+
+    deliver: Callable[[Any], None]
+
+    def cancel(self) -> None:
+        """Forget the request."""
+
+
+class UnservedRequestError(Exception):
+    """A request that has no answer in the protocol.
+
+    An unknown API or version. The connection closes, as Kafka's does.
+    """
