@@ -25,6 +25,8 @@ _AFTER_MS: Final = 100
 """So long after it is ready: the first clients come at once."""
 _SHARED: Final = (
     "minibroker.security.authorization.acls",
+    "minibroker.security.authorization.requirements",
+    "minibroker.requests.declarations",
     "minibroker.security.authorization.authorized_operations",
     "minibroker_protocol.records.log_validator",
     "minibroker.logs.coordinator_log",
