@@ -148,7 +148,7 @@ class _Planner(NamedTuple):
         for field in fields:
             if field.name in taken or not (field.required or field.name in self.refusal.values):
                 continue
-            empty = [] if field.is_array else None if self.version in field.nullable else field.default()
+            empty: Any = [] if field.is_array else None if self.version in field.nullable else field.default()
             value = self.refusal.values.get(field.name, empty)
             if isinstance(value, list):
                 lists.append(field.name)
