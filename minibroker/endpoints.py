@@ -1,6 +1,7 @@
 """The routes with their modules, which are imported when the first request of an API comes."""
 
 import importlib
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from minibroker.call import Call
@@ -34,12 +35,14 @@ class Endpoint(NamedTuple):
     """A route with its modules loaded: the API's messages, its handler, and what the handler declares beside `handle`.
 
     Attributes:
+        api: the name of its messages, such as "ListOffsets".
         names: the topics, groups and so on that its requests name.
         needs: the rights of a client whose requests are served.
         refusal: how its responses refuse a request.
     """
 
     route: Route
+    api: str
     request: type[Any]
     response: type[Any]
     flexible: VersionRange
@@ -54,7 +57,6 @@ class Endpoint(NamedTuple):
 
 
 _ROUTE_BY_KEY: Final = {int(route.key): route for route in ROUTES}
-_KEYS: Final = {route.message: route.key for route in ROUTES}
 _ENDPOINTS: Final[dict[int, Endpoint]] = {}
 
 
@@ -69,9 +71,10 @@ def endpoint(key: int) -> Endpoint:
     return known
 
 
+@cache
 def endpoint_named(api: str) -> Endpoint:
-    """The endpoint of an API's name, such as "ListOffsets". KeyError for a name that is not in the table."""
-    return endpoint(_KEYS[api])
+    """The endpoint of an API's name, such as "ListOffsets". StopIteration for a name that is not in the table."""
+    return endpoint(next(route.key for route in ROUTES if route.message == api))
 
 
 def _loaded(route: Route) -> Endpoint:
@@ -83,6 +86,7 @@ def _loaded(route: Route) -> Endpoint:
     refusal: Refusal = getattr(handler, "REFUSAL", PLAIN_REFUSAL)
     return Endpoint(
         route,
+        route.message,
         request,
         getattr(messages, f"{route.message}Response"),
         schema_of(request).flexible,

@@ -93,7 +93,7 @@ class _Request:
         self.header = header
         self.request = request
         self.call = call
-        self.api = endpoint.route.message
+        self.api = endpoint.api
         self.targets = targets_of(endpoint.names, request, call)
         self.entry: Entry | None = None
 
@@ -284,6 +284,6 @@ def _address(end: Any) -> str:
 
 def _api_name(key: int) -> str:
     try:
-        return "".join(word.capitalize() for word in ApiKey(key).name.split("_"))
+        return ApiKey(key).message
     except ValueError:
         return str(key)

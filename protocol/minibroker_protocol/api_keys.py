@@ -106,3 +106,8 @@ class ApiKey(IntEnum):
     DELETE_SHARE_GROUP_OFFSETS = 92
     STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE = 93
     UNREGISTER_CONTROLLER = 94
+
+    @property
+    def message(self) -> str:
+        """The name of its messages, as Kafka writes it: "ListOffsets"."""
+        return "".join(word.capitalize() for word in self.name.split("_"))

@@ -16,6 +16,7 @@ from minibroker.delayed import UnservedRequestError
 from minibroker.dispatch import accept, encode_answers
 from minibroker.endpoints import endpoint
 from minibroker.outcomes import Answer, Waiting
+from minibroker.releases import RELEASES, release
 from minibroker.routes import ROUTES, Route
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.errors import DecodeError
@@ -89,9 +90,17 @@ def test_a_route_has_tests(route: Route) -> None:
 
 def test_a_key_has_one_route_and_names_follow_the_keys() -> None:
     assert len({route.key for route in ROUTES}) == len(ROUTES)
+    route = next(route for route in ROUTES if route.key is ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS)
+    assert (route.module, route.message) == ("describe_user_scram_credentials", "DescribeUserScramCredentials")
     for route in ROUTES:
-        assert route.module == route.key.name.lower()
-        assert route.message == "".join(word.capitalize() for word in route.module.split("_"))
+        assert message_class(route, "Request").__name__ == f"{route.message}Request"
+
+
+def test_no_release_of_kafka_serves_a_version_that_is_not_served_here() -> None:
+    for name in RELEASES:
+        for key, (first, last) in release(name).served.items():
+            route = endpoint(key).route
+            assert route.first <= first <= last <= route.last
 
 
 def test_an_api_is_declared_in_one_module_and_nothing_twice() -> None:
