@@ -146,8 +146,7 @@ def accept(frame: memoryview, session: Session) -> Answer | Waiting | None:
             response = end.value
         else:
             return in_slices(_outcome_in_slices(steps, served, header, version), services, header.api_key)
-    flexible_header = served.has_flexible_response_header(version)
-    return outcome_of(response, version, header.correlation_id, flexible_header=flexible_header)
+    return outcome_of(response, version, header.correlation_id, flexible_header=version in served.flexible_answers)
 
 
 def serve(endpoint: Endpoint, request: Any, call: Call) -> Any:

@@ -8,7 +8,7 @@ from minibroker.call import Call
 from minibroker.delayed import UnservedRequestError
 from minibroker.routes import ROUTES, Route
 from minibroker_protocol.api_keys import ApiKey
-from minibroker_protocol.schema import VersionRange, schema_of
+from minibroker_protocol.schema import schema_of
 
 if TYPE_CHECKING:
     from minibroker.requests.declarations import Names, Refusal
@@ -36,6 +36,8 @@ class Endpoint(NamedTuple):
 
     Attributes:
         api: the name of its messages, such as "ListOffsets".
+        flexible: the versions with flexible requests, and so with flexible headers (KIP-482).
+        flexible_answers: the versions whose responses have a flexible header.
         names: the topics, groups and so on that its requests name.
         needs: the rights of a client whose requests are served.
         refusal: how its responses refuse a request.
@@ -45,7 +47,8 @@ class Endpoint(NamedTuple):
     api: str
     request: type[Any]
     response: type[Any]
-    flexible: VersionRange
+    flexible: frozenset[int]
+    flexible_answers: frozenset[int]
     handle: Handler
     names: "Names"
     needs: "Requirement"
@@ -53,7 +56,7 @@ class Endpoint(NamedTuple):
 
     def has_flexible_response_header(self, version: int) -> bool:
         """ApiVersions keeps response header v0, which a client can read before it knows the broker (KIP-511)."""
-        return version in self.flexible and self.route.key is not _API_VERSIONS
+        return version in self.flexible_answers
 
 
 _ROUTE_BY_KEY: Final = {int(route.key): route for route in ROUTES}
@@ -83,13 +86,15 @@ def _loaded(route: Route) -> Endpoint:
     messages = importlib.import_module(f"minibroker_protocol.messages.{route.module}")
     handler = importlib.import_module(f"minibroker.handlers.{route.module}")
     request = getattr(messages, f"{route.message}Request")
+    flexible = frozenset(each for each in range(route.first, route.last + 1) if each in schema_of(request).flexible)
     refusal: Refusal = getattr(handler, "REFUSAL", PLAIN_REFUSAL)
     return Endpoint(
         route,
         route.message,
         request,
         getattr(messages, f"{route.message}Response"),
-        schema_of(request).flexible,
+        flexible,
+        frozenset() if route.key is _API_VERSIONS else flexible,
         handler.handle,
         getattr(handler, "NAMES", NO_NAMES),
         handler.NEEDS,

@@ -45,6 +45,9 @@ from minibroker_protocol.primitives import ZERO_UUID
 _FIRST_WITH_IDS: Final = 12
 _OF_A_STEP: Final = 32
 """Topics between two steps."""
+_FEW_TOPICS: Final = 8
+_FEW_PARTITIONS: Final = 256
+"""All topics are described at once when there are no more of them, with no more partitions."""
 
 
 def _all_topics(request: MetadataRequest, call: Call) -> tuple[Target, ...]:
@@ -60,49 +63,77 @@ NEEDS: Final = asked_by_handler(
 )
 
 
-def handle(request: MetadataRequest, call: Call) -> Steps[MetadataResponse | DelayedResponse]:
-    """Describe the cluster as this client should see it."""
-    core = call.core
-    controller = core.cluster.controller
+def handle(
+    request: MetadataRequest, call: Call
+) -> MetadataResponse | DelayedResponse | Steps[MetadataResponse | DelayedResponse]:
+    """Describe the cluster as this client should see it; in steps if that takes long, or topics have to be made."""
     named = request.topics or []
     if call.api_version < _FIRST_WITH_IDS and any(topic.name is None or topic.topic_id != ZERO_UUID for topic in named):
         refused = [_error(ErrorCode.INVALID_REQUEST, topic.name or "", topic.topic_id) for topic in named]
         return MetadataResponse(brokers=[], topics=refused)
-    wants_all = request.topics is None or (call.api_version == 0 and not request.topics)
-    if wants_all:
-        made: dict[str, Topic | ErrorCode] = {}
+    if not named and (request.topics is None or call.api_version == 0):
+        known = call.core.topics
+        if len(known) > _FEW_TOPICS or sum(len(topic.partitions) for topic in known) > _FEW_PARTITIONS:
+            return _describe_all(request, call)
+        described = [_describe(topic, request, call) for topic in known if _may_describe(topic.name, call)]
+        return _response(described, request, call)
+    if len(named) < _OF_A_STEP:
         topics: list[MetadataResponseTopic] = []
-        for topic in tuple(core.topics):
-            if _may_describe(topic.name, call):
-                topics.append(_describe(topic, request, call))
+        for each in named if len(named) == 1 else {(each.topic_id, each.name): each for each in named}.values():
+            found = _find(each, request, call)
+            if isinstance(found, str):
+                break
+            topics.append(_answer(each, found, request, call))
+        else:
+            return _response(topics, request, call)
+    return _describe_named(named, request, call)
+
+
+def _describe_all(request: MetadataRequest, call: Call) -> Steps[MetadataResponse]:
+    topics: list[MetadataResponseTopic] = []
+    for topic in tuple(call.core.topics):
+        if _may_describe(topic.name, call):
+            topics.append(_describe(topic, request, call))
+        yield
+    return _response(topics, request, call)
+
+
+def _describe_named(
+    named: Sequence[MetadataRequestTopic], request: MetadataRequest, call: Call
+) -> Steps[MetadataResponse | DelayedResponse]:
+    """Describe topics, and make those that are missing."""
+    found: dict[tuple[bytes, str | None], Topic | ErrorCode | str] = {}
+    asked: list[MetadataRequestTopic] = []
+    for number, each in enumerate(named, 1):
+        key = each.topic_id, each.name
+        if key not in found:
+            found[key] = _find(each, request, call)
+            asked.append(each)
+        if not number % _OF_A_STEP:
             yield
-    else:
-        found: dict[tuple[bytes, str | None], Topic | ErrorCode | str] = {}
-        asked: list[MetadataRequestTopic] = []
-        for number, each in enumerate(named, 1):
-            key = each.topic_id, each.name
-            if key not in found:
-                found[key] = _find(each, request, call)
-                asked.append(each)
-            if not number % _OF_A_STEP:
-                yield
-        missing = [name for name in found.values() if isinstance(name, str)]
-        made = (yield from _create(missing, call)) if missing else {}
-        topics = []
-        for number, (each, known) in enumerate(zip(asked, found.values(), strict=True), 1):
-            topics.append(_answer(each, made[known] if isinstance(known, str) else known, request, call))
-            if not number % _OF_A_STEP:
-                yield
-    response = MetadataResponse(
+    missing = [name for name in found.values() if isinstance(name, str)]
+    made = (yield from _create(missing, call)) if missing else {}
+    topics: list[MetadataResponseTopic] = []
+    for number, (each, known) in enumerate(zip(asked, found.values(), strict=True), 1):
+        topics.append(_answer(each, made[known] if isinstance(known, str) else known, request, call))
+        if not number % _OF_A_STEP:
+            yield
+    response = _response(topics, request, call)
+    return hold(response, request, call, lambda: _without(made, response)) if made else response
+
+
+def _response(topics: list[MetadataResponseTopic], request: MetadataRequest, call: Call) -> MetadataResponse:
+    cluster = call.core.cluster
+    controller = cluster.controller
+    return MetadataResponse(
         brokers=_brokers(call),
-        cluster_id=core.cluster.cluster_id,
+        cluster_id=cluster.cluster_id,
         controller_id=NO_NODE if controller is None else controller.id,
         topics=topics,
         cluster_authorized_operations=authorized_cluster_operations(call)
         if request.include_cluster_authorized_operations
         else NO_AUTHORIZED_OPERATIONS,
     )
-    return hold(response, request, call, lambda: _without(made, response)) if made else response
 
 
 def _without(made: Mapping[str, Topic | ErrorCode], response: MetadataResponse) -> MetadataResponse:
