@@ -86,7 +86,7 @@ def start_in_process() -> tuple[float, float]:
 
 
 def start_process() -> tuple[float, float]:
-    command = [sys.executable, "-m", "minibroker.cli", "serve", "--listen", "127.0.0.1:0"]
+    command = [sys.executable, "-m", "minibroker.cli.main", "serve", "--listen", "127.0.0.1:0"]
     script = Path(sys.executable).with_name("minibroker")
     if script.exists():
         command[:3] = [str(script)]

@@ -73,7 +73,7 @@ def slow_names(seconds: float) -> None:
 
 
 def main() -> int:
-    from minibroker.cli import main as run  # noqa: PLC0415 - `Hold` is used where no broker runs
+    from minibroker.cli.main import main as run  # noqa: PLC0415 - `Hold` is used where no broker runs
 
     path, *arguments = sys.argv[1:]
     watch_loops(Hold(Path(path)).note)

@@ -37,8 +37,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
-from minibroker.network import listeners
-from minibroker.network.listeners import ServedListener
+from minibroker.cluster import listeners
+from minibroker.cluster.listeners import ServedListener
 
 MOUNTED_CONFIG = "/mnt/shared/config/server.properties"
 DATA_DIR = "/var/lib/minibroker"
@@ -188,7 +188,7 @@ def effective_configs(environment: Mapping[str, str]) -> dict[str, str]:
     properties: dict[str, str] = {}
     path = config_file(environment)
     if path is not None:
-        from minibroker.properties import parse_properties  # noqa: PLC0415 - most containers have no such file
+        from minibroker.support.properties import parse_properties  # noqa: PLC0415 - most containers have no such file
 
         with open(path, encoding="utf-8") as file:
             properties = parse_properties(file.read())
@@ -273,7 +273,7 @@ def hidden(secrets: Mapping[str, str]) -> list[str]:
 
 def inherited(secrets: Mapping[str, str]) -> list[str]:
     """Put the secret settings into a file in memory, which this process hands on to the broker. Raises OSError."""
-    from minibroker.properties import format_properties  # noqa: PLC0415 - most containers have no secrets
+    from minibroker.support.properties import format_properties  # noqa: PLC0415 - most containers have no secrets
 
     fd = os.memfd_create("minibroker-secrets", 0)
     with open(fd, "w", encoding="utf-8", closefd=False) as file:

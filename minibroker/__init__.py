@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from minibroker.async_broker import AsyncBroker
     from minibroker.broker import Broker
-    from minibroker.faults.fault import Fault
-    from minibroker.operations.errors import (
+    from minibroker.errors import (
         ConflictError,
         NotFoundError,
         NotRunningError,
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
         UnexpectedRecordError,
         WaitTimeoutError,
     )
+    from minibroker.faults.fault import Fault
     from minibroker.operations.matching import record
     from minibroker.operations.producing import Message
     from minibroker.options import BrokerOptions
@@ -40,15 +40,15 @@ _PLACES = {
     "AsyncBroker": "async_broker",
     "Broker": "broker",
     "BrokerOptions": "options",
-    "ConflictError": "operations.errors",
+    "ConflictError": "errors",
     "Fault": "faults.fault",
     "Message": "operations.producing",
-    "NotFoundError": "operations.errors",
-    "NotRunningError": "operations.errors",
-    "OperationError": "operations.errors",
+    "NotFoundError": "errors",
+    "NotRunningError": "errors",
+    "OperationError": "errors",
     "Security": "security.setup",
-    "UnexpectedRecordError": "operations.errors",
-    "WaitTimeoutError": "operations.errors",
+    "UnexpectedRecordError": "errors",
+    "WaitTimeoutError": "errors",
     "__version__": "version",
     "record": "operations.matching",
 }

@@ -4,22 +4,22 @@ import asyncio
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, Protocol, Self, Unpack
 
-from minibroker import temporary
 from minibroker.checked_options import CheckedOptions
 from minibroker.core import Core
-from minibroker.metadata.topic_admin import TopicError, TopicPlan, create_topics, plan_topic
-from minibroker.metadata.topic_spec import TopicSpec
-from minibroker.network.addresses import reachable
+from minibroker.errors import NotRunningError, is_the_callers
 from minibroker.operations.asynchronous import AsyncOperations
-from minibroker.operations.errors import NotRunningError, is_the_callers
+from minibroker.operations.topic_spec import TopicSpec
 from minibroker.options import BrokerOptions, by_name
-from minibroker.server import Server
+from minibroker.server.server import Server
 from minibroker.services import Services
+from minibroker.support import temporary
+from minibroker.support.addresses import reachable
+from minibroker.topic_admin import TopicError, TopicPlan, create_topics, plan_topic
 
 if TYPE_CHECKING:
     # Most brokers have neither.
-    from minibroker.loop_watch import LoopWatch
     from minibroker.security.setup import Security
+    from minibroker.server.loop_watch import LoopWatch
 
 __tracebackhide__ = is_the_callers
 
@@ -159,7 +159,7 @@ class AsyncBroker(AsyncOperations):
         if self._plane is not None:
             self._plane.start(self, asyncio.get_running_loop())
         if not self.owns_loop:
-            from minibroker.loop_watch import LoopWatch  # noqa: PLC0415 - most brokers have a loop of their own
+            from minibroker.server.loop_watch import LoopWatch  # noqa: PLC0415 - most brokers have a loop of their own
 
             self._watch = LoopWatch(server.has_waiting_clients)
 
@@ -173,15 +173,15 @@ class AsyncBroker(AsyncOperations):
         core = services.core
         create_topics(core, [_plan(core, spec) for spec in self._options.topics if core.topics.get(spec.name) is None])
         if self._options.seeds is not None:
-            from minibroker.seeding.seeds import plant  # noqa: PLC0415 - most brokers have none
+            from minibroker.operations.seeding.seeds import plant  # noqa: PLC0415 - most brokers have none
 
             plant(services, self._options.seeds)
 
     def _keep_journal(self, services: Services) -> None:
         journal = self._options.journal
         if journal:
+            from minibroker.faults.observer import keep_journal  # noqa: PLC0415 - the same
             from minibroker.inspection.journal import DEFAULT_CAPACITY  # noqa: PLC0415 - most brokers keep none
-            from minibroker.observer import keep_journal  # noqa: PLC0415 - the same
 
             keep_journal(services, DEFAULT_CAPACITY if journal is True else journal)
 

@@ -10,9 +10,17 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
 from minibroker.async_broker import AsyncBroker
-from minibroker.metadata.cluster import ClusterError
+from minibroker.cluster.cluster import ClusterError
+from minibroker.errors import (
+    NotRunningError,
+    OperationError,
+    UnexpectedRecordError,
+    WaitTimeoutError,
+    is_the_callers,
+)
 from minibroker.operations.blocking import BlockingOperations
-from minibroker.operations.callers import (
+from minibroker.options import BrokerOptions, by_name
+from minibroker.support.callers import (
     ASKED_FROM,
     BLOCKED_LOOP,
     callers_line,
@@ -20,14 +28,6 @@ from minibroker.operations.callers import (
     loop_runs_here,
     warn_if_loop_waits,
 )
-from minibroker.operations.errors import (
-    NotRunningError,
-    OperationError,
-    UnexpectedRecordError,
-    WaitTimeoutError,
-    is_the_callers,
-)
-from minibroker.options import BrokerOptions, by_name
 
 if TYPE_CHECKING:
     # Most brokers let everybody in.

@@ -4,11 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
-from minibroker.config import BrokerConfig
-from minibroker.config.keys import refused
-from minibroker.metadata.topic_spec import TopicSpec
-from minibroker.network.addresses import is_loopback, parse_address, parse_advertised, with_room
-from minibroker.network.listeners import (
+from minibroker.cluster.listeners import (
     PLAINTEXT,
     ListenerError,
     ServedListener,
@@ -16,12 +12,16 @@ from minibroker.network.listeners import (
     check_room,
     served_listeners,
 )
+from minibroker.config import BrokerConfig
+from minibroker.config.keys import refused
+from minibroker.operations.topic_spec import TopicSpec
 from minibroker.options import DEFAULT_LISTEN, DEFAULT_TIMEOUT, BrokerOptions
+from minibroker.support.addresses import is_loopback, parse_address, parse_advertised, with_room
 
 if TYPE_CHECKING:
     # Most brokers have neither.
     from minibroker.control.plane import ControlPlane
-    from minibroker.seeding.seeds import Seeds
+    from minibroker.operations.seeding.seeds import Seeds
 
 
 class CheckedOptions:
@@ -146,7 +146,7 @@ def _seeds(options: BrokerOptions) -> "Seeds | None":
     path = options.get("seed_data")
     if path is None:
         return None
-    from minibroker.seeding.seed_file import read_seeds  # noqa: PLC0415 - most brokers have none
+    from minibroker.operations.seeding.seed_file import read_seeds  # noqa: PLC0415 - most brokers have none
 
     return read_seeds(path)
 

@@ -3,29 +3,29 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NotRequired, TypedDict, Unpack
 
-from minibroker.advice import Advised
 from minibroker.clock import Clock
+from minibroker.cluster.cluster import Cluster
+from minibroker.cluster.data_dir import DataDir
+from minibroker.cluster.durability import Durability
+from minibroker.cluster.dynamic_configs import DynamicConfigs
+from minibroker.cluster.features import FEATURES, Feature, Features
+from minibroker.cluster.hooks import Hooks
+from minibroker.cluster.partition import Partition
+from minibroker.cluster.producer_ids import ProducerIds
+from minibroker.cluster.section_store import ClusterMetadata
+from minibroker.cluster.topics import Topics
 from minibroker.config import BrokerConfig
 from minibroker.config.resources import ConfigResourceType
-from minibroker.data_dir import DataDir
-from minibroker.dynamic_config.configs import DynamicConfigs
-from minibroker.hooks import Hooks
 from minibroker.logs.chores import Chores
 from minibroker.logs.log_manager import LogManager
 from minibroker.logs.write_group import WriteGroup
-from minibroker.metadata.cluster import Cluster
-from minibroker.metadata.cluster_metadata import ClusterMetadata
-from minibroker.metadata.durability import Durability
-from minibroker.metadata.features import FEATURES, Feature, Features
-from minibroker.metadata.partition import Partition
-from minibroker.metadata.topics import Topics
-from minibroker.producer_ids import ProducerIds
-from minibroker.slices import Slices
+from minibroker.support.advice import Advised
+from minibroker.support.slices import Slices
 from minibroker_storage.files import FilePool
 
 if TYPE_CHECKING:
-    from minibroker.background import Background
     from minibroker.logs.log_cleaner import RunCleaning
+    from minibroker.support.background import Background
 
 
 class Surroundings(TypedDict):
@@ -60,7 +60,7 @@ class Core:
         logs: opens, closes, flushes, cleans and checkpoints the logs.
         writes: appends that are written together.
         slices: does the work of large requests, so that others are served in between.
-        advised: the advice that was given (`minibroker.advice`).
+        advised: the advice that was given (`minibroker.support.advice`).
     """
 
     def __init__(

@@ -5,7 +5,7 @@ from functools import wraps
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypedDict, TypeVar
 
-from minibroker.suggestions import suggestion
+from minibroker.support.suggestions import suggestion
 
 if TYPE_CHECKING:
     from minibroker.clock import Clock

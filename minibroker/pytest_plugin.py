@@ -158,7 +158,7 @@ def pytest_runtest_makereport(
 
 def _shorten(report: pytest.TestReport, call: pytest.CallInfo[None]) -> None:
     """Have the line of the summary begin with the message: the type's name would take its room."""
-    errors = sys.modules.get("minibroker.operations.errors")
+    errors = sys.modules.get("minibroker.errors")
     crash = getattr(report.longrepr, "reprcrash", None)
     if errors is None or crash is None or call.excinfo is None:
         return
@@ -180,7 +180,7 @@ def _told(broker: Broker) -> str:
     from minibroker.operations.overview import overview  # noqa: PLC0415 - most tests do not fail
 
     try:
-        return overview(broker, _TOLD_REQUESTS)
+        return broker.wait(overview(broker.services, _TOLD_REQUESTS))
     except Exception as error:  # noqa: BLE001 - pytest would end all tests over it
         return f"cannot be shown: {error}"  # such as "the broker is not running"
 

@@ -5,26 +5,26 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Unpack
 
 from minibroker.clock import Clock
+from minibroker.cluster.features import FEATURES
+from minibroker.cluster.partition import Partition
+from minibroker.cluster.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, Topic
 from minibroker.config import BrokerConfig
 from minibroker.config.resources import ConfigResourceType
 from minibroker.core import Core, Surroundings
-from minibroker.metadata.features import FEATURES
-from minibroker.metadata.partition import Partition
-from minibroker.metadata.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, Topic
 
 if TYPE_CHECKING:
-    from minibroker.background import Background
-    from minibroker.dynamic_config.loggers import BrokerLoggers
-    from minibroker.groups.coordinator import GroupCoordinator
-    from minibroker.interceptors import Observer
+    from minibroker.api.interceptors import Observer
+    from minibroker.cluster.broker_loggers import BrokerLoggers
+    from minibroker.cluster.releases import Release
+    from minibroker.coordinators.groups.coordinator import GroupCoordinator
+    from minibroker.coordinators.transactions.coordinator import TransactionCoordinator
     from minibroker.quotas.entities import QuotaTable
     from minibroker.quotas.host_names import HostNames
     from minibroker.quotas.manager import Quotas
-    from minibroker.releases import Release
     from minibroker.security.authorization.authorizer import Authorizer
     from minibroker.security.store import SecurityStore
+    from minibroker.support.background import Background
     from minibroker.telemetry.clients import Telemetry
-    from minibroker.transactions.coordinator import TransactionCoordinator
 
 
 class Services:
@@ -41,7 +41,7 @@ class Services:
         served: API key -> its first and last version, where a broker serves less than the dispatch table has.
         authorizer: decides who may do what; None where everybody may do everything.
         quotas: holds clients against their quotas; None while there are none.
-        observer: the interceptor of the journal and the faults (`minibroker.observer`); None without them.
+        observer: the interceptor of the journal and the faults (`minibroker.faults.observer`); None without them.
         chain_version: counts how often `quotas` or `observer` have come or gone; connections compose the chain anew.
         misspelt_topics: topics that a client's request has created -> the topic that was probably meant.
         started_ms: when that was, on the clock's monotonic time.
@@ -107,7 +107,7 @@ class Services:
 
     def create_topic(self, name: str) -> Topic:
         """Create a topic with the broker's defaults, or as its coordinator wants it; raises TopicError."""
-        from minibroker.metadata.topic_admin import create_topics, plan_topic  # noqa: PLC0415 - a start needs none
+        from minibroker.topic_admin import create_topics, plan_topic  # noqa: PLC0415 - a start needs none
 
         if name == CONSUMER_OFFSETS:
             return self.groups.store.log.ensure()
@@ -134,7 +134,7 @@ class Services:
     @cached_property
     def groups(self) -> "GroupCoordinator":
         """Consumer groups and committed offsets; made when the first request asks for them."""
-        from minibroker.groups.coordinator import GroupCoordinator  # noqa: PLC0415 - a start needs none
+        from minibroker.coordinators.groups.coordinator import GroupCoordinator  # noqa: PLC0415 - a start needs none
 
         return GroupCoordinator(self.core, self.authorizer, self._forgotten_groups)
 
@@ -146,14 +146,14 @@ class Services:
     @cached_property
     def transactions(self) -> "TransactionCoordinator":
         """Transactional ids and their transactions; made when the first request asks for them."""
-        from minibroker.transactions.coordinator import TransactionCoordinator  # noqa: PLC0415 - a start needs none
+        from minibroker.coordinators.transactions.coordinator import TransactionCoordinator  # noqa: PLC0415 - a start needs none
 
         return TransactionCoordinator(self.core)
 
     @cached_property
     def loggers(self) -> "BrokerLoggers":
         """The loggers as clients see them; made when the first request asks for them."""
-        from minibroker.dynamic_config.loggers import BrokerLoggers  # noqa: PLC0415 - a start needs none
+        from minibroker.cluster.broker_loggers import BrokerLoggers  # noqa: PLC0415 - a start needs none
 
         return BrokerLoggers()
 
@@ -252,7 +252,7 @@ def _release_of(config: BrokerConfig) -> "Release | None":
     text = config.optional_text("minibroker.emulate")
     if not text:
         return None
-    from minibroker.releases import release  # noqa: PLC0415 - most brokers are none of them
+    from minibroker.cluster.releases import release  # noqa: PLC0415 - most brokers are none of them
 
     return release(text)
 

@@ -155,12 +155,12 @@ def test_every_module_imports_with_nothing_but_the_core_dependencies(unpacked: P
     assert set(core) >= {"crc32c", "lz4", "snappy", "zstandard"}
     arguments = json.dumps([OF_THE_CORE, [*OF_THE_CORE, *core], NEEDS_AN_EXTRA])
     imported = json.loads(run_unpacked(unpacked, "-c", IMPORT_EVERYTHING, arguments))
-    assert "minibroker.cli" in imported
+    assert "minibroker.cli.main" in imported
 
 
 def test_the_command_of_the_wheel_is_the_one_of_the_module(
     distribution: importlib.metadata.Distribution, unpacked: Path
 ) -> None:
     scripts = {entry.name: entry.value for entry in distribution.entry_points if entry.group == "console_scripts"}
-    assert scripts == {"minibroker": "minibroker.cli:main", "minibroker-pipeline": "minibroker_pipeline.cli:main"}
+    assert scripts == {"minibroker": "minibroker.cli.main:main", "minibroker-pipeline": "minibroker_pipeline.cli:main"}
     assert run_unpacked(unpacked, "-m", "minibroker", "--version") == f"minibroker {minibroker.__version__}\n"

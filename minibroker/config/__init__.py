@@ -9,7 +9,7 @@ from minibroker.config.keys import ConfigError, ConfigKey, ConfigType, ConfigVal
 from minibroker.config.topic import TopicConfig
 from minibroker.config.topic_keys import TOPIC_KEYS
 from minibroker.config.values import ConfigEntry, ConfigSource
-from minibroker.properties import PropertiesError, parse_properties
+from minibroker.support.properties import PropertiesError, parse_properties
 
 __all__ = [
     "BROKER_KEYS",

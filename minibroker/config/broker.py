@@ -276,7 +276,7 @@ def _hint(name: str) -> str:
     """For who gives a topic's key to the broker, or misspells one of its own."""
     key = TOPIC_KEYS.get(name)
     if key is None:
-        from minibroker.suggestions import suggestion  # noqa: PLC0415 - only mistakes need it
+        from minibroker.support.suggestions import suggestion  # noqa: PLC0415 - only mistakes need it
 
         return suggestion(name, BROKER_KEYS)
     return f"; it is a topic's key, the broker's is {key.synonyms[0][0]}" if key.synonyms else ""

@@ -5,7 +5,7 @@ from typing import Final
 
 from minibroker.config.keys import HONOURED, INT, LIST, MEDIUM, ConfigError, ConfigKey, ConfigValue, Range, by_name
 from minibroker.config.values import ConfigEntry, ConfigSource, ConfigValues
-from minibroker.regular_expressions.expression import CostError, RegularExpression, RegularExpressionError
+from minibroker.support.regular_expressions.expression import CostError, RegularExpression, RegularExpressionError
 
 _METRICS: Final = "metrics"
 _INTERVAL: Final = "interval.ms"

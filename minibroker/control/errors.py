@@ -11,15 +11,15 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from minibroker.faults.fault import FaultError
-from minibroker.metadata.cluster import ClusterError
-from minibroker.operations.errors import (
+from minibroker.cluster.cluster import ClusterError
+from minibroker.errors import (
     ConflictError,
     NotFoundError,
     OperationError,
     UnexpectedRecordError,
     WaitTimeoutError,
 )
+from minibroker.faults.fault import FaultError
 
 _logger = logging.getLogger(__name__)
 

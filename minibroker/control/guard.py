@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from minibroker.control.errors import problem
-from minibroker.network.addresses import is_loopback
+from minibroker.support.addresses import is_loopback
 
 _OPEN_TO_ALL: Final = frozenset({"/healthz", "/readyz"})
 """What container runtimes ask, who have no token."""

@@ -16,13 +16,13 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from minibroker.groups.group import GroupState
-from minibroker.metadata.partition import Partition
-from minibroker.network.node_listener import NodeListener
+from minibroker.cluster.partition import Partition
+from minibroker.coordinators.groups.classic.group import GroupState
+from minibroker.errors import OperationError
+from minibroker.faults.observed import journal_of
 from minibroker.operations.asynchronous import AsyncOperations
-from minibroker.operations.errors import OperationError
 from minibroker.operations.groups import group_lag
-from minibroker.operations.observed import journal_of
+from minibroker.server.node_listener import NodeListener
 
 _Labelled = dict[tuple[str, ...], float]
 

@@ -13,8 +13,8 @@ import uvicorn
 from minibroker.control.app import make_app
 from minibroker.control.guard import Guard
 from minibroker.control.remote import Remote
-from minibroker.network.addresses import reachable
 from minibroker.operations.asynchronous import AsyncOperations
+from minibroker.support.addresses import reachable
 
 _BACKLOG: Final = 128
 _KEEP_ALIVE_S: Final = 600

@@ -19,7 +19,7 @@ from minibroker.operations.asynchronous_handles import (
     AsyncFaults,
     AsyncRetention,
 )
-from minibroker.page_tables import fill
+from minibroker.support.page_tables import fill
 
 BEGIN: Final = "<!-- Made by `python -m minibroker.control.reference docs/control-plane.md`: change the code. -->"
 _OWNERS: Final = {

@@ -10,14 +10,14 @@ from collections import deque
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from minibroker.endpoints import endpoint, endpoint_named
+from minibroker.api.routes import ROUTES
+from minibroker.errors import OperationError, is_the_callers
 from minibroker.inspection.journal import Entry, error_code
-from minibroker.inspection.patterns import api_matcher, matcher
-from minibroker.operations.errors import OperationError, is_the_callers
 from minibroker.requests.declarations import Target
+from minibroker.requests.endpoints import endpoint, endpoint_named
 from minibroker.requests.targets import named_by
-from minibroker.routes import ROUTES
-from minibroker.suggestions import suggestion
+from minibroker.support.patterns import api_matcher, matcher
+from minibroker.support.suggestions import suggestion
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.schema import VersionRange
 

@@ -6,7 +6,7 @@ They stand between two marks; what is around them is written by hand.
 import sys
 from typing import Final, NamedTuple
 
-from minibroker.page_tables import fill
+from minibroker.support.page_tables import fill
 
 BEGIN: Final = "<!-- Made by `python -m minibroker.faults.reference docs/faults.md`: change the table there. -->"
 

@@ -9,20 +9,20 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from minibroker.delayed import DelayedResponse, UnservedRequestError
+from minibroker.api.delayed import DelayedResponse, UnservedRequestError
 from minibroker.requests.declarations import Target
 from minibroker.requests.merging import MergedAnswer, merged
 from minibroker.requests.refusals import error_answer, part_answer
 from minibroker.requests.targets import only
-from minibroker.slices import Steps, result_of
+from minibroker.support.slices import Steps, result_of
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_protocol.schema import first_version
 
 if TYPE_CHECKING:
-    from minibroker.call import Call
-    from minibroker.endpoints import Endpoint
     from minibroker.faults.fault import Fault
+    from minibroker.requests.call import Call
+    from minibroker.requests.endpoints import Endpoint
     from minibroker_protocol.error_codes import ErrorCode
 
 Serve = Callable[[Any], Any]

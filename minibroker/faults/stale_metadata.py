@@ -6,13 +6,13 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from minibroker.call import Call
-from minibroker.endpoints import endpoint
 from minibroker.inspection.message_json import detached
+from minibroker.requests.call import Call
+from minibroker.requests.endpoints import endpoint
+from minibroker.requests.session import Session
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.security.principals import BROKER
-from minibroker.session import Session
-from minibroker.slices import drain
+from minibroker.support.slices import drain
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic

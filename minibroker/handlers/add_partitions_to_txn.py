@@ -10,13 +10,13 @@ authorizer). PRODUCER_FENCED is INVALID_PRODUCER_EPOCH before version 2.
 from collections.abc import Iterable
 from typing import Final
 
-from minibroker.call import Call
-from minibroker.error_mapping import as_producers_know_it
+from minibroker.coordinators.transactions.transaction import RAISES_EPOCHS
+from minibroker.requests.call import Call
 from minibroker.requests.declarations import topics_at
+from minibroker.requests.requirements import asked_by_handler, checked, missing
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
-from minibroker.security.authorization.requirements import asked_by_handler, checked, missing
-from minibroker.slices import Steps
-from minibroker.transactions.transaction import RAISES_EPOCHS
+from minibroker.support.error_mapping import as_producers_know_it
+from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,

@@ -5,9 +5,9 @@ Version 0. See AlterPartition. Producers ask with InitProducerId.
 
 from typing import Final
 
-from minibroker.call import Call
+from minibroker.requests.call import Call
+from minibroker.requests.requirements import on_cluster
 from minibroker.security.authorization.acls import Operation
-from minibroker.security.authorization.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 

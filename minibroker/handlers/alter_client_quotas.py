@@ -9,14 +9,14 @@ import logging
 from collections.abc import Collection, Container, Mapping
 from typing import Final
 
-from minibroker.call import Call
-from minibroker.delayed import DelayedResponse
-from minibroker.held_answer import hold
+from minibroker.api.delayed import DelayedResponse
 from minibroker.quotas.entities import IP, Entity, QuotaError, check_value, keys_of
+from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal
+from minibroker.requests.held_answer import hold
+from minibroker.requests.requirements import on_cluster
 from minibroker.security.authorization.acls import Operation
-from minibroker.security.authorization.requirements import on_cluster
-from minibroker.slices import Steps, Work
+from minibroker.support.slices import Steps, Work
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,

@@ -7,14 +7,14 @@ INVALID_REQUEST.
 
 from typing import Final
 
-from minibroker.call import Call
-from minibroker.delayed import DelayedResponse
-from minibroker.dynamic_config.changes import Changes, Resource, answered, outcomes
-from minibroker.dynamic_config.places import Change
-from minibroker.held_answer import hold
+from minibroker.api.delayed import DelayedResponse
+from minibroker.requests.call import Call
+from minibroker.requests.config_changes import Changes, Resource, answered, outcomes
+from minibroker.requests.config_resources import Change
 from minibroker.requests.declarations import config_resources_at
-from minibroker.security.authorization.requirements import asked_by_handler
-from minibroker.slices import Steps
+from minibroker.requests.held_answer import hold
+from minibroker.requests.requirements import asked_by_handler
+from minibroker.support.slices import Steps
 from minibroker_protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResourceResponse,

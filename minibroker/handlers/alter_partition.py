@@ -6,9 +6,9 @@ with which a Kafka controller answers a broker that is not registered with the e
 
 from typing import Final
 
-from minibroker.call import Call
+from minibroker.requests.call import Call
+from minibroker.requests.requirements import on_cluster
 from minibroker.security.authorization.acls import Operation
-from minibroker.security.authorization.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 

@@ -10,15 +10,15 @@ replicas, if the client forbids that (KIP-860); UNKNOWN_TOPIC_OR_PARTITION.
 from collections.abc import Sequence
 from typing import Final
 
-from minibroker.call import Call
-from minibroker.delayed import DelayedResponse
-from minibroker.held_answer import hold, refusal
-from minibroker.metadata.cluster import Cluster
-from minibroker.metadata.topic_admin import TopicError
+from minibroker.api.delayed import DelayedResponse
+from minibroker.cluster.cluster import Cluster
+from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal, topics_at
+from minibroker.requests.held_answer import hold, refusal
+from minibroker.requests.requirements import on_cluster
 from minibroker.security.authorization.acls import Operation
-from minibroker.security.authorization.requirements import on_cluster
-from minibroker.slices import Steps
+from minibroker.support.slices import Steps
+from minibroker.topic_admin import TopicError
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

@@ -7,11 +7,11 @@ LOG_DIR_NOT_FOUND. UNKNOWN_TOPIC_OR_PARTITION, and REPLICA_NOT_AVAILABLE for a p
 import os
 from typing import Final
 
-from minibroker.call import Call
+from minibroker.requests.call import Call
 from minibroker.requests.declarations import topics_at
+from minibroker.requests.requirements import on_cluster
 from minibroker.security.authorization.acls import Operation
-from minibroker.security.authorization.requirements import on_cluster
-from minibroker.slices import Steps
+from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,

@@ -8,15 +8,15 @@ whatever others have. Unlike in Kafka a salt or a salted password of more than 6
 
 from typing import Final
 
-from minibroker.call import Call
-from minibroker.delayed import DelayedResponse
-from minibroker.held_answer import hold
+from minibroker.api.delayed import DelayedResponse
+from minibroker.requests.call import Call
+from minibroker.requests.held_answer import hold
+from minibroker.requests.requirements import on_cluster
 from minibroker.security.authorization.acls import Operation
-from minibroker.security.authorization.requirements import on_cluster
 from minibroker.security.sasl import scram_mechanisms
 from minibroker.security.sasl.scram import LEAST_ITERATIONS, MOST_ITERATIONS, ScramCredential, credential_of_salted
 from minibroker.security.sasl.scram_credentials import ScramCredentials
-from minibroker.slices import Steps
+from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,

@@ -7,15 +7,15 @@ not describe. UNSUPPORTED_VERSION where `group.coordinator.rebalance.protocols` 
 
 from typing import Final
 
-from minibroker.call import Call
-from minibroker.groups.consumer.member import ConsumerMember
-from minibroker.groups.consumer.partitions import NOTHING, Partitions
-from minibroker.metadata.topics import Topics
+from minibroker.cluster.topics import Topics
+from minibroker.coordinators.groups.consumer.member import ConsumerMember
+from minibroker.coordinators.groups.consumer.partitions import NOTHING, Partitions
+from minibroker.requests.authorized_operations import authorized_operations
+from minibroker.requests.call import Call
 from minibroker.requests.declarations import groups_at
+from minibroker.requests.requirements import asked_by_handler, on_each
 from minibroker.security.authorization.acls import Operation, ResourceType
-from minibroker.security.authorization.authorized_operations import authorized_operations
-from minibroker.security.authorization.requirements import asked_by_handler, on_each
-from minibroker.slices import Steps
+from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.consumer_group_describe import (
     Assignment,

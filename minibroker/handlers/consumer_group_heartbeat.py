@@ -10,12 +10,12 @@ INVALID_REQUEST; UNSUPPORTED_VERSION where `group.coordinator.rebalance.protocol
 from functools import partial
 from typing import Final
 
-from minibroker.call import Call
-from minibroker.groups.consumer.coordinator import Answer, ConsumerGroups, GroupRefusedError, Heartbeat
-from minibroker.groups.consumer.member import AWAY, JOINING, LEAVING
-from minibroker.groups.consumer.partitions import partitions_of
+from minibroker.coordinators.groups.consumer.coordinator import Answer, ConsumerGroups, GroupRefusedError, Heartbeat
+from minibroker.coordinators.groups.consumer.member import AWAY, JOINING, LEAVING
+from minibroker.coordinators.groups.consumer.partitions import partitions_of
+from minibroker.requests.call import Call
+from minibroker.requests.requirements import checked, missing
 from minibroker.security.authorization.acls import Operation, ResourceType
-from minibroker.security.authorization.requirements import checked, missing
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.consumer_group_heartbeat import (
     Assignment,

@@ -7,9 +7,9 @@ Kafka without ZooKeeper closes the connection.
 
 from typing import Final
 
-from minibroker.call import Call
+from minibroker.requests.call import Call
+from minibroker.requests.requirements import on_cluster
 from minibroker.security.authorization.acls import Operation
-from minibroker.security.authorization.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 

@@ -7,15 +7,15 @@ DELEGATION_TOKEN_AUTH_DISABLED. Renewers have to be users (INVALID_PRINCIPAL_TYP
 
 from typing import Final
 
-from minibroker.call import Call
-from minibroker.delayed import DelayedResponse
-from minibroker.held_answer import hold
+from minibroker.api.delayed import DelayedResponse
+from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal
+from minibroker.requests.held_answer import hold
+from minibroker.requests.requirements import asked_by_handler
+from minibroker.requests.token_requests import NO_TIME, may_ask, named
 from minibroker.security.authorization.acls import Operation, ResourceType
-from minibroker.security.authorization.requirements import asked_by_handler
 from minibroker.security.principals import ANONYMOUS, USER, Principal
-from minibroker.security.token_requests import NO_TIME, may_ask, named
-from minibroker.slices import Steps
+from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_delegation_token import (
     CreateDelegationTokenRequest,

@@ -9,23 +9,23 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from minibroker.call import Call
-from minibroker.delayed import DelayedResponse
-from minibroker.held_answer import hold
-from minibroker.metadata.replicas import Replicas
-from minibroker.metadata.topic_admin import (
+from minibroker.api.delayed import DelayedResponse
+from minibroker.cluster.replicas import Replicas
+from minibroker.cluster.topics import Topic
+from minibroker.requests.call import Call
+from minibroker.requests.declarations import topics_at
+from minibroker.requests.held_answer import hold
+from minibroker.requests.quota_mutations import count_mutation
+from minibroker.requests.requirements import on_each
+from minibroker.security.authorization.acls import Operation, ResourceType
+from minibroker.support.slices import Steps
+from minibroker.topic_admin import (
     TopicError,
     check_replicas,
     disk_refusal,
     refuse_duplicate,
     refuse_too_large,
 )
-from minibroker.metadata.topics import Topic
-from minibroker.quotas.mutations import count_mutation
-from minibroker.requests.declarations import topics_at
-from minibroker.security.authorization.acls import Operation, ResourceType
-from minibroker.security.authorization.requirements import on_each
-from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_partitions import (
     CreatePartitionsRequest,

@@ -11,10 +11,16 @@ partitions, or would make more than 10,000 records in Kafka's metadata log.
 from collections import Counter
 from typing import Final
 
-from minibroker.call import Call
-from minibroker.delayed import DelayedResponse
-from minibroker.held_answer import hold
-from minibroker.metadata.topic_admin import (
+from minibroker.api.delayed import DelayedResponse
+from minibroker.cluster.topics import Topic
+from minibroker.requests.call import Call
+from minibroker.requests.declarations import Refusal, topics_at
+from minibroker.requests.held_answer import hold
+from minibroker.requests.quota_mutations import count_mutation
+from minibroker.requests.requirements import asked_by_handler
+from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
+from minibroker.support.slices import Steps
+from minibroker.topic_admin import (
     DEFAULT,
     TopicError,
     TopicPlan,
@@ -28,12 +34,6 @@ from minibroker.metadata.topic_admin import (
     refuse_too_many,
     taken,
 )
-from minibroker.metadata.topics import Topic
-from minibroker.quotas.mutations import count_mutation
-from minibroker.requests.declarations import Refusal, topics_at
-from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
-from minibroker.security.authorization.requirements import asked_by_handler
-from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_topics import (
     CreatableTopic,

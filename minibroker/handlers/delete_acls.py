@@ -7,10 +7,10 @@ removed.
 
 from typing import Final
 
-from minibroker.call import Call
-from minibroker.delayed import DelayedResponse, UnservedRequestError
-from minibroker.error_mapping import MAPPED, error_code_of
-from minibroker.held_answer import hold
+from minibroker.api.delayed import DelayedResponse, UnservedRequestError
+from minibroker.requests.call import Call
+from minibroker.requests.held_answer import hold
+from minibroker.requests.requirements import on_cluster
 from minibroker.security.authorization.acls import (
     AclBinding,
     AclFilter,
@@ -20,8 +20,8 @@ from minibroker.security.authorization.acls import (
     PermissionType,
     ResourceType,
 )
-from minibroker.security.authorization.requirements import on_cluster
-from minibroker.slices import Steps
+from minibroker.support.error_mapping import MAPPED, error_code_of
+from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_acls import (
     DeleteAclsFilter,

@@ -6,11 +6,11 @@ also when the deletion could not be written; here that is an error and the group
 
 from typing import Final
 
-from minibroker.call import Call
+from minibroker.requests.call import Call
 from minibroker.requests.declarations import groups_at
+from minibroker.requests.requirements import on_each
 from minibroker.security.authorization.acls import Operation, ResourceType
-from minibroker.security.authorization.requirements import on_each
-from minibroker.slices import Steps
+from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_groups import (
     DeletableGroupResult,

@@ -9,17 +9,17 @@ from collections import Counter
 from functools import partial
 from typing import Final
 
-from minibroker.call import Call
-from minibroker.delayed import DelayedResponse
-from minibroker.held_answer import hold
-from minibroker.metadata.deletion import purge_logged
-from minibroker.metadata.topic_admin import TopicError, disk_refusal
-from minibroker.metadata.topics import Topic
-from minibroker.quotas.mutations import count_mutation
+from minibroker.api.delayed import DelayedResponse
+from minibroker.cluster.deletion import purge_logged
+from minibroker.cluster.topics import Topic
+from minibroker.requests.call import Call
 from minibroker.requests.declarations import topics_at
+from minibroker.requests.held_answer import hold
+from minibroker.requests.quota_mutations import count_mutation
+from minibroker.requests.requirements import asked_by_handler
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
-from minibroker.security.authorization.requirements import asked_by_handler
-from minibroker.slices import Steps
+from minibroker.support.slices import Steps
+from minibroker.topic_admin import TopicError, disk_refusal
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_topics import (
     DeletableTopicResult,

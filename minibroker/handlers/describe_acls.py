@@ -7,11 +7,11 @@ in which they were made.
 
 from typing import Final
 
-from minibroker.call import Call
-from minibroker.delayed import UnservedRequestError
+from minibroker.api.delayed import UnservedRequestError
+from minibroker.requests.call import Call
+from minibroker.requests.requirements import on_cluster
 from minibroker.security.authorization.acls import AclFilter, Operation, PatternType, PermissionType, ResourceType
-from minibroker.security.authorization.requirements import on_cluster
-from minibroker.slices import Steps
+from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_acls import (
     AclDescription,

@@ -7,12 +7,12 @@ matching that is unknown or does not fit, and addresses together with users or c
 from collections.abc import Sequence
 from typing import Final
 
-from minibroker.call import Call
 from minibroker.quotas.entities import ENTITY_TYPES, IP, Entity, Values
+from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal
+from minibroker.requests.requirements import on_cluster
 from minibroker.security.authorization.acls import Operation
-from minibroker.security.authorization.requirements import on_cluster
-from minibroker.slices import Steps
+from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_client_quotas import (
     ComponentData,

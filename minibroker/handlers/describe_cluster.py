@@ -8,10 +8,10 @@ broker at random as the controller, which passes on what comes to it; here it is
 
 from typing import Final
 
-from minibroker.call import Call
-from minibroker.metadata.node import NO_NODE
-from minibroker.security.authorization.authorized_operations import authorized_cluster_operations
-from minibroker.security.authorization.requirements import asked_by_handler
+from minibroker.cluster.node import NO_NODE
+from minibroker.requests.authorized_operations import authorized_cluster_operations
+from minibroker.requests.call import Call
+from minibroker.requests.requirements import asked_by_handler
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_cluster import (
     DescribeClusterBroker,

@@ -10,20 +10,20 @@ In version 0 `is_default` tells what was set from what was not; Kafka 3.9 has le
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from minibroker.call import Call
+from minibroker.cluster.dynamic_configs import ALL_BROKERS
+from minibroker.cluster.topics import topic_name_error
 from minibroker.config import ConfigEntry, ConfigKey, ConfigSource, ConfigType
 from minibroker.config.client_metrics import ClientMetricsConfig
 from minibroker.config.resources import ConfigResourceType
 from minibroker.config.run_time import ALTERABLE, key_of
 from minibroker.config.values import ConfigValues
-from minibroker.dynamic_config.changes import Resource, refusal
-from minibroker.dynamic_config.configs import ALL_BROKERS
-from minibroker.dynamic_config.places import ResourceError, check_node
-from minibroker.metadata.topics import topic_name_error
+from minibroker.requests.call import Call
+from minibroker.requests.config_changes import Resource, refusal
+from minibroker.requests.config_resources import ResourceError, check_node
 from minibroker.requests.declarations import Refusal, config_resources_at
+from minibroker.requests.requirements import asked_by_handler
 from minibroker.security.authorization.acls import Operation
-from minibroker.security.authorization.requirements import asked_by_handler
-from minibroker.slices import Steps
+from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_configs import (
     DescribeConfigsRequest,

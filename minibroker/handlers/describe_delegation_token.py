@@ -7,13 +7,13 @@ CreateDelegationToken. Deviation: tokens that have ended are not told, while Kaf
 
 from typing import Final
 
-from minibroker.call import Call
+from minibroker.requests.call import Call
+from minibroker.requests.requirements import asked_by_handler
+from minibroker.requests.token_requests import may_ask
 from minibroker.security.authorization.acls import Operation, ResourceType
-from minibroker.security.authorization.requirements import asked_by_handler
 from minibroker.security.delegation_tokens import DelegationToken
 from minibroker.security.principals import Principal
-from minibroker.security.token_requests import may_ask
-from minibroker.slices import Steps
+from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_delegation_token import (
     DescribedDelegationToken,

@@ -7,14 +7,14 @@ only. From version 3 on a client that asks is told what it may do to the groups.
 
 from typing import Final
 
-from minibroker.call import Call
-from minibroker.groups.group import Group, GroupState
-from minibroker.groups.members import Member
+from minibroker.coordinators.groups.classic.group import Group, GroupState
+from minibroker.coordinators.groups.classic.members import Member
+from minibroker.requests.authorized_operations import authorized_operations
+from minibroker.requests.call import Call
 from minibroker.requests.declarations import groups_at
+from minibroker.requests.requirements import on_each
 from minibroker.security.authorization.acls import Operation, ResourceType
-from minibroker.security.authorization.authorized_operations import authorized_operations
-from minibroker.security.authorization.requirements import on_each
-from minibroker.slices import Steps
+from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_groups import (
     DescribedGroup,

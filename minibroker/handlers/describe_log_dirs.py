@@ -9,11 +9,11 @@ version 4 on the bytes of the volume are told, too (KIP-827). The directory is n
 import os
 from typing import Final
 
-from minibroker.call import Call
-from minibroker.metadata.partition import Partition
+from minibroker.cluster.partition import Partition
+from minibroker.requests.call import Call
+from minibroker.requests.requirements import on_cluster
 from minibroker.security.authorization.acls import Operation
-from minibroker.security.authorization.requirements import on_cluster
-from minibroker.slices import Steps
+from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,

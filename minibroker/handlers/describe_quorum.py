@@ -9,11 +9,11 @@ partition 0 of that topic.
 
 from typing import Final
 
-from minibroker.call import Call
-from minibroker.metadata.topics import METADATA_TOPIC
+from minibroker.cluster.topics import METADATA_TOPIC
+from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal
+from minibroker.requests.requirements import on_cluster
 from minibroker.security.authorization.acls import Operation
-from minibroker.security.authorization.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_quorum import (
     DescribeQuorumRequest,

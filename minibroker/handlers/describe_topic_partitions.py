@@ -9,14 +9,14 @@ keeps account of eligible leader replicas: replicas share one log, so whoever is
 
 from typing import Final
 
-from minibroker.call import Call
-from minibroker.metadata.node import NO_NODE
-from minibroker.metadata.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, Topic, topic_name_error
+from minibroker.cluster.node import NO_NODE
+from minibroker.cluster.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, Topic, topic_name_error
+from minibroker.requests.authorized_operations import authorized_operations
+from minibroker.requests.call import Call
 from minibroker.requests.declarations import topics_at
+from minibroker.requests.requirements import asked_by_handler
 from minibroker.security.authorization.acls import Operation, ResourceType
-from minibroker.security.authorization.authorized_operations import authorized_operations
-from minibroker.security.authorization.requirements import asked_by_handler
-from minibroker.slices import Steps
+from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_topic_partitions import (
     Cursor,

@@ -5,12 +5,12 @@ Version 0. INVALID_REQUEST for an empty id, TRANSACTIONAL_ID_NOT_FOUND for one t
 
 from typing import Final
 
-from minibroker.call import Call
+from minibroker.coordinators.transactions.transaction import by_topic
+from minibroker.requests.call import Call
 from minibroker.requests.declarations import transactional_ids_at
+from minibroker.requests.requirements import asked_by_handler, on_each
 from minibroker.security.authorization.acls import Operation, ResourceType
-from minibroker.security.authorization.requirements import asked_by_handler, on_each
-from minibroker.slices import Steps
-from minibroker.transactions.transaction import by_topic
+from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,

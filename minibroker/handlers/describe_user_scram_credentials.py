@@ -7,12 +7,12 @@ named twice DUPLICATE_RESOURCE. Users that are written in a `sasl.jaas.config` a
 from collections import Counter
 from typing import Final
 
-from minibroker.call import Call
+from minibroker.requests.call import Call
+from minibroker.requests.requirements import on_cluster
 from minibroker.security.authorization.acls import Operation
-from minibroker.security.authorization.requirements import on_cluster
 from minibroker.security.sasl.scram_credentials import ScramCredentials
 from minibroker.security.sasl.scram_mechanisms import NUMBERS
-from minibroker.slices import Steps
+from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_user_scram_credentials import (
     CredentialInfo,

@@ -9,15 +9,15 @@ alive. Asked for all partitions, the answer tells of those that needed an electi
 from collections.abc import Iterator
 from typing import Final
 
-from minibroker.call import Call
-from minibroker.delayed import DelayedResponse
-from minibroker.held_answer import hold
-from minibroker.metadata.node import NO_NODE
-from minibroker.metadata.partition import Partition
+from minibroker.api.delayed import DelayedResponse
+from minibroker.cluster.node import NO_NODE
+from minibroker.cluster.partition import Partition
+from minibroker.requests.call import Call
 from minibroker.requests.declarations import topics_at
+from minibroker.requests.held_answer import hold
+from minibroker.requests.requirements import on_cluster
 from minibroker.security.authorization.acls import Operation
-from minibroker.security.authorization.requirements import on_cluster
-from minibroker.slices import Steps
+from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.elect_leaders import (
     ElectLeadersRequest,

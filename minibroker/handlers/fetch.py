@@ -24,17 +24,17 @@ last fetched epoch (replicas that share a log never diverge).
 from collections.abc import Callable, Collection
 from typing import Final
 
-from minibroker.call import Call
+from minibroker.api.delayed import DelayedResponse
 from minibroker.clock import Timer
-from minibroker.delayed import DelayedResponse
-from minibroker.error_mapping import MAPPED, error_code_of
-from minibroker.fetch_sessions import NO_SESSION, FetchContext, FetchKey, FetchSessionError
-from minibroker.metadata.topics import Topic
+from minibroker.cluster.fetch_sessions import NO_SESSION, FetchContext, FetchKey, FetchSessionError
+from minibroker.cluster.topics import Topic
+from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal, Target, topics_at
 from minibroker.requests.leader_hints import hint_of
+from minibroker.requests.requirements import asked_by_handler
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
-from minibroker.security.authorization.requirements import asked_by_handler
-from minibroker.slices import Steps, Work, drain
+from minibroker.support.error_mapping import MAPPED, error_code_of
+from minibroker.support.slices import Steps, Work, drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.current_leader import NodeEndpoint
 from minibroker_protocol.messages.fetch import (

@@ -8,13 +8,13 @@ coordinates share groups (version 6, KIP-932): COORDINATOR_NOT_AVAILABLE, as fro
 
 from typing import Final
 
-from minibroker.call import Call
-from minibroker.metadata.node import NO_NODE, Node
-from minibroker.metadata.topic_admin import TopicError
+from minibroker.cluster.node import NO_NODE, Node
+from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal, coordinator_keys_at
+from minibroker.requests.requirements import on_each
 from minibroker.security.authorization.acls import Operation, ResourceType
-from minibroker.security.authorization.requirements import on_each
-from minibroker.slices import Steps
+from minibroker.support.slices import Steps
+from minibroker.topic_admin import TopicError
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.find_coordinator import (
     Coordinator,

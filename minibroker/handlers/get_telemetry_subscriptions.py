@@ -7,8 +7,8 @@ this API only where a plugin wants metrics; here it is told always, and the metr
 
 from typing import Final
 
-from minibroker.call import Call
-from minibroker.security.authorization.requirements import NOTHING
+from minibroker.requests.call import Call
+from minibroker.requests.requirements import NOTHING
 from minibroker.telemetry.clients import identity_of
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.get_telemetry_subscriptions import (

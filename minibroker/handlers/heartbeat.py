@@ -5,12 +5,12 @@ Versions 0-4. While the coordinator loads, every heartbeat is answered NONE, as 
 
 from typing import Final
 
-from minibroker.call import Call
-from minibroker.groups.consumer.classic_members import ClassicMembers
-from minibroker.groups.consumer.coordinator import GroupRefusedError
-from minibroker.groups.group import GroupState
+from minibroker.coordinators.groups.classic.group import GroupState
+from minibroker.coordinators.groups.consumer.classic_members import ClassicMembers
+from minibroker.coordinators.groups.consumer.coordinator import GroupRefusedError
+from minibroker.requests.call import Call
+from minibroker.requests.requirements import on_group
 from minibroker.security.authorization.acls import Operation
-from minibroker.security.authorization.requirements import on_group
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 

@@ -9,13 +9,13 @@ where Kafka has UNKNOWN_SERVER_ERROR for most.
 
 from typing import Final
 
-from minibroker.call import Call
-from minibroker.delayed import DelayedResponse
-from minibroker.dynamic_config.changes import Changes, Resource, answered, outcomes
-from minibroker.held_answer import hold
+from minibroker.api.delayed import DelayedResponse
+from minibroker.requests.call import Call
+from minibroker.requests.config_changes import Changes, Resource, answered, outcomes
 from minibroker.requests.declarations import config_resources_at
-from minibroker.security.authorization.requirements import asked_by_handler
-from minibroker.slices import Steps
+from minibroker.requests.held_answer import hold
+from minibroker.requests.requirements import asked_by_handler
+from minibroker.support.slices import Steps
 from minibroker_protocol.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,

@@ -10,11 +10,11 @@ without an epoch, or an epoch without an id, is INVALID_REQUEST; a timeout that 
 
 from typing import Final
 
-from minibroker.call import Call
-from minibroker.error_mapping import as_producers_know_it
+from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal
+from minibroker.requests.requirements import checked, missing
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
-from minibroker.security.authorization.requirements import checked, missing
+from minibroker.support.error_mapping import as_producers_know_it
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
@@ -53,7 +53,7 @@ def handle(request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse
 
 
 def _init_transactional_id(request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse:
-    from minibroker.transactions.coordinator import ProducerIdAndEpoch  # noqa: PLC0415 - idempotence needs none
+    from minibroker.coordinators.transactions.coordinator import ProducerIdAndEpoch  # noqa: PLC0415 - idempotence needs none
 
     expected = None
     if request.producer_id != NO_PRODUCER_ID:

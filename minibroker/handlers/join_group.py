@@ -14,16 +14,16 @@ Unlike Kafka, a second JoinGroup of a member ends the first one, with REBALANCE_
 import uuid
 from typing import Final
 
-from minibroker.call import Call
-from minibroker.groups.answers import NO_LEADER, UNKNOWN_MEMBER, join_error, joined, sync_error
-from minibroker.groups.consumer.classic_members import ClassicMembers
-from minibroker.groups.consumer.coordinator import GroupRefusedError, new_member_id
-from minibroker.groups.consumer.group import PROTOCOL_TYPE, ConsumerGroup
-from minibroker.groups.coordinator import GroupCoordinator
-from minibroker.groups.group import Group, GroupState
-from minibroker.groups.members import Member, Protocol, Reply
+from minibroker.coordinators.groups.classic.group import Group, GroupState
+from minibroker.coordinators.groups.classic.members import Member, Protocol, Reply
+from minibroker.coordinators.groups.classic.responses import NO_LEADER, UNKNOWN_MEMBER, join_error, joined, sync_error
+from minibroker.coordinators.groups.consumer.classic_members import ClassicMembers
+from minibroker.coordinators.groups.consumer.coordinator import GroupRefusedError, new_member_id
+from minibroker.coordinators.groups.consumer.group import PROTOCOL_TYPE, ConsumerGroup
+from minibroker.coordinators.groups.coordinator import GroupCoordinator
+from minibroker.requests.call import Call
+from minibroker.requests.requirements import on_group
 from minibroker.security.authorization.acls import Operation
-from minibroker.security.authorization.requirements import on_group
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from minibroker_protocol.schema import first_version

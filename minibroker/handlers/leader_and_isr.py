@@ -7,10 +7,10 @@ connection.
 
 from typing import Any, Final
 
-from minibroker.call import Call
+from minibroker.requests.call import Call
 from minibroker.requests.refusals import refused
+from minibroker.requests.requirements import on_cluster
 from minibroker.security.authorization.acls import Operation
-from minibroker.security.authorization.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionError,

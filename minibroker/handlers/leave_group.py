@@ -6,12 +6,12 @@ Versions 0-5: one member up to version 2, from version 3 on any number of them, 
 
 from typing import Final
 
-from minibroker.call import Call
-from minibroker.groups.consumer.classic_members import ClassicMembers
-from minibroker.groups.coordinator import GroupCoordinator
-from minibroker.groups.group import Group
+from minibroker.coordinators.groups.classic.group import Group
+from minibroker.coordinators.groups.consumer.classic_members import ClassicMembers
+from minibroker.coordinators.groups.coordinator import GroupCoordinator
+from minibroker.requests.call import Call
+from minibroker.requests.requirements import on_group
 from minibroker.security.authorization.acls import Operation
-from minibroker.security.authorization.requirements import on_group
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.leave_group import (
     LeaveGroupRequest,

@@ -7,10 +7,10 @@ something set, brokers and their loggers those that are up. UNSUPPORTED_VERSION 
 from collections.abc import Iterable
 from typing import Final
 
-from minibroker.call import Call
 from minibroker.config.resources import ConfigResourceType
+from minibroker.requests.call import Call
+from minibroker.requests.requirements import on_cluster
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
-from minibroker.security.authorization.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.list_config_resources import (
     ConfigResource,

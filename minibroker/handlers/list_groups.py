@@ -6,10 +6,10 @@ and "consumer". Names of states and types may be written in any case; a name tha
 
 from typing import Final
 
-from minibroker.call import Call
+from minibroker.requests.call import Call
+from minibroker.requests.requirements import asked_by_handler
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
-from minibroker.security.authorization.requirements import asked_by_handler
-from minibroker.slices import Steps
+from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 

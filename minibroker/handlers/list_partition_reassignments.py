@@ -5,9 +5,9 @@ Version 0. None ever is: brokers share one log, so that a reassignment is over a
 
 from typing import Final
 
-from minibroker.call import Call
+from minibroker.requests.call import Call
+from minibroker.requests.requirements import on_cluster
 from minibroker.security.authorization.acls import Operation
-from minibroker.security.authorization.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,

@@ -2,18 +2,18 @@
 
 Versions 0-2; from version 1 on filtered by how long their transactions have run, too (KIP-994), from version 2 on by a
 regular expression that the whole transactional id has to match (KIP-1152; INVALID_REGULAR_EXPRESSION, see
-`minibroker.regular_expressions`). COORDINATOR_LOAD_IN_PROGRESS while not all of them are known.
+`minibroker.support.regular_expressions`). COORDINATOR_LOAD_IN_PROGRESS while not all of them are known.
 """
 
 from collections.abc import Callable
 from typing import Final
 
-from minibroker.call import Call
-from minibroker.regular_expressions.expression import RegularExpression, RegularExpressionError
+from minibroker.coordinators.transactions.transaction import STATES_BY_NAME, Transaction
+from minibroker.requests.call import Call
+from minibroker.requests.requirements import asked_by_handler
 from minibroker.security.authorization.acls import Operation, ResourceType
-from minibroker.security.authorization.requirements import asked_by_handler
-from minibroker.slices import Steps
-from minibroker.transactions.transaction import STATES_BY_NAME, Transaction
+from minibroker.support.regular_expressions.expression import RegularExpression, RegularExpressionError
+from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.list_transactions import (
     ListTransactionsRequest,

@@ -11,12 +11,18 @@ it exists or not; so is what would have to be created, unless the client may cre
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from minibroker.advice import tell_creation
-from minibroker.call import Call
-from minibroker.delayed import DelayedResponse
-from minibroker.held_answer import hold
-from minibroker.metadata.node import NO_NODE
-from minibroker.metadata.topic_admin import (
+from minibroker.api.delayed import DelayedResponse
+from minibroker.cluster.node import NO_NODE
+from minibroker.cluster.topics import Topic, topic_name_error
+from minibroker.requests.authorized_operations import authorized_cluster_operations, authorized_operations
+from minibroker.requests.call import Call
+from minibroker.requests.declarations import Target, topics_at
+from minibroker.requests.held_answer import hold
+from minibroker.requests.requirements import asked_by_handler
+from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
+from minibroker.support.advice import tell_creation
+from minibroker.support.slices import Steps
+from minibroker.topic_admin import (
     COORDINATORS_TOPICS,
     TopicError,
     TopicPlan,
@@ -24,12 +30,6 @@ from minibroker.metadata.topic_admin import (
     plan_topic,
     taken,
 )
-from minibroker.metadata.topics import Topic, topic_name_error
-from minibroker.requests.declarations import Target, topics_at
-from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
-from minibroker.security.authorization.authorized_operations import authorized_cluster_operations, authorized_operations
-from minibroker.security.authorization.requirements import asked_by_handler
-from minibroker.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.metadata import (
     NO_AUTHORIZED_OPERATIONS,
@@ -193,7 +193,7 @@ def _creatable(name: str, request: MetadataRequest, call: Call) -> ErrorCode | s
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     if not creates:
         if request.allow_auto_topic_creation:
-            from minibroker.advice import MISSING_TOPICS, about_missing  # noqa: PLC0415 - most topics are there
+            from minibroker.support.advice import MISSING_TOPICS, about_missing  # noqa: PLC0415 - most topics are there
 
             call.core.advised.advise(MISSING_TOPICS, name, about_missing(name))
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -13,15 +13,15 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from minibroker.call import Call
-from minibroker.groups.commits import Commit, RefusedCommitError, answered, commit
-from minibroker.groups.kinds import AnyGroup
-from minibroker.groups.offsets import CommittedOffset
-from minibroker.metadata.topic_ids import with_names
+from minibroker.cluster.topic_ids import with_names
+from minibroker.coordinators.groups.commits import Commit, RefusedCommitError, answered, commit
+from minibroker.coordinators.groups.kinds import AnyGroup
+from minibroker.coordinators.groups.offsets import CommittedOffset
+from minibroker.requests.call import Call
 from minibroker.requests.declarations import topics_at
+from minibroker.requests.requirements import on_each, on_group
 from minibroker.security.authorization.acls import Operation, ResourceType
-from minibroker.security.authorization.requirements import on_each, on_group
-from minibroker.slices import Steps
+from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.offset_commit import (
     OffsetCommitRequest,

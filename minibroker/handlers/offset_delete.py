@@ -7,14 +7,14 @@ Partitions that do not exist are UNKNOWN_TOPIC_OR_PARTITION.
 
 from typing import Final
 
-from minibroker.call import Call
-from minibroker.groups.commits import by_topic
-from minibroker.groups.group import CONSUMER, GroupState
-from minibroker.groups.kinds import AnyGroup
+from minibroker.coordinators.groups.classic.group import CONSUMER, GroupState
+from minibroker.coordinators.groups.commits import by_topic
+from minibroker.coordinators.groups.kinds import AnyGroup
+from minibroker.requests.call import Call
 from minibroker.requests.declarations import topics_at
+from minibroker.requests.requirements import on_each, on_group
 from minibroker.security.authorization.acls import Operation, ResourceType
-from minibroker.security.authorization.requirements import on_each, on_group
-from minibroker.slices import Steps
+from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.offset_delete import (
     OffsetDeleteRequest,

@@ -12,14 +12,14 @@ what belongs to topics that are gone is not told.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from minibroker.call import Call
-from minibroker.groups.consumer.group import ConsumerGroup
-from minibroker.groups.offsets import GroupOffsets
-from minibroker.metadata.topic_ids import with_names
+from minibroker.cluster.topic_ids import with_names
+from minibroker.coordinators.groups.consumer.group import ConsumerGroup
+from minibroker.coordinators.groups.offsets import GroupOffsets
+from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal, topics_at
+from minibroker.requests.requirements import asked_by_handler
 from minibroker.security.authorization.acls import Operation, ResourceType
-from minibroker.security.authorization.requirements import asked_by_handler
-from minibroker.slices import Steps
+from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.offset_fetch import (
     OffsetFetchRequest,

@@ -28,21 +28,21 @@ disk; NOT_LEADER_OR_FOLLOWER if another broker leads the partition by then. The 
 from functools import partial
 from typing import Any, Final
 
-from minibroker.call import Call
+from minibroker.api.delayed import DelayedResponse, UnservedRequestError
+from minibroker.cluster.node import Node
+from minibroker.cluster.partition import Partition
+from minibroker.cluster.topics import Topic
 from minibroker.core import Core
-from minibroker.delayed import DelayedResponse, UnservedRequestError
-from minibroker.error_mapping import MAPPED, error_code_of
-from minibroker.long_produce import FIRST_WITH_ONE_BATCH, has_many_records, is_v2, kept, takes_as_it_comes
-from minibroker.metadata.node import Node
-from minibroker.metadata.partition import Partition
-from minibroker.metadata.topics import Topic
-from minibroker.parked_produce import ParkedProduce, refuse_partition
-from minibroker.produce_memo import has_many_batches
+from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal, topics_at
 from minibroker.requests.leader_hints import hint_of
+from minibroker.requests.long_produce import FIRST_WITH_ONE_BATCH, has_many_records, is_v2, kept, takes_as_it_comes
+from minibroker.requests.parked_produce import ParkedProduce, refuse_partition
+from minibroker.requests.produce_memo import has_many_batches
+from minibroker.requests.requirements import checked, on_each
 from minibroker.security.authorization.acls import Operation, ResourceType
-from minibroker.security.authorization.requirements import checked, on_each
-from minibroker.slices import Steps, drain
+from minibroker.support.error_mapping import MAPPED, error_code_of
+from minibroker.support.slices import Steps, drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import (
     InvalidRecordError,
@@ -298,7 +298,7 @@ def _explain(answer: PartitionProduceResponse, error: Exception, topic: Topic, r
     elif isinstance(error, _RefusedError):
         refuse_partition(answer, error.code, error)
         if error.code is ErrorCode.MESSAGE_TOO_LARGE:
-            from minibroker.advice import LARGE_BATCHES, about_size  # noqa: PLC0415 - most batches fit
+            from minibroker.support.advice import LARGE_BATCHES, about_size  # noqa: PLC0415 - most batches fit
 
             about = about_size(topic.name, size, topic.max_message_bytes)
             call.core.advised.advise(LARGE_BATCHES, topic.name, about)
@@ -453,7 +453,7 @@ def _check_transaction(
     transactional_id: str | None,
 ) -> None:
     """Refuse a transactional batch whose transaction does not write here."""
-    from minibroker.transactions.verification import as_writers_know_it  # noqa: PLC0415 - rarely needed
+    from minibroker.coordinators.transactions.verification import as_writers_know_it  # noqa: PLC0415 - rarely needed
 
     if transactional_id is None:
         raise _RefusedError(

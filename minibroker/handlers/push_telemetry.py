@@ -8,8 +8,8 @@ and for what unpacks to more than four times that.
 
 from typing import Final
 
-from minibroker.call import Call
-from minibroker.security.authorization.requirements import NOTHING
+from minibroker.requests.call import Call
+from minibroker.requests.requirements import NOTHING
 from minibroker.telemetry.clients import ClientInstance, TelemetryPush, identity_of
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import InvalidRecordError

@@ -6,10 +6,10 @@ Version 0. The voters are fixed, as in a Kafka with kraft.version 0: UNSUPPORTED
 
 from typing import Final
 
-from minibroker.call import Call
+from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal
+from minibroker.requests.requirements import on_cluster
 from minibroker.security.authorization.acls import Operation
-from minibroker.security.authorization.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from minibroker_protocol.primitives import ZERO_UUID

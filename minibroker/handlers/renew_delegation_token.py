@@ -6,12 +6,12 @@ HMAC (DELEGATION_TOKEN_NOT_FOUND), and one that has ended cannot be renewed (DEL
 
 from typing import Final
 
-from minibroker.call import Call
-from minibroker.delayed import DelayedResponse
-from minibroker.held_answer import hold
-from minibroker.security.authorization.requirements import asked_by_handler
-from minibroker.security.token_requests import NO_TIME, find
-from minibroker.slices import Steps
+from minibroker.api.delayed import DelayedResponse
+from minibroker.requests.call import Call
+from minibroker.requests.held_answer import hold
+from minibroker.requests.requirements import asked_by_handler
+from minibroker.requests.token_requests import NO_TIME, find
+from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,

@@ -7,9 +7,9 @@ no authentication is under way (a listener without SASL, or a client that is kno
 
 from typing import Final
 
-from minibroker.call import Call
-from minibroker.delayed import DelayedResponse
-from minibroker.security.authorization.requirements import NOTHING
+from minibroker.api.delayed import DelayedResponse
+from minibroker.requests.call import Call
+from minibroker.requests.requirements import NOTHING
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
@@ -20,7 +20,7 @@ def handle(request: SaslHandshakeRequest, call: Call) -> SaslHandshakeResponse |
     """Begin an exchange."""
     authentication = call.session.authentication
     if authentication is None:
-        from minibroker.advice import CLIENTS, about_needless_login  # noqa: PLC0415 - rarely needed
+        from minibroker.support.advice import CLIENTS, about_needless_login  # noqa: PLC0415 - rarely needed
 
         advice = about_needless_login(call.session.listener, call.session.protocol)
         call.core.advised.advise(CLIENTS, advice, advice)

@@ -9,14 +9,14 @@ told UNKNOWN_MEMBER_ID: Kafka never answers those.
 
 from typing import Final
 
-from minibroker.call import Call
-from minibroker.groups.answers import sync_error, synced
-from minibroker.groups.consumer.classic_members import ClassicMembers
-from minibroker.groups.consumer.coordinator import GroupRefusedError
-from minibroker.groups.group import Group, GroupState
-from minibroker.groups.members import Reply
+from minibroker.coordinators.groups.classic.group import Group, GroupState
+from minibroker.coordinators.groups.classic.members import Reply
+from minibroker.coordinators.groups.classic.responses import sync_error, synced
+from minibroker.coordinators.groups.consumer.classic_members import ClassicMembers
+from minibroker.coordinators.groups.consumer.coordinator import GroupRefusedError
+from minibroker.requests.call import Call
+from minibroker.requests.requirements import checked, missing
 from minibroker.security.authorization.acls import Operation, ResourceType
-from minibroker.security.authorization.requirements import checked, missing
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from minibroker_protocol.schema import first_version

@@ -7,10 +7,10 @@ left: a Kafka would stay up but be no part of the cluster. In both cases it is r
 
 from typing import Final
 
-from minibroker.call import Call
+from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal
+from minibroker.requests.requirements import on_cluster
 from minibroker.security.authorization.acls import Operation
-from minibroker.security.authorization.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 

@@ -8,17 +8,17 @@ beneath one that has changed what metadata looks like, and kraft.version stays a
 from collections.abc import Mapping
 from typing import Final
 
-from minibroker.call import Call
-from minibroker.delayed import DelayedResponse
-from minibroker.held_answer import hold
-from minibroker.metadata.features import (
+from minibroker.api.delayed import DelayedResponse
+from minibroker.cluster.features import (
     ELIGIBLE_LEADER_REPLICAS_VERSION,
     KRAFT_VERSION,
     METADATA_VERSION,
     Features,
 )
+from minibroker.requests.call import Call
+from minibroker.requests.held_answer import hold
+from minibroker.requests.requirements import on_cluster
 from minibroker.security.authorization.acls import Operation
-from minibroker.security.authorization.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.update_features import (
     FeatureUpdateKey,

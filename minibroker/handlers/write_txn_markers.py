@@ -5,12 +5,12 @@ Versions 0-2. The marker is written whether or not a transaction is open. Errors
 
 from typing import Final
 
-from minibroker.call import Call
+from minibroker.coordinators.transactions.markers import Marker, write_marker
+from minibroker.requests.call import Call
 from minibroker.requests.declarations import topics_at
+from minibroker.requests.requirements import on_cluster
 from minibroker.security.authorization.acls import Operation
-from minibroker.security.authorization.requirements import on_cluster
-from minibroker.slices import Steps
-from minibroker.transactions.markers import Marker, write_marker
+from minibroker.support.slices import Steps
 from minibroker_protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,

@@ -1,1 +1,1 @@
-"""What looks into requests when someone has asked for it."""
+"""The journal: requests and responses as people read them."""

@@ -9,21 +9,28 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, fields, is_dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from minibroker.inspection.message_json import detached, to_json
-from minibroker.inspection.patterns import api_matcher, matcher
-from minibroker.suggestions import suggestion
+from minibroker.support.patterns import api_matcher, matcher
+from minibroker.support.suggestions import suggestion
 from minibroker_protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from minibroker.clock import Clock
-    from minibroker.faults.fault import Fault
     from minibroker.requests.declarations import Target
 
 DEFAULT_CAPACITY: Final = 10_000
+
+
+class AppliedFault(Protocol):
+    """A `minibroker.Fault`, as far as the journal knows it."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields that are given."""
+        ...
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -66,7 +73,7 @@ class Entry:
     response: Any = None
     duration_ms: float | None = None
     bytes_out: int = 0
-    fault: Fault | None = None
+    fault: AppliedFault | None = None
     failure: str | None = None
     watcher: Callable[[Entry], None] | None = None
 

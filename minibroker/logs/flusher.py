@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from minibroker.background import Background
+from minibroker.support.background import Background
 from minibroker_storage.flush import LogFlush
 from minibroker_storage.log import Log
 

@@ -11,9 +11,9 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from minibroker.clock import Clock
+from minibroker.cluster.partition import Partition
 from minibroker.config import BrokerConfig
 from minibroker.logs.chores import Chores, Steps
-from minibroker.metadata.partition import Partition
 from minibroker_protocol.errors import DecodeError
 from minibroker_storage.cleaner import (
     Cleanable,

@@ -28,15 +28,15 @@ from minibroker_storage.log import Log
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from minibroker.background import Background
     from minibroker.clock import Clock, Timer
+    from minibroker.cluster.data_dir import DataDir
+    from minibroker.cluster.partition import Partition
+    from minibroker.cluster.topics import Topics
     from minibroker.config import BrokerConfig
-    from minibroker.data_dir import DataDir
     from minibroker.logs.chores import Chores, Steps
     from minibroker.logs.flusher import Flusher
     from minibroker.logs.log_cleaner import LogCleaner, RunCleaning
-    from minibroker.metadata.partition import Partition
-    from minibroker.metadata.topics import Topics
+    from minibroker.support.background import Background
     from minibroker_storage.config import LogConfig
     from minibroker_storage.data_directory.names import TopicPartition
     from minibroker_storage.files import FilePool

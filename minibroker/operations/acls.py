@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Literal, TypedDict
 
-from minibroker.operations.errors import OperationError
+from minibroker.errors import OperationError
 from minibroker.security.authorization.acls import (
     CLUSTER_NAME,
     WILDCARD,

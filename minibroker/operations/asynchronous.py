@@ -8,6 +8,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
+from minibroker.errors import is_the_callers
+from minibroker.faults.observed import journal_of
 from minibroker.operations.asynchronous_handles import (
     AsyncBrokerClock,
     AsyncBrokers,
@@ -16,8 +18,6 @@ from minibroker.operations.asynchronous_handles import (
     AsyncFaults,
     AsyncRetention,
 )
-from minibroker.operations.errors import is_the_callers
-from minibroker.operations.observed import journal_of
 from minibroker.services import Services
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from minibroker.operations.callers import callers_line
-from minibroker.operations.errors import is_the_callers
-from minibroker.operations.observed import installed_faults
+from minibroker.errors import is_the_callers
+from minibroker.faults.observed import installed_faults
 from minibroker.services import Services
+from minibroker.support.callers import callers_line
 
 if TYPE_CHECKING:
     # Names for the type checkers: a start loads none of it.
@@ -194,19 +194,19 @@ class AsyncFaults:
     async def add(self, /, fault: "Fault | None" = None, **fields: Any) -> "Fault":
         """Install a fault, given as such or by its fields. It stays until `remove`, or until it has hit `times`."""
         from minibroker.faults.fault import Fault  # noqa: PLC0415 - see above
-        from minibroker.observer import faults_of  # noqa: PLC0415 - see above
+        from minibroker.faults.observer import faults_of  # noqa: PLC0415 - see above
 
         return faults_of(self._broker.services).add(Fault.from_json(fields) if fault is None else fault)
 
     async def remove(self, fault: "Fault") -> bool:
         """Take a fault away; False when it is not installed."""
-        from minibroker.observer import faults_of  # noqa: PLC0415 - see above
+        from minibroker.faults.observer import faults_of  # noqa: PLC0415 - see above
 
         return faults_of(self._broker.services).remove(fault)
 
     async def clear(self) -> None:
         """Take all faults away."""
-        from minibroker.observer import faults_of  # noqa: PLC0415 - see above
+        from minibroker.faults.observer import faults_of  # noqa: PLC0415 - see above
 
         faults_of(self._broker.services).clear()
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
+from minibroker.errors import is_the_callers
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.asynchronous_handles import (
     AsyncBrokerClock,
@@ -18,7 +19,6 @@ from minibroker.operations.asynchronous_handles import (
     AsyncFaults,
     AsyncRetention,
 )
-from minibroker.operations.errors import is_the_callers
 from minibroker.services import Services
 
 if TYPE_CHECKING:

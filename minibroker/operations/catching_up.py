@@ -1,7 +1,7 @@
 """Waiting until a group has read all that was sent."""
 
-from minibroker.metadata.partition import Partition
-from minibroker.operations.errors import NotFoundError, is_the_callers
+from minibroker.cluster.partition import Partition
+from minibroker.errors import NotFoundError, is_the_callers
 from minibroker.operations.groups import (
     SETTLED,
     committed_offsets,

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
+from minibroker.cluster.dynamic_configs import ALL_BROKERS
 from minibroker.config import ConfigError, TopicConfig
 from minibroker.config.resources import ConfigResourceType
 from minibroker.config.run_time import check
-from minibroker.dynamic_config.configs import ALL_BROKERS
-from minibroker.operations.errors import OperationError
+from minibroker.errors import OperationError
 from minibroker.operations.records import topic_of
 from minibroker.services import Services
 

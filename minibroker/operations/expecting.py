@@ -5,9 +5,8 @@ import warnings
 from collections.abc import Callable
 from typing import TypeAlias
 
-from minibroker.metadata.topics import Topic
-from minibroker.operations.callers import callers_line
-from minibroker.operations.errors import (
+from minibroker.cluster.topics import Topic
+from minibroker.errors import (
     NotFoundError,
     OperationError,
     UnexpectedRecordError,
@@ -19,7 +18,8 @@ from minibroker.operations.records import ConsumerRecord, end_offsets, missing_t
 from minibroker.operations.waiting import eventually
 from minibroker.operations.wording import counted
 from minibroker.services import Services
-from minibroker.suggestions import misspelling
+from minibroker.support.callers import callers_line
+from minibroker.support.suggestions import misspelling
 from minibroker_storage.log import Log
 
 __tracebackhide__ = is_the_callers

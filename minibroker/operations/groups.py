@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Final
 
-from minibroker.groups.consumer.group import ConsumerGroup, ConsumerGroupState
-from minibroker.groups.group import GroupState
-from minibroker.groups.kinds import AnyGroup
-from minibroker.metadata.topics import CONSUMER_OFFSETS
-from minibroker.operations.errors import ConflictError, OperationError, is_the_callers
+from minibroker.cluster.topics import CONSUMER_OFFSETS
+from minibroker.coordinators.groups.classic.group import GroupState
+from minibroker.coordinators.groups.consumer.group import ConsumerGroup, ConsumerGroupState
+from minibroker.coordinators.groups.kinds import AnyGroup
+from minibroker.errors import ConflictError, OperationError, is_the_callers
 from minibroker.operations.waiting import until
 from minibroker.operations.wording import counted, missing
 from minibroker.options import DEFAULT_TIMEOUT

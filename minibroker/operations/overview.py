@@ -1,24 +1,15 @@
 """A few lines that tell what a broker holds and was asked: what one wants to see when a test has failed."""
 
-from typing import TYPE_CHECKING
-
 from minibroker.clock import SystemClock
-from minibroker.commands.request_lines import line_of
-from minibroker.operations.observed import journal_of
+from minibroker.faults.observed import journal_of
+from minibroker.inspection.request_lines import line_of
 from minibroker.operations.wording import counted, span
 from minibroker.services import Services
 
-if TYPE_CHECKING:
-    from minibroker.broker import Broker
 
-
-def overview(broker: "Broker", requests: int) -> str:
-    """Topics, groups and the newest requests of a running broker."""
-
-    async def tell() -> str:
-        return "\n".join(_lines(broker.services, requests))
-
-    return broker.wait(tell())
+async def overview(services: Services, requests: int) -> str:
+    """Topics, groups and the newest requests of a running broker, each on a line."""
+    return "\n".join(_lines(services, requests))
 
 
 def _lines(services: Services, requests: int) -> list[str]:

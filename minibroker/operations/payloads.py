@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, cast
 
-from minibroker.operations.errors import OperationError
+from minibroker.errors import OperationError
 from minibroker.operations.producing import Payload
 
 Form = Literal["text", "base64", "json"]

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
-from minibroker.error_mapping import MAPPED
-from minibroker.metadata.topic_admin import TopicError
-from minibroker.metadata.topics import Topic
-from minibroker.operations.errors import OperationError, is_the_callers
+from minibroker.cluster.topics import Topic
+from minibroker.errors import OperationError, is_the_callers
 from minibroker.operations.records import topic_of
 from minibroker.services import Services
+from minibroker.support.error_mapping import MAPPED
+from minibroker.topic_admin import TopicError
 from minibroker_protocol.errors import EncodeError
 from minibroker_protocol.records import (
     MAGIC_V2,

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
-from minibroker.operations.errors import OperationError, is_the_callers
+from minibroker.errors import OperationError, is_the_callers
 from minibroker.quotas.entities import IP, QuotaError, check_value, keys_of
 from minibroker.services import Services
 

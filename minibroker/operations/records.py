@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
-from minibroker.metadata.partition import Partition
-from minibroker.metadata.topics import Topic
-from minibroker.operations.errors import NotFoundError, OperationError, is_the_callers
+from minibroker.cluster.partition import Partition
+from minibroker.cluster.topics import Topic
+from minibroker.errors import NotFoundError, OperationError, is_the_callers
 from minibroker.operations.wording import missing
 from minibroker.services import Services
 from minibroker_protocol.records import BatchHeader, TimestampType, iter_batches

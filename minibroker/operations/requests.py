@@ -3,8 +3,8 @@
 from collections import Counter
 from typing import Any
 
+from minibroker.errors import OperationError, is_the_callers
 from minibroker.inspection.journal import Entry, Journal
-from minibroker.operations.errors import OperationError, is_the_callers
 from minibroker.operations.waiting import until
 from minibroker.operations.wording import counted
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from functools import partial
 
-from minibroker.metadata.deletion import purge_logged
-from minibroker.metadata.topics import Topic
-from minibroker.operations.observed import installed_faults, journal_of
+from minibroker.cluster.deletion import purge_logged
+from minibroker.cluster.topics import Topic
+from minibroker.faults.observed import installed_faults, journal_of
 from minibroker.services import Services
 
 

@@ -5,7 +5,7 @@ import logging
 from datetime import timedelta
 from typing import cast
 
-from minibroker.operations.errors import ConflictError, OperationError, is_the_callers
+from minibroker.errors import ConflictError, OperationError, is_the_callers
 from minibroker.operations.records import topic_of
 from minibroker.operations.wording import span
 from minibroker.services import Services

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from minibroker.metadata.deletion import purge_logged
-from minibroker.metadata.topic_admin import DEFAULT, TopicError, create_topics, plan_topic
-from minibroker.metadata.topics import Topic
-from minibroker.operations.errors import ConflictError, OperationError, is_the_callers
+from minibroker.cluster.deletion import purge_logged
+from minibroker.cluster.topics import Topic
+from minibroker.errors import ConflictError, OperationError, is_the_callers
 from minibroker.operations.paging import page_of
 from minibroker.operations.records import partitions_of, topic_of
 from minibroker.services import Services
+from minibroker.topic_admin import DEFAULT, TopicError, create_topics, plan_topic
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_storage.checkpoints import uuid_text
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from minibroker.metadata.cluster_metadata import ClusterMetadata
-from minibroker.slices import Steps, drain
+from minibroker.cluster.section_store import ClusterMetadata
+from minibroker.support.slices import Steps, drain
 
 USER: Final = "user"
 CLIENT_ID: Final = "client-id"

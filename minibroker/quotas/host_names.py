@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
-from minibroker.background import Background
 from minibroker.clock import Clock
+from minibroker.support.background import Background
 
 _MOST_KNOWN: Final = 1_000
 _MOST_WAITING: Final = 1_000

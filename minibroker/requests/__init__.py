@@ -1,1 +1,1 @@
-"""The way of a request: what APIs declare of their requests, and what is made of it."""
+"""The way of a request from its bytes to its handler, and the vocabulary in which handlers declare their APIs."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from minibroker.call import Call
+    from minibroker.requests.call import Call
     from minibroker_protocol.error_codes import ErrorCode
 
 

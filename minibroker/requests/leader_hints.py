@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from minibroker.metadata.node import NO_NODE
+from minibroker.cluster.node import NO_NODE
 from minibroker_protocol.messages.current_leader import LeaderIdAndEpoch, NodeEndpoint
 
 if TYPE_CHECKING:
-    from minibroker.call import Call
-    from minibroker.metadata.partition import Partition
+    from minibroker.cluster.partition import Partition
+    from minibroker.requests.call import Call
 
 
 def hint_of(partition: "Partition", call: "Call", endpoints: dict[int, NodeEndpoint]) -> LeaderIdAndEpoch:

@@ -4,9 +4,9 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from minibroker.delayed import DelayedResponse
+from minibroker.api.delayed import DelayedResponse
 from minibroker.requests.pieces import identity
-from minibroker.slices import Steps, drain
+from minibroker.support.slices import Steps, drain
 
 
 class MergedAnswer(DelayedResponse):

@@ -21,9 +21,9 @@ from minibroker_protocol.schema import Field, fields_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from minibroker.endpoints import Endpoint
     from minibroker.requests.declarations import Refusal
-    from minibroker.slices import Steps
+    from minibroker.requests.endpoints import Endpoint
+    from minibroker.support.slices import Steps
 
 _CODES: Final = frozenset({"error_code", "partition_error_code"})
 _IDENTITIES: Final = (

@@ -17,9 +17,9 @@ from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_protocol.schema import fields_of, first_version
 
 if TYPE_CHECKING:
-    from minibroker.call import Call
     from minibroker.core import Core
-    from minibroker.endpoints import Endpoint
+    from minibroker.requests.call import Call
+    from minibroker.requests.endpoints import Endpoint
 
 Keep = Callable[[Target], bool]
 

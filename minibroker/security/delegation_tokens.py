@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from minibroker.security.principals import Principal
 from minibroker.security.sasl.scram import ScramAccount, credential_of
-from minibroker.slices import Steps
+from minibroker.support.slices import Steps
 
 if TYPE_CHECKING:
     from minibroker.core import Core

@@ -19,8 +19,9 @@ from minibroker.security.settings import ListenerSettings
 from minibroker.security.tls.names import PrincipalMapper, subject_of
 
 if TYPE_CHECKING:
+    from minibroker.core import Core
     from minibroker.security.sasl.oauthbearer import Validate
-    from minibroker.services import Services
+    from minibroker.security.store import SecurityStore
 
 _logger: Final = logging.getLogger("minibroker")
 
@@ -57,11 +58,12 @@ class ListenerSecurity:
     SecurityConfigError and other ValueErrors, OSError for files.
     """
 
-    def __init__(self, services: "Services", name: str, protocol: str) -> None:
+    def __init__(self, core: "Core", store: "Callable[[], SecurityStore]", name: str, protocol: str) -> None:
         self.name = name
         self.protocol = protocol
-        self._services = services
-        self._settings = ListenerSettings(services.core.config, name)
+        self._core = core
+        self._store = store
+        self._settings = ListenerSettings(core.config, name)
         self.context: ssl.SSLContext | None = None
         self._mapper = PrincipalMapper(self._settings.text("ssl.principal.mapping.rules") or "DEFAULT")
         if protocol in TLS_PROTOCOLS:
@@ -123,9 +125,7 @@ class ListenerSecurity:
 
     def _login(self, mechanism: str, *, needed: bool) -> JaasLogin:
         key = f"{self._settings.prefix}{mechanism.lower()}.{_JAAS}"
-        text = self._settings.own(_JAAS, mechanism) or self._services.core.config.unknown.get(
-            f"{mechanism.lower()}.{_JAAS}"
-        )
+        text = self._settings.own(_JAAS, mechanism) or self._core.config.unknown.get(f"{mechanism.lower()}.{_JAAS}")
         if text is None:
             if not needed:
                 return JaasLogin("", {})
@@ -142,7 +142,7 @@ class ListenerSecurity:
         """Stored credentials, then users of the login module, which is an addition of ours, then tokens."""
         passwords = plain_passwords(self._login(mechanism, needed=False).options)
         configured = {user: credential_of(mechanism, password) for user, password in passwords.items()}
-        stored, tokens = self._services.security.scram, self._services.security.tokens
+        stored, tokens = self._store().scram, self._store().tokens
 
         def find(name: str, is_token: bool) -> ScramAccount | None:  # noqa: FBT001 - the type FindAccount says it
             if is_token:
@@ -164,7 +164,7 @@ class ListenerSecurity:
         return lambda: OAuthBearerServer(validate)
 
     def _token_validator(self) -> "Validate":
-        settings, now_ms = self._settings, self._services.core.clock.now_ms
+        settings, now_ms = self._settings, self._core.clock.now_ms
         url = settings.text("sasl.oauthbearer.jwks.endpoint.url", OAUTHBEARER)
         if url is None:
             from minibroker.security.sasl.unsecured_tokens import unsecured_validator  # noqa: PLC0415 - as above

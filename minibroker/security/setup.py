@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from minibroker.network.listeners import PROTOCOLS
+from minibroker.cluster.listeners import PROTOCOLS
 from minibroker.security.sasl.jaas import quoted, user_options
 from minibroker.security.sasl.mechanism import OAUTHBEARER, PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
 from minibroker.security.tls.certificates import Certificates, paths_of, write_certificates

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from minibroker_storage.log import Log
-from tests.broker.groups.driver import Members
+from tests.broker.coordinators.groups.driver import Members
+from tests.broker.coordinators.transactions import disk as disks
 from tests.broker.harness import Harness
 from tests.broker.logs.world import Openings
-from tests.broker.transactions import disk as disks
 
 
 @pytest.fixture

@@ -6,15 +6,15 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from minibroker.api.outcomes import Answer, Outcome, Waiting
+from minibroker.api.routes import ROUTES
 from minibroker.clock import ManualClock
 from minibroker.config import BrokerConfig
 from minibroker.core import Core
-from minibroker.dispatch import SlicedRequest, accept, encode_answers
-from minibroker.outcomes import Answer, Outcome, Waiting
-from minibroker.routes import ROUTES
+from minibroker.requests.dispatch import SlicedRequest, accept, encode_answers
+from minibroker.requests.session import Session
 from minibroker.security.principals import USER, Principal
 from minibroker.services import Services, open_services
-from minibroker.session import Session
 from minibroker_protocol.codec import decode, encode
 from minibroker_protocol.messages.create_topics import (
     CreatableTopic,

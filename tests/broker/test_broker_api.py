@@ -16,8 +16,8 @@ from minibroker import Broker, BrokerOptions
 from minibroker.async_broker import AsyncBroker
 from minibroker.clock import ManualClock
 from minibroker.config import ConfigError
-from minibroker.metadata.topic_admin import TopicError
-from minibroker.network.addresses import parse_address
+from minibroker.support.addresses import parse_address
+from minibroker.topic_admin import TopicError
 from minibroker_protocol.messages.metadata import MetadataRequest
 from minibroker_storage.data_directory.topics_file import TopicsFileError
 from tests.broker.harness import batch, fetch_request, only_partition, produce_request, values_in

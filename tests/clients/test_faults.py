@@ -11,9 +11,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from minibroker import Broker
 from minibroker.faults.fault import Fault
+from minibroker.faults.observed import journal_of
+from minibroker.faults.observer import faults_of, keep_journal
 from minibroker.faults.registry import FaultRegistry
-from minibroker.observer import faults_of, keep_journal
-from minibroker.operations.observed import journal_of
 from tests.clients.kafka_python_client import KafkaConsumer, KafkaProducer, kafka_errors
 
 PATIENCE_S = 180

@@ -14,9 +14,9 @@ from minibroker_protocol.messages.join_group import JoinGroupRequest, JoinGroupR
 from minibroker_protocol.messages.leave_group import LeaveGroupRequest
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minibroker_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.broker.coordinators.transactions.producer import init_producer_id
 from tests.broker.harness import batch
 from tests.broker.socket_client import SocketClient
-from tests.broker.transactions.producer import init_producer_id
 from tests.clients.contract import TIMEOUT, Message, eventually
 from tests.clients.librdkafka_client import Librdkafka
 from tests.clients.operator_tools import Transcript, both

@@ -3,7 +3,7 @@
 import pytest
 
 from minibroker import Broker
-from minibroker.releases import release
+from minibroker.cluster.releases import release
 from tests.clients.contract import TIMEOUT
 from tests.clients.kafka_python_client import KafkaConsumer, KafkaProducer
 

@@ -36,7 +36,12 @@ from minibroker_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from tests.broker.groups.member_requests import heartbeat_request, join_request, leave_request, sync_request
+from tests.broker.coordinators.groups.member_requests import (
+    heartbeat_request,
+    join_request,
+    leave_request,
+    sync_request,
+)
 from tests.kafka.cluster_requests import creation, metadata, offsets, placed
 from tests.kafka.cluster_scripts import script
 from tests.kafka.cluster_world import ClusterWorld

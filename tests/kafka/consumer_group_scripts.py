@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from tests.broker.groups.member_requests import join_request, subscription
+from tests.broker.coordinators.groups.member_requests import join_request, subscription
 from tests.kafka.consumer_group_world import ConsumerWorld
 
 Script = Callable[[ConsumerWorld], None]

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Final
 
 from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
-from tests.broker.groups.offset_requests import fetch_with_error
+from tests.broker.coordinators.groups.offset_requests import fetch_with_error
+from tests.broker.coordinators.transactions.producer import Asks, init_producer_id
 from tests.broker.socket_client import Address, SocketClient, address_of
-from tests.broker.transactions.producer import Asks, init_producer_id
 from tests.patience import PATIENCE_S
 
 _GROUP, _TRANSACTION = 0, 1

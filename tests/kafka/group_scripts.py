@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any, Final
 
-from tests.broker.groups.member_requests import BOTH, CHANGED, subscription
+from tests.broker.coordinators.groups.member_requests import BOTH, CHANGED, subscription
 from tests.kafka.group_world import World
 
 Script = Callable[[World], None]

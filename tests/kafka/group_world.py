@@ -29,7 +29,12 @@ from minibroker_protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from minibroker_protocol.records import RecordBatch, iter_batches
-from tests.broker.groups.member_requests import heartbeat_request, join_request, leave_request, sync_request
+from tests.broker.coordinators.groups.member_requests import (
+    heartbeat_request,
+    join_request,
+    leave_request,
+    sync_request,
+)
 from tests.broker.socket_client import SocketClient
 from tests.patience import PATIENCE_S
 

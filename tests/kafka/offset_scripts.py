@@ -32,10 +32,10 @@ from minibroker_protocol.messages.offset_fetch import (
 )
 from minibroker_protocol.records import iter_batches
 from minibroker_protocol.records.batch import RecordBatch
-from tests.broker.groups import offset_requests as requests
-from tests.broker.groups.member_requests import CHANGED
+from tests.broker.coordinators.groups import offset_requests as requests
+from tests.broker.coordinators.groups.member_requests import CHANGED
+from tests.broker.coordinators.transactions.producer import Producer
 from tests.broker.socket_client import SocketClient
-from tests.broker.transactions.producer import Producer
 from tests.kafka.group_world import World
 from tests.patience import PATIENCE_S
 

@@ -11,7 +11,7 @@ from minibroker_protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from tests.broker.transactions.producer import FIRST_THAT_ADDS, Producer
+from tests.broker.coordinators.transactions.producer import FIRST_THAT_ADDS, Producer
 from tests.kafka.coordinators import until
 from tests.kafka.transaction_scenarios import Answers, Scenario, mistaken, settled
 from tests.kafka.transaction_stage import Stage

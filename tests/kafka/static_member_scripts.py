@@ -1,6 +1,6 @@
 """What static members of groups do, as scripts for `World`: they come back under the name of their instance."""
 
-from tests.broker.groups.member_requests import BOTH, subscription
+from tests.broker.coordinators.groups.member_requests import BOTH, subscription
 from tests.kafka.group_scripts import SHORT_MS, script
 from tests.kafka.group_world import World
 

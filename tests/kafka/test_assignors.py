@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
-from minibroker.groups.consumer.assignors import GroupSpec, named
-from minibroker.groups.consumer.assignors.spec import MemberSpec
-from minibroker.groups.consumer.partitions import NOTHING, Partitions
-from minibroker.slices import drain
+from minibroker.coordinators.groups.consumer.assignors import GroupSpec, named
+from minibroker.coordinators.groups.consumer.assignors.spec import MemberSpec
+from minibroker.coordinators.groups.consumer.partitions import NOTHING, Partitions
+from minibroker.support.slices import drain
 from tests.kafka.assignor_oracle import AssignorOracle
 from tests.kafka.fixtures import or_skip
 

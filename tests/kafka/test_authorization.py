@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from minibroker.routes import ROUTES
+from minibroker.api.routes import ROUTES
+from minibroker.requests.requirements import AUTHORIZATION_FAILED
 from minibroker.security.authorization.acls import (
     CLUSTER_NAME,
     SUPPORTED_OPERATIONS,
@@ -14,7 +15,6 @@ from minibroker.security.authorization.acls import (
     Operation,
     ResourceType,
 )
-from minibroker.security.authorization.requirements import AUTHORIZATION_FAILED
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest

@@ -6,8 +6,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple, TypeVar
 
+from minibroker.cluster.section_store import ClusterMetadata
 from minibroker.config import BrokerConfig
-from minibroker.metadata.cluster_metadata import ClusterMetadata
 from minibroker.security.authorization.acls import (
     AclBinding,
     AclFilter,

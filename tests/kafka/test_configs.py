@@ -9,7 +9,7 @@ import pytest
 from minibroker import Broker
 from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minibroker_protocol.messages.describe_configs import DescribeConfigsResourceResult
-from tests.broker.configs import (
+from tests.broker.config.configs import (
     APPEND,
     BROKER,
     DELETE,

@@ -9,7 +9,7 @@ import pytest
 
 from minibroker import Broker
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.broker.configs import BROKER, SET, change_request
+from tests.broker.config.configs import BROKER, SET, change_request
 from tests.broker.harness import fetch_request, only_partition
 from tests.broker.socket_client import Address, SocketClient, address_of
 from tests.kafka.real_kafka import RealKafka, free_ports

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.broker.groups.member_requests import subscription
+from tests.broker.coordinators.groups.member_requests import subscription
 from tests.broker.socket_client import Address, address_of
 from tests.clients.broker_process import BrokerProcess
 from tests.kafka.consumer_group_world import ConsumerWorld

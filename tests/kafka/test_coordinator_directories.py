@@ -6,10 +6,10 @@ Each broker goes on where the other one was stopped, or killed.
 from typing import Any, Final
 
 from minibroker_protocol.messages.describe_groups import DescribeGroupsRequest
-from tests.broker.groups import offset_requests as requests
-from tests.broker.groups.member_requests import heartbeat_request
+from tests.broker.coordinators.groups import offset_requests as requests
+from tests.broker.coordinators.groups.member_requests import heartbeat_request
+from tests.broker.coordinators.transactions.producer import Producer
 from tests.broker.socket_client import Address, SocketClient, address_of
-from tests.broker.transactions.producer import Producer
 from tests.clients.broker_process import BrokerProcess
 from tests.kafka.coordinators import until, with_coordinators
 from tests.kafka.exchange import errors_of, hand_over, however_it_ends

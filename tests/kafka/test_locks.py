@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.data_dir import DataDir, DataDirInUseError
+from minibroker.cluster.data_dir import DataDir, DataDirInUseError
 from tests.kafka.real_kafka import RealKafka
 
 

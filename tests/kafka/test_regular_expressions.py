@@ -8,8 +8,14 @@ from typing import Final
 
 import pytest
 
-from minibroker.regular_expressions.expression import RegularExpression, RegularExpressionError
-from tests.broker.regular_expressions.test_expression import NO_CLASS, NO_ESCAPE, NO_GROUP, NOTHING_TO_REPEAT, PATTERNS
+from minibroker.support.regular_expressions.expression import RegularExpression, RegularExpressionError
+from tests.broker.support.regular_expressions.test_expression import (
+    NO_CLASS,
+    NO_ESCAPE,
+    NO_GROUP,
+    NOTHING_TO_REPEAT,
+    PATTERNS,
+)
 from tests.kafka import jars
 from tests.kafka.fixtures import or_skip
 from tests.kafka.line_oracle import LineOracle

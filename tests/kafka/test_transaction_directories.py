@@ -9,9 +9,9 @@ from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTop
 from minibroker_protocol.messages.describe_transactions import DescribeTransactionsRequest
 from minibroker_protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minibroker_protocol.records import iter_batches
+from tests.broker.coordinators.transactions.producer import READ_COMMITTED, Producer, committed_values
 from tests.broker.harness import bytes_in, fetch_request, only_partition
 from tests.broker.socket_client import SocketClient, address_of
-from tests.broker.transactions.producer import READ_COMMITTED, Producer, committed_values
 from tests.clients.broker_process import BrokerProcess
 from tests.kafka.coordinators import until, wait_for_coordinators
 from tests.kafka.exchange import errors_of, hand_over, however_it_ends

@@ -8,9 +8,9 @@ import pytest
 
 from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minibroker_protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from tests.broker.coordinators.transactions.producer import Asks
 from tests.broker.harness import Harness
 from tests.broker.socket_client import SocketClient, address_of
-from tests.broker.transactions.producer import Asks
 from tests.kafka import jars, raised_epoch_scenarios
 from tests.kafka.coordinators import until, wait_for_coordinators
 from tests.kafka.fixtures import or_skip

@@ -19,7 +19,7 @@ from minibroker_protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from tests.broker.transactions.producer import Producer, init_producer_id, produce_in
+from tests.broker.coordinators.transactions.producer import Producer, init_producer_id, produce_in
 from tests.kafka.transaction_stage import Stage
 
 Answers = list[tuple[Any, ...]]

@@ -8,7 +8,7 @@ import itertools
 from typing import Any
 
 from minibroker_protocol.messages.describe_transactions import DescribeTransactionsRequest
-from tests.broker.transactions.producer import Asks, Producer
+from tests.broker.coordinators.transactions.producer import Asks, Producer
 
 
 class Stage:

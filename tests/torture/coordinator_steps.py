@@ -14,11 +14,11 @@ from typing import Final
 from minibroker_protocol.messages.delete_groups import DeleteGroupsRequest
 from minibroker_protocol.messages.fetch import PartitionData
 from minibroker_protocol.records import iter_batches
-from tests.broker.groups import offset_requests
-from tests.broker.groups.driver import Members
-from tests.broker.groups.member_requests import join_request
+from tests.broker.coordinators.groups import offset_requests
+from tests.broker.coordinators.groups.driver import Members
+from tests.broker.coordinators.groups.member_requests import join_request
+from tests.broker.coordinators.transactions.producer import READ_COMMITTED, TIMEOUT_MS, Producer, committed_values
 from tests.broker.harness import Harness, Pending, bytes_in
-from tests.broker.transactions.producer import READ_COMMITTED, TIMEOUT_MS, Producer, committed_values
 from tests.torture.copies import walk
 from tests.torture.in_process import NONE, Torture
 from tests.torture.steps import Guillotine, Killed, unforced

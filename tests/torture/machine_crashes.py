@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
 
-from minibroker import data_dir as data_dir_module
+from minibroker.cluster import data_dir as data_dir_module
 from minibroker_protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterEntityData,

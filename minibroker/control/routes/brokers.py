@@ -6,9 +6,9 @@ from pydantic import Field
 from minibroker.control.models import About, Body
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
+from minibroker.errors import NotFoundError
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.asynchronous_handles import AsyncBrokerNode
-from minibroker.operations.errors import NotFoundError
 
 
 class Node(About):

@@ -8,11 +8,11 @@ from pydantic import Field
 from minibroker.control.models import About, Body, Count, Timeout
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
+from minibroker.errors import ConflictError, OperationError
+from minibroker.faults.observed import journal_of
+from minibroker.faults.observer import drop_journal, keep_journal
 from minibroker.inspection.journal import Entry, Journal, error_code
-from minibroker.observer import drop_journal, keep_journal
 from minibroker.operations.asynchronous import AsyncOperations
-from minibroker.operations.errors import ConflictError, OperationError
-from minibroker.operations.observed import journal_of
 
 
 class JournalSize(Body):

@@ -8,8 +8,8 @@ from pydantic import Field
 from minibroker.control.models import About, Body
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
+from minibroker.errors import ConflictError, NotFoundError
 from minibroker.operations import snapshots
-from minibroker.operations.errors import ConflictError, NotFoundError
 
 
 class Reset(Body):

@@ -8,8 +8,8 @@ from pydantic import Field
 from minibroker.control.models import About, Body
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
+from minibroker.errors import OperationError
 from minibroker.operations.asynchronous import AsyncOperations
-from minibroker.operations.errors import OperationError
 from minibroker.operations.records import topic_of
 from minibroker.operations.topics import TopicDescription, topics_page
 

@@ -26,15 +26,15 @@ from minibroker.security.authorization.acls import (
 from minibroker.security.authorization.rules import RuleSet
 from minibroker.security.log_text import one_line
 from minibroker.security.principals import BROKER
-from minibroker.slices import drain
+from minibroker.support.slices import drain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
+    from minibroker.cluster.section_store import ClusterMetadata
     from minibroker.config import BrokerConfig
-    from minibroker.metadata.cluster_metadata import ClusterMetadata
     from minibroker.security.principals import Client
-    from minibroker.slices import Steps
+    from minibroker.support.slices import Steps
 
 _logger = logging.getLogger(__name__)
 

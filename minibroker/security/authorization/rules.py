@@ -16,7 +16,7 @@ from minibroker.security.authorization.acls import (
     PermissionType,
     ResourceType,
 )
-from minibroker.slices import Steps
+from minibroker.support.slices import Steps
 from minibroker_storage.checkpoints import new_uuid, uuid_text
 
 _BY_STEP: Final = 50

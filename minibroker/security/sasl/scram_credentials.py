@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.security.sasl.scram import ScramCredential
-from minibroker.slices import Steps, drain
+from minibroker.support.slices import Steps, drain
 
 if TYPE_CHECKING:
-    from minibroker.metadata.cluster_metadata import ClusterMetadata
+    from minibroker.cluster.section_store import ClusterMetadata
 
 _SECTION: Final = "scram"
 

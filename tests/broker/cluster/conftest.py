@@ -1,4 +1,4 @@
-"""Clusters without sockets."""
+"""Clusters without sockets, and a disk that fails."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -8,6 +8,7 @@ from typing import Protocol
 import pytest
 
 from tests.broker.cluster.nodes import create
+from tests.broker.cluster.sick_disk import SickDisk
 from tests.broker.harness import Harness
 
 
@@ -39,3 +40,11 @@ def cluster(make_cluster: MakeCluster) -> Harness:
     made = make_cluster()
     assert create(made).error_code == 0
     return made
+
+
+@pytest.fixture
+def sick(monkeypatch: pytest.MonkeyPatch) -> Iterator[SickDisk]:
+    """The disk of all files, which is well at first."""
+    disk = SickDisk(monkeypatch)
+    yield disk
+    disk.close()

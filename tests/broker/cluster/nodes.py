@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from minibroker.metadata.partition import Partition
+from minibroker.cluster.partition import Partition
 from minibroker_protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from minibroker.transactions.transaction import TransactionState
+from minibroker.coordinators.transactions.transaction import TransactionState
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from minibroker_protocol.messages.delete_groups import DeleteGroupsRequest
@@ -22,9 +22,9 @@ from minibroker_protocol.messages.offset_delete import OffsetDeleteRequest
 from minibroker_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from tests.broker.cluster.conftest import MakeCluster
 from tests.broker.cluster.nodes import GROUP, NODES, TRANSACTION, at, coordinator, create, leader, others
-from tests.broker.groups.driver import Members, answered
+from tests.broker.coordinators.groups.driver import Members, answered
+from tests.broker.coordinators.transactions.producer import Producer, init_producer_id
 from tests.broker.harness import Harness
-from tests.broker.transactions.producer import Producer, init_producer_id
 
 OFFSETS = "__consumer_offsets"
 TRANSACTIONS = "__transaction_state"

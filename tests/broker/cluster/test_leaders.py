@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from minibroker.metadata.cluster import ClusterError
-from minibroker.metadata.node import Door
-from minibroker.outcomes import Waiting
+from minibroker.api.outcomes import Waiting
+from minibroker.cluster.cluster import ClusterError
+from minibroker.cluster.node import Door
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages import describe_topic_partitions
 from minibroker_protocol.messages.delete_records import (

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from minibroker import Broker
-from minibroker.cli import main
+from minibroker.cli.main import main
 from minibroker_storage.extras import pip_install
 from tests.broker.control.http import Answer, Control
 from tests.clients.broker_process import environment
@@ -91,7 +91,7 @@ def test_a_broker_without_a_control_plane_has_no_address_of_one() -> None:
 def test_without_the_extra_the_command_line_says_in_one_line_what_is_missing() -> None:
     program = (
         "import sys; sys.modules['fastapi'] = None\n"
-        "from minibroker.cli import main\n"
+        "from minibroker.cli.main import main\n"
         "sys.exit(main(['serve', '--listen', '127.0.0.1:0', '--control', '127.0.0.1:0']))"
     )
     result = subprocess.run(

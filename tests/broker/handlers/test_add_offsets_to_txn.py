@@ -3,8 +3,8 @@
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
+from tests.broker.coordinators.transactions.producer import Producer
 from tests.broker.harness import Harness
-from tests.broker.transactions.producer import Producer
 
 VERSIONS = range(5)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
-from tests.broker.configs import BROKER, GROUP, LOGGER, METRICS, OK, TOPIC, put, replace, rows, value
+from tests.broker.config.configs import BROKER, GROUP, LOGGER, METRICS, OK, TOPIC, put, replace, rows, value
 from tests.broker.harness import Harness
 
 INVALID_REQUEST = ErrorCode.INVALID_REQUEST

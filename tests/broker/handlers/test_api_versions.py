@@ -4,15 +4,15 @@ import struct
 
 import pytest
 
-from minibroker.dispatch import accept
-from minibroker.metadata.features import FEATURES
-from minibroker.outcomes import Answer
-from minibroker.routes import ROUTES
+from minibroker.api.outcomes import Answer
+from minibroker.api.routes import ROUTES
+from minibroker.cluster.features import FEATURES
+from minibroker.requests.dispatch import accept
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import decode
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from tests.broker.configs import METRICS, OK, put
+from tests.broker.config.configs import METRICS, OK, put
 from tests.broker.harness import Harness, bytes_of
 
 TABLE = [ApiVersion(api_key=route.key, min_version=route.first, max_version=route.last) for route in ROUTES]

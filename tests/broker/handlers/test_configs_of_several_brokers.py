@@ -1,7 +1,7 @@
 """What is altered for one broker of several is that broker's own, and what is altered for all is everyone's."""
 
 from minibroker_protocol.error_codes import ErrorCode
-from tests.broker.configs import BROKER, OK, put, synonyms, value
+from tests.broker.config.configs import BROKER, OK, put, synonyms, value
 from tests.broker.harness import Harness
 
 DYNAMIC_BROKER, DYNAMIC_DEFAULT, STATIC, DEFAULT = 2, 3, 4, 5

@@ -4,9 +4,9 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from minibroker_protocol.messages.delete_groups import DeleteGroupsRequest
 from minibroker_protocol.messages.list_groups import ListGroupsRequest
-from tests.broker.groups.consumers import Consumers
-from tests.broker.groups.driver import Members
-from tests.broker.groups.member_requests import subscription
+from tests.broker.coordinators.groups.consumers import Consumers
+from tests.broker.coordinators.groups.driver import Members
+from tests.broker.coordinators.groups.member_requests import subscription
 from tests.broker.harness import Harness
 
 every_version = pytest.mark.parametrize("version", range(2))

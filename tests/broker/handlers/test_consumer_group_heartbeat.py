@@ -8,7 +8,7 @@ from minibroker_protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from tests.broker.groups.consumers import REBALANCE_MS, SESSION_MS, Consumers
+from tests.broker.coordinators.groups.consumers import REBALANCE_MS, SESSION_MS, Consumers
 from tests.broker.harness import Harness
 
 Configured = Callable[[dict[str, str]], Harness]

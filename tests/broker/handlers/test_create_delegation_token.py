@@ -6,7 +6,7 @@ import pytest
 from minibroker.handlers.create_delegation_token import handle
 from minibroker.security.principals import ANONYMOUS
 from minibroker.security.sasl.mechanism import SCRAM_SHA_512
-from minibroker.slices import drain
+from minibroker.support.slices import drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_delegation_token import (
     CreatableRenewers,

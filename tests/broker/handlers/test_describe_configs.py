@@ -7,7 +7,7 @@ import pytest
 from minibroker.config import BROKER_KEYS, TOPIC_KEYS
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from tests.broker.configs import BROKER, GROUP, LOGGER, METRICS, TOPIC, describe, put, rows, synonyms
+from tests.broker.config.configs import BROKER, GROUP, LOGGER, METRICS, TOPIC, describe, put, rows, synonyms
 from tests.broker.harness import Harness
 
 TOPIC_SOURCE, BROKER_SOURCE, CLUSTER_SOURCE, STATIC, DEFAULT, LOGGER_SOURCE, METRICS_SOURCE, GROUP_SOURCE = range(1, 9)

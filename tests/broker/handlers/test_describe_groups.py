@@ -1,10 +1,10 @@
 import pytest
 
-from minibroker.dispatch import accept
+from minibroker.requests.dispatch import accept
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_groups import DescribeGroupsRequest
-from tests.broker.groups.driver import Members
-from tests.broker.groups.member_requests import RANGE, join_request
+from tests.broker.coordinators.groups.driver import Members
+from tests.broker.coordinators.groups.member_requests import RANGE, join_request
 from tests.broker.harness import Harness, frame_of
 
 every_version = pytest.mark.parametrize("version", range(7))

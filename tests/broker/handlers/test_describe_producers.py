@@ -9,8 +9,8 @@ from minibroker_protocol.messages.describe_producers import (
     ProducerState,
     TopicRequest,
 )
+from tests.broker.coordinators.transactions.producer import Producer
 from tests.broker.harness import Harness
-from tests.broker.transactions.producer import Producer
 
 
 def described(harness: Harness, topic: str = "t", partition: int = 0) -> PartitionResponse:

@@ -8,9 +8,9 @@ from minibroker_protocol.messages.describe_transactions import (
     TopicData,
     TransactionState,
 )
+from tests.broker.coordinators.transactions.disk import Disk
+from tests.broker.coordinators.transactions.producer import Producer
 from tests.broker.harness import Harness
-from tests.broker.transactions.disk import Disk
-from tests.broker.transactions.producer import Producer
 
 
 def described(harness: Harness, *ids: str) -> list[TransactionState]:

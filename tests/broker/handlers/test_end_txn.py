@@ -3,11 +3,11 @@
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
+from tests.broker.coordinators.transactions.producer import Producer, read_committed
 from tests.broker.harness import Harness
-from tests.broker.transactions.producer import Producer, read_committed
 
 VERSIONS = range(5)
-"""Version 5 is another thing: see `tests.broker.transactions.test_epochs`."""
+"""Version 5 is another thing: see `tests.broker.coordinators.transactions.test_epochs`."""
 EITHER_END = pytest.mark.parametrize("commit", [True, False])
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from minibroker.handlers.expire_delegation_token import handle
 from minibroker.security.sasl.mechanism import SCRAM_SHA_256
-from minibroker.slices import drain
+from minibroker.support.slices import drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,

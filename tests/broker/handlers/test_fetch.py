@@ -11,6 +11,7 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
 from minibroker_protocol.messages.fetch import FetchResponse
 from minibroker_protocol.records import CompressionCodec, NewRecord, build_message_set
+from tests.broker.coordinators.transactions.producer import Producer
 from tests.broker.harness import (
     Harness,
     Pending,
@@ -23,7 +24,6 @@ from tests.broker.harness import (
     values_in,
 )
 from tests.broker.logs.world import log_of
-from tests.broker.transactions.producer import Producer
 
 VERSIONS = range(4, 19)
 

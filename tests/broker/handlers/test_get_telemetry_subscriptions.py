@@ -2,14 +2,14 @@
 
 import pytest
 
-from minibroker.dispatch import accept
-from minibroker.outcomes import Answer
+from minibroker.api.outcomes import Answer
+from minibroker.requests.dispatch import accept
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
 from minibroker_protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_storage.checkpoints import uuid_text
-from tests.broker.configs import METRICS, OK, put
+from tests.broker.config.configs import METRICS, OK, put
 from tests.broker.harness import Harness, frame_of
 from tests.broker.telemetry import CLIENT, OTHER, ask, push
 

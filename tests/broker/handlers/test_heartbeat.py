@@ -1,8 +1,8 @@
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
-from tests.broker.groups.driver import Members
-from tests.broker.groups.member_requests import heartbeat_request
+from tests.broker.coordinators.groups.driver import Members
+from tests.broker.coordinators.groups.member_requests import heartbeat_request
 
 every_version = pytest.mark.parametrize("version", range(5))
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from minibroker.cluster.section_store import ClusterFileError
 from minibroker.config.resources import ConfigResourceType
-from minibroker.metadata.cluster_metadata import ClusterFileError
 from minibroker_protocol.error_codes import ErrorCode
-from tests.broker.configs import (
+from tests.broker.config.configs import (
     APPEND,
     BROKER,
     DELETE,

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from minibroker.dispatch import accept
-from minibroker.outcomes import Answer
-from tests.broker.groups.driver import Members
-from tests.broker.groups.member_requests import BOTH, RANGE, SESSION_MS, join_request
+from minibroker.api.outcomes import Answer
+from minibroker.requests.dispatch import accept
+from tests.broker.coordinators.groups.driver import Members
+from tests.broker.coordinators.groups.member_requests import BOTH, RANGE, SESSION_MS, join_request
 from tests.broker.harness import Harness, bytes_of, frame_of, response_of
 
 ALL = range(10)

@@ -1,8 +1,8 @@
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
-from tests.broker.groups.driver import Members
-from tests.broker.groups.member_requests import leave_request
+from tests.broker.coordinators.groups.driver import Members
+from tests.broker.coordinators.groups.member_requests import leave_request
 
 FENCED = ErrorCode.FENCED_INSTANCE_ID
 STRANGER = ErrorCode.UNKNOWN_MEMBER_ID

@@ -4,7 +4,7 @@ import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.list_config_resources import ListConfigResourcesRequest
-from tests.broker.configs import GROUP, METRICS, OK, put
+from tests.broker.config.configs import GROUP, METRICS, OK, put
 from tests.broker.harness import Harness
 
 EVERYTHING = [(2, "t"), (4, "1"), (8, "1"), (16, "m"), (32, "g")]

@@ -6,8 +6,8 @@ import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.list_transactions import ListTransactionsRequest
+from tests.broker.coordinators.transactions.producer import Producer
 from tests.broker.harness import Harness
-from tests.broker.transactions.producer import Producer
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from minibroker.groups.group import GroupState
+from minibroker.coordinators.groups.classic.group import GroupState
 from minibroker_protocol.coordinator_records import (
     OffsetCommitKey,
     OffsetCommitValue,
@@ -15,7 +15,7 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import iter_batches
 from minibroker_storage.errors import LogWriteError
 from minibroker_storage.log import Log
-from tests.broker.groups.offset_requests import MEMBER, commit, fetch, offsets_of, with_members
+from tests.broker.coordinators.groups.offset_requests import MEMBER, commit, fetch, offsets_of, with_members
 from tests.broker.harness import Harness
 from tests.broker.logs.world import log_of
 

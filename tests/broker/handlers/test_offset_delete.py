@@ -5,7 +5,7 @@ import pytest
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_storage.errors import LogWriteError
 from minibroker_storage.log import Log
-from tests.broker.groups.offset_requests import commit, delete, offsets_of, with_members
+from tests.broker.coordinators.groups.offset_requests import commit, delete, offsets_of, with_members
 from tests.broker.harness import Harness
 
 T0, U0, U1 = ("t", 0), ("u", 0), ("u", 1)

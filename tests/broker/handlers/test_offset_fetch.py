@@ -10,9 +10,9 @@ from minibroker_protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from tests.broker.groups.offset_requests import NOTHING, commit, fetch, fetch_with_error
+from tests.broker.coordinators.groups.offset_requests import NOTHING, commit, fetch, fetch_with_error
+from tests.broker.coordinators.transactions.producer import Producer
 from tests.broker.harness import Harness
-from tests.broker.transactions.producer import Producer
 
 VERSIONS = range(11)
 T0, T1 = ("t", 0), ("t", 1)

@@ -11,7 +11,7 @@ def test_where_nobody_has_to_log_in_a_handshake_is_out_of_turn(
     harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
     """With SASL it is tested in tests/broker/security/sasl/test_authentication.py."""
-    caplog.set_level(logging.INFO, "minibroker.advice")
+    caplog.set_level(logging.INFO, "minibroker.support.advice")
     for version in (0, 1):
         response = harness.ask(SaslHandshakeRequest(mechanism="PLAIN"), version)
         assert (response.error_code, response.mechanisms) == (ErrorCode.ILLEGAL_SASL_STATE, [])

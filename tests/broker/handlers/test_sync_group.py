@@ -2,9 +2,9 @@
 
 import pytest
 
-from minibroker.groups.store import GroupStore
+from minibroker.coordinators.groups.store import GroupStore
 from minibroker_protocol.error_codes import ErrorCode
-from tests.broker.groups.driver import Members
+from tests.broker.coordinators.groups.driver import Members
 from tests.broker.harness import Harness
 
 every_version = pytest.mark.parametrize("version", range(6))

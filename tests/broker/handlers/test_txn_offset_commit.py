@@ -10,10 +10,10 @@ from minibroker_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from tests.broker.groups.consumers import Consumers
-from tests.broker.groups.offset_requests import commit, fetch, offsets_of, with_members
+from tests.broker.coordinators.groups.consumers import Consumers
+from tests.broker.coordinators.groups.offset_requests import commit, fetch, offsets_of, with_members
+from tests.broker.coordinators.transactions.producer import Producer
 from tests.broker.harness import Harness
-from tests.broker.transactions.producer import Producer
 
 Make = Callable[[dict[str, str]], Harness]
 VERSIONS = range(5)

@@ -8,9 +8,9 @@ from minibroker_protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from tests.broker.coordinators.transactions.producer import Producer, markers_in, read_committed
 from tests.broker.harness import Harness
 from tests.broker.logs.world import log_of
-from tests.broker.transactions.producer import Producer, markers_in, read_committed
 
 VERSIONS = [0, 1, 2]
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.outcomes import Answer
+from minibroker.api.outcomes import Answer
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
-from tests.broker.groups.offset_requests import commit, offsets_of
+from tests.broker.coordinators.groups.offset_requests import commit, offsets_of
 from tests.broker.harness import Harness
 
 OFFSETS = "__consumer_offsets"

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from minibroker.metadata.partition import Partition
-from minibroker.metadata.topics import Topic
+from minibroker.cluster.partition import Partition
+from minibroker.cluster.topics import Topic
 from minibroker_storage.data_directory.names import CLEAN_SHUTDOWN, LOCK_FILE
 from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint
 from minibroker_storage.log import Log

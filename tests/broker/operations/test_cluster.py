@@ -9,8 +9,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from minibroker import Broker
-from minibroker.metadata.cluster import ClusterError
-from minibroker.operations.errors import OperationError
+from minibroker.cluster.cluster import ClusterError
+from minibroker.errors import OperationError
 from tests.patience import PATIENCE_S
 
 

@@ -9,7 +9,7 @@ from minibroker import Broker, OperationError
 from minibroker.telemetry.clients import TelemetryPush
 from minibroker_protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from minibroker_protocol.messages.push_telemetry import PushTelemetryRequest
-from tests.broker.configs import BROKER, LOGGER, SET, change_request
+from tests.broker.config.configs import BROKER, LOGGER, SET, change_request
 from tests.broker.socket_client import SocketClient
 from tests.broker.telemetry import CLIENT, gauge
 

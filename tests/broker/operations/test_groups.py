@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from minibroker import Broker
-from minibroker.metadata.partition import Partition
+from minibroker.cluster.partition import Partition
+from minibroker.errors import OperationError, WaitTimeoutError
 from minibroker.operations import waiting
 from minibroker.operations.catching_up import _Progress
-from minibroker.operations.errors import OperationError, WaitTimeoutError
 from minibroker.operations.records import ConsumerRecord
 from tests.broker.operations.members import member
 from tests.patience import PATIENCE_S

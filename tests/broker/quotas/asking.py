@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from minibroker.dispatch import accept
-from minibroker.outcomes import Waiting
-from minibroker.quotas.meter import Meter
+from minibroker.api.outcomes import Waiting
+from minibroker.requests.dispatch import accept
+from minibroker.requests.meter import Meter
+from minibroker.requests.session import Session
 from minibroker.security.principals import Principal
-from minibroker.session import Session
 from minibroker_protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterEntityData,

@@ -11,7 +11,7 @@ from minibroker.quotas import host_names
 from minibroker.quotas.host_names import Addresses, HostNames
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.metadata import MetadataRequest
-from tests.broker.configs import BROKER, SET, change_request
+from tests.broker.config.configs import BROKER, SET, change_request
 from tests.broker.quotas.asking import alter_request
 from tests.broker.socket_client import SocketClient
 

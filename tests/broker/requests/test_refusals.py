@@ -5,10 +5,10 @@ from typing import Any, Final
 
 import pytest
 
-from minibroker.endpoints import endpoint, endpoint_named
+from minibroker.api.routes import ROUTES, Route
+from minibroker.requests.endpoints import endpoint, endpoint_named
 from minibroker.requests.refusals import error_answer, part_answer, refused
-from minibroker.routes import ROUTES, Route
-from minibroker.slices import drain
+from minibroker.support.slices import drain
 from minibroker_protocol.codec import decode, encode
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.add_partitions_to_txn import (

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from minibroker.endpoints import endpoint
+from minibroker.api.routes import ROUTES, Route
 from minibroker.requests.declarations import Names, topics_at
-from minibroker.routes import ROUTES, Route
+from minibroker.requests.endpoints import endpoint
 from minibroker_protocol.schema import fields_of
 
 

@@ -19,9 +19,9 @@ from typing import Final, NamedTuple
 import pytest
 
 from minibroker import Broker, Security
-from minibroker.network import tls_server
-from minibroker.routes import ROUTES
+from minibroker.api.routes import ROUTES
 from minibroker.security.tls.certificates import Certificates
+from minibroker.server import tls_server
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_delegation_token import CreateDelegationTokenRequest
@@ -457,7 +457,7 @@ def test_the_page_has_no_other_attacks() -> None:
 
 
 def test_why_a_login_has_failed_is_said_once_in_the_log(target: Target, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "minibroker.advice")
+    caplog.set_level("INFO", "minibroker.support.advice")
     target.broker.twin.services.core.advised.clear()
     for _ in range(2):
         with target.client() as client:
@@ -473,7 +473,7 @@ def test_why_a_login_has_failed_is_said_once_in_the_log(target: Target, caplog: 
 
 
 def test_a_client_that_does_not_log_in_is_told_how_in_the_log(target: Target, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "minibroker.advice")
+    caplog.set_level("INFO", "minibroker.support.advice")
     target.broker.twin.services.core.advised.clear()
     target.closes(request(ApiKey.METADATA, 9))
     target.held()

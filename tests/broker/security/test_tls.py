@@ -19,16 +19,16 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from minibroker import Broker, Security
-from minibroker.network import tls_server
 from minibroker.security.principals import Principal
 from minibroker.security.tls.certificates import Certificates, write_certificates
+from minibroker.server import tls_server
 from minibroker_protocol.messages.metadata import MetadataRequest
 from tests.broker.harness import batch, fetch_request, produce_request
 from tests.broker.security.sasl.login import TlsClient, connections_of
 from tests.broker.socket_client import SocketClient
 
 METADATA = MetadataRequest(topics=None)
-ADVICE = "minibroker.advice"
+ADVICE = "minibroker.support.advice"
 
 Start = Callable[..., Broker]
 

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from minibroker.call import Call
 from minibroker.handlers.create_delegation_token import handle as create_token
+from minibroker.requests.call import Call
 from minibroker.security.principals import USER, Principal
-from minibroker.slices import drain
+from minibroker.support.slices import drain
 from minibroker_protocol.messages.create_delegation_token import (
     CreatableRenewers,
     CreateDelegationTokenRequest,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.data_dir import DataDir
+from minibroker.cluster.data_dir import DataDir
 from minibroker_pipeline.jobs.verify import verify
 from minibroker_pipeline.log_directories.directory_commit import (
     DataDirectoryCommit,

@@ -12,7 +12,7 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from minibroker.data_dir import DataDir
+from minibroker.cluster.data_dir import DataDir
 from minibroker_pipeline.jobs.verify import verify
 from minibroker_pipeline.log_directories.directory_commit import check_writable
 from minibroker_storage.data_directory.publication import UNFINISHED

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from minibroker.cluster.section_store import ClusterMetadata
 from minibroker.config import BrokerConfig
 from minibroker.config.keys import ConfigError
-from minibroker.metadata.cluster_metadata import ClusterMetadata
+from minibroker.requests.session import Session
 from minibroker.security.authorization.acls import (
     CLUSTER_NAME,
     AclFilter,
@@ -17,7 +18,6 @@ from minibroker.security.authorization.acls import (
 )
 from minibroker.security.authorization.authorizer import Authorizer, authorizer_of
 from minibroker.security.principals import Principal
-from minibroker.session import Session
 from tests.broker.harness import ADVERTISED, Harness
 from tests.broker.security.authorization.rules import guarded, rule
 

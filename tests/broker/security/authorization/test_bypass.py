@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from minibroker.endpoints import endpoint
-from minibroker.routes import ROUTES
+from minibroker.api.routes import ROUTES
+from minibroker.requests.endpoints import endpoint
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.init_producer_id import InitProducerIdRequest
-from tests.broker.groups.driver import Members
+from tests.broker.coordinators.groups.driver import Members
 from tests.broker.harness import Harness, batch
 from tests.broker.security.authorization.attempts import Attempt, Names, attempts, codes_in, told
 from tests.broker.security.authorization.rules import guarded

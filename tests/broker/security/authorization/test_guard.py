@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from minibroker.delayed import UnservedRequestError
-from minibroker.dispatch import accept
-from minibroker.observer import keep_journal
-from minibroker.outcomes import Answer
-from minibroker.produce_memo import ProduceMemo
+from minibroker.api.delayed import UnservedRequestError
+from minibroker.api.outcomes import Answer
+from minibroker.faults.observer import keep_journal
+from minibroker.requests.dispatch import accept
+from minibroker.requests.produce_memo import ProduceMemo
 from minibroker.security.authorization.acls import AclFilter, Operation, ResourceType
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -28,8 +28,8 @@ from minibroker_protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from minibroker_protocol.messages.produce import ProduceRequest
+from tests.broker.coordinators.groups.driver import Members
 from tests.broker.faults.tapped import Tapped
-from tests.broker.groups.driver import Members
 from tests.broker.harness import (
     Harness,
     Pending,

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.endpoints import endpoint
+from minibroker.api.routes import ROUTES, Route
+from minibroker.requests.endpoints import endpoint
+from minibroker.requests.requirements import table
 from minibroker.requests.targets import named_by
-from minibroker.routes import ROUTES, Route
-from minibroker.security.authorization.requirements import table
 
 ROOT = Path(__file__).parents[4]
 FREE = {"ApiVersions", "SaslHandshake", "SaslAuthenticate", "GetTelemetrySubscriptions", "PushTelemetry"}

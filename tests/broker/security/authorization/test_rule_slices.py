@@ -7,7 +7,7 @@ import pytest
 
 from minibroker.security.authorization.acls import AclBinding, AclFilter, Operation, ResourceType
 from minibroker.security.authorization.authorizer import Authorizer
-from minibroker.slices import Steps, drain
+from minibroker.support.slices import Steps, drain
 from tests.broker.harness import Harness
 from tests.broker.security.authorization.rules import guarded, rule
 

@@ -271,7 +271,7 @@ def test_neither_the_journal_nor_a_log_shows_a_password(start: Start, caplog: py
 
 
 def test_who_fails_to_log_in_makes_one_short_line_in_the_log(start: Start, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "minibroker.advice")
+    caplog.set_level("INFO", "minibroker.support.advice")
     client = start(mechanisms=["SCRAM-SHA-256"])()
     handshake(client, "SCRAM-SHA-256")
     assert authenticate(client, b"n,,n=eve\nforged" + b"x" * 100_000 + b",r=nonce").error_code

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 from cryptography.x509.oid import NameOID
 
-from minibroker.cli import main
+from minibroker.cli.main import main
 from minibroker.security import extra
 from minibroker.security.tls.certificates import Certificates, paths_of, write_certificates
 from minibroker.security.tls.key_stores import KeyStoreError, read_key_store, read_trust_store

@@ -1,0 +1,67 @@
+"""Interceptors: what stands before the handlers on the way of each request.
+
+A request passes, in this order: authentication (SASL), the meter of quotas, the observer (journal and faults), then
+`dispatch.serve`: commit, authorize, handle. A connection composes the interceptors that there are into one function
+(`request_path.compose`), again only when `Services.chain_version` has changed: those that are not there cost nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from minibroker.api.outcomes import Outcome
+
+if TYPE_CHECKING:
+    from minibroker_protocol.codec import Splices
+
+Take = Callable[..., Outcome]
+"""Serves a frame of a session: `take(frame, session)`."""
+
+
+class Line(Protocol):
+    """What an interceptor may do with a connection (`minibroker.server.connection.Connection`)."""
+
+    @property
+    def ends(self) -> tuple[Any, Any]:
+        """The addresses of both ends, ours first; None for what is not known."""
+        ...
+
+    def send(self, data: bytearray, splices: Splices) -> None:
+        """Send bytes."""
+        ...
+
+    def release(self) -> None:
+        """Serve what waits behind the request."""
+        ...
+
+    def end(self) -> None:
+        """Close the connection once all has left that was sent."""
+        ...
+
+    def fail(self, error: Exception) -> None:
+        """Log why a request could not be answered, and close the connection."""
+        ...
+
+    def swallow(self) -> None:
+        """Read on, and do nothing with what comes."""
+        ...
+
+
+class Interceptor(Protocol):
+    """Stands before the handlers of a broker."""
+
+    def before(self, take: Take, line: Line) -> Take:
+        """`take` with this interceptor before it, for one connection."""
+        ...
+
+
+class Observer(Interceptor, Protocol):
+    """The interceptor that keeps the journal and has the faults; it reads requests itself, so it is the last one.
+
+    Attributes:
+        journal, faults: see `minibroker.faults.observed`, which has their types; None where there are none.
+    """
+
+    journal: Any
+    faults: Any

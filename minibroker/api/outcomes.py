@@ -1,0 +1,51 @@
+"""What becomes of a request: an answer, a wait for one, or nothing at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from minibroker.api.delayed import DelayedResponse
+
+if TYPE_CHECKING:
+    from minibroker_protocol.codec import Splices
+
+
+class Answer(NamedTuple):
+    """A response that is ready to be encoded; encoding waits until the wake-up's appends are written.
+
+    `entry` is what the journal has of the request (`minibroker.inspection.journal.Entry`), if there is one, and
+    `encoded` the whole frame of a large response, which was encoded in slices.
+    """
+
+    response: Any
+    version: int
+    correlation_id: int
+    flexible_header: bool
+    entry: Any = None
+    encoded: tuple[bytearray, Splices] | None = None
+
+
+NO_ANSWER: Final = Answer(None, 0, 0, flexible_header=False)
+"""Of what stands in the place of a request and is never delivered."""
+
+
+class Waiting(NamedTuple):
+    """A delayed response and the answer that it will be part of."""
+
+    parked: DelayedResponse
+    answer: Answer
+
+
+Outcome = Answer | Waiting | None
+"""What a connection does for a request: send an answer, wait for one, or nothing at all."""
+
+
+def outcome_of(
+    response: Any, version: int, correlation_id: int, *, flexible_header: bool, entry: Any = None
+) -> Outcome:
+    """What becomes of what a handler has returned."""
+    if response is None:
+        return None
+    if isinstance(response, DelayedResponse):
+        return Waiting(response, Answer(None, version, correlation_id, flexible_header, entry))
+    return Answer(response, version, correlation_id, flexible_header, entry)

@@ -1,0 +1,203 @@
+"""The data directory as a whole: who holds it, whose it is, and how the last run ended.
+
+Three small files, all with Kafka's names:
+
+- `.lock` keeps a second broker off (`minibroker_storage.data_directory.lock`). Kafka leaves the file empty; here it
+  holds the name of the machine's present run, so that the next start can tell a killed process, whose writes the
+  machine still has, from a crash of the machine.
+- `meta.properties` tells which cluster and which node the directory belongs to.
+- `.kafka_cleanshutdown` says that every log was closed well. It is there between two runs only.
+"""
+
+import errno
+import logging
+import os
+from collections.abc import Mapping
+from typing import Final
+
+from minibroker.support.properties import parse_properties
+from minibroker.support.temporary import is_temporary
+from minibroker_storage.checkpoints import new_uuid, read_file, uuid_text, write_atomically
+from minibroker_storage.data_directory.boot_id import MAX_BOOT_ID, boot_id
+from minibroker_storage.data_directory.clean_shutdown import is_marked_clean, mark_clean, unmark_clean
+from minibroker_storage.data_directory.lock import DirectoryLock, DirectoryLockedError
+from minibroker_storage.data_directory.names import BACKUP_SUFFIX, META_PROPERTIES
+from minibroker_storage.data_directory.publication import finish
+from minibroker_storage.recovery import LastStop
+
+DEFAULT_NODE_ID: Final = 1
+
+_META_VERSION: Final = 1
+_META_KEYS: Final = frozenset({"version", "cluster.id", "node.id", "broker.id"})
+_UNRECOVERED: Final = "unrecovered"
+_MAX_LOCK_TEXT: Final = MAX_BOOT_ID
+_logger = logging.getLogger(__name__)
+
+
+class DataDirInUseError(OSError):
+    """Another broker, in this process or another one, uses the directory; two would overwrite each other's records."""
+
+
+class MetaPropertiesError(ValueError):
+    """`meta.properties` is damaged or belongs to another node or cluster; the message names it and says why."""
+
+
+class DataDir:
+    """A data directory, made if need be, held until `release` or the end of the process.
+
+    DataDirInUseError when someone else holds it, OSError when it cannot be made or written, MetaPropertiesError;
+    PublicationError when what a killed writer of the pipeline has begun cannot be finished.
+
+    Args:
+        path: where it is.
+        node_id: the configured one, -1 for none: then what the directory says counts, else 1.
+        cluster_id: the configured one; None: what the directory says, else a new one.
+
+    Attributes:
+        cluster_id: of the cluster that the directory belongs to.
+        last_stop: how the last run ended, for the logs that this run has not opened yet.
+        is_temporary: the directory goes with the broker, so that nothing has to outlast a crash of the machine.
+    """
+
+    def __init__(self, path: str, node_id: int = -1, cluster_id: str | None = None) -> None:
+        try:
+            os.makedirs(path, exist_ok=True)
+        except FileExistsError:
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path) from None
+        self.path = path
+        self.is_temporary = is_temporary(path)
+        self._lock = _lock(path)
+        try:
+            if finish(path):
+                _logger.info("%s: finished what a killed writer had begun", path)
+            self.cluster_id, self.node_id = _identity(path, node_id, cluster_id, is_durable=not self.is_temporary)
+            self.last_stop = self._read_last_stop()
+        except BaseException:
+            self.release()
+            raise
+
+    def take_over(self) -> None:
+        """Note that a broker is at work here: if it does not stop cleanly, the next one will see that. OSError."""
+        unmark_clean(self.path)
+        # The note outlives this run: who is killed before it has opened a log leaves the log as the crash left it.
+        self._write_lock(_UNRECOVERED if self.last_stop is LastStop.CRASHED else "")
+
+    def note_recovered(self) -> None:
+        """Every log there is has been opened, so none needs to be judged by the run before this one any more."""
+        if self.last_stop is LastStop.CRASHED:
+            self._write_lock("")
+        self.last_stop = LastStop.CLEAN
+
+    def note_killed(self) -> None:
+        """Logs have come into the directory that nobody has closed."""
+        if self.last_stop is LastStop.CLEAN:
+            self.last_stop = LastStop.KILLED
+
+    def mark_clean(self) -> None:
+        """All logs are closed and on disk: say so, unless some are still as an unclean stop has left them. OSError."""
+        if self.last_stop is LastStop.CLEAN:
+            mark_clean(self.path)
+
+    def release(self) -> None:
+        """Let others in; releasing twice does nothing."""
+        self._lock.release()
+
+    def _read_last_stop(self) -> LastStop:
+        if is_marked_clean(self.path) or not _holds_directories(self.path):
+            return LastStop.CLEAN
+        noted = os.pread(self._lock.fd, _MAX_LOCK_TEXT, 0).decode(errors="replace").split()
+        return LastStop.KILLED if noted and noted == [boot_id()] else LastStop.CRASHED
+
+    def _write_lock(self, note: str) -> None:
+        os.ftruncate(self._lock.fd, 0)
+        os.pwrite(self._lock.fd, f"{boot_id() or ''}\n{note}".encode(), 0)
+
+
+def _lock(directory: str) -> DirectoryLock:
+    try:
+        return DirectoryLock(directory)
+    except DirectoryLockedError as error:
+        if error.is_as_java:
+            raise DataDirInUseError(
+                f"{directory} is in use by an Apache Kafka ({error.path} is locked as Java does it): stop it first, or "
+                "serve a copy of the directory"
+            ) from None
+        raise DataDirInUseError(f"{directory} is in use by another broker ({error.path} is locked)") from None
+
+
+def _holds_directories(path: str) -> bool:
+    """Can there be any log?"""
+    with os.scandir(path) as entries:
+        return any(entry.is_dir() for entry in entries)
+
+
+def _identity(directory: str, configured: int, configured_cluster: str | None, *, is_durable: bool) -> tuple[str, int]:
+    """The cluster and the node that the directory belongs to; what `meta.properties` lacks of it is written down.
+
+    Kafka's `MetaProperties`: version 1 has `node.id`; version 0, of a broker with ZooKeeper, has `broker.id`, and both
+    it and the cluster's id may be missing. A file that a crash of the machine has torn is made again from its copy.
+    """
+    path = os.path.join(directory, META_PROPERTIES)
+    found = _read_meta(path)
+    is_torn = found is not None and not found
+    if is_torn:
+        found = _read_meta(path + BACKUP_SUFFIX)
+        if not found:
+            raise MetaPropertiesError(
+                f"{path} is empty or no file of properties: put back its lines (version, cluster.id, node.id), "
+                "or remove it, and the directory begins a cluster of its own"
+            )
+        _logger.warning("%s is damaged; it is made again from %s", path, path + BACKUP_SUFFIX)
+    found = found or {}
+    version = found.get("version", "0")
+    if version not in {"0", str(_META_VERSION)}:
+        raise MetaPropertiesError(f"{path}: unknown version {version!r}")
+    key = "node.id" if found and version != "0" else "broker.id"
+    text, cluster_id = found.get(key), found.get("cluster.id")
+    _check_identity(path, key, found, configured, configured_cluster)
+    if text is not None and cluster_id is not None and not is_torn:
+        return cluster_id, int(text)
+    node_id = int(text) if text is not None else configured if configured >= 0 else DEFAULT_NODE_ID
+    cluster_id = cluster_id or configured_cluster or uuid_text(new_uuid())
+    directory_id = found.get("directory.id") or uuid_text(new_uuid())
+    lines = f"version={_META_VERSION}\ncluster.id={cluster_id}\nnode.id={node_id}\ndirectory.id={directory_id}\n"
+    if is_durable:
+        write_atomically(path + BACKUP_SUFFIX, lines.encode(), sync=True)
+    write_atomically(path, lines.encode(), sync=is_durable)
+    return cluster_id, node_id
+
+
+def _read_meta(path: str) -> dict[str, str] | None:
+    """The properties of a file, none where it has none of those that belong there; None without a file.
+
+    MetaPropertiesError, OSError.
+    """
+    try:
+        found = parse_properties(read_file(path).decode("latin-1"))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise MetaPropertiesError(f"{path}: {error}") from None
+    return found if found.keys() & _META_KEYS else {}
+
+
+def _check_identity(
+    path: str, key: str, found: Mapping[str, str], configured: int, configured_cluster: str | None
+) -> None:
+    """Raise MetaPropertiesError where `key`, which has the node's id, or the cluster's id is missing or another one."""
+    text, cluster_id = found.get(key), found.get("cluster.id")
+    if key == "node.id" and (text is None or cluster_id is None):
+        raise MetaPropertiesError(f"{path}: {key if text is None else 'cluster.id'} is missing")
+    if text is not None and not (text.isascii() and text.isdigit()):
+        raise MetaPropertiesError(f"{path}: {key} is no number: {text!r}")
+    if text is not None and configured not in {-1, int(text)}:
+        raise MetaPropertiesError(
+            f"{path} belongs to node {text}, but node.id is configured as {configured}: "
+            "set it to that number, or give the broker a directory of its own"
+        )
+    if cluster_id is not None and configured_cluster not in {None, cluster_id}:
+        raise MetaPropertiesError(
+            f"{path} belongs to cluster {cluster_id}, but the cluster's id is configured as {configured_cluster} "
+            "(minibroker.cluster.id, or CLUSTER_ID of a container): "
+            "set it to that id, or give the broker a directory of its own"
+        )

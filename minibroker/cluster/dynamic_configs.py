@@ -1,0 +1,177 @@
+"""What was altered while brokers ran: of brokers, groups and client metrics. Those of topics are with the topics.
+
+Kept in the section `configs` of the cluster's metadata:
+
+    {"brokers": {"": {"log.retention.ms": "60000"}, "1": {}}, "groups": {}, "client_metrics": {}}
+
+where the broker without a name is all of them.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from minibroker.cluster.section_store import ClusterFileError, ClusterMetadata
+from minibroker.config import BrokerConfig, ConfigError
+from minibroker.config.broker import RunTime
+from minibroker.config.resources import ConfigResourceType
+from minibroker.support.slices import Steps, drain
+from minibroker_storage.data_directory.names import CLUSTER_FILE
+
+if TYPE_CHECKING:
+    from minibroker.config.group import GroupConfig
+
+Texts = Mapping[str, str]
+Section = Mapping[str, Mapping[str, Texts]]
+
+ALL_BROKERS: Final = ""
+_SECTION: Final = "configs"
+_BY_STEP: Final = 100
+_BROKERS: Final = "brokers"
+_PLACES: Final = {
+    ConfigResourceType.BROKER: _BROKERS,
+    ConfigResourceType.CLIENT_METRICS: "client_metrics",
+    ConfigResourceType.GROUP: "groups",
+}
+_NOTHING: Final[Texts] = {}
+_logger = logging.getLogger(__name__)
+
+
+class DynamicConfigs:
+    """The alterations of one cluster.
+
+    Nodes share their topics, so what acts is what was altered for all of them, and for the first.
+
+    ClusterFileError where what is kept cannot be understood. What can be, but may not be set any more, is left out.
+
+    Attributes:
+        broker: the configuration that counts now, one object for good.
+        on_change: called when what a resource is configured with has changed.
+    """
+
+    def __init__(self, given: BrokerConfig, metadata: ClusterMetadata, first_node: int) -> None:
+        self._given = given
+        self._metadata = metadata
+        self._first = str(first_node)
+        self.broker = given.altered(RunTime(_NOTHING, _NOTHING))
+        self.on_change: Callable[[ConfigResourceType], None] = lambda _: None
+        self._section: Section = {}
+        self._read()
+        metadata.subscribe(_SECTION, self._replaced)
+
+    def of(self, kind: ConfigResourceType, name: str) -> Texts:
+        """What was altered for one resource; it may be kept, since it never changes."""
+        return self.all_of(kind).get(name, _NOTHING)
+
+    def all_of(self, kind: ConfigResourceType) -> Mapping[str, Texts]:
+        """The resources of a kind that have something altered, by name."""
+        return self._section.get(_PLACES[kind], {})
+
+    def of_group(self, group_id: str) -> Texts:
+        """What was altered for a group."""
+        return self.of(ConfigResourceType.GROUP, group_id)
+
+    def of_node(self, node_id: int) -> BrokerConfig:
+        """The configuration of one node, as it describes itself."""
+        name = str(node_id)
+        given = {"node.id": name, "broker.id": name}
+        try:
+            return self._given.altered(self._run_time(name), given)
+        except ConfigError:  # complained of when it was read
+            return self._given.altered(RunTime(_NOTHING, _NOTHING), given)
+
+    def with_broker(self, name: str, texts: Texts) -> BrokerConfig:
+        """What the configuration of a broker, or of all, would be with these alterations. ConfigError."""
+        others = self.of(ConfigResourceType.BROKER, self._first)
+        cluster = self.of(ConfigResourceType.BROKER, ALL_BROKERS)
+        return self._given.altered(RunTime(texts, others) if name == ALL_BROKERS else RunTime(cluster, texts))
+
+    def put(self, kind: ConfigResourceType, name: str, texts: Texts) -> None:
+        """Keep the settings of one resource; see `put_all`."""
+        self.put_all({(kind, name): texts})
+
+    def put_all(self, altered: Mapping[tuple[ConfigResourceType, str], Texts]) -> None:
+        """`putting_all`, at once."""
+        drain(self.putting_all(altered))
+
+    def putting_all(self, altered: Mapping[tuple[ConfigResourceType, str], Texts]) -> Steps[None]:
+        """Keep the settings of resources, all at once, and act on them. OSError, and then nothing has changed."""
+        while True:
+            before = self._section
+            section = {place: dict(resources) for place, resources in before.items()}
+            for number, ((kind, name), texts) in enumerate(altered.items(), 1):
+                resources = section.setdefault(_PLACES[kind], {})
+                resources.pop(name, None)
+                if texts:
+                    resources[name] = dict(texts)
+                if not number % _BY_STEP:
+                    yield
+            yield from self._metadata.preparing(_SECTION, section)
+            if self._section is before:  # else they were reset, or altered from within the process
+                break
+        self._metadata.write(_SECTION, section)
+        self._section = section
+        kinds = {kind for kind, _ in altered}
+        if ConfigResourceType.BROKER in kinds:
+            self._apply()
+        for kind in kinds:
+            self.on_change(kind)
+
+    def group(self, group_id: str) -> "GroupConfig":
+        """What counts for a group now; ask again each time, since it may change at any time."""
+        from minibroker.config.group import GroupConfig  # noqa: PLC0415 - a start needs none
+
+        return GroupConfig(self.broker, self.of_group(group_id))
+
+    def _run_time(self, name: str) -> RunTime:
+        brokers = self.all_of(ConfigResourceType.BROKER)
+        return RunTime(brokers.get(ALL_BROKERS, _NOTHING), brokers.get(name, _NOTHING))
+
+    def _apply(self) -> None:
+        try:
+            self.broker.become(self._given.altered(self._run_time(self._first)))
+        except ConfigError as error:  # what was given at the start may have changed since
+            _logger.error("What was altered for brokers does not count: %s", error)  # noqa: TRY400 - it says it all
+            self.broker.become(self._given.altered(RunTime(_NOTHING, _NOTHING)))
+
+    def _read(self) -> None:
+        kept = self._metadata.read(_SECTION)
+        if not _is_section({} if kept is None else kept):
+            raise ClusterFileError(f"{CLUSTER_FILE}: the section {_SECTION} is damaged")
+        self._section = kept or {}
+        self._apply()
+        for kind, place in _PLACES.items():
+            if place in self._section and kind is not ConfigResourceType.BROKER:
+                self._leave_out_what_is_wrong(kind)
+
+    def _leave_out_what_is_wrong(self, kind: ConfigResourceType) -> None:
+        sound = {name: texts for name, texts in self.all_of(kind).items() if self._is_sound(kind, name, texts)}
+        self._section = {**self._section, _PLACES[kind]: sound}
+
+    def _is_sound(self, kind: ConfigResourceType, name: str, texts: Texts) -> bool:
+        from minibroker.config.client_metrics import ClientMetricsConfig  # noqa: PLC0415 - most brokers have none
+        from minibroker.config.group import GroupConfig  # noqa: PLC0415 - the same
+
+        try:
+            if kind is ConfigResourceType.GROUP:
+                GroupConfig(self.broker, texts)
+            else:
+                ClientMetricsConfig(texts)
+        except ConfigError as error:
+            _logger.error("What was altered for %s does not count: %s", name, error)  # noqa: TRY400 - it says it all
+            return False
+        return True
+
+    def _replaced(self) -> None:
+        self._read()
+        for kind in _PLACES:
+            self.on_change(kind)
+
+
+def _is_section(value: Any, depth: int = 3) -> bool:
+    """Whether JSON has the form of the section: texts by key, by resource, by kind."""
+    if not depth:
+        return isinstance(value, str)
+    return isinstance(value, dict) and all(
+        _is_section(each, depth - 1) for each in cast("dict[str, Any]", value).values()
+    )

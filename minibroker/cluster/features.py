@@ -1,0 +1,98 @@
+"""Feature levels of the cluster: which there are, and which are in force (KIP-584, KIP-1022).
+
+A feature is a name with a range of levels that this broker can run, and the finalized level that the cluster runs
+now; level 0 means that it is off. What was finalized is kept in the section "features" of the cluster's metadata:
+
+    {"epoch": 2, "levels": {"transaction.version": 1}}
+
+with the features alone whose level is not the one that a fresh cluster begins with. The epoch counts the updates.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from minibroker.cluster.section_store import ClusterFileError, ClusterMetadata
+from minibroker_storage.data_directory.names import CLUSTER_FILE
+
+METADATA_VERSION: Final = "metadata.version"
+KRAFT_VERSION: Final = "kraft.version"
+TRANSACTION_VERSION: Final = "transaction.version"
+GROUP_VERSION: Final = "group.version"
+ELIGIBLE_LEADER_REPLICAS_VERSION: Final = "eligible.leader.replicas.version"
+_SECTION: Final = "features"
+_FIRST_EPOCH: Final = 1
+
+
+class Feature(NamedTuple):
+    """The levels of one feature.
+
+    Attributes:
+        first, last: the levels that can be run.
+        fresh: the level that a new cluster begins with.
+    """
+
+    first: int
+    last: int
+    fresh: int
+
+
+FEATURES: Final[Mapping[str, Feature]] = {
+    GROUP_VERSION: Feature(0, 1, 1),
+    KRAFT_VERSION: Feature(0, 1, 0),  # a quorum whose voters are fixed, as with controller.quorum.voters
+    METADATA_VERSION: Feature(7, 33, 33),
+    TRANSACTION_VERSION: Feature(0, 2, 2),
+    ELIGIBLE_LEADER_REPLICAS_VERSION: Feature(0, 1, 1),
+}
+"""What Kafka 4.4 has (`Feature`, `MetadataVersion`), without share.version and streams.version, which nobody serves."""
+
+
+class Features:
+    """The levels in force. ClusterFileError for a section that cannot be understood.
+
+    Attributes:
+        supported: the features that there are.
+        epoch: grows with each update.
+    """
+
+    def __init__(self, metadata: ClusterMetadata, supported: Mapping[str, Feature] = FEATURES) -> None:
+        self.supported = supported
+        self.epoch = _FIRST_EPOCH
+        self._metadata = metadata
+        self._levels: dict[str, int] = {}
+        self._read()
+        metadata.subscribe(_SECTION, self._read)
+
+    @property
+    def finalized(self) -> Mapping[str, int]:
+        """The features that are on, with their levels."""
+        return {name: level for name, level in self._levels.items() if level > 0}
+
+    def level(self, name: str) -> int:
+        """The level of a feature; 0 if it is off, and for a feature that there is not."""
+        return self._levels.get(name, 0)
+
+    def finalize(self, levels: Mapping[str, int]) -> None:
+        """Put levels in force, all at once; whether they may be is for the caller to know.
+
+        OSError: nothing has changed.
+        """
+        changed = {**self._levels, **levels}
+        kept = {name: level for name, level in changed.items() if level != self.supported[name].fresh}
+        self._metadata.write(_SECTION, {"epoch": self.epoch + 1, "levels": kept})
+        self._levels = changed
+        self.epoch += 1
+
+    def _read(self) -> None:
+        """Take what the metadata says, as far as it can be run."""
+        noted: Any = self._metadata.read(_SECTION) or {}
+        try:
+            levels = {str(name): int(level) for name, level in noted.get("levels", {}).items()}
+            self.epoch = max(self.epoch, int(noted.get("epoch", _FIRST_EPOCH)))
+        except (AttributeError, TypeError, ValueError):
+            raise ClusterFileError(f"{CLUSTER_FILE}: the section {_SECTION} is damaged") from None
+        self._levels = {
+            name: level
+            if feature.first <= (level := levels.get(name, feature.fresh)) <= feature.last
+            else feature.fresh
+            for name, feature in self.supported.items()
+        }

@@ -1,0 +1,254 @@
+"""Incremental fetch sessions (KIP-227): the broker remembers what a consumer fetches, so that neither side repeats it.
+
+A request with session epoch 0 opens a session that holds all its partitions. The following requests, with epochs 1, 2,
+..., name only partitions that are new, changed or forgotten, and the answers only partitions with something new. A
+request with epoch -1 has no session, and closes the one it names. Sessions are kept in a cache of limited size
+(Kafka's `FetchSessionCache`). From version 13 of Fetch on their topics go by ids, and a session stays with what it
+began.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Final, Protocol
+
+from minibroker_protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    # Names for the type checkers: a start loads no message that nobody has sent yet.
+    from minibroker.support.slices import Steps
+    from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, PartitionData
+
+FetchKey = tuple[str | bytes, int]
+"""A partition by its topic, named or, from version 13 on, by its id, and its number."""
+NO_SESSION: Final = 0
+_INITIAL_EPOCH: Final = 0
+_FINAL_EPOCH: Final = -1
+_MAX_EPOCH: Final = 0x7FFFFFFF
+_EVICTION_MS: Final = 120_000
+_UNKNOWN: Final = -1
+_OF_A_STEP: Final = 64
+"""Partitions between two steps."""
+
+
+class NamedTopic(Protocol):
+    """A topic, as far as sessions have to know it."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+
+class TopicIds(Protocol):
+    """The topics by their ids (`minibroker.cluster.topics.Topics`)."""
+
+    def with_id(self, topic_id: bytes, /) -> NamedTopic | None:
+        """The topic with this id."""
+        ...
+
+
+class CachedPartition:
+    """A partition in a session: what to fetch, and what the consumer was last told."""
+
+    __slots__ = ("high_watermark", "log_start_offset", "request")
+
+    def __init__(self, request: FetchPartition) -> None:
+        self.request = request
+        self.high_watermark: int = _UNKNOWN
+        self.log_start_offset: int = _UNKNOWN
+
+    def forget(self) -> None:
+        """The consumer was told nothing of it."""
+        self.high_watermark = _UNKNOWN
+
+    def note(self, data: PartitionData) -> bool:
+        """Remember what `data` tells.
+
+        Returns whether it tells anything new (`CachedPartition.maybeUpdateResponseData`).
+        """
+        news = data.high_watermark != self.high_watermark or data.log_start_offset != self.log_start_offset
+        # After an error nothing counts as told, so that the consumer hears of its end as well.
+        self.high_watermark = _UNKNOWN if data.error_code else data.high_watermark
+        self.log_start_offset = data.log_start_offset
+        return news or data.error_code != 0 or has_records(data)
+
+
+def has_records(data: PartitionData) -> bool:
+    """Does the answer carry any bytes of records?"""
+    records = data.records
+    if records is None:
+        return False
+    return (len(records) if isinstance(records, bytes | bytearray | memoryview) else records.size) > 0
+
+
+class FetchSession:
+    """One session. The order of `partitions` is the order in which they are served; those served last come last.
+
+    `names` has the topics that ids have stood for, of a session that goes by ids; it is None for one that does not.
+    """
+
+    __slots__ = ("created_ms", "epoch", "id", "last_used_ms", "names", "partitions")
+
+    def __init__(self, session_id: int, now_ms: int, *, uses_ids: bool = False) -> None:
+        self.id = session_id
+        self.names: dict[bytes, str] | None = {} if uses_ids else None
+        self.epoch = 1
+        self.created_ms = now_ms
+        self.last_used_ms = now_ms
+        self.partitions: dict[FetchKey, CachedPartition] = {}
+
+    def update(self, request: FetchRequest, ids: TopicIds | None) -> Steps[None]:
+        """Add, change and forget what the request names; `ids` as for `FetchSessionCache.context`."""
+        partitions = self.partitions
+        for topic in request.topics:
+            named: str | bytes = topic.topic
+            if ids is not None and self.names is not None:
+                named = topic.topic_id
+                known_topic = ids.with_id(topic.topic_id)
+                if known_topic is not None:
+                    self.names[topic.topic_id] = known_topic.name
+            for partition in topic.partitions:
+                key = (named, partition.partition)
+                known = partitions.get(key)
+                if known is None:
+                    partitions[key] = CachedPartition(partition)
+                else:
+                    known.request = partition
+                if not partition.partition % _OF_A_STEP:
+                    yield
+            yield
+        for forgotten in request.forgotten_topics_data:
+            for index in forgotten.partitions:
+                partitions.pop((forgotten.topic if ids is None else forgotten.topic_id, index), None)
+
+
+class FetchContext:
+    """What one fetch request asks for, and which part of the result its answer tells.
+
+    Attributes:
+        session: None for a request without one.
+        incremental: the answer leaves out partitions without news.
+    """
+
+    __slots__ = ("incremental", "partitions", "session", "session_id")
+
+    def __init__(
+        self,
+        partitions: dict[FetchKey, FetchPartition],
+        session: FetchSession | None = None,
+        *,
+        incremental: bool = False,
+    ) -> None:
+        self.partitions = partitions
+        self.session = session
+        self.session_id = session.id if session else NO_SESSION
+        self.incremental = incremental
+
+    def select(self, results: dict[FetchKey, PartitionData]) -> Steps[dict[FetchKey, PartitionData]]:
+        """What the answer holds, in order; the session notes what its consumer now knows."""
+        if self.session is None:
+            return results
+        cached = self.session.partitions
+        selected: dict[FetchKey, PartitionData] = {}
+        for number, (key, data) in enumerate(results.items(), 1):
+            if not number % _OF_A_STEP:
+                yield
+            entry = cached.get(key)
+            if entry is None:
+                continue
+            if entry.note(data) or not self.incremental:
+                selected[key] = data
+                if self.incremental and has_records(data):
+                    # Partitions that were served go to the end, so that max_bytes starves nobody.
+                    cached[key] = cached.pop(key)
+        return selected
+
+
+class FetchSessionError(Exception):
+    """The request's session id or epoch is not the broker's; `code` is the answer's error."""
+
+    def __init__(self, code: ErrorCode) -> None:
+        super().__init__(code.name)
+        self.code = code
+
+
+class FetchSessionCache:
+    """All sessions of a broker, at most `slots` (`max.incremental.fetch.session.cache.slots`)."""
+
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+        self._sessions: dict[int, FetchSession] = {}  # least recently used first
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def get(self, session_id: int) -> FetchSession | None:
+        """The session with this id."""
+        return self._sessions.get(session_id)
+
+    def context(self, request: FetchRequest, now_ms: int, ids: TopicIds | None = None) -> Steps[FetchContext]:
+        """The context of a request; `ids` has the topics of one that names them by their ids.
+
+        Raises FetchSessionError when it names a session that is not there, or a wrong epoch, or when it goes by ids and
+        the session by names, or the other way round.
+        """
+        if request.session_epoch in {_INITIAL_EPOCH, _FINAL_EPOCH}:
+            self._sessions.pop(request.session_id, None)
+            return (yield from self._full(request, now_ms, ids))
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            raise FetchSessionError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != request.session_epoch:
+            raise FetchSessionError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if (session.names is None) is not (ids is None):
+            raise FetchSessionError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        session.epoch = 1 if session.epoch == _MAX_EPOCH else session.epoch + 1
+        session.last_used_ms = now_ms
+        self._sessions[session.id] = self._sessions.pop(session.id)
+        yield from session.update(request, ids)
+        partitions = {key: entry.request for key, entry in session.partitions.items()}
+        if not partitions:
+            self._sessions.pop(session.id, None)
+            return FetchContext(partitions)
+        return FetchContext(partitions, session, incremental=True)
+
+    def _full(self, request: FetchRequest, now_ms: int, ids: TopicIds | None) -> Steps[FetchContext]:
+        partitions: dict[FetchKey, FetchPartition] = {}
+        for topic in request.topics:
+            named = topic.topic if ids is None else topic.topic_id
+            for each in topic.partitions:
+                partitions[named, each.partition] = each
+            yield
+        if request.session_epoch == _FINAL_EPOCH or not self._make_room(len(partitions), now_ms):
+            return FetchContext(partitions)
+        session = FetchSession(self._new_id(), now_ms, uses_ids=ids is not None)
+        yield from session.update(request, ids)
+        self._sessions[session.id] = session
+        return FetchContext(partitions, session)
+
+    def _make_room(self, size: int, now_ms: int) -> bool:
+        """Is there a slot for a session of `size` partitions, perhaps after closing another one?
+
+        As Kafka does: a session unused for two minutes gives way to any, one older than two minutes to a larger one.
+        """
+        if len(self._sessions) < self._slots:
+            return True
+        if not self._sessions:
+            return False
+        least_recent = next(iter(self._sessions.values()))
+        if now_ms - least_recent.last_used_ms > _EVICTION_MS:
+            del self._sessions[least_recent.id]
+            return True
+        evictable = [session for session in self._sessions.values() if now_ms - session.created_ms > _EVICTION_MS]
+        smallest = min(evictable, key=lambda session: len(session.partitions), default=None)
+        if smallest is None or len(smallest.partitions) >= size:
+            return False
+        del self._sessions[smallest.id]
+        return True
+
+    def _new_id(self) -> int:
+        while True:
+            session_id = secrets.randbelow(_MAX_EPOCH) + 1
+            if session_id not in self._sessions:
+                return session_id

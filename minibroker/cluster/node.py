@@ -1,0 +1,73 @@
+"""One broker of a cluster: where its clients find it, and their fetch sessions."""
+
+from typing import Final, Protocol
+
+from minibroker.cluster.fetch_sessions import FetchSessionCache
+
+NO_NODE: Final = -1
+"""In place of a leader or a controller where there is none."""
+
+
+class Listener(Protocol):
+    """A node's socket and connections."""
+
+    def close(self) -> None:
+        """Take no more connections and abort those that there are."""
+        ...
+
+    def open(self) -> None:
+        """Listen again, at the same address."""
+        ...
+
+    async def settled(self) -> None:
+        """What was begun is through."""
+        ...
+
+    def reconfigure(self) -> None:
+        """The configuration has changed."""
+        ...
+
+
+class Door:
+    """One of a broker's listeners, as clients are told of it.
+
+    Attributes:
+        advertised: (host, port) at which clients are told to find it; None for `port` where they have dialled.
+        port: what it listens on; 0 before it does.
+    """
+
+    __slots__ = ("advertised", "port")
+
+    def __init__(self, advertised: tuple[str, int] | None = None, port: int = 0) -> None:
+        self.advertised = advertised
+        self.port = port
+
+
+class Node:
+    """One broker.
+
+    Attributes:
+        doors: its listeners by name.
+        listener: its sockets; None where there are none, as in tests.
+        fetch_sessions: of its clients.
+    """
+
+    __slots__ = ("_slots", "doors", "fetch_sessions", "id", "is_up", "listener", "rack")
+
+    def __init__(self, node_id: int, rack: str | None = None, session_slots: int = 0) -> None:
+        self.id = node_id
+        self.rack = rack
+        self.is_up = True
+        self.doors: dict[str, Door] = {}
+        self.listener: Listener | None = None
+        self._slots = session_slots
+        self.fetch_sessions = FetchSessionCache(session_slots)
+
+    def address(self, listener: str, dialled: tuple[str, int]) -> tuple[str, int]:
+        """(host, port) for a client that has found another node of this cluster at `dialled`, by that listener."""
+        door = self.doors.get(listener)
+        return (dialled[0], 0) if door is None else door.advertised or (dialled[0], door.port)
+
+    def forget_sessions(self) -> None:
+        """The node stops, and with it go its fetch sessions."""
+        self.fetch_sessions = FetchSessionCache(self._slots)

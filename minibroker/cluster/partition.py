@@ -1,0 +1,164 @@
+"""One partition: where its log is, which brokers keep it, and which of them leads it.
+
+There is one copy of each log, which all replicas share. So a replica that is up is in sync, and records that a leader
+has taken are those of its followers.
+"""
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Protocol
+
+from minibroker.support.slices import Steps
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_storage.config import LogConfig
+from minibroker_storage.layout import create_partition_directory, delete_directory_name, purge, rename_if_there
+from minibroker_storage.log import Log
+
+if TYPE_CHECKING:
+    from minibroker.cluster.node import Node
+    from minibroker.cluster.topics import Topic
+    from minibroker_storage.data_directory.names import TopicPartition
+
+
+class LogKeeper(Protocol):
+    """What the topics need of whoever looks after their logs."""
+
+    def open_log(self, partition: "Partition") -> Log:
+        """Open a partition's log. StorageError or OSError when that fails."""
+        ...
+
+    def reconfigure(self, log: Log, config: LogConfig) -> None:
+        """Let a log act on a new configuration."""
+        ...
+
+    def let_go(self, partition: "Partition") -> None:
+        """The partition is going to be deleted."""
+        ...
+
+    def forget(self, names: Iterable[str]) -> None:
+        """New topics take these names: what is known of older ones is not theirs. OSError."""
+        ...
+
+
+class Partition:
+    """One partition; its log is opened once someone asks for it.
+
+    Attributes:
+        replicas: the ids of the nodes that keep it, the preferred leader first.
+        isr: those of them that are in sync.
+        leader: the node that serves it; None while there is none that may.
+        leader_epoch: counts the leaders that it has had.
+        is_under_min_isr: too few replicas are in sync for producers that want all of them to have their records.
+    """
+
+    __slots__ = (
+        "_keeper",
+        "_log",
+        "directory",
+        "index",
+        "is_under_min_isr",
+        "isr",
+        "leader",
+        "leader_epoch",
+        "replicas",
+        "topic",
+    )
+
+    def __init__(self, topic: "Topic", index: int, directory: str, keeper: LogKeeper) -> None:
+        self.topic = topic
+        self.index = index
+        self.directory = directory
+        self._keeper = keeper
+        self._log: Log | None = None
+        self.replicas: tuple[int, ...] = ()
+        self.isr: tuple[int, ...] = ()
+        self.leader: Node | None = None
+        self.leader_epoch = 0
+        self.is_under_min_isr = False
+
+    @property
+    def key(self) -> "TopicPartition":
+        """As checkpoints name it."""
+        return self.topic.name, self.index
+
+    @property
+    def log(self) -> Log:
+        """The partition's log, opened and recovered on first use. StorageError or OSError when that fails."""
+        if self._log is None:
+            self._log = self._keeper.open_log(self)
+        return self._log
+
+    @property
+    def opened_log(self) -> Log | None:
+        """The log if someone has used it."""
+        return self._log
+
+    def make_directory(self) -> None:
+        """Make the directory if it is not there. OSError."""
+        if not os.path.isdir(self.directory):
+            create_partition_directory(self.directory, self.topic.id)
+
+    def reconfigure(self) -> None:
+        """The topic has another configuration now."""
+        if self._log is not None:
+            self._keeper.reconfigure(self._log, self.topic.log_config)
+        self._count_isr()
+
+    def delete(self) -> str:
+        """Give the partition up; returns where its directory has gone, for `purge`. OSError when that fails."""
+        self._keeper.let_go(self)
+        if self._log is not None:
+            return self._log.delete()
+        renamed = delete_directory_name(self.directory)
+        rename_if_there(self.directory, renamed)
+        return renamed
+
+    # Who serves it
+
+    def set_isr(self, isr: tuple[int, ...]) -> None:
+        """Other replicas are in sync now."""
+        self.isr = isr
+        self._count_isr()
+
+    def _count_isr(self) -> None:
+        # Kafka asks for no more replicas than there are (`Partition.effectiveMinIsr`).
+        self.is_under_min_isr = len(self.isr) < min(self.topic.min_insync_replicas, len(self.replicas))
+
+    def epoch_error(self, epoch: int) -> ErrorCode:
+        """What is wrong with the leader epoch that a client believes in (KIP-320); NONE also if it names none (-1)."""
+        if epoch == self.leader_epoch or epoch < 0:
+            return ErrorCode.NONE
+        return ErrorCode.UNKNOWN_LEADER_EPOCH if epoch > self.leader_epoch else ErrorCode.FENCED_LEADER_EPOCH
+
+    def access_error(self, node: "Node", epoch: int = -1, *, leader_only: bool = True) -> ErrorCode:
+        """What keeps `node` from serving a client that believes in a leader epoch (`Partition.getLocalLog`).
+
+        NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH. Without `leader_only` any replica may serve.
+        """
+        if node.id not in self.replicas:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        mistaken = self.epoch_error(epoch)
+        if mistaken:
+            return mistaken
+        if leader_only and self.leader is not node:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.NONE
+
+
+def make_directories(partitions: Iterable[Partition]) -> Steps[None]:
+    """Make the directories of new partitions, one in a slice; all or, with an OSError, none of them."""
+    made: list[Partition] = []
+    try:
+        for partition in partitions:
+            if partition.topic.is_gone:
+                continue
+            made.append(partition)
+            create_partition_directory(partition.directory, partition.topic.id)
+            yield
+    except (OSError, GeneratorExit) as error:
+        if isinstance(error, FileExistsError):
+            made.pop()  # not ours
+        for partition in made:
+            if not partition.topic.is_gone:  # or the directory may be a newer topic's
+                purge(partition.directory)
+        raise

@@ -1,0 +1,119 @@
+"""What each release of Apache Kafka tells its clients: which APIs in which versions.
+
+`--emulate 2.0` has a broker serve just that, so that a client meets the broker that it would meet there. Brokers before
+0.10 know no ApiVersions and close a connection on which it comes.
+
+Up to 3.2 a release is one with ZooKeeper, from 3.3 on one with KRaft, as most are that run. The
+histories of the routes are compared with `ApiKeys` of each release; for what goes between the brokers of 0.8.2 with its
+`RequestKeys`. Share groups and streams
+groups, of which 4.1 and later tell, are not served here, and so not told. Client metrics (71 and 72) are told as long
+as somebody wants any.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from minibroker.api.routes import ROUTES
+from minibroker.cluster.features import (
+    ELIGIBLE_LEADER_REPLICAS_VERSION,
+    GROUP_VERSION,
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    TRANSACTION_VERSION,
+    Feature,
+)
+from minibroker_protocol.api_keys import ApiKey
+
+RELEASES: Final = (
+    "0.8.2", "0.9", "0.10.0", "0.10.1", "0.10.2", "0.11", "1.0", "1.1",
+    "2.0", "2.1", "2.2", "2.3", "2.4", "2.5", "2.6", "2.7", "2.8",
+    "3.0", "3.1", "3.2", "3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9",
+    "4.0", "4.1", "4.2", "4.3", "4.4",
+)  # fmt: skip
+"""In their order."""
+
+# fmt: off
+_FEATURES: Final[Mapping[str, str]] = {
+    METADATA_VERSION:
+        "3.3: 1-7, 3.4: 1-8, 3.5: 1-11, 3.6: 1-14, 3.7: 1-19, 3.8: 1-20, 3.9: 1-21, 4.0: 7-25, 4.1: 7-27, 4.2: 7-29, "
+        "4.3: 7-30, 4.4: 7-33",
+    KRAFT_VERSION: "3.9: 0-1",
+    TRANSACTION_VERSION: "4.0: 0-2",
+    GROUP_VERSION: "4.0: 0-1",
+    ELIGIBLE_LEADER_REPLICAS_VERSION: "4.0: 0-1",
+}
+# fmt: on
+_FIRST_WITH_FRESH_REPLICAS: Final = "4.1"
+_FIRST_WITHOUT_OLD_PRODUCE: Final = "4.0"
+"""It tells its clients that it serves Produce from version 0 on, without which some would not start, but does not."""
+
+
+class ReleaseError(ValueError):
+    """No release of Kafka that can be emulated; the message says which can."""
+
+
+class Release(NamedTuple):
+    """A minor release of Kafka.
+
+    Attributes:
+        name: as in `RELEASES`.
+        served: API key -> first and last version.
+        features: what can be finalized; nothing where there is no KRaft.
+    """
+
+    name: str
+    served: Mapping[int, tuple[int, int]]
+    features: Mapping[str, Feature]
+
+    @property
+    def told(self) -> Mapping[int, tuple[int, int]]:
+        """What ApiVersions tells, as `served`; they are the same but for Produce (KIP-896)."""
+        if not self.is_at_least(_FIRST_WITHOUT_OLD_PRODUCE):
+            return self.served
+        return {**self.served, ApiKey.PRODUCE: (0, self.served[ApiKey.PRODUCE][1])}
+
+    def is_at_least(self, name: str) -> bool:
+        """Whether it is this one of `RELEASES`, or a later one."""
+        return RELEASES.index(self.name) >= RELEASES.index(name)
+
+
+def release(text: str) -> Release:
+    """The release that a user means: "2.0", "2.0.1", "v3.9.x", "0.10" (the last of its line). ReleaseError."""
+    name = _name(text.strip())
+    if name is None:
+        raise ReleaseError(f"emulate: {text!r} is no release of Kafka that is known; those are {', '.join(RELEASES)}")
+    at = RELEASES.index(name)
+    served = {
+        int(route.key): versions
+        for route in ROUTES
+        if route.history and (versions := _range_at(route.history, at)) is not None
+    }
+    levels = {name: found for name, told in _FEATURES.items() if (found := _range_at(told, at)) is not None}
+    return Release(name, served, {each: Feature(*found, _fresh(each, found[1], at)) for each, found in levels.items()})
+
+
+def _fresh(feature: str, last: int, at: int) -> int:
+    """The level that a new cluster of a release begins with."""
+    begins_at_zero = feature == ELIGIBLE_LEADER_REPLICAS_VERSION and at < RELEASES.index(_FIRST_WITH_FRESH_REPLICAS)
+    return 0 if feature == KRAFT_VERSION or begins_at_zero else last
+
+
+def _name(text: str) -> str | None:
+    numbers = text.removeprefix("v").removesuffix(".x").split(".")
+    for count in (3, 2):
+        if ".".join(numbers[:count]) in RELEASES:
+            return ".".join(numbers[:count])
+    same_line = [name for name in RELEASES if name.startswith(f"{'.'.join(numbers)}.")]
+    return same_line[-1] if same_line and all(map(str.isdecimal, numbers)) else None
+
+
+def _range_at(told: str, at: int) -> tuple[int, int] | None:
+    """What a line of the history says of one release."""
+    found = None
+    for entry in told.split(", "):
+        since, _, versions = entry.partition(": ")
+        if RELEASES.index(since) > at:
+            break
+        first, _, last = versions.partition("-")
+        found = (int(first), int(last or first)) if first else None
+    return found

@@ -1,0 +1,30 @@
+"""Topics that a request names by id (KIP-516): handlers, and what is written, go by names."""
+
+from collections.abc import Iterable
+from typing import Protocol, TypeVar
+
+from minibroker.cluster.topics import Topics
+
+
+class ById(Protocol):
+    """A topic of a request: in versions with ids its name is empty."""
+
+    name: str
+    topic_id: bytes
+
+
+_T = TypeVar("_T", bound=ById)
+
+
+def with_names(topics: Topics, wanted: Iterable[_T]) -> tuple[list[_T], list[_T]]:
+    """(topics that there are, with their names filled in; those whose id nobody has), each in the order of `wanted`."""
+    known: list[_T] = []
+    unknown: list[_T] = []
+    for each in wanted:
+        topic = topics.with_id(each.topic_id)
+        if topic is None:
+            unknown.append(each)
+        else:
+            each.name = topic.name
+            known.append(each)
+    return known, unknown

@@ -1,0 +1,494 @@
+"""The topics of a broker: their ids, partitions and configuration, and the file that keeps them.
+
+A partition is a directory `<topic>-<partition>` in the data directory, in Kafka's own layout. What no partition
+directory can tell, which topics there are, with which id, how many partitions and which overrides, stands beside them
+in a file: see `topics_file`. A request changes what it changes, topic by topic, and then the file is written once.
+
+A log is opened when it is first used, so a start takes the same time whatever the number of partitions.
+"""
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, Final
+
+from minibroker.cluster.adoption import clear_away, find_topics
+from minibroker.cluster.append_policy import append_policy, keeps_batches
+from minibroker.cluster.cluster import Cluster
+from minibroker.cluster.deletion import mark, marked, purge_logged
+from minibroker.cluster.durability import Durability
+from minibroker.cluster.log_settings import log_config
+from minibroker.cluster.node import NO_NODE
+from minibroker.cluster.partition import LogKeeper, Partition, make_directories
+from minibroker.cluster.replicas import Replicas
+from minibroker.cluster.topics_file import TopicsFile
+from minibroker.config import BrokerConfig, TopicConfig
+from minibroker.config.keys import LONG_MAX
+from minibroker.support.slices import Steps, drain
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.metadata import MetadataResponsePartition
+from minibroker_protocol.records.append_policy import AppendPolicy
+from minibroker_storage.checkpoints import new_uuid, parse_uuid, uuid_text
+from minibroker_storage.config import LogConfig
+from minibroker_storage.data_directory.names import LEGAL_TOPIC, MAX_TOPIC_NAME
+from minibroker_storage.data_directory.topics_file import TopicsFileError, topics_file_line
+from minibroker_storage.layout import purge_contents
+
+_MOST_REMEMBERED: Final = 10_000
+PRODUCER_ID_BLOCK: Final = 1000
+"""Producer ids are noted in blocks, as many as Kafka's controller hands to a broker at once."""
+_FIRST_PRODUCER_ID_BESIDE_OTHERS: Final = 1 << 32
+"""In a directory of a Kafka, which has given out small ids: its logs may know their sequence numbers still."""
+_CONFIGS_OF_ADOPTED: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
+"""No directory tells its topic's configuration; what may have been meant to stay must not go by our defaults."""
+_CONFIGS_OF_ADOPTED_INTERNAL: Final = {"cleanup.policy": "compact", "compression.type": "producer"}
+"""But Kafka's own topics are always compacted, and must be or they grow without end."""
+_logger = logging.getLogger(__name__)
+METADATA_TOPIC: Final = "__cluster_metadata"
+"""What an Apache Kafka in KRaft mode keeps its metadata in, beside the topics; no client sees it."""
+CONSUMER_OFFSETS: Final = "__consumer_offsets"
+"""What the group coordinator keeps: groups and their committed offsets."""
+TRANSACTION_STATE: Final = "__transaction_state"
+"""What the transaction coordinator keeps: transactional ids and their transactions."""
+_INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
+
+
+def topic_name_error(name: str) -> str | None:
+    """Why `name` cannot be a topic's name (Kafka's `Topic.validate`), or None."""
+    if not name:
+        return "Topic name is invalid: the empty string is not allowed"
+    if name in {".", ".."}:
+        return f"Topic name is invalid: '{name}' is not allowed"
+    if len(name) > MAX_TOPIC_NAME:
+        return f"Topic name is invalid: the length of '{name}' is longer than the max allowed length {MAX_TOPIC_NAME}"
+    if not LEGAL_TOPIC.fullmatch(name):
+        return (
+            f"Topic name is invalid: '{name}' contains one or more characters other than "
+            "ASCII alphanumerics, '.', '_' and '-'"
+        )
+    return None
+
+
+class Topic:
+    """A topic; `overrides` of its configuration are in `config`."""
+
+    def __init__(self, name: str, topic_id: bytes, config: TopicConfig) -> None:
+        self.name = name
+        self.id = topic_id
+        self.partitions: list[Partition] = []
+        #: Partitions that are being made: the topics file has them, clients do not see them yet.
+        self.coming: list[Partition] = []
+        #: It was deleted, perhaps while partitions were coming.
+        self.is_gone = False
+        #: The topic's line in the topics file; None when it has to be made again.
+        self.line: str | None = None
+        self._described: list[MetadataResponsePartition] = []
+        self.configure(config)
+
+    def configure(self, config: TopicConfig) -> None:
+        """Take a configuration; what the hot paths ask for is looked up once."""
+        self.config = config
+        self.line = None
+        self.max_message_bytes = config.integer("max.message.bytes")
+        #: Whether sound batches are appended as they come; for the others see `append_policy`.
+        self.keeps_batches = keeps_batches(config) and not self.is_internal
+        self.min_insync_replicas = config.integer("min.insync.replicas")
+        self.flushes_on_append = config.integer("flush.messages") < LONG_MAX
+        self._append_policy: AppendPolicy | None = None
+        self._log_config: LogConfig | None = None
+        for partition in self.partitions:
+            partition.reconfigure()
+
+    @property
+    def log_config(self) -> LogConfig:
+        """What the configuration says to the logs; made when it is first needed."""
+        if self._log_config is None:
+            self._log_config = log_config(self.config)
+        return self._log_config
+
+    @property
+    def append_policy(self) -> AppendPolicy:
+        """What the configuration asks of appended records; made when it is first needed."""
+        if self._append_policy is None:
+            self._append_policy = append_policy(self.config)
+        return self._append_policy
+
+    @property
+    def is_compacted(self) -> bool:
+        """Is `compact` in its cleanup policy?"""
+        return "compact" in self.config.items("cleanup.policy")
+
+    @property
+    def is_internal(self) -> bool:
+        """Is it one of Kafka's own topics?"""
+        return self.name in _INTERNAL_TOPICS
+
+    def partition(self, index: int) -> Partition | None:
+        """The partition with this index, if it exists."""
+        return self.partitions[index] if 0 <= index < len(self.partitions) else None
+
+    def changed(self) -> None:
+        """Something that Metadata tells of the partitions has changed."""
+        self._described = []
+        self.line = None
+
+    def describe(self, cluster: Cluster) -> list[MetadataResponsePartition]:
+        """The partitions as Metadata tells them; built once per change, since clients ask again and again."""
+        if len(self._described) != len(self.partitions):
+            self._described = [
+                MetadataResponsePartition(
+                    error_code=ErrorCode.LEADER_NOT_AVAILABLE if each.leader is None else ErrorCode.NONE,
+                    partition_index=each.index,
+                    leader_id=NO_NODE if each.leader is None else each.leader.id,
+                    leader_epoch=each.leader_epoch,
+                    replica_nodes=list(each.replicas),
+                    isr_nodes=list(each.isr),
+                    offline_replicas=[node_id for node_id in each.replicas if not cluster.nodes[node_id].is_up],
+                )
+                for each in self.partitions
+            ]
+        return self._described
+
+    def placement(self) -> dict[str, list[Any]]:
+        """The replicas and leaders of all partitions, as the topics file keeps them."""
+        partitions = [*self.partitions, *self.coming]
+        return {
+            "replicas": [list(each.replicas) for each in partitions],
+            "leaders": [None if each.leader is None else each.leader.id for each in partitions],
+            "leader_epochs": [each.leader_epoch for each in partitions],
+        }
+
+
+class Topics:
+    """All topics of one data directory.
+
+    Opening reads the topics file, adopts partition directories that it does not know (such as those of an Apache
+    Kafka), and takes away what a deletion left behind.
+    """
+
+    def __init__(
+        self,
+        data_dir: str,
+        config: BrokerConfig,
+        keeper: LogKeeper,
+        cluster: Cluster | None = None,
+        durability: Durability | None = None,
+    ) -> None:
+        self.data_dir = data_dir
+        self._config = config
+        self._keeper = keeper
+        self._cluster = cluster or Cluster()
+        self._by_name: dict[str, Topic] = {}
+        self._by_id: dict[bytes, Topic] = {}
+        self._folded: dict[str, dict[str, None]] = {}
+        self._coming: dict[str, Topic] = {}
+        self._file = TopicsFile(data_dir, durability)
+        self._markers: list[str] = []
+        self._deleted: set[str] = set()
+        self.next_producer_id = 0
+        self._load()
+
+    def __iter__(self) -> Iterator[Topic]:
+        return iter(self._by_name.values())
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def get(self, name: str) -> Topic | None:
+        """The topic with this name."""
+        return self._by_name.get(name)
+
+    def with_id(self, topic_id: bytes) -> Topic | None:
+        """The topic with this id."""
+        return self._by_id.get(topic_id)
+
+    def is_coming(self, name: str) -> bool:
+        """Whether a topic of that name is being made, but not there yet."""
+        return name in self._coming
+
+    def colliding(self, name: str) -> str | None:
+        """A topic whose name differs only in '.' against '_', which the names of Kafka's metrics cannot tell apart."""
+        return next((other for other in self._folded.get(_folded(name), ()) if other != name), None)
+
+    def create(
+        self,
+        wanted: Sequence[tuple[str, int, TopicConfig]],
+        placements: Sequence[Sequence[Replicas] | None] | None = None,
+    ) -> list[Topic]:
+        """All slices of `creation` at once."""
+        return drain(self.creation(wanted, placements))
+
+    def creation(
+        self,
+        wanted: Sequence[tuple[str, int, TopicConfig]],
+        placements: Sequence[Sequence[Replicas] | None] | None = None,
+        *,
+        directories: bool = True,
+    ) -> Steps[list[Topic]]:
+        """Create topics (name, number of partitions, configuration), all or, with an OSError, none of them.
+
+        A slice makes a directory. Until all are made, the names are taken (`is_coming`) but the topics are not there.
+        `placements` has the replicas of each topic's partitions; None for one each. Without `directories` each
+        partition gets its own when its log is opened.
+        """
+        self._keeper.forget(name for name, _, _ in wanted)
+        created = [Topic(name, new_uuid(), config) for name, _, config in wanted]
+        replicas = placements or [None] * len(created)
+        for topic, (_, partitions, _), placed in zip(created, wanted, replicas, strict=True):
+            self._begin_partitions(topic, partitions, placed)
+        self._coming.update((topic.name, topic) for topic in created)
+        try:
+            # The file first: a topic that it names gets the directories that it lacks when they are first used, but
+            # directories that it does not name would be taken for a topic without configuration.
+            self.save()
+            if directories:
+                yield from make_directories([partition for topic in created for partition in topic.coming])
+        except (OSError, GeneratorExit):
+            for topic in created:
+                del self._coming[topic.name]
+            self._save_if_possible()
+            raise
+        for topic in created:
+            del self._coming[topic.name]
+            self._end_partitions(topic)
+            self._add(topic)
+        return created
+
+    def add_partitions(self, topic: Topic, total: int, replicas: Sequence[Replicas] | None = None) -> None:
+        """All slices of `growth` at once, for one topic."""
+        drain(self.growth([(topic, total, replicas)]))
+
+    def growth(self, wanted: Sequence[tuple[Topic, int, Sequence[Replicas] | None]]) -> Steps[None]:
+        """Grow topics to so many partitions; with an OSError of the disk they are as they were.
+
+        A slice makes a directory; clients see the partitions when all are made. The replicas are those of the new
+        partitions; None for one each. A topic whose partitions are still coming may not be grown again, but deleted.
+        """
+        for topic, total, replicas in wanted:
+            self._begin_partitions(topic, total, replicas)
+        try:
+            self.save()
+            yield from make_directories([partition for topic, _, _ in wanted for partition in topic.coming])
+        except (OSError, GeneratorExit):
+            for topic, _, _ in wanted:
+                topic.coming, topic.line = [], None
+            self._save_if_possible()
+            raise
+        for topic, _, _ in wanted:
+            self._end_partitions(topic)
+
+    def delete(self, topic: Topic) -> list[str]:
+        """Delete a topic; returns the directories that are left to be removed (`purge_logged`), in any thread.
+
+        OSError, and the topic is as it was.
+        """
+        return self.note_deleted([(topic, self.take_away(topic))])
+
+    def take_away(self, topic: Topic) -> list[str]:
+        """Begin a deletion, which `note_deleted` ends, once for many; returns the renamed directories.
+
+        OSError, and the topic is as it was.
+        """
+        # The directories first: those that the file does not name would be taken for a topic at the next start.
+        renamed: list[str] = []
+        for partition in (*topic.partitions, *topic.coming):
+            try:
+                renamed.append(partition.delete())
+            except OSError as error:
+                if not renamed:
+                    raise
+                _logger.error("%s", error)  # noqa: TRY400 - the disk's fault; half a topic is not to be had
+        self._forget(topic)
+        topic.is_gone = True
+        return renamed
+
+    def note_deleted(self, gone: Sequence[tuple[Topic, list[str]]]) -> list[str]:
+        """Write down that topics are gone; returns the directories that are left to be removed.
+
+        A full disk does not keep them: see `deletion`.
+        """
+        try:
+            self.save()
+        except OSError as error:
+            _logger.warning(
+                "%s cannot be written (%s); removing deleted topics at once", self._file.path, error.strerror or error
+            )
+            self._markers += [mark(self.data_dir, topic.name, topic.id, directories) for topic, directories in gone]
+            purge_logged(directory for _, directories in gone for directory in directories)
+            for marker in self._markers:
+                with contextlib.suppress(OSError):
+                    purge_contents(marker)
+            self._save_if_possible()
+            return []
+        return [directory for _, directories in gone for directory in directories]
+
+    def remember_deleted(self, name: str) -> None:
+        """A client has deleted the topic; see `was_deleted`."""
+        if len(self._deleted) >= _MOST_REMEMBERED:
+            self._deleted.clear()
+        self._deleted.add(name)
+
+    def was_deleted(self, name: str) -> bool:
+        """Whether clients have deleted a topic of that name, which nobody has made again."""
+        return name in self._deleted
+
+    def configure(self, topic: Topic, config: TopicConfig) -> None:
+        """All slices of `configuring` at once, for one topic."""
+        drain(self.configuring([(topic, config)]))
+
+    def configuring(self, changes: Sequence[tuple[Topic, TopicConfig]]) -> Steps[None]:
+        """Give topics other configurations, which count at once; OSError, and the topics are as they were.
+
+        A slice configures a topic.
+        """
+        before: list[TopicConfig] = []
+        try:
+            for topic, config in changes:
+                before.append(topic.config)
+                topic.configure(config)
+                yield
+            self.save()
+        except (OSError, GeneratorExit):
+            for (topic, config), older in zip(changes, before, strict=False):
+                if topic.config is config:
+                    topic.configure(older)
+            raise
+
+    def reconfigure(self) -> None:
+        """Have all topics act on the broker's configuration, which has changed."""
+        for topic in self:
+            topic.configure(TopicConfig(self._config, topic.config.overrides, are_old=True))
+
+    def delete_all(self) -> list[str]:
+        """Delete all topics; see `delete`. The file is written once."""
+        gone = [(topic, self.take_away(topic)) for topic in tuple(self)]
+        self._deleted.clear()
+        return self.note_deleted(gone)
+
+    def load(self) -> None:
+        """Take in what the directory holds, where topics were brought back. TopicsFileError, OSError."""
+        next_producer_id = self.next_producer_id
+        self._load()
+        self.next_producer_id = max(next_producer_id, self.next_producer_id)
+
+    def _save_if_possible(self) -> None:
+        with contextlib.suppress(OSError):
+            self.save()
+
+    def save(self, *, sync: bool = False) -> None:
+        """Write the topics file; once for a request, whatever it changes. OSError, and the old one stays.
+
+        It is forced to disk soon afterwards (`Durability`), with `sync` at once.
+        """
+        topics = chain(self._by_name.values(), self._coming.values())
+        lines = (topic.line or self._line(topic) for topic in topics)
+        self._file.write(self.next_producer_id, lines, sync=sync)
+        if self._markers:
+            markers, self._markers = self._markers, []
+            purge_logged(markers)
+
+    def _line(self, topic: Topic) -> str:
+        topic.line = topics_file_line(topic.name, self._entry(topic))
+        return topic.line
+
+    def _entry(self, topic: Topic) -> dict[str, Any]:
+        """A topic as the file has it; of partitions that are all where they belong there is nothing to tell."""
+        entry: dict[str, Any] = {
+            "id": uuid_text(topic.id),
+            "partitions": len(topic.partitions) + len(topic.coming),
+            "configs": dict(topic.config.overrides),
+        }
+        if not self._cluster.is_single or any(each.leader_epoch for each in (*topic.partitions, *topic.coming)):
+            entry.update(topic.placement())
+        return entry
+
+    def _add(self, topic: Topic) -> None:
+        self._by_name[topic.name] = topic
+        self._by_id[topic.id] = topic
+        self._folded.setdefault(_folded(topic.name), {})[topic.name] = None
+        self._deleted.discard(topic.name)
+
+    def _forget(self, topic: Topic) -> None:
+        del self._by_name[topic.name]
+        del self._by_id[topic.id]
+        del self._folded[_folded(topic.name)][topic.name]
+
+    def _begin_partitions(self, topic: Topic, total: int, replicas: Sequence[Replicas] | None) -> None:
+        """Note the partitions that a topic lacks as coming; settled, so that the file has their places."""
+        first = len(topic.partitions)
+        for index in range(first, total):
+            partition = Partition(topic, index, f"{self.data_dir}/{topic.name}-{index}", self._keeper)
+            self._cluster.settle(partition, None if replicas is None else replicas[index - first])
+            topic.coming.append(partition)
+        topic.line = None
+
+    def _end_partitions(self, topic: Topic) -> None:
+        """Let clients see the partitions that were coming."""
+        for partition in topic.coming:
+            self._cluster.settle(partition, partition.replicas)  # nodes may have come and gone meanwhile
+        topic.partitions += topic.coming
+        topic.coming = []
+
+    def _append_partition(self, topic: Topic, index: int) -> Partition:
+        partition = Partition(topic, index, f"{self.data_dir}/{topic.name}-{index}", self._keeper)
+        topic.partitions.append(partition)
+        return partition
+
+    def _load(self) -> None:
+        os.makedirs(self.data_dir, exist_ok=True)
+        state = self._file.read()
+        deleted = marked(self.data_dir)
+        if state is not None:
+            try:
+                # The generation that was lost may have given out another block.
+                lost = PRODUCER_ID_BLOCK if self._file.was_torn else 0
+                self.next_producer_id = int(state["next_producer_id"]) + lost
+                for name, entry in state["topics"].items():
+                    topic_id = parse_uuid(entry["id"])
+                    if topic_id not in deleted:
+                        self._restore(name, topic_id, int(entry["partitions"]), entry["configs"], entry)
+            except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+                raise TopicsFileError(f"{self._file.path} is damaged: {type(error).__name__}: {error}") from None
+        clear_away(self.data_dir)
+        adopted = self._adopt()
+        if adopted:
+            self.next_producer_id = max(self.next_producer_id, _FIRST_PRODUCER_ID_BESIDE_OTHERS)
+        self._markers = list(deleted.values())
+        if adopted or state is None:
+            self.save()
+        elif deleted or self._file.was_torn:
+            self._save_if_possible()
+
+    def _restore(
+        self,
+        name: str,
+        topic_id: bytes,
+        partitions: int,
+        overrides: Mapping[str, str],
+        placement: Mapping[str, list[Any]],
+    ) -> None:
+        """Bring a topic back; `placement` is as `Topic.placement` has it, or as much of that as is known."""
+        topic = Topic(name, topic_id, TopicConfig(self._config, overrides))
+        unknown: list[Any] = [None] * partitions
+        replicas, leaders = placement.get("replicas", unknown), placement.get("leaders", unknown)
+        epochs = placement.get("leader_epochs", unknown)
+        for index in range(partitions):
+            partition = self._append_partition(topic, index)
+            self._cluster.restore(partition, replicas[index], leaders[index], int(epochs[index] or 0))
+        self._add(topic)
+
+    def _adopt(self) -> bool:
+        """Take in partition directories that the file does not know."""
+        known = {name: len(topic.partitions) for name, topic in self._by_name.items()}
+        known[METADATA_TOPIC] = 1
+        found = [each for each in find_topics(self.data_dir, known) if topic_name_error(each.name) is None]
+        for name, topic_id, epochs in found:
+            configs = _CONFIGS_OF_ADOPTED_INTERNAL if name in _INTERNAL_TOPICS else _CONFIGS_OF_ADOPTED
+            self._restore(name, topic_id, len(epochs), configs, {"leader_epochs": epochs})
+        return bool(found)
+
+
+def _folded(name: str) -> str:
+    return name.replace(".", "_")

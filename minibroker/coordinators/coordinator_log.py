@@ -1,0 +1,273 @@
+"""The topics in which the coordinators keep what they know: compacted, made on first use, replayed after a start.
+
+What belongs to a group or a transactional id is all in one partition, which Java's `String.hashCode` of the name
+chooses (Kafka's `GroupMetadataManager.partitionFor`, `TransactionStateManager.partitionFor`).
+"""
+
+import contextlib
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from minibroker.cluster.node import Node
+from minibroker.cluster.topics import Topic
+from minibroker.core import Core
+from minibroker.support.error_mapping import MAPPED, error_code_of
+from minibroker.support.slices import Steps
+from minibroker.topic_admin import TopicError, create_topics, plan_topic
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.records import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    Batch,
+    CompressionCodec,
+    NewRecord,
+    build_batch,
+    iter_batches,
+    read_entry_header,
+    read_header,
+)
+from minibroker_protocol.records.header import RECORD_BATCH_OVERHEAD
+
+REPLAYED_AT_ONCE: Final = 4 << 20
+"""A partition with fewer bytes than this is replayed while the request that needs it waits; a larger one in steps."""
+_REPLAY_BYTES: Final = 1 << 20
+_INT32_MASK: Final = 0x7FFF_FFFF
+_TOMBSTONES: Final = 1000
+"""So many are written together at most, and so many bytes of them: that takes no longer than a request."""
+_TOMBSTONE_BYTES: Final = 1 << 19
+_TOMBSTONE_OVERHEAD: Final = 32
+"""More than a tombstone takes beside its key."""
+_logger = logging.getLogger(__name__)
+
+
+class CoordinatorLogError(Exception):
+    """What a coordinator wanted to note is not in its log. `code` is MESSAGE_TOO_LARGE or the disk's refusal."""
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def java_hash(text: str) -> int:
+    """Java's `String.hashCode`, as an unsigned number of 32 bits."""
+    value = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & 0xFFFF_FFFF
+    return value
+
+
+class CoordinatorLog:
+    """One coordinator's topic.
+
+    Args:
+        name: of the topic.
+        partitions: how many it gets when it is made.
+        factor: how many replicas each of them gets, if there are so many nodes.
+        configs: its configuration then.
+        codec: what appended batches are compressed with.
+    """
+
+    def __init__(
+        self,
+        core: Core,
+        name: str,
+        *,
+        partitions: int,
+        configs: Mapping[str, str],
+        factor: int = 1,
+        codec: CompressionCodec = CompressionCodec.NONE,
+    ) -> None:
+        self._core = core
+        self.name = name
+        self._partitions = partitions
+        self._factor = factor
+        self._configs = configs
+        self._codec = codec
+        self._is_refused = False
+        self._counted: tuple[Topic, int] | None = None
+
+    @property
+    def topic(self) -> Topic | None:
+        """The topic, if it has been made."""
+        return self._core.topics.get(self.name)
+
+    @property
+    def partition_count(self) -> int:
+        """How many partitions there are, or would be.
+
+        A topic that grows goes by the count that it had until the next start, as in Kafka: whatever is open has to end
+        where it began.
+        """
+        topic = self.topic
+        if topic is None:
+            return self._partitions
+        if self._counted is None or self._counted[0] is not topic:
+            self._counted = topic, len(topic.partitions)
+        return self._counted[1]
+
+    def partition_of(self, key: str) -> int:
+        """Where `key`, a group or a transactional id, belongs (Kafka's `Utils.abs`)."""
+        return (java_hash(key) & _INT32_MASK) % self.partition_count
+
+    def coordinator(self, key: str) -> Node | None:
+        """The node that coordinates `key`, if any does."""
+        topic = self.topic
+        place = None if topic is None else topic.partition(self.partition_of(key))
+        return None if place is None else place.leader
+
+    def coordinator_error(self, key: str, node: Node | None) -> ErrorCode:
+        """NOT_COORDINATOR unless `node` coordinates `key`; None asks whether any node does.
+
+        A broker that is alone coordinates everything, also before there is the topic.
+        """
+        if self._core.cluster.is_single:
+            return ErrorCode.NONE
+        coordinator = self.coordinator(key)
+        if coordinator is None or (node is not None and node is not coordinator):
+            return ErrorCode.NOT_COORDINATOR
+        return ErrorCode.NONE
+
+    def is_offline(self, partition: int) -> bool:
+        """Whether nobody leads a partition; one that does not exist is not offline."""
+        topic = self.topic
+        place = topic.partition(partition) if topic is not None else None
+        return place is not None and place.leader is None
+
+    def epoch_of(self, key: str) -> int:
+        """The epoch of the coordinator of `key`."""
+        topic = self.topic
+        place = None if topic is None else topic.partition(self.partition_of(key))
+        return 0 if place is None else place.leader_epoch
+
+    def ensure(self) -> Topic:
+        """The topic, made if need be. TopicError when the disk refuses, or a configuration that cannot be.
+
+        It counts once it is in the topics file. The directories of its partitions, 50 as a rule, follow in slices.
+        """
+        topic = self.topic
+        if topic is None:
+            try:
+                # No more replicas than there are nodes: a test's cluster is smaller than Kafka's defaults think.
+                factor = min(self._factor, len(self._core.cluster.nodes))
+                plan = plan_topic(self._core, self.name, self._partitions, factor, self._configs)
+                (topic,) = create_topics(self._core, [plan], directories=False)
+            except TopicError as error:
+                if not self._is_refused:  # said once, not to each client that tries
+                    self._is_refused = True
+                    _logger.error("%s cannot be made: %s", self.name, error)  # noqa: TRY400 - it says all
+                raise
+            self._is_refused = False
+            self._core.slices.begin(self._make_directories(topic))
+        return topic
+
+    def _make_directories(self, topic: Topic) -> Steps[None]:
+        """Make what the disk takes. A partition that has no directory gets one when it is first used."""
+        with contextlib.suppress(OSError):
+            for partition in topic.partitions:
+                if self.topic is not topic:
+                    return
+                partition.make_directory()
+                yield
+
+    @property
+    def is_uncompressed(self) -> bool:
+        """Are batches as large as their records?"""
+        return self._codec is CompressionCodec.NONE
+
+    def append(
+        self,
+        partition: int,
+        records: Sequence[NewRecord],
+        *,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+        base_sequence: int = NO_SEQUENCE,
+    ) -> int:
+        """Write records as one batch; returns the first one's offset. It is in the file when this returns.
+
+        With a producer id the batch belongs to that producer's transaction; the sequence number is there for readers
+        alone. CoordinatorLogError.
+        """
+        topic = self._writable()
+        place = topic.partition(partition)
+        if place is None:
+            raise CoordinatorLogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.name} has no partition {partition}")
+        if place.leader is None:
+            raise CoordinatorLogError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"nobody leads {self.name}-{partition}")
+        if place.is_under_min_isr:
+            raise CoordinatorLogError(
+                ErrorCode.NOT_ENOUGH_REPLICAS, f"too few replicas of {self.name}-{partition} are in sync"
+            )
+        batch = build_batch(
+            records,
+            codec=self._codec,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            is_transactional=producer_id != NO_PRODUCER_ID,
+        )
+        if len(batch) > topic.max_message_bytes:
+            raise CoordinatorLogError(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"{len(batch)} bytes exceed max.message.bytes of {self.name}, {topic.max_message_bytes}",
+            )
+        view = memoryview(batch)
+        header = read_header(view)
+        try:
+            log = place.log
+            if producer_id != NO_PRODUCER_ID:
+                log.producers.check(header, from_client=False)
+            offset = log.append(view, header, place.leader_epoch, self._core.clock.now_ms())
+            log.commit()
+        except MAPPED as error:
+            raise CoordinatorLogError(error_code_of(error), str(error)) from error
+        return offset
+
+    def tombstone_batches(self, keys: Iterable[bytes]) -> Iterator[list[bytes]]:
+        """`keys`, as many at a time as may have their tombstones in one batch."""
+        topic = self.topic
+        limit = _TOMBSTONE_BYTES if topic is None else min(_TOMBSTONE_BYTES, topic.max_message_bytes)
+        batch: list[bytes] = []
+        size = RECORD_BATCH_OVERHEAD
+        for key in keys:
+            size += len(key) + _TOMBSTONE_OVERHEAD
+            if batch and (size > limit or len(batch) == _TOMBSTONES):
+                yield batch
+                batch, size = [], RECORD_BATCH_OVERHEAD + len(key) + _TOMBSTONE_OVERHEAD
+            batch.append(key)
+        if batch:
+            yield batch
+
+    def _writable(self) -> Topic:
+        try:
+            return self.ensure()
+        except TopicError as error:
+            raise CoordinatorLogError(error.code, str(error)) from None
+
+    def size(self, partition: int) -> int:
+        """Bytes in a partition's log; 0 for one that does not exist. StorageError or OSError if it cannot be opened."""
+        topic = self.topic
+        place = topic.partition(partition) if topic is not None else None
+        return 0 if place is None else place.log.size
+
+    def replay(self, partition: int) -> Iterator[list[Batch]]:
+        """All batches of a partition from its start to where it ends now, about a megabyte at a time.
+
+        Nothing for a partition that does not exist. The batches of a step are views of bytes that stay as they are.
+        StorageError, OSError or DecodeError for what cannot be read.
+        """
+        topic = self.topic
+        place = topic.partition(partition) if topic is not None else None
+        if place is None:
+            return
+        log = place.log
+        offset, end = log.log_start_offset, log.log_end_offset
+        while offset < end:
+            batches = list(iter_batches(log.read(offset, _REPLAY_BYTES).read()))
+            if not batches:
+                return
+            yield batches
+            offset = read_entry_header(batches[-1].buffer).last_offset + 1

@@ -1,0 +1,1 @@
+"""Groups of the classic protocol, whose members agree on an assignment (JoinGroup, SyncGroup)."""

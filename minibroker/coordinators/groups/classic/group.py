@@ -1,0 +1,372 @@
+"""What a consumer group is: its state, its generation, its members (Kafka's `GroupMetadata`).
+
+Only what is known is kept here. What happens when, and who is told, is in `rebalances` and `answers`.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from typing import Any, Final
+
+from minibroker.clock import Clock
+from minibroker.coordinators.groups.classic.members import Member, Protocol, Reply
+from minibroker.coordinators.groups.deadlines import Deadline
+from minibroker.coordinators.groups.offsets import GroupOffsets
+from minibroker_protocol.coordinator_records.consumer_protocol import ConsumerProtocolSubscription
+from minibroker_protocol.coordinator_records.group_metadata import GroupMetadataValue, MemberMetadata
+from minibroker_protocol.coordinator_records.versioned import decode_versioned
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.errors import DecodeError
+
+CONSUMER: Final = "consumer"
+"""The protocol type of groups whose members' metadata are subscriptions."""
+_NEVER: Final = -1
+
+
+class GroupState(Enum):
+    """Where a group stands; the values are the names that Kafka shows."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+_CAN_FOLLOW: Final = {
+    GroupState.PREPARING_REBALANCE: {GroupState.STABLE, GroupState.COMPLETING_REBALANCE, GroupState.EMPTY},
+    GroupState.COMPLETING_REBALANCE: {GroupState.PREPARING_REBALANCE},
+    GroupState.STABLE: {GroupState.COMPLETING_REBALANCE},
+    GroupState.EMPTY: {GroupState.PREPARING_REBALANCE},
+    GroupState.DEAD: set(GroupState),
+}
+
+
+class Group:
+    """One group.
+
+    Attributes:
+        state_timestamp_ms: when it came into its state; None when its record of an old format does not tell.
+        protocol_type: of its members, "consumer" for consumers; None for a group that never had any.
+        protocol_name: what its generation has agreed on.
+        members: by member id, in the order in which they came.
+        static_members: member ids by instance id.
+        pending: members that have been given an id and have not come back with it yet, with the ends of their sessions.
+        waiting_to_join: how many members have a parked JoinGroup.
+        pending_sync: member ids that have not asked for their assignment yet.
+        new_member_added: somebody has joined since the initial rebalance delay began.
+        offsets: what it has committed.
+    """
+
+    __slots__ = (
+        "_clock",
+        "_subscribed_topics",
+        "_subscriptions",
+        "_supported",
+        "generation",
+        "group_id",
+        "leader",
+        "members",
+        "new_member_added",
+        "offsets",
+        "pending",
+        "pending_sync",
+        "protocol_name",
+        "protocol_type",
+        "state",
+        "state_timestamp_ms",
+        "static_members",
+        "waiting_to_join",
+    )
+
+    kind = "classic"
+
+    def __init__(self, group_id: str, clock: Clock) -> None:
+        self._clock = clock
+        self.group_id = group_id
+        self.state = GroupState.EMPTY
+        self.state_timestamp_ms: int | None = clock.now_ms()
+        self.generation = 0
+        self.protocol_type: str | None = None
+        self.protocol_name: str | None = None
+        self.leader: str | None = None
+        self.members: dict[str, Member] = {}
+        self.static_members: dict[str, str] = {}
+        self.pending: dict[str, Deadline] = {}
+        self.pending_sync: set[str] = set()
+        self.waiting_to_join = 0
+        self.new_member_added = False
+        self.offsets = GroupOffsets()
+        self._supported: Counter[str] = Counter()  # how many members offer a protocol
+        self._subscriptions: tuple[bytes, ...] | None = None  # of the generation; not looked at until someone asks
+        self._subscribed_topics: set[str] | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Has it no members, nor anybody who is about to become one?"""
+        return self.state is GroupState.EMPTY
+
+    def die(self) -> None:
+        """It is no more."""
+        if self.state is not GroupState.DEAD:
+            self.move_to(GroupState.DEAD)
+
+    def is_in(self, *states: GroupState) -> bool:
+        """Is it in one of these states?"""
+        return self.state in states
+
+    def move_to(self, state: GroupState) -> None:
+        """Change the state. AssertionError for a change that cannot happen."""
+        assert self.state in _CAN_FOLLOW[state], f"{self.group_id}: {self.state} cannot become {state}"
+        self.state = state
+        self.state_timestamp_ms = self._clock.now_ms()
+
+    # Members
+
+    def add(self, member: Member) -> None:
+        """Let a member in; the first one leads."""
+        if member.group_instance_id is not None:
+            self.static_members[member.group_instance_id] = member.member_id
+        if self.leader is None:
+            self.leader = member.member_id
+        self.members[member.member_id] = member
+        self._supported.update({each.name for each in member.protocols})
+        self._forget_pending(member.member_id)
+
+    def remove(self, member_id: str) -> None:
+        """Let a member go, pending or not; the one that has been here longest leads in its place."""
+        member = self.members.pop(member_id, None)
+        if member is not None:
+            self._supported.subtract({each.name for each in member.protocols})
+            if member.group_instance_id is not None:
+                self.static_members.pop(member.group_instance_id, None)
+            if member.join is not None:
+                self.waiting_to_join -= 1
+            if member.session is not None:
+                member.session.cancel()
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
+        self._forget_pending(member_id)
+        self.pending_sync.discard(member_id)
+
+    def _forget_pending(self, member_id: str) -> None:
+        deadline = self.pending.pop(member_id, None)
+        if deadline is not None:
+            deadline.cancel()
+
+    def replace_static(self, instance_id: str, member_id: str) -> Member:
+        """A static member is back with a new member id; all else about it stays."""
+        old = self.static_members[instance_id]
+        member = self.members[old]
+        member.member_id = member_id
+        self.members = {each.member_id: each for each in self.members.values()}  # everyone keeps his place
+        self.static_members[instance_id] = member_id
+        if self.leader == old:
+            self.leader = member_id
+        return member
+
+    def update(self, member: Member, protocols: Sequence[Protocol], rebalance_ms: int, session_ms: int) -> None:
+        """A member has joined again with other wishes."""
+        self._supported.subtract({each.name for each in member.protocols})
+        member.protocols = tuple(protocols)
+        self._supported.update({each.name for each in member.protocols})
+        member.rebalance_timeout_ms = rebalance_ms
+        member.session_timeout_ms = session_ms
+
+    def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
+        """Could a member with these protocols join?"""
+        if self.state is GroupState.EMPTY:
+            return bool(protocol_type) and any(True for _ in names)
+        everyone = len(self.members)
+        return protocol_type == self.protocol_type and any(self._supported[name] == everyone for name in names)
+
+    def select_protocol(self) -> str:
+        """The protocol that most members like best, of those that all of them offer."""
+        everyone = len(self.members)
+        candidates = {name for name, count in self._supported.items() if count == everyone}
+        votes = Counter(member.vote(candidates) for member in self.members.values())
+        return votes.most_common(1)[0][0]
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """How long the slowest member may take to join again."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    @property
+    def all_have_joined(self) -> bool:
+        """Is there nobody to wait for before the next generation can begin?"""
+        return not self.pending and self.waiting_to_join == len(self.members)
+
+    def park_join(self, member: Member, reply: Reply) -> None:
+        """A member, in the group or about to be, waits for the next generation."""
+        if member.join is None:
+            self.waiting_to_join += 1
+        member.join = reply
+
+    def answer_join(self, member: Member, response: Any) -> None:
+        """Answer a member's JoinGroup, if it waits for one."""
+        if member.join is not None:
+            self.waiting_to_join -= 1
+            reply, member.join = member.join, None
+            reply.answer(response)
+
+    def elect_leader(self) -> bool:
+        """Make sure that the leader has joined, electing another one if need be; False when nobody has."""
+        if self.leader is None:
+            return False
+        if self.members[self.leader].join is not None:
+            return True
+        self.leader = next((each.member_id for each in self.members.values() if each.join is not None), self.leader)
+        return self.members[self.leader].join is not None
+
+    def begin_generation(self) -> None:
+        """The members of the next generation are known."""
+        self.generation += 1
+        self.pending_sync.clear()
+        if self.members:
+            self.protocol_name = self.select_protocol()
+            self._note_subscriptions()
+            self.move_to(GroupState.COMPLETING_REBALANCE)
+        else:
+            self.protocol_name = None
+            self._note_subscriptions()
+            self.move_to(GroupState.EMPTY)
+
+    # What a generation reads
+
+    def _note_subscriptions(self) -> None:
+        self._subscribed_topics = None
+        self._subscriptions = None
+        if self.protocol_type == CONSUMER and (self.protocol_name is not None or not self.members):
+            self._subscriptions = tuple(each.metadata(self.protocol_name) for each in self.members.values())
+
+    def subscribed_topics(self) -> set[str] | None:
+        """The topics that the members of this generation read; None when that cannot be known.
+
+        That is the case when they are no consumers, or when one of them speaks of its subscription in another way.
+        """
+        if self._subscriptions is not None:
+            try:
+                subscriptions = [decode_versioned(ConsumerProtocolSubscription, each) for each in self._subscriptions]
+            except DecodeError:
+                self._subscribed_topics = None
+            else:
+                self._subscribed_topics = {topic for each in subscriptions for topic in each.topics}
+            self._subscriptions = None
+        return self._subscribed_topics
+
+    # Checks
+
+    def validate_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
+        """FENCED_INSTANCE_ID when a static member has been replaced, UNKNOWN_MEMBER_ID for a stranger."""
+        if group_instance_id is not None:
+            current = self.static_members.get(group_instance_id)
+            if current is not None and current != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+            if current is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def validate_generation(self, member_id: str, group_instance_id: str | None, generation_id: int) -> ErrorCode:
+        """As `validate_member`, and ILLEGAL_GENERATION for a member that speaks of another generation."""
+        code = self.validate_member(member_id, group_instance_id)
+        return ErrorCode.ILLEGAL_GENERATION if not code and generation_id != self.generation else code
+
+    def validate_commit(
+        self,
+        member_id: str,
+        group_instance_id: str | None,
+        generation_id: int,
+        *,
+        is_transactional: bool,
+        version: int = 0,  # noqa: ARG002 - groups of the other kind go by it
+    ) -> ErrorCode:
+        """May this one commit offsets now? NONE, or why not (`validateOffsetCommit` and `doCommitOffsets`).
+
+        Someone without a generation may while nobody is in the group. Transactional commits may come without a
+        member, since early versions of TxnOffsetCommit tell of none; and they may come during a rebalance.
+        """
+        if self.state is GroupState.DEAD:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if generation_id < 0 and self.state is GroupState.EMPTY:
+            return ErrorCode.NONE
+        if generation_id >= 0 or member_id or group_instance_id is not None:
+            code = self.validate_generation(member_id, group_instance_id, generation_id)
+            if code:
+                return code
+        elif not is_transactional:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        joining = self.state is GroupState.COMPLETING_REBALANCE and not is_transactional
+        return ErrorCode.REBALANCE_IN_PROGRESS if joining else ErrorCode.NONE
+
+    def note_activity(self, member_id: str) -> None:
+        """A member has done something that counts as a heartbeat."""
+        member = self.members.get(member_id)
+        if member is not None:
+            member.restart_session()
+
+    def settle(self, generation: int, protocol_type: str, members: Iterable[Member]) -> None:
+        """Be stable with these members, who have their assignments; the timers are not running yet."""
+        self.generation = generation
+        self.protocol_type = protocol_type
+        for member in members:
+            self.add(member)
+        self.protocol_name = self.select_protocol()
+        self.state = GroupState.STABLE
+        self._note_subscriptions()
+
+    # The record of the group
+
+    def restore(self, value: GroupMetadataValue) -> None:
+        """Become what the record says; the timers of the members are not running yet."""
+        self.generation = value.generation
+        self.protocol_type = value.protocol_type or None
+        self.protocol_name = value.protocol
+        self.leader = value.leader
+        self.members.clear()
+        self.static_members.clear()
+        self._supported.clear()
+        for each in value.members:
+            # Version 0 has no rebalance timeout: the session timeout stands for it.
+            rebalance_ms = each.session_timeout if each.rebalance_timeout == _NEVER else each.rebalance_timeout
+            self.add(
+                Member(
+                    each.member_id,
+                    each.group_instance_id,
+                    each.client_id,
+                    each.client_host,
+                    rebalance_ms,
+                    each.session_timeout,
+                    [Protocol(value.protocol or "", bytes(each.subscription))],
+                    bytes(each.assignment),
+                )
+            )
+        if self.leader not in self.members:
+            self.leader = next(iter(self.members), None)
+        self.state = GroupState.STABLE if self.members else GroupState.EMPTY
+        at = value.current_state_timestamp
+        self.state_timestamp_ms = None if at == _NEVER else at
+        self._note_subscriptions()
+
+    def to_value(self) -> GroupMetadataValue:
+        """The record that describes the group as it is now."""
+        return GroupMetadataValue(
+            protocol_type=self.protocol_type or "",
+            generation=self.generation,
+            protocol=self.protocol_name,
+            leader=self.leader,
+            current_state_timestamp=_NEVER if self.state_timestamp_ms is None else self.state_timestamp_ms,
+            members=[
+                MemberMetadata(
+                    member_id=each.member_id,
+                    group_instance_id=each.group_instance_id,
+                    client_id=each.client_id,
+                    client_host=each.client_host,
+                    rebalance_timeout=each.rebalance_timeout_ms,
+                    session_timeout=each.session_timeout_ms,
+                    subscription=each.metadata(self.protocol_name),
+                    assignment=each.assignment,
+                )
+                for each in self.members.values()
+            ],
+        )

@@ -1,0 +1,259 @@
+"""How a group comes from one generation to the next, and what time does to it (Kafka's `GroupCoordinator`).
+
+A rebalance waits for JoinGroup of every member (`DelayedJoin`), no longer than the slowest member's rebalance timeout;
+the first one of an empty group waits for `group.initial.rebalance.delay.ms` instead (`InitialDelayedJoin`). Then the
+members have as long again to ask for their assignment (`DelayedSync`). Members whose session ends are removed.
+"""
+
+import logging
+from functools import partial
+from typing import Final
+
+from minibroker.clock import Timer
+from minibroker.coordinators.groups.classic.group import Group, GroupState
+from minibroker.coordinators.groups.classic.members import Member
+from minibroker.coordinators.groups.classic.responses import join_error, joined, sync_error, synced
+from minibroker.coordinators.groups.deadlines import Deadline
+from minibroker.coordinators.groups.store import GroupStore
+from minibroker.core import Core
+from minibroker.support.advice import LOST_GROUPS, about_lost_members
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.sync_group import SyncGroupResponse
+
+_NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
+"""A member that has not got its first answer cannot send heartbeats: it is waited for so long."""
+_SHORTEST_WAIT_MS: Final = 10
+"""A member may name no time at all; a group that waits for it again and again still leaves the broker alone."""
+_logger = logging.getLogger(__name__)
+
+
+class _JoinWait:
+    """A rebalance that waits for members; `extension_ms` is what an initial delay may still be extended by."""
+
+    __slots__ = ("extension_ms", "is_initial", "timer")
+
+    def __init__(self, timer: Timer, *, is_initial: bool, extension_ms: int = 0) -> None:
+        self.timer = timer
+        self.is_initial = is_initial
+        self.extension_ms = extension_ms
+
+
+class Rebalances:
+    """The rebalances of all groups, and the sessions of their members."""
+
+    def __init__(self, core: Core, store: GroupStore) -> None:
+        self._advised = core.advised
+        self._clock = core.clock
+        self._store = store
+        self._initial_delay_ms = core.config.integer("group.initial.rebalance.delay.ms")
+        self._max_size = core.config.integer("group.max.size")
+        self._join_waits: dict[Group, _JoinWait] = {}
+        self._sync_waits: dict[Group, Timer] = {}
+
+    # Members come and go
+
+    def add(self, group: Group, member: Member) -> None:
+        """Let a new member in, whose JoinGroup is parked already, and have the group rebalance."""
+        member.is_new = True
+        if group.is_in(GroupState.PREPARING_REBALANCE) and group.generation == 0:
+            group.new_member_added = True
+        group.add(member)
+        self._restart_session(group, member, _NEW_MEMBER_JOIN_TIMEOUT_MS)
+        self.maybe_prepare(group)
+
+    def expect(self, group: Group, member_id: str, session_timeout_ms: int) -> None:
+        """Wait for a member that has been told its id to come back with it (KIP-394)."""
+        deadline = group.pending[member_id] = Deadline(self._clock, partial(self.remove_pending, group, member_id))
+        deadline.restart(session_timeout_ms)
+
+    def remove(self, group: Group, member: Member) -> None:
+        """A member leaves, is removed or has failed; whatever it waits for, it is told that it is a stranger now."""
+        group.answer_join(member, join_error(ErrorCode.UNKNOWN_MEMBER_ID))
+        self.answer_sync(member, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))  # Kafka does not answer this one at all
+        group.remove(member.member_id)
+        if group.is_in(GroupState.PREPARING_REBALANCE):
+            self.maybe_complete_join(group)
+        elif not group.is_in(GroupState.EMPTY, GroupState.DEAD):
+            self.prepare(group)
+
+    def remove_pending(self, group: Group, member_id: str) -> None:
+        """A member that was told its id leaves, or has not come back with it."""
+        group.remove(member_id)
+        self.maybe_complete_join(group)
+
+    def restart_session(self, group: Group, member: Member) -> None:
+        """A member is alive."""
+        self._restart_session(group, member, member.session_timeout_ms)
+
+    def _restart_session(self, group: Group, member: Member, timeout_ms: int) -> None:
+        if member.session is None:
+            member.session = Deadline(self._clock, partial(self._on_session_end, group, member))
+        member.session.restart(timeout_ms)
+
+    def _on_session_end(self, group: Group, member: Member) -> None:
+        # Who waits for an answer cannot send heartbeats; its session begins anew with the answer.
+        if member.is_new or (member.join is None and member.sync is None):
+            _logger.info("Member %s of group %s has failed", member.member_id, group.group_id)
+            self.remove(group, member)
+            if not group.members:
+                about = about_lost_members(group.group_id, member.session_timeout_ms)
+                self._advised.advise(LOST_GROUPS, group.group_id, about)
+
+    def resume(self, group: Group) -> None:
+        """A group has been read from the log: its members have a session's time to be heard of."""
+        if len(group.members) > self._max_size:
+            self.prepare(group)
+        for member in tuple(group.members.values()):
+            self.restart_session(group, member)
+
+    def forget(self, group: Group, code: ErrorCode = ErrorCode.NOT_COORDINATOR) -> None:
+        """The group is no more: whoever waits is told `code`, by default that he has to ask who coordinates it."""
+        if not group.is_in(GroupState.DEAD):
+            group.move_to(GroupState.DEAD)
+        self._end_join_wait(group)
+        self._end_sync_wait(group)
+        for member in tuple(group.members.values()):
+            group.answer_join(member, join_error(code, member.member_id))
+            self.answer_sync(member, sync_error(code))
+            group.remove(member.member_id)
+        for member_id in tuple(group.pending):
+            group.remove(member_id)
+
+    def close(self) -> None:
+        """Nothing happens any more, whatever time it is."""
+        for wait in self._join_waits.values():
+            wait.timer.cancel()
+        for timer in self._sync_waits.values():
+            timer.cancel()
+        self._join_waits.clear()
+        self._sync_waits.clear()
+        for group in self._store.classic_groups():
+            for deadline in group.pending.values():
+                deadline.cancel()
+            for member in group.members.values():
+                if member.session is not None:
+                    member.session.cancel()
+
+    # Waiting for JoinGroup
+
+    def maybe_prepare(self, group: Group) -> None:
+        """Begin a rebalance if the group is not in one."""
+        if group.is_in(GroupState.STABLE, GroupState.COMPLETING_REBALANCE, GroupState.EMPTY):
+            self.prepare(group)
+
+    def prepare(self, group: Group) -> None:
+        """Begin a rebalance: all members have to join again."""
+        if group.is_in(GroupState.COMPLETING_REBALANCE):
+            self.end_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS)
+        self._end_sync_wait(group)
+        is_initial = group.is_in(GroupState.EMPTY)
+        group.move_to(GroupState.PREPARING_REBALANCE)
+        if not is_initial and group.members:
+            self._wait_for_joins(group)
+            self.maybe_complete_join(group)
+        elif is_initial and self._initial_delay_ms > 0:
+            left_ms = max(group.rebalance_timeout_ms - self._initial_delay_ms, 0)
+            self._wait_for_more(group, self._initial_delay_ms, left_ms)
+        else:
+            self._complete_join(group)
+
+    def _wait_for_joins(self, group: Group) -> None:
+        delay_ms = max(group.rebalance_timeout_ms, _SHORTEST_WAIT_MS)
+        timer = self._clock.call_later(delay_ms, partial(self._complete_join, group))
+        self._join_waits[group] = _JoinWait(timer, is_initial=False)
+
+    def _wait_for_more(self, group: Group, delay_ms: int, extension_ms: int) -> None:
+        timer = self._clock.call_later(delay_ms, partial(self._on_initial_delay, group))
+        self._join_waits[group] = _JoinWait(timer, is_initial=True, extension_ms=extension_ms)
+
+    def _on_initial_delay(self, group: Group) -> None:
+        left_ms = self._join_waits[group].extension_ms
+        if group.new_member_added and left_ms:
+            group.new_member_added = False
+            delay_ms = min(self._initial_delay_ms, left_ms)
+            self._wait_for_more(group, delay_ms, left_ms - delay_ms)
+        else:
+            self._complete_join(group)
+
+    def maybe_complete_join(self, group: Group) -> None:
+        """End the wait if there is nobody to wait for."""
+        wait = self._join_waits.get(group)
+        if wait is not None and not wait.is_initial and group.all_have_joined:
+            self._complete_join(group)
+
+    def _end_join_wait(self, group: Group) -> None:
+        wait = self._join_waits.pop(group, None)
+        if wait is not None:
+            wait.timer.cancel()
+
+    def _complete_join(self, group: Group) -> None:
+        """The next generation begins with those that are here; static members may be away (`onCompleteJoin`)."""
+        self._end_join_wait(group)
+        for member in [each for each in group.members.values() if each.join is None and not each.is_static]:
+            group.remove(member.member_id)
+        if group.members and not group.elect_leader():
+            self._wait_for_joins(group)  # until the sessions of those that are away have ended
+            return
+        group.begin_generation()
+        if group.is_in(GroupState.EMPTY):
+            code = self._store.save_group(group)
+            if code:  # after a start the last generation would be back, and its members would fail again
+                _logger.warning("That group %s is empty could not be stored: %s", group.group_id, code.name)
+            return
+        for member in tuple(group.members.values()):
+            group.answer_join(member, joined(group, member))
+            self.restart_session(group, member)
+            member.is_new = False
+            group.pending_sync.add(member.member_id)
+        delay_ms = max(group.rebalance_timeout_ms, _SHORTEST_WAIT_MS)
+        self._sync_waits[group] = self._clock.call_later(delay_ms, partial(self._on_sync_timeout, group))
+
+    # Waiting for SyncGroup
+
+    def note_sync(self, group: Group, member: Member) -> None:
+        """A member has asked for its assignment."""
+        group.pending_sync.discard(member.member_id)
+        if not group.pending_sync:
+            self._end_sync_wait(group)
+
+    def _end_sync_wait(self, group: Group) -> None:
+        group.pending_sync.clear()
+        timer = self._sync_waits.pop(group, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _on_sync_timeout(self, group: Group) -> None:
+        del self._sync_waits[group]
+        late = tuple(group.pending_sync)
+        if late:
+            _logger.info("Members %s of group %s have not synced in time", ", ".join(late), group.group_id)
+            for member_id in late:
+                group.remove(member_id)
+            self.prepare(group)
+
+    def assign(self, group: Group, assignments: dict[str, bytes]) -> None:
+        """The leader has assigned: note it, then tell everyone; without a note everyone joins again."""
+        for member in group.members.values():
+            member.assignment = assignments.get(member.member_id, b"")
+        code = self._store.save_group(group)
+        self.end_syncs(group, code)
+        if code:
+            self.maybe_prepare(group)
+        else:
+            group.move_to(GroupState.STABLE)
+
+    def end_syncs(self, group: Group, code: ErrorCode) -> None:
+        """Answer every parked SyncGroup; with an error nobody has an assignment (`propagateAssignment`)."""
+        for member in group.members.values():
+            if code:
+                member.assignment = b""
+            if member.sync is not None:
+                self.answer_sync(member, sync_error(code) if code else synced(group, member))
+                self.restart_session(group, member)
+
+    @staticmethod
+    def answer_sync(member: Member, response: SyncGroupResponse) -> None:
+        """Answer a member's SyncGroup, if it waits for one."""
+        if member.sync is not None:
+            reply, member.sync = member.sync, None
+            reply.answer(response)

@@ -1,0 +1,186 @@
+"""What OffsetCommit and TxnOffsetCommit have in common."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
+
+from minibroker.config.keys import LONG_MAX
+from minibroker.coordinators.coordinator_log import CoordinatorLogError
+from minibroker.coordinators.groups.kinds import AnyGroup
+from minibroker.coordinators.groups.offsets import CommittedOffset
+from minibroker.coordinators.groups.store import commit_error
+from minibroker.core import Core
+from minibroker.support.slices import Steps
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.records import NewRecord
+from minibroker_protocol.records.header import NO_TIMESTAMP
+from minibroker_storage.data_directory.names import TopicPartition
+
+T = TypeVar("T")
+
+_BYTES_PER_CHARACTER: Final = 2
+"""Java counts a string in units of UTF-16."""
+
+_AS_LONG_AS_THE_GROUP: Final = -1
+_PIECE: Final = 100
+"""So many partitions are done in about half a millisecond; smaller commits are done at once."""
+
+Outcomes = dict[str, list[tuple[int, ErrorCode]]]
+"""By topic, its partitions and what has become of each."""
+
+
+class WantedPartition(Protocol):
+    """A partition of either request."""
+
+    partition_index: int
+    committed_offset: int
+    committed_leader_epoch: int
+    committed_metadata: str | None
+
+
+class WantedTopic(Protocol):
+    """A topic of either request."""
+
+    name: str
+    topic_id: bytes
+
+    @property
+    def partitions(self) -> Sequence[WantedPartition]:
+        """Its partitions."""
+        ...
+
+
+class RefusedCommitError(Exception):
+    """A commit that is refused as a whole."""
+
+    def __init__(self, code: ErrorCode) -> None:
+        super().__init__(code.name)
+        self.code = code
+
+
+class Commit(NamedTuple):
+    """What to do with the offsets of a request.
+
+    Attributes:
+        admit: the group, once it is sure that it takes them. RefusedCommitError.
+        encode: makes the records of the offsets. CoordinatorLogError.
+        write: notes the offsets.
+    """
+
+    admit: Callable[[], AnyGroup]
+    encode: Callable[[Mapping[TopicPartition, CommittedOffset]], Steps[Sequence[NewRecord]]]
+    write: Callable[[AnyGroup, Mapping[TopicPartition, CommittedOffset], Sequence[NewRecord]], ErrorCode]
+
+
+def commit(
+    core: Core, topics: Sequence[WantedTopic], what: Commit, *, retention_ms: int = _AS_LONG_AS_THE_GROUP
+) -> Steps[Outcomes]:
+    """Commit what can be.
+
+    UNKNOWN_TOPIC_OR_PARTITION for a partition that does not exist. If there are others, the group decides over all of
+    them; then OFFSET_METADATA_TOO_LARGE for each with more metadata than `offset.metadata.max.bytes`, which Kafka
+    counts in Java's characters. Of a partition that is named twice, the last offset counts.
+    """
+    longest = core.config.integer("offset.metadata.max.bytes")
+    now_ms = core.clock.now_ms()
+    # Of one moment: by the record a reader sees how long the client wanted it to be kept.
+    expire_timestamp = NO_TIMESTAMP if retention_ms == _AS_LONG_AS_THE_GROUP else min(now_ms + retention_ms, LONG_MAX)
+    offsets: dict[TopicPartition, CommittedOffset] = {}
+    codes: list[tuple[TopicPartition, ErrorCode]] = []
+    for number, wanted in enumerate(topics, 1):
+        if not number % _PIECE:
+            yield
+        topic = core.topics.get(wanted.name)
+        for each in wanted.partitions:
+            key = wanted.name, each.partition_index
+            if topic is None or topic.partition(each.partition_index) is None:
+                codes.append((key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            elif _length(each.committed_metadata or "") > longest:
+                codes.append((key, ErrorCode.OFFSET_METADATA_TOO_LARGE))
+            else:
+                codes.append((key, ErrorCode.NONE))
+                offsets[key] = _offset(each, now_ms, expire_timestamp)
+            if not len(codes) % _PIECE:
+                yield
+    if any(code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for _, code in codes):
+        try:
+            written = yield from _write(what, offsets)
+        except RefusedCommitError as error:
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return (yield from by_topic((key, unknown if code is unknown else error.code) for key, code in codes))
+        return (yield from by_topic((key, code or written) for key, code in codes))
+    return (yield from by_topic(codes))
+
+
+def _write(what: Commit, offsets: Mapping[TopicPartition, CommittedOffset]) -> Steps[ErrorCode]:
+    """Write offsets. RefusedCommitError."""
+    group = what.admit()
+    if not offsets:
+        return ErrorCode.NONE
+    try:
+        records = yield from what.encode(offsets)
+    except CoordinatorLogError as error:
+        return commit_error(error.code)
+    if len(offsets) >= _PIECE:  # others were served meanwhile, and the group may not be what it was
+        group = what.admit()
+    return what.write(group, offsets, records)
+
+
+def by_topic(codes: Iterable[tuple[TopicPartition, ErrorCode]]) -> Steps[Outcomes]:
+    """Outcomes as they are answered: each partition that exists once, each other as often as it was named."""
+    told: set[TopicPartition] = set()
+    outcomes: Outcomes = {}
+    for number, (key, code) in enumerate(codes, 1):
+        topic, partition = key
+        if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or key not in told:
+            outcomes.setdefault(topic, []).append((partition, code))
+            told.add(key)
+        if not number % _PIECE:
+            yield
+    return outcomes
+
+
+def answered(
+    outcomes: Outcomes,
+    topics: Sequence[WantedTopic],
+    unknown: Sequence[WantedTopic],
+    topic_of: Callable[..., T],
+    partition_of: Callable[..., Any],
+) -> Steps[list[T]]:
+    """Outcomes as the response of either API has them, made by its classes for a topic and for a partition.
+
+    UNKNOWN_TOPIC_ID for what the topics `unknown` name; the others are `topics`.
+    """
+    ids = {each.name: each.topic_id for each in topics}
+    listed: list[T] = []
+    made = 0
+    for each in unknown:
+        indexes = [partition.partition_index for partition in each.partitions]
+        nothing = [partition_of(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_ID) for index in indexes]
+        listed.append(topic_of(topic_id=each.topic_id, partitions=nothing))
+        yield
+    for name, results in outcomes.items():
+        partitions: list[Any] = []
+        for index, code in results:
+            partitions.append(partition_of(partition_index=index, error_code=code))
+            made += 1
+            if not made % _PIECE:
+                yield
+        listed.append(topic_of(name=name, topic_id=ids[name], partitions=partitions))
+        yield
+    return listed
+
+
+def _offset(wanted: WantedPartition, now_ms: int, expire_timestamp: int) -> CommittedOffset:
+    """What a client commits; version 1 of OffsetCommit tells the time of the commit itself."""
+    timestamp = getattr(wanted, "commit_timestamp", -1)
+    return CommittedOffset(
+        wanted.committed_offset,
+        wanted.committed_leader_epoch,
+        wanted.committed_metadata or "",
+        now_ms if timestamp == -1 else timestamp,
+        expire_timestamp,
+    )
+
+
+def _length(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // _BYTES_PER_CHARACTER

@@ -1,0 +1,71 @@
+"""The order in which Java's HashMap and HashSet give out what they hold.
+
+Kafka's uniform assignor goes through such sets; who of two equal members gets the extra partition is decided by it.
+Buckets that Java has turned into trees keep their order, too.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Final, TypeVar
+
+from minibroker.coordinators.coordinator_log import java_hash
+
+T = TypeVar("T")
+TopicPartition = tuple[bytes, int]
+"""A topic's id and a partition."""
+
+_SMALLEST_TABLE: Final = 16
+_MASK: Final = 0xFFFF_FFFF
+_HALF: Final = 16
+
+
+def table_size(entries: int, at_least: int = _SMALLEST_TABLE) -> int:
+    """How many buckets a table has that has grown to so many entries."""
+    size = at_least
+    while entries > size * 3 // 4:
+        size *= 2
+    return size
+
+
+def copied_table_size(entries: int) -> int:
+    """How many buckets a HashSet has that was made of a collection of so many."""
+    size = 1
+    while size < max(int(entries / 0.75) + 1, _SMALLEST_TABLE):
+        size *= 2
+    return size
+
+
+def bucket(hash_code: int, table: int) -> int:
+    """Where an entry is in a table of a size."""
+    unsigned = hash_code & _MASK
+    return (unsigned ^ unsigned >> _HALF) & table - 1
+
+
+def hash_order(items: Iterable[T], hash_of: Callable[[T], int], table: int | None = None) -> list[T]:
+    """Items, in the order of their insertion, in that of a hash table; `table` if it is not one that has grown."""
+    listed = list(items)
+    size = table_size(len(listed)) if table is None else table
+    return sorted(listed, key=lambda each: bucket(hash_of(each), size))
+
+
+@lru_cache(maxsize=10_000)
+def string_hash(text: str) -> int:
+    """Java's `String.hashCode`."""
+    return java_hash(text)
+
+
+def uuid_hash(uuid: bytes) -> int:
+    """Kafka's `Uuid.hashCode`."""
+    mixed = int.from_bytes(uuid[:8], "big") ^ int.from_bytes(uuid[8:], "big")
+    return (mixed >> 32 ^ mixed) & _MASK
+
+
+def partition_hash(partition: TopicPartition) -> int:
+    """Kafka's `TopicIdPartition.hashCode`."""
+    topic, index = partition
+    return (31 * (31 + uuid_hash(topic)) + index) & _MASK
+
+
+def in_order(indexes: Iterable[int]) -> list[int]:
+    """Partitions of a topic as a HashSet of Integers gives them out."""
+    return hash_order(sorted(indexes), int)

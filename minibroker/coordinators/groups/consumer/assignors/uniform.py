@@ -1,0 +1,105 @@
+"""As many partitions for each member as for any other, and as few moves as that allows (Kafka's `UniformAssignor`).
+
+Where all members subscribe to the same topics a count decides (`UniformHomogeneousAssignmentBuilder` of Kafka 3.9).
+"""
+
+from minibroker.coordinators.groups.consumer.assignors.java_order import (
+    TopicPartition,
+    copied_table_size,
+    hash_order,
+    in_order,
+    string_hash,
+    uuid_hash,
+)
+from minibroker.coordinators.groups.consumer.assignors.pace import Pace
+from minibroker.coordinators.groups.consumer.assignors.spec import GroupSpec
+from minibroker.coordinators.groups.consumer.assignors.uniform_mixed import MixedAssignment
+from minibroker.coordinators.groups.consumer.partitions import Partitions, frozen
+from minibroker.support.slices import Steps
+
+
+def assign_uniformly(group: GroupSpec) -> Steps[dict[str, Partitions]]:
+    """Assign all partitions of all topics that anybody subscribes to."""
+    if not group.members:
+        return {}
+    if group.homogeneous:
+        return (yield from _assign_alike(group))
+    return (yield from MixedAssignment(group).build())
+
+
+def _assign_alike(group: GroupSpec) -> Steps[dict[str, Partitions]]:
+    """All members read the same topics."""
+    pace = Pace()
+    members = hash_order(group.members, string_hash)
+    subscribed = group.members[members[0]].topics
+    topics = hash_order(subscribed, uuid_hash, copied_table_size(len(subscribed)))
+    if not topics:
+        return {}
+    free = yield from _without_owner(group, topics, pace)
+    known = set(topics)
+    quota, larger = divmod(sum(group.counts[topic] for topic in topics), len(members))
+    assigned: dict[str, dict[bytes, set[int]]] = {}
+    lacking: dict[str, int] = {}
+    for number, member_id in enumerate(members):
+        room = quota + (number < larger)
+        kept, given_up = _keep(group.members[member_id].assigned, known, room)
+        assigned[member_id] = kept
+        free += given_up
+        kept_number = sum(map(len, kept.values()))
+        if room > kept_number:
+            lacking[member_id] = room - kept_number
+        if pace.is_due(5 + 2 * len(kept) + kept_number + len(given_up)):
+            yield
+    yield from _share(assigned, lacking, free, pace)
+    result: dict[str, Partitions] = {}
+    for member_id, partitions in assigned.items():
+        result[member_id] = frozen(partitions)
+        if pace.is_due(2 + len(partitions)):
+            yield
+    return result
+
+
+def _without_owner(group: GroupSpec, topics: list[bytes], pace: Pace) -> Steps[list[TopicPartition]]:
+    """The partitions of topics that nobody has had until now."""
+    taken: dict[bytes, set[int]] = {}
+    for member in group.members.values():
+        for topic, indexes in member.assigned.items():
+            taken.setdefault(topic, set()).update(indexes)
+            if pace.is_due(1 + len(indexes) // 8):
+                yield
+    free: list[TopicPartition] = []
+    for topic in topics:
+        had = taken.get(topic, frozenset[int]())
+        for index in range(group.counts[topic]):
+            if index not in had:
+                free.append((topic, index))
+            if pace.is_due(1):
+                yield
+    return free
+
+
+def _share(
+    assigned: dict[str, dict[bytes, set[int]]], lacking: dict[str, int], free: list[TopicPartition], pace: Pace
+) -> Steps[None]:
+    """Give partitions to those who lack some, one member after the other."""
+    left = iter(free)
+    for member_id, missing in lacking.items():
+        for _, (topic, index) in zip(range(missing), left, strict=False):
+            assigned[member_id].setdefault(topic, set()).add(index)
+            if pace.is_due(1):
+                yield
+
+
+def _keep(had: Partitions, topics: set[bytes], room: int) -> tuple[dict[bytes, set[int]], list[TopicPartition]]:
+    """What a member may keep of what it had, and what it has to give to others."""
+    kept: dict[bytes, set[int]] = {}
+    given_up: list[TopicPartition] = []
+    for topic in hash_order(had, uuid_hash):
+        if topic not in topics:
+            continue
+        indexes = in_order(had[topic])
+        if indexes[:room]:
+            kept[topic] = set(indexes[:room])
+        given_up += [(topic, index) for index in indexes[room:]]
+        room -= len(indexes[:room])
+    return kept, given_up

@@ -1,0 +1,240 @@
+"""The uniform assignment of a group whose members subscribe to different topics.
+
+Kafka's `UniformHeterogeneousAssignmentBuilder` of 3.9: members keep what they have, what is left goes to whoever has
+least, and then partitions move from those with more to those with less until no move helps. There Kafka gives up
+(UNKNOWN_SERVER_ERROR) where a member would give and take partitions of one topic to and from another one.
+
+Kafka looks at all members and partitions after each move to see whether the assignment is balanced. Here one topic
+with a move that would help is kept in mind, and the others are looked at only when that topic has no such move left.
+"""
+
+import heapq
+from itertools import groupby
+
+from minibroker.coordinators.groups.consumer.assignors.java_order import (
+    TopicPartition,
+    bucket,
+    hash_order,
+    partition_hash,
+    string_hash,
+    table_size,
+    uuid_hash,
+)
+from minibroker.coordinators.groups.consumer.assignors.pace import Pace
+from minibroker.coordinators.groups.consumer.assignors.spec import GroupSpec
+from minibroker.coordinators.groups.consumer.partitions import Partitions, frozen
+from minibroker.support.slices import Steps
+
+
+class MixedAssignment:
+    """One assignment in the making."""
+
+    def __init__(self, group: GroupSpec) -> None:
+        self._group = group
+        self._pace = Pace()
+        self._members = hash_order(group.members, string_hash)
+        self._subscribers: dict[bytes, list[str]] = {}
+        self._topics: list[bytes] = []
+        self._owners: dict[TopicPartition, str] = {}
+        self._owned: dict[bytes, dict[str, int]] = {}  # how many partitions of a topic each member has
+        self._assigned: dict[str, dict[bytes, set[int]]] = {member_id: {} for member_id in self._members}
+        self._sizes = dict.fromkeys(self._members, 0)
+        self._most: dict[str, int] = {}
+        self._open: set[str] = set()
+        self._least: dict[bytes, int] = {}  # of the topics that were asked for since the last move
+        self._unbalanced: bytes | None = None
+
+    def build(self) -> Steps[dict[str, Partitions]]:
+        """Make the assignment; yields about every millisecond."""
+        yield from self._read_subscriptions()
+        ordered = yield from self._ordered()
+        yield from self._keep()
+        yield from self._give_rest(ordered)
+        yield from self._balance([each for each in ordered if len(self._subscribers[each[0]]) > 1])
+        result: dict[str, Partitions] = {}
+        for member_id, partitions in self._assigned.items():
+            result[member_id] = frozen(partitions)
+            if self._pace.is_due(2 + len(partitions)):
+                yield
+        return result
+
+    def _read_subscriptions(self) -> Steps[None]:
+        counts = self._group.counts
+        for member_id in self._members:
+            most = 0
+            for topic in self._group.members[member_id].topics:
+                self._subscribers.setdefault(topic, []).append(member_id)
+                most += counts[topic]
+                if self._pace.is_due(1):
+                    yield
+            self._most[member_id] = most
+        self._topics = hash_order(self._subscribers, uuid_hash)
+        self._owned = {topic: {} for topic in self._topics}
+        self._open = {member_id for member_id in self._members if self._has_room(member_id)}
+
+    def _ordered(self) -> Steps[list[TopicPartition]]:
+        """All partitions: of the topics with the most partitions for each subscriber first, and by their numbers.
+
+        What is equal comes in the order of Kafka's hash table.
+        """
+        counts = self._group.counts
+        table = table_size(sum(counts[topic] for topic in self._topics))
+        ordered: list[TopicPartition] = []
+        for _, group in groupby(sorted(self._topics, key=self._rank), key=self._rank):
+            topics = list(group)
+            for index in range(max(counts[topic] for topic in topics)):
+                alike = [(topic, index) for topic in topics if index < counts[topic]]
+                if len(alike) > 1:
+                    alike.sort(key=lambda each: bucket(partition_hash(each), table))
+                ordered += alike
+                if self._pace.is_due(len(topics) + 2 * len(alike)):
+                    yield
+        return ordered
+
+    def _rank(self, topic: bytes) -> tuple[float, int]:
+        subscribers = len(self._subscribers[topic])
+        return -self._group.counts[topic] / subscribers, subscribers
+
+    def _keep(self) -> Steps[None]:
+        """Leave members what they have."""
+        counts = self._group.counts
+        for member_id in self._members:
+            member = self._group.members[member_id]
+            topics = frozenset(member.topics) if member.assigned else frozenset[bytes]()
+            for topic, indexes in member.assigned.items():
+                if topic in topics:
+                    for index in indexes:
+                        if index < counts[topic]:
+                            self._give((topic, index), member_id)
+                if self._pace.is_due(1 + len(indexes)):
+                    yield
+
+    def _give_rest(self, ordered: list[TopicPartition]) -> Steps[None]:
+        """Give each partition that nobody has to the subscriber with the least, of those that have room."""
+        heaps: dict[bytes, list[tuple[int, str]]] = {}
+        for partition in ordered:
+            if partition in self._owners:
+                if self._pace.is_due(1):
+                    yield
+                continue
+            topic = partition[0]
+            heap = heaps.get(topic)
+            if heap is None:
+                heap = heaps[topic] = [(self._sizes[each], each) for each in self._subscribers[topic]]
+                heapq.heapify(heap)
+                if self._pace.is_due(len(heap)):
+                    yield
+            while True:  # sizes only grow here, so that an entry is right or too small
+                size, member_id = heap[0]
+                now = self._sizes[member_id]
+                if now >= self._most[member_id]:
+                    heapq.heappop(heap)
+                elif now > size:
+                    heapq.heapreplace(heap, (now, member_id))
+                else:
+                    break
+                if self._pace.is_due(1):
+                    yield
+            self._give(partition, member_id)
+            if self._pace.is_due(3):
+                yield
+
+    def _filled(self, member_id: str) -> tuple[int, str]:
+        return self._sizes[member_id], member_id
+
+    def _has_room(self, member_id: str) -> bool:
+        return self._sizes[member_id] < self._most[member_id]
+
+    def _give(self, partition: TopicPartition, member_id: str) -> None:
+        topic, index = partition
+        self._assigned[member_id].setdefault(topic, set()).add(index)
+        self._owners[partition] = member_id
+        owned = self._owned[topic]
+        owned[member_id] = owned.get(member_id, 0) + 1
+        self._resize(member_id, 1)
+
+    def _take(self, partition: TopicPartition, member_id: str) -> None:
+        topic, index = partition
+        indexes = self._assigned[member_id][topic]
+        indexes.discard(index)
+        if not indexes:
+            del self._assigned[member_id][topic]
+        owned = self._owned[topic]
+        owned[member_id] -= 1
+        if not owned[member_id]:
+            del owned[member_id]
+        self._resize(member_id, -1)
+
+    def _resize(self, member_id: str, by: int) -> None:
+        self._sizes[member_id] += by
+        if self._has_room(member_id):
+            self._open.add(member_id)
+        else:
+            self._open.discard(member_id)
+
+    # Balance
+
+    def _balance(self, movable: list[TopicPartition]) -> Steps[None]:
+        """Move each partition once at most, until nobody has two more than another one who could take one of them."""
+        has_moved = True
+        while has_moved:
+            was_moved = False
+            stayed: list[TopicPartition] = []
+            for partition in movable:
+                if was_moved:
+                    is_balanced = yield from self._is_balanced()
+                    if is_balanced:
+                        return
+                owner = self._owners[partition]
+                least = self._least.get(partition[0])
+                if least is None:
+                    least = self._least[partition[0]] = self._fewest(partition[0])
+                    if self._pace.is_due(len(self._subscribers[partition[0]]) // 8):
+                        yield
+                was_moved = self._sizes[owner] > least + 1
+                if was_moved:
+                    self._move(partition, owner)
+                    if self._pace.is_due(len(self._subscribers[partition[0]]) // 4):
+                        yield
+                else:
+                    stayed.append(partition)
+                    if self._pace.is_due(1):
+                        yield
+            has_moved = len(stayed) < len(movable)
+            movable = stayed
+
+    def _fewest(self, topic: bytes) -> int:
+        """How many partitions the subscriber of a topic has that has the fewest."""
+        return min(map(self._sizes.__getitem__, self._subscribers[topic]))
+
+    def _is_balanced(self) -> Steps[bool]:
+        if not self._open:
+            return True
+        sizes = [self._sizes[each] for each in self._open]
+        if self._pace.is_due(len(sizes) // 8):
+            yield
+        if min(sizes) >= max(sizes) - 1:
+            return True
+        if self._unbalanced is not None and self._may_move(self._unbalanced):
+            return False
+        for topic in self._topics:
+            if self._pace.is_due(2 + len(self._subscribers[topic]) // 4):
+                yield
+            if self._may_move(topic):
+                self._unbalanced = topic
+                return False
+        return True
+
+    def _may_move(self, topic: bytes) -> bool:
+        """Has a member with a partition of the topic two more than a subscriber with room?"""
+        sizes = self._sizes
+        fewest = min((sizes[each] for each in self._subscribers[topic] if each in self._open), default=None)
+        return fewest is not None and max(map(sizes.__getitem__, self._owned[topic]), default=0) > fewest + 1
+
+    def _move(self, partition: TopicPartition, owner: str) -> None:
+        """Give a partition to whoever has least of its topic's subscribers."""
+        candidates = self._open.intersection(self._subscribers[partition[0]])
+        new = min(candidates, key=self._filled)
+        self._take(partition, owner)
+        self._give(partition, new)
+        self._least.clear()

@@ -1,0 +1,140 @@
+"""Members of the classic protocol in a group of the consumer protocol (KIP-848, "Online Migration").
+
+To them the group's epochs are generations. The coordinator has assigned when they join, so that nobody leads and
+nobody waits. They are told to join again when there is something to give up, or something new for them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from minibroker.cluster.topics import Topics
+from minibroker.coordinators.groups.classic.members import Protocol
+from minibroker.coordinators.groups.consumer.classic_protocol import assignment_of, subscription_in, with_ids
+from minibroker.coordinators.groups.consumer.coordinator import ConsumerGroups, GroupRefusedError
+from minibroker.coordinators.groups.consumer.group import PROTOCOL_TYPE, ConsumerGroup
+from minibroker.coordinators.groups.consumer.member import ConsumerMember, MemberState
+from minibroker.coordinators.groups.consumer.sessions import MemberTimers
+from minibroker_protocol.coordinator_records.consumer_groups import ClassicMemberMetadata, ClassicProtocol
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.messages.join_group import JoinGroupRequest
+from minibroker_protocol.messages.leave_group import MemberIdentity
+from minibroker_protocol.messages.sync_group import SyncGroupRequest
+
+
+class ClassicMembers:
+    """What members of the classic protocol ask for in one group. All methods raise GroupRefusedError."""
+
+    def __init__(self, groups: ConsumerGroups, group: ConsumerGroup, topics: Topics) -> None:
+        self._groups = groups
+        self._group = group
+        self._topics = topics
+
+    def check_joining(self, member_id: str, protocol_type: str, protocols: Sequence[Protocol]) -> None:
+        """May it become a member, or stay one?"""
+        self._groups.check_room(self._group, member_id)
+        if not self._group.supports(protocol_type, [each.name for each in protocols]):
+            raise GroupRefusedError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+
+    def join(
+        self,
+        request: JoinGroupRequest,
+        member_id: str,
+        protocols: Sequence[Protocol],
+        rebalance_timeout_ms: int,
+        client: tuple[str, str],
+    ) -> ConsumerMember:
+        """Join, or join again; `client` is its id and its host."""
+        group, groups = self._group, self._groups
+        try:
+            subscription = subscription_in(protocols[0].metadata)
+        except DecodeError as error:
+            raise GroupRefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
+        step = groups.begin(group)
+        instance_id = request.group_instance_id
+        known = group.static_member(instance_id)
+        if instance_id is None or (known is None and not request.member_id):
+            member = groups.member(group, member_id, joins=True)
+        elif request.member_id or known is None:
+            member = groups.known_static(group, member_id, instance_id)
+        else:
+            member = step.take_over(known, member_id)
+        offered = [ClassicProtocol(name=each.name, metadata=each.metadata) for each in protocols]
+        updated = replace(
+            member,
+            instance_id=member.instance_id if instance_id is None else instance_id,
+            rack_id=subscription.rack_id or member.rack_id,
+            rebalance_timeout_ms=rebalance_timeout_ms,
+            topics=frozenset(subscription.topics),
+            client_id=client[0],
+            client_host=client[1],
+            classic=ClassicMemberMetadata(session_timeout_ms=request.session_timeout_ms, supported_protocols=offered),
+        )
+        moved = groups.bring_on(step, member, updated, with_ids(subscription.owned_partitions, self._topics))
+        if known is None or not groups.replace_last(group, step, known, moved):
+            groups.finish(group, step, moved)
+            groups.timers(group, moved.member_id).has_joined(rebalance_timeout_ms)
+        return moved
+
+    def sync(self, request: SyncGroupRequest) -> bytes:
+        """Its assignment, which is there since it has joined."""
+        member = self._find(request.member_id, request.group_instance_id, request.generation_id)
+        assert member.classic is not None
+        first = member.classic.supported_protocols[0]
+        named = zip((request.protocol_type, request.protocol_name), (PROTOCOL_TYPE, first.name), strict=True)
+        if any(name not in {None, own} for name, own in named):
+            raise GroupRefusedError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        if self._group.epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+            self._timers(member).must_join(member.rebalance_timeout_ms)
+            raise GroupRefusedError(ErrorCode.REBALANCE_IN_PROGRESS)
+        self._timers(member).has_synced()
+        self._heard(member)
+        return assignment_of(member.assigned, self._topics, like=bytes(first.metadata))
+
+    def heartbeat(self, member_id: str, instance_id: str | None, generation: int) -> None:
+        """It is alive; REBALANCE_IN_PROGRESS where it has to join again."""
+        member = self._find(member_id, instance_id, generation)
+        self._heard(member)
+        is_free = member.state is MemberState.UNRELEASED_PARTITIONS and not self._group.waits(member)
+        if member.epoch < self._group.epoch or member.state is MemberState.UNREVOKED_PARTITIONS or is_free:
+            self._timers(member).must_join(member.rebalance_timeout_ms)
+            raise GroupRefusedError(ErrorCode.REBALANCE_IN_PROGRESS)
+
+    def leave(self, leaving: Sequence[MemberIdentity]) -> list[ErrorCode]:
+        """Members leave, or an operator removes them, whatever protocol they speak; what has become of each."""
+        gone: list[str] = []
+        codes: list[ErrorCode] = []
+        for each in leaving:
+            try:
+                gone.append(self._member_of(each).member_id)
+            except GroupRefusedError as error:
+                codes.append(error.code)
+            else:
+                codes.append(ErrorCode.NONE)
+        code = self._groups.fence(self._group, set(gone)) if gone else ErrorCode.NONE
+        return [each or code for each in codes]
+
+    def _member_of(self, identity: MemberIdentity) -> ConsumerMember:
+        instance_id = identity.group_instance_id
+        if instance_id is None:
+            return self._groups.member(self._group, identity.member_id, joins=False)
+        known = self._group.static_member(instance_id)
+        member_id = identity.member_id or ("" if known is None else known.member_id)
+        return self._groups.known_static(self._group, member_id, instance_id)
+
+    def _find(self, member_id: str, instance_id: str | None, generation: int) -> ConsumerMember:
+        if instance_id is None:
+            member = self._groups.member(self._group, member_id, joins=False)
+        else:
+            member = self._groups.known_static(self._group, member_id, instance_id)
+        if not member.is_classic:
+            raise GroupRefusedError(ErrorCode.UNKNOWN_MEMBER_ID)
+        if member.epoch != generation:
+            raise GroupRefusedError(ErrorCode.ILLEGAL_GENERATION)
+        return member
+
+    def _timers(self, member: ConsumerMember) -> MemberTimers:
+        return self._groups.timers(self._group, member.member_id)
+
+    def _heard(self, member: ConsumerMember) -> None:
+        self._timers(member).heard(self._groups.session_timeout_ms(member, self._group.group_id))

@@ -1,0 +1,409 @@
+"""What happens to groups of the consumer protocol: heartbeats, departures, and what time does.
+
+Kafka's `GroupMetadataManager`. How a group comes to this protocol and back is in `migration`, and what members of the
+classic protocol may do in it in `classic_members`.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Container
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from minibroker.coordinators.groups.classic.group import Group
+from minibroker.coordinators.groups.classic.rebalances import Rebalances
+from minibroker.coordinators.groups.consumer import changes as records
+from minibroker.coordinators.groups.consumer.assignors import named
+from minibroker.coordinators.groups.consumer.group import ConsumerGroup
+from minibroker.coordinators.groups.consumer.member import AWAY, JOINING, ConsumerMember, MemberState
+from minibroker.coordinators.groups.consumer.migration import Migration
+from minibroker.coordinators.groups.consumer.partitions import NOTHING, Partitions, is_subset
+from minibroker.coordinators.groups.consumer.reconciliation import UnknownStateError
+from minibroker.coordinators.groups.consumer.sessions import MemberTimers
+from minibroker.coordinators.groups.consumer.steps import Step
+from minibroker.coordinators.groups.consumer.subscriptions import EVERYTHING, MayMatch
+from minibroker.coordinators.groups.consumer.targets import Targets
+from minibroker.coordinators.groups.store import GroupStore
+from minibroker.core import Core
+from minibroker.support.advice import LOST_GROUPS, about_lost_members
+from minibroker.support.regular_expressions.expression import RegularExpression, RegularExpressionError
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.records import NewRecord
+from minibroker_storage.checkpoints import new_uuid, uuid_text
+
+if TYPE_CHECKING:
+    from minibroker.security.authorization.authorizer import Authorizer
+
+_NOT_SAID: Final = -1
+_logger = logging.getLogger(__name__)
+
+
+class GroupRefusedError(Exception):
+    """A request that is refused: Kafka's code, and a sentence for people."""
+
+    def __init__(self, code: ErrorCode, message: str | None = None) -> None:
+        super().__init__(message or code.name)
+        self.code = code
+        self.message = message
+
+
+class Heartbeat(NamedTuple):
+    """What a member says; None, or a rebalance timeout of -1, is what it said before.
+
+    Attributes:
+        member_id: empty if the coordinator is to choose one.
+        epoch: the member's; see `minibroker.coordinators.groups.consumer.member`.
+        owned: the partitions that it reads.
+        may_describe: whether the member may know of a topic.
+    """
+
+    group_id: str
+    member_id: str
+    epoch: int
+    instance_id: str | None
+    rack_id: str | None
+    rebalance_timeout_ms: int
+    topics: frozenset[str] | None
+    regex: str | None
+    server_assignor: str | None
+    owned: Partitions | None
+    client_id: str
+    client_host: str
+    may_describe: Callable[[str], bool] | None = None
+
+
+class Answer(NamedTuple):
+    """What a member is told; `assignment` is None where it is as it was."""
+
+    member_id: str
+    epoch: int
+    assignment: Partitions | None
+
+
+class ConsumerGroups:
+    """All groups of the consumer protocol, and what happens to them.
+
+    Attributes:
+        assignors: by name, the default one first.
+        migration: how groups come from one protocol to the other.
+    """
+
+    def __init__(
+        self,
+        core: Core,
+        store: GroupStore,
+        rebalances: Rebalances,
+        authorizer: "Authorizer | None",
+        forgotten: Container[str],
+    ) -> None:
+        self._core = core
+        self._store = store
+        self._authorizer = authorizer
+        self._forgotten = forgotten
+        self.assignors = named(core.config.items("group.consumer.assignors"))
+        self.migration = Migration(core, store, rebalances)
+        self._targets = Targets(core.slices, store)
+
+    @property
+    def is_enabled(self) -> bool:
+        """Are there such groups here (`group.coordinator.rebalance.protocols`)?"""
+        return "consumer" in self._core.config.items("group.coordinator.rebalance.protocols")
+
+    @property
+    def max_size(self) -> int:
+        """How many members a group may have."""
+        return self._core.config.integer("group.consumer.max.size")
+
+    def session_timeout_ms(self, member: ConsumerMember, group_id: str) -> int:
+        """How long a member may be silent."""
+        if member.classic is not None:
+            return member.classic.session_timeout_ms
+        return self._core.configs.group(group_id).session_timeout_ms
+
+    def heartbeat_interval_ms(self, group_id: str) -> int:
+        """How often members are to be heard of."""
+        return self._core.configs.group(group_id).heartbeat_interval_ms
+
+    # Heartbeats
+
+    def heartbeat(self, said: Heartbeat) -> Answer:
+        """A member joins or is heard of. GroupRefusedError."""
+        joins = said.epoch == JOINING
+        group, before = self._group_for(said.group_id, joins=joins)
+        self.check_room(group, said.member_id)
+        member_id = said.member_id or new_member_id()
+        step = self.begin(group, said.may_describe)
+        if said.instance_id is None:
+            member = self.member(group, member_id, joins=joins)
+            _check_epoch(member, said)
+        else:
+            member = self._static_member(group, step, member_id, said)
+        updated = replace(
+            member,
+            instance_id=member.instance_id if said.instance_id is None else said.instance_id,
+            rack_id=member.rack_id if said.rack_id is None else said.rack_id,
+            rebalance_timeout_ms=_latest(said.rebalance_timeout_ms, member.rebalance_timeout_ms),
+            server_assignor=said.server_assignor or member.server_assignor,
+            topics=member.topics if said.topics is None else said.topics,
+            regex=member.regex if said.regex is None else said.regex,
+            client_id=said.client_id,
+            client_host=said.client_host,
+            classic=None,
+        )
+        if updated.regex != member.regex:
+            _check_regex(updated.regex)
+        moved = self.bring_on(step, member, updated, said.owned)
+        self.finish(group, step, moved, before)
+        subscribes = said.topics is not None or said.regex is not None
+        says_all = said.rebalance_timeout_ms != _NOT_SAID and subscribes and said.owned is not None
+        is_told = joins or says_all or moved.assigned != member.assigned
+        return Answer(moved.member_id, moved.epoch, moved.assigned if is_told else None)
+
+    def _group_for(self, group_id: str, *, joins: bool) -> tuple[ConsumerGroup, list[NewRecord]]:
+        """The group, and the records that have to be written before any of its own."""
+        group = self._store.find(group_id)
+        if isinstance(group, ConsumerGroup):
+            return group, []
+        if not joins and group is None and group_id in self._forgotten:
+            raise GroupRefusedError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {group_id} was reset.")  # it joins anew
+        if not joins:
+            raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no consumer group {group_id}.")
+        if group is None:
+            return ConsumerGroup(group_id), []
+        if group.is_empty:
+            return ConsumerGroup(group_id, group.offsets), self._store.tombstones(group)
+        if not self.migration.may_upgrade(group, self.max_size):
+            raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+        upgraded = self._upgrade(group)
+        if upgraded is None:
+            raise GroupRefusedError(
+                ErrorCode.GROUP_ID_NOT_FOUND,
+                f"Group {group_id} cannot become a consumer group: it is not of consumers.",
+            )
+        return upgraded, []
+
+    def _upgrade(self, classic: Group) -> ConsumerGroup | None:
+        group = self.migration.upgrade(classic)
+        if group is not None:
+            self.resume(group)
+        return group
+
+    def check_room(self, group: ConsumerGroup, member_id: str) -> None:
+        """GroupRefusedError: GROUP_MAX_SIZE_REACHED where one more does not fit."""
+        if len(group.members) >= self.max_size and member_id not in group.members:
+            raise GroupRefusedError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED, f"The group has {self.max_size} members, and may have no more."
+            )
+
+    def begin(self, group: ConsumerGroup, may_describe: Callable[[str], bool] | None = None) -> Step:
+        """A step of a group; `may_describe` is of the member who makes it, if one does."""
+        authorizer = self._authorizer
+        may_match: MayMatch | None = EVERYTHING
+        if authorizer is not None:
+            may_match = None if may_describe is None else MayMatch(may_describe, authorizer.changes)
+        return Step(group, self._core.topics, self.assignors, may_match, self._targets)
+
+    def member(self, group: ConsumerGroup, member_id: str, *, joins: bool) -> ConsumerMember:
+        """The dynamic member, which may be a new one if it joins. GroupRefusedError."""
+        member = group.members.get(member_id)
+        if member is not None:
+            return member
+        if not joins:
+            raise GroupRefusedError(
+                ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is not a member of group {group.group_id}."
+            )
+        return ConsumerMember(member_id)
+
+    def _static_member(self, group: ConsumerGroup, step: Step, member_id: str, said: Heartbeat) -> ConsumerMember:
+        """The member of an instance id; one that comes back takes the place that it had. GroupRefusedError."""
+        known = group.static_member(said.instance_id)
+        if said.epoch != JOINING:
+            member = self.known_static(group, member_id, said.instance_id or "")
+            _check_epoch(member, said)
+            return member
+        if known is None:
+            return self.member(group, member_id, joins=True)
+        if known.epoch != AWAY:
+            raise GroupRefusedError(
+                ErrorCode.UNRELEASED_INSTANCE_ID, f"Member {known.member_id} has the instance id {said.instance_id}."
+            )
+        return step.take_over(known, member_id)
+
+    @staticmethod
+    def known_static(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:
+        """The member of an instance id, which has to have this member id. GroupRefusedError."""
+        known = group.static_member(instance_id)
+        if known is None:
+            raise GroupRefusedError(ErrorCode.UNKNOWN_MEMBER_ID, f"The instance id {instance_id} is unknown.")
+        if known.member_id != member_id:
+            raise GroupRefusedError(
+                ErrorCode.FENCED_INSTANCE_ID, f"Member {known.member_id} has the instance id {instance_id} now."
+            )
+        return known
+
+    @staticmethod
+    def bring_on(
+        step: Step, member: ConsumerMember, updated: ConsumerMember, owned: Partitions | None
+    ) -> ConsumerMember:
+        """As `Step.bring_on`. GroupRefusedError."""
+        try:
+            return step.bring_on(member, updated, owned)
+        except UnknownStateError:
+            raise GroupRefusedError(
+                ErrorCode.FENCED_MEMBER_EPOCH, "The member's state is not known here: it has to join anew."
+            ) from None
+
+    def finish(
+        self, group: ConsumerGroup, step: Step, member: ConsumerMember, before: Collection[NewRecord] = ()
+    ) -> None:
+        """Write the step, and begin the member's session anew. GroupRefusedError."""
+        known = group.members.get(member.member_id)
+        code = self._store.save_changes(group, step.changes, before)
+        if code:
+            raise GroupRefusedError(code)
+        if step.work is not None:
+            self._targets.await_target(group, step.work, step.epoch)
+        timers = self.timers(group, member.member_id)
+        if len(group.timers) > len(group.members):  # a member's place was taken
+            for member_id in group.timers.keys() - group.members.keys():
+                group.timers.pop(member_id).cancel()
+        timers.heard(self.session_timeout_ms(member, group.group_id))
+        if known is not None and known.to_current() == member.to_current():
+            return
+        if member.state is MemberState.UNREVOKED_PARTITIONS and not member.is_classic:
+            timers.must_revoke(member.rebalance_timeout_ms)
+        else:
+            timers.has_revoked()
+
+    # Departures
+
+    def leave(self, group_id: str, member_id: str, instance_id: str | None, epoch: int) -> Answer:
+        """A member leaves, for good or for a while. GroupRefusedError."""
+        group = self._store.get_consumer(group_id)
+        if group is None:
+            raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no consumer group {group_id}.")
+        if instance_id is None:
+            member = self.member(group, member_id, joins=False)
+        else:
+            member = self.known_static(group, member_id, instance_id)
+        if epoch == AWAY and instance_id is not None:
+            away = replace(member, epoch=AWAY, revoking=NOTHING)
+            code = self._store.save_changes(group, [records.current_assignment(group_id, away)])
+            self.timers(group, member.member_id).has_revoked()
+        else:
+            code = self.fence(group, [member.member_id])
+        if code:
+            raise GroupRefusedError(code)
+        return Answer(member_id, epoch, None)
+
+    def fence(self, group: ConsumerGroup, gone: Collection[str]) -> ErrorCode:
+        """Members are gone. If the others all speak the classic protocol, the group does, too, where it may."""
+        if self.migration.may_downgrade(group, gone):
+            code = self.migration.downgrade(group, gone)
+            if code is not None:
+                if not code:
+                    self.forget(group, is_gone=False)
+                return code
+        step = self.begin(group)
+        step.without(gone)
+        code = self._store.save_changes(group, step.changes)
+        if not code:
+            for member_id in gone:
+                timers = group.timers.pop(member_id, None)
+                if timers is not None:
+                    timers.cancel()
+        return code
+
+    def replace_last(self, group: ConsumerGroup, step: Step, known: ConsumerMember, member: ConsumerMember) -> bool:
+        """A member of the classic protocol takes a static one's place; is the group a classic one now?
+
+        It becomes one where it may, if that was the last member of the consumer protocol, as in Kafka 4
+        (`validateOnlineDowngradeWithReplacedMember`); in 3.9.1 it does not. GroupRefusedError if it cannot be written.
+        """
+        if not self.migration.may_downgrade(group, [known.member_id], replaced=True):
+            return False
+        code = self.migration.downgrade_with(group, step, known.member_id, member)
+        if code:
+            raise GroupRefusedError(code)
+        if code is not None:
+            self.forget(group, is_gone=False)
+        return code is not None
+
+    # Time
+
+    def timers(self, group: ConsumerGroup, member_id: str) -> MemberTimers:
+        """What time does to a member."""
+        timers = group.timers.get(member_id)
+        if timers is None:
+            timers = group.timers[member_id] = MemberTimers(
+                self._core.clock, partial(self._on_deadline, group, member_id)
+            )
+        return timers
+
+    def _on_deadline(self, group: ConsumerGroup, member_id: str, reason: str) -> None:
+        member = group.members.get(member_id)
+        if member is None:
+            return
+        _logger.info("Member %s of group %s is removed: %s", member_id, group.group_id, reason)
+        session_ms = self.session_timeout_ms(member, group.group_id)
+        code = self.fence(group, [member_id])
+        if code:  # it is looked at again after as long a silence
+            _logger.warning("That %s has left group %s could not be stored: %s", member_id, group.group_id, code.name)
+            self.timers(group, member_id).heard(session_ms)
+        elif not group.members:
+            about = about_lost_members(group.group_id, session_ms)
+            self._core.advised.advise(LOST_GROUPS, group.group_id, about)
+
+    def resume(self, group: ConsumerGroup) -> None:
+        """A group has been read, or has come from the other protocol: its members have a session's time."""
+        for member in tuple(group.members.values()):
+            timers = self.timers(group, member.member_id)
+            timers.heard(self.session_timeout_ms(member, group.group_id))
+            if member.state is MemberState.UNREVOKED_PARTITIONS:
+                timers.must_revoke(member.rebalance_timeout_ms)
+
+    @staticmethod
+    def forget(group: ConsumerGroup, *, is_gone: bool = True) -> None:
+        """The group is no more, or not of this protocol; whoever was in it is told so when he asks."""
+        if is_gone:
+            group.die()
+        for timers in group.timers.values():
+            timers.cancel()
+        group.timers.clear()
+
+    def close(self) -> None:
+        """Nothing happens any more, whatever time it is."""
+        for group in self._store.consumer_groups():
+            self.forget(group, is_gone=False)
+
+    def rebalance(self, group: ConsumerGroup) -> ErrorCode:
+        """Have the group make another assignment, as if somebody had come or gone."""
+        return self._store.save_changes(group, [records.group_epoch(group.group_id, group.epoch + 1)])
+
+
+def _check_epoch(member: ConsumerMember, said: Heartbeat) -> None:
+    """Is it the epoch that the member is in? One before will do while it reads nothing else. GroupRefusedError."""
+    if said.epoch == member.epoch:
+        return
+    missed = said.epoch < member.epoch and said.epoch == member.previous_epoch
+    if not missed or said.owned is None or not is_subset(said.owned, member.assigned):
+        raise GroupRefusedError(
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            f"The member is in epoch {member.epoch}, not in {said.epoch}: it has to give up all and join anew.",
+        )
+
+
+def _check_regex(regex: str) -> None:
+    try:
+        RegularExpression(regex)
+    except RegularExpressionError as error:
+        raise GroupRefusedError(ErrorCode.INVALID_REGULAR_EXPRESSION, str(error)) from None
+
+
+def _latest(said: int, before: int) -> int:
+    return before if said == _NOT_SAID else said
+
+
+def new_member_id() -> str:
+    """A name for who comes without one."""
+    return uuid_text(new_uuid())

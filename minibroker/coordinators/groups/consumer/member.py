@@ -1,0 +1,150 @@
+"""A member of a consumer group, as its records tell (Kafka's `ConsumerGroupMember`). It is a value: it never changes.
+
+A member speaks the consumer protocol, or the classic one while its group goes from one to the other.
+"""
+
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from typing import Final, Self
+
+from minibroker.coordinators.groups.consumer.partitions import NOTHING, Partitions, partitions_of
+from minibroker_protocol.coordinator_records.consumer_groups import (
+    ClassicMemberMetadata,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataValue,
+    TopicPartitions,
+)
+
+JOINING: Final = 0
+"""The member epoch of who joins."""
+LEAVING: Final = -1
+"""The member epoch of who leaves for good."""
+AWAY: Final = -2
+"""The member epoch of a static member that leaves and means to come back."""
+
+
+class MemberState(IntEnum):
+    """How far a member is on its way to its target; the numbers are those of the records."""
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1
+    UNRELEASED_PARTITIONS = 2
+    UNKNOWN = 127
+
+    @classmethod
+    def of(cls, number: int) -> "MemberState":
+        """The state of a record; one of a later Kafka is UNKNOWN."""
+        return cls(number) if number in _STATES else cls.UNKNOWN
+
+
+_STATES: Final = frozenset(int(each) for each in MemberState)
+
+
+def _nothing() -> Partitions:
+    return NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerMember:
+    """A member.
+
+    Attributes:
+        instance_id: what a static member is known by.
+        rebalance_timeout_ms: how long it may take to give up partitions; -1 until it has said so.
+        regex: of topics that it subscribes to, beside those that it names; empty for none.
+        server_assignor: the assignor that it wishes for.
+        classic: what it has said in the classic protocol, if it speaks that.
+        epoch: the group's epoch that it has come to; see `JOINING`, `LEAVING` and `AWAY`.
+        previous_epoch: the one before; a heartbeat whose answer was lost may still carry it.
+        assigned: what it reads, or may read as soon as it hears of it.
+        revoking: what it has to give up first.
+    """
+
+    member_id: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    client_id: str = ""
+    client_host: str = ""
+    topics: frozenset[str] = frozenset()
+    regex: str = ""
+    server_assignor: str | None = None
+    classic: ClassicMemberMetadata | None = None
+    epoch: int = 0
+    previous_epoch: int = -1
+    state: MemberState = MemberState.STABLE
+    assigned: Partitions = field(default_factory=_nothing)
+    revoking: Partitions = field(default_factory=_nothing)
+
+    @property
+    def is_classic(self) -> bool:
+        """Does it speak the classic protocol?"""
+        return self.classic is not None
+
+    def is_reconciled(self, assignment_epoch: int) -> bool:
+        """Does it read what the assignment of this epoch has for it?"""
+        return self.state is MemberState.STABLE and self.epoch == assignment_epoch
+
+    def at(self, epoch: int, state: MemberState, assigned: Partitions, revoking: Partitions = NOTHING) -> Self:
+        """The member in another epoch, or in the same one."""
+        return replace(self, previous_epoch=self.epoch, epoch=epoch, state=state, assigned=assigned, revoking=revoking)
+
+    # Records
+
+    def to_metadata(self) -> ConsumerGroupMemberMetadataValue:
+        """What says who it is and what it wants."""
+        return ConsumerGroupMemberMetadataValue(
+            instance_id=self.instance_id,
+            rack_id=self.rack_id,
+            client_id=self.client_id,
+            client_host=self.client_host,
+            subscribed_topic_names=sorted(self.topics),
+            subscribed_topic_regex=self.regex,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+            server_assignor=self.server_assignor,
+            classic_member_metadata=self.classic,
+        )
+
+    def with_metadata(self, value: ConsumerGroupMemberMetadataValue) -> Self:
+        """The member as such a record has it."""
+        return replace(
+            self,
+            instance_id=value.instance_id,
+            rack_id=value.rack_id,
+            client_id=value.client_id,
+            client_host=value.client_host,
+            topics=frozenset(value.subscribed_topic_names),
+            regex=value.subscribed_topic_regex or "",
+            rebalance_timeout_ms=value.rebalance_timeout_ms,
+            server_assignor=value.server_assignor,
+            classic=value.classic_member_metadata if _says_anything(value.classic_member_metadata) else None,
+        )
+
+    def to_current(self) -> ConsumerGroupCurrentMemberAssignmentValue:
+        """What says where it stands."""
+        return ConsumerGroupCurrentMemberAssignmentValue(
+            member_epoch=self.epoch,
+            previous_member_epoch=self.previous_epoch,
+            state=self.state,
+            assigned_partitions=_listed(self.assigned),
+            partitions_pending_revocation=_listed(self.revoking),
+        )
+
+    def with_current(self, value: ConsumerGroupCurrentMemberAssignmentValue) -> Self:
+        """The member where such a record has it."""
+        return replace(
+            self,
+            epoch=value.member_epoch,
+            previous_epoch=value.previous_member_epoch,
+            state=MemberState.of(value.state),
+            assigned=partitions_of(value.assigned_partitions),
+            revoking=partitions_of(value.partitions_pending_revocation),
+        )
+
+
+def _says_anything(classic: ClassicMemberMetadata | None) -> bool:
+    return classic is not None and bool(classic.supported_protocols)
+
+
+def _listed(partitions: Partitions) -> list[TopicPartitions]:
+    return [TopicPartitions(topic_id=topic, partitions=sorted(each)) for topic, each in partitions.items()]

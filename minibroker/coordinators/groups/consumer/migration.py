@@ -1,0 +1,153 @@
+"""How a group comes from the classic protocol to that of consumers and back (KIP-848, "Online Migration").
+
+It comes to the consumer protocol when a member joins that speaks it, and back when the last one of them has gone while
+others stay, or comes back as a static member of the classic one. `group.consumer.migration.policy` says whether
+it may while it has members; an empty one always may.
+"""
+
+import logging
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from minibroker.coordinators.groups.classic.group import Group
+from minibroker.coordinators.groups.classic.members import Member, Protocol
+from minibroker.coordinators.groups.classic.rebalances import Rebalances
+from minibroker.coordinators.groups.consumer import changes as records
+from minibroker.coordinators.groups.consumer.changes import Change
+from minibroker.coordinators.groups.consumer.classic_protocol import assignment_of, partitions_in, subscription_in
+from minibroker.coordinators.groups.consumer.group import PROTOCOL_TYPE, ConsumerGroup
+from minibroker.coordinators.groups.consumer.member import ConsumerMember
+from minibroker.coordinators.groups.consumer.steps import Step
+from minibroker.coordinators.groups.store import GroupStore
+from minibroker.core import Core
+from minibroker_protocol.coordinator_records.consumer_groups import ClassicMemberMetadata, ClassicProtocol
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.errors import DecodeError
+
+_UPGRADES: Final = frozenset({"upgrade", "bidirectional"})
+_DOWNGRADES: Final = frozenset({"downgrade", "bidirectional"})
+_logger = logging.getLogger(__name__)
+
+
+class Migration:
+    """The ways between the two protocols."""
+
+    def __init__(self, core: Core, store: GroupStore, rebalances: Rebalances) -> None:
+        self._core = core
+        self._store = store
+        self._rebalances = rebalances
+
+    @property
+    def _policy(self) -> str:
+        return self._core.config.text("group.consumer.migration.policy").lower()
+
+    def may_upgrade(self, classic: Group, most: int) -> bool:
+        """May a classic group with members become one of the consumer protocol, which has `most` members at most?"""
+        return self._policy in _UPGRADES and classic.protocol_type == PROTOCOL_TYPE and len(classic.members) <= most
+
+    def upgrade(self, classic: Group) -> ConsumerGroup | None:
+        """Make it one; None where its members are no consumers, or it cannot be written. They have to join again."""
+        group = ConsumerGroup(classic.group_id, classic.offsets)
+        try:
+            changes = self._changes_to(classic)
+        except DecodeError as error:
+            _logger.warning("Group %s stays a classic one: %s", classic.group_id, error)
+            return None
+        if self._store.save_changes(group, changes, self._store.tombstones(classic)):
+            return None
+        self._rebalances.forget(classic, ErrorCode.REBALANCE_IN_PROGRESS)
+        return group
+
+    def _changes_to(self, classic: Group) -> Iterable[Change]:
+        group_id, epoch = classic.group_id, classic.generation
+        members = [self._consumer(classic, each) for each in classic.members.values()]
+        yield from [records.member_metadata(group_id, member) for member in members]
+        yield records.group_epoch(group_id, epoch)
+        yield from [records.target_assignment(group_id, member.member_id, member.assigned) for member in members]
+        yield records.assignment_epoch(group_id, epoch)
+        yield from [records.current_assignment(group_id, member) for member in members]
+
+    def _consumer(self, classic: Group, member: Member) -> ConsumerMember:
+        """A member of the classic protocol in the group that is to be. DecodeError."""
+        subscription = subscription_in(member.metadata(classic.protocol_name))
+        protocols = [ClassicProtocol(name=each.name, metadata=each.metadata) for each in member.protocols]
+        return ConsumerMember(
+            member.member_id,
+            instance_id=member.group_instance_id,
+            rack_id=subscription.rack_id,
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            topics=frozenset(subscription.topics),
+            classic=ClassicMemberMetadata(session_timeout_ms=member.session_timeout_ms, supported_protocols=protocols),
+            epoch=classic.generation,
+            previous_epoch=classic.generation,
+            assigned=partitions_in(member.assignment, self._core.topics),
+        )
+
+    def may_downgrade(self, group: ConsumerGroup, gone: Collection[str], *, replaced: bool = False) -> bool:
+        """Would there be none but members of the classic protocol if these went, and may the group be one of theirs?
+
+        With `replaced`, a member of the classic protocol takes the place of the one that goes.
+        """
+        left = [member for member in group.members.values() if member.member_id not in gone]
+        size = len(left) + replaced
+        return (
+            size > 0
+            and self._policy in _DOWNGRADES
+            and all(member.is_classic for member in left)
+            and not any(member.is_classic for member in group.members.values() if member.member_id in gone)
+            and size <= self._core.config.integer("group.max.size")
+        )
+
+    def downgrade(self, group: ConsumerGroup, gone: Collection[str]) -> ErrorCode | None:
+        """Make it a classic group of those who stay, which rebalances; None where what they say cannot be read."""
+        left = [member for member in group.members.values() if member.member_id not in gone]
+        return self._downgrade(group, left, records.without_group(group, group.members), rebalances=True)
+
+    def downgrade_with(self, group: ConsumerGroup, step: Step, gone: str, member: ConsumerMember) -> ErrorCode | None:
+        """As `downgrade`, but `member` comes in the place of the one that is gone, and `step` is how.
+
+        Everyone keeps what he is to read, so that the group goes on as it was; as in Kafka 4, it rebalances if there is
+        news in the step.
+        """
+        others = [each for each in group.members.values() if each.member_id != gone]
+        renamed = [member.member_id if each == gone else each for each in group.members]
+        changes = [*step.changes, *records.without_group(group, renamed)]
+        return self._downgrade(group, [*others, member], changes, rebalances=step.epoch > group.epoch)
+
+    def _downgrade(
+        self, group: ConsumerGroup, members: Iterable[ConsumerMember], changes: Iterable[Change], *, rebalances: bool
+    ) -> ErrorCode | None:
+        try:
+            listed = [self._classic(group, member) for member in members]
+        except DecodeError as error:
+            _logger.warning("Group %s stays one of the consumer protocol: %s", group.group_id, error)
+            return None
+        classic = Group(group.group_id, self._core.clock)
+        classic.offsets = group.offsets
+        classic.settle(group.epoch, PROTOCOL_TYPE, listed)
+        now_ms = self._core.clock.now_ms()
+        written = [each.encode(now_ms) for each in changes]
+        code = self._store.replace(classic, [*written, self._store.record_of(classic)])
+        if not code:
+            for member in listed:
+                self._rebalances.restart_session(classic, member)
+            if rebalances:
+                self._rebalances.prepare(classic)
+        return code
+
+    def _classic(self, group: ConsumerGroup, member: ConsumerMember) -> Member:
+        """A member as the classic group knows it. DecodeError."""
+        assert member.classic is not None
+        protocols = [Protocol(each.name, bytes(each.metadata)) for each in member.classic.supported_protocols]
+        return Member(
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.client_host,
+            member.rebalance_timeout_ms,
+            member.classic.session_timeout_ms,
+            protocols,
+            assignment_of(group.target_of(member), self._core.topics, like=protocols[0].metadata),
+        )

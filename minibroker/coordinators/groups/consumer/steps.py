@@ -1,0 +1,179 @@
+"""One step of a group: someone joins, changes or is heard of, and what follows for the group and for that member.
+
+Kafka's `GroupMetadataManager.consumerGroupHeartbeat` in the middle, and its way with a JoinGroup of a member of the
+classic protocol, which is the same.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from typing import Final
+
+from minibroker.cluster.topics import Topics
+from minibroker.coordinators.groups.consumer import changes as records
+from minibroker.coordinators.groups.consumer.assignors import Assignor
+from minibroker.coordinators.groups.consumer.changes import Change
+from minibroker.coordinators.groups.consumer.group import ConsumerGroup, TopicMetadata
+from minibroker.coordinators.groups.consumer.member import JOINING, ConsumerMember
+from minibroker.coordinators.groups.consumer.partitions import NOTHING, Partitions
+from minibroker.coordinators.groups.consumer.reconciliation import reconcile
+from minibroker.coordinators.groups.consumer.subscriptions import MayMatch, resolve
+from minibroker.coordinators.groups.consumer.targets import Target, Targets, Wish
+from minibroker.support.slices import Work
+
+_NEVER: Final = 0
+
+
+class Step:
+    """What changes in a group; nothing has until its changes are written.
+
+    Attributes:
+        changes: the records so far.
+        epoch: the group's, afterwards.
+        work: makes the target for that epoch, if that takes more than a slice; see `Targets.await_target`.
+    """
+
+    def __init__(
+        self,
+        group: ConsumerGroup,
+        topics: Topics,
+        assignors: Mapping[str, Assignor],
+        may_match: MayMatch | None,
+        targets: Targets,
+    ) -> None:
+        self._group = group
+        self._topics = topics
+        self._may_match = may_match
+        self._assignors = assignors
+        self._targets = targets
+        self.changes: list[Change] = []
+        self.epoch = group.epoch
+        self.work: Work[Target] | None = None
+        self._target: tuple[int, Partitions] | None = None
+        self._found: Mapping[str, TopicMetadata] = {}
+
+    # Who it is
+
+    def take_over(self, before: ConsumerMember, member_id: str) -> ConsumerMember:
+        """A static member is back under another member id; what it had is its own."""
+        member = replace(before, member_id=member_id, epoch=JOINING, previous_epoch=JOINING)
+        group_id = self._group.group_id
+        self.changes += records.without_member(group_id, before.member_id)
+        self.changes.append(records.member_metadata(group_id, member))
+        self.changes.append(
+            records.target_assignment(group_id, member_id, self._group.target.get(before.member_id, NOTHING))
+        )
+        self.changes.append(records.current_assignment(group_id, member))
+        return member
+
+    # What it wants
+
+    def bring_on(self, member: ConsumerMember, updated: ConsumerMember, owned: Partitions | None) -> ConsumerMember:
+        """The member after the step; `updated` is what it has said of itself now. UnknownStateError."""
+        group = self._group
+        subscription_changed = group.epoch == _NEVER or group.has_new_meanings
+        group.has_new_meanings = False
+        if updated != member:
+            self.changes.append(records.member_metadata(group.group_id, updated))
+            subscription_changed |= updated.topics != member.topics or updated.regex != member.regex
+        if subscription_changed or self._may_be_news():
+            members = self._members_with(updated)
+            self._look_at_topics(members.values(), changed=subscription_changed)
+            if self.epoch > group.assignment_epoch and not group.is_assigning:
+                self._assign(members, updated)
+        target_epoch, target = self._target or (group.assignment_epoch, group.target_of(updated))
+        if updated.is_reconciled(target_epoch):
+            return updated
+        moved = reconcile(updated, target_epoch, target, owned, group.is_free)
+        if moved != updated:
+            self.changes.append(records.current_assignment(group.group_id, moved))
+        return moved
+
+    def _members_with(self, updated: ConsumerMember) -> dict[str, ConsumerMember]:
+        """The group's members, this one as it is now, and not the one whose place it takes."""
+        members = {each.member_id: each for each in self._group.members.values() if not _is_same(each, updated)}
+        members[updated.member_id] = updated
+        return members
+
+    def _may_be_news(self) -> bool:
+        """Is it worth a look at all members? Most heartbeats find everything as it was."""
+        named = self._group.named_topics
+        if named is None or self._group.epoch > self._group.assignment_epoch:
+            return True
+        return self._there_are(named) is not self._group.topics
+
+    def _there_are(self, names: AbstractSet[str]) -> Mapping[str, TopicMetadata]:
+        """Those of some topics that exist; the group's own mapping where nothing is new."""
+        known = self._group.topics
+        if known.keys() <= names and all(self._is_as_before(*each) for each in known.items()):
+            unknown = names - known.keys()
+            if not any(self._topics.get(name) for name in unknown):
+                return known
+        found: dict[str, TopicMetadata] = {}
+        for name in sorted(names):
+            topic = self._topics.get(name)
+            if topic is not None:
+                found[name] = TopicMetadata(topic.id, len(topic.partitions))
+        return found
+
+    def _is_as_before(self, name: str, before: TopicMetadata) -> bool:
+        topic = self._topics.get(name)
+        return topic is not None and topic.id == before.topic_id and len(topic.partitions) == before.partitions
+
+    def without(self, gone: Collection[str]) -> None:
+        """Members go; the group is one epoch further."""
+        group = self._group
+        for member_id in gone:
+            self.changes += records.without_member(group.group_id, member_id)
+        self._look_at_topics([each for each in group.members.values() if each.member_id not in gone], changed=True)
+
+    def _look_at_topics(self, members: Iterable[ConsumerMember], *, changed: bool) -> None:
+        """Note what is subscribed to, as it is now; the group's epoch goes up if that is news, or `changed`."""
+        group, listed = self._group, list(members)
+        resolve(group, listed, self._topics, self._may_match, self._targets.slices)
+        found = self._there_are(group.topics_of_all(listed))
+        if found is not group.topics:
+            self.changes.append(records.subscribed_topics(group.group_id, found))
+            changed = True
+        self._found = found
+        if changed:
+            self.epoch += 1
+            self.changes.append(records.group_epoch(group.group_id, self.epoch))
+
+    def _assign(self, members: Mapping[str, ConsumerMember], updated: ConsumerMember) -> None:
+        """Make an assignment for the new epoch, or begin to."""
+        group = self._group
+        name = group.assignor(members.values(), next(iter(self._assignors)))
+        made = self._targets.begin(
+            Wish(
+                members,
+                {member_id: group.topics_of(member) for member_id, member in members.items()},
+                self._found,
+                {**group.target, updated.member_id: group.target_of(updated)},
+                self._assignors[name],
+            )
+        )
+        if isinstance(made, Work):
+            self.work = made
+            if group.assignment_epoch <= _NEVER:  # the members need an epoch in which they may wait
+                self._begin_with_nothing()
+            return
+        for member_id in made.members:
+            partitions = made.assigned.get(member_id, NOTHING)
+            if group.target.get(member_id) != partitions:
+                self.changes.append(records.target_assignment(group.group_id, member_id, partitions))
+        self.changes.append(records.assignment_epoch(group.group_id, self.epoch))
+        self._target = self.epoch, made.assigned.get(updated.member_id, NOTHING)
+
+    def _begin_with_nothing(self) -> None:
+        """Have this epoch's assignment empty, and make the assignment for the next one."""
+        self.changes.append(records.assignment_epoch(self._group.group_id, self.epoch))
+        self._target = self.epoch, NOTHING
+        self.epoch += 1
+        self.changes.append(records.group_epoch(self._group.group_id, self.epoch))
+
+
+def _is_same(member: ConsumerMember, updated: ConsumerMember) -> bool:
+    """Is it the member, or the one whose place it takes?"""
+    static = updated.instance_id is not None and member.instance_id == updated.instance_id
+    return static or member.member_id == updated.member_id

@@ -1,0 +1,113 @@
+"""The topics that members subscribe to by regular expressions.
+
+Expressions are matched in slices of the event loop. Most of them need one slice, and the heartbeat that brings them has
+its partitions. Otherwise a later heartbeat has them, as in Kafka, which matches on another thread
+(`GroupMetadataManager.maybeUpdateRegularExpressions`).
+"""
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
+from typing import Final, NamedTuple
+
+from minibroker.cluster.topics import Topics
+from minibroker.coordinators.groups.consumer.group import ConsumerGroup
+from minibroker.coordinators.groups.consumer.member import ConsumerMember
+from minibroker.support.regular_expressions.expression import RegularExpression, RegularExpressionError
+from minibroker.support.slices import Slices, Steps, Work
+
+_RIGHTS_BY_SLICE: Final = 50
+_logger = logging.getLogger(__name__)
+
+
+class MayMatch(NamedTuple):
+    """The topics that the regular expressions of a group may mean, as the rights of a client have it.
+
+    Attributes:
+        allows: may the client know of a topic?
+        rules: another number whenever rights may have changed.
+    """
+
+    allows: Callable[[str], bool]
+    rules: int = 0
+
+
+def _anything(_name: str) -> bool:
+    return True
+
+
+EVERYTHING: Final = MayMatch(_anything)
+
+
+def resolve(
+    group: ConsumerGroup, members: Iterable[ConsumerMember], topics: Topics, may_match: MayMatch | None, slices: Slices
+) -> None:
+    """Note which topics the members' regular expressions mean, or begin to find out.
+
+    Without `may_match` nobody is there whose rights decide what is news to them: they mean what they have meant.
+    """
+    wanted = {member.regex for member in members if member.regex}
+    if not wanted:
+        group.note_meanings({}, None)
+        return
+    known, of = group.regexes, group.regexes_of
+    if may_match is not None:
+        of = frozenset(topic.name for topic in topics), may_match.rules
+        if of != group.regexes_of:
+            known = {}
+    missing = wanted - known.keys() if may_match is not None else set[str]()
+    if not missing:
+        if known.keys() != wanted:
+            group.note_meanings({regex: known[regex] for regex in wanted if regex in known}, of)
+        return
+    if group.is_matching:
+        return
+    assert may_match is not None
+    assert of is not None
+    found = slices.begin(_match(group.group_id, sorted(missing), of[0], may_match.allows))
+    if isinstance(found, Work):
+        group.is_matching = True
+        found.then(partial(_has_matched, group, known, of), partial(_has_failed, group))
+    else:
+        group.note_meanings({**{regex: known[regex] for regex in wanted if regex in known}, **found}, of)
+
+
+def _has_matched(
+    group: ConsumerGroup,
+    known: Mapping[str, frozenset[str]],
+    of: tuple[Collection[str], int],
+    found: Mapping[str, frozenset[str]],
+) -> None:
+    """The next heartbeat finds the meanings, and looks whether they hold still."""
+    group.is_matching = False
+    group.has_new_meanings = True
+    group.note_meanings({**known, **found}, of)
+
+
+def _has_failed(group: ConsumerGroup, error: Exception) -> None:
+    group.is_matching = False
+    _logger.error("The regular expressions of group %s could not be matched", group.group_id, exc_info=error)
+
+
+def _match(
+    group_id: str, regexes: Iterable[str], names: Collection[str], allows: Callable[[str], bool]
+) -> Steps[dict[str, frozenset[str]]]:
+    """Find the topics that expressions mean; an expression that cannot be used means none, as in Kafka."""
+    meanings: dict[str, frozenset[str]] = {}
+    for regex in regexes:
+        try:
+            expression = RegularExpression(regex)
+            matching = yield from expression.matching(names)
+        except RegularExpressionError as error:
+            _logger.warning("A regular expression of group %s means no topic: %s", group_id, error)
+            matching = []
+        meant: list[str] = []
+        for number, name in enumerate(matching, 1):
+            if allows(name):
+                meant.append(name)
+            if allows is not _anything and number % _RIGHTS_BY_SLICE == 0:
+                yield
+        meanings[regex] = frozenset(meant)
+        if len(names) > _RIGHTS_BY_SLICE:
+            yield
+    return meanings

@@ -1,0 +1,163 @@
+"""Target assignments: what each member of a group is to read in the end (Kafka's `TargetAssignmentBuilder`).
+
+An assignor works in slices of the event loop. A small group has its target in the first slice, and the heartbeat that
+asks for it tells it. Otherwise heartbeats are answered by the present target until the new one is there.
+"""
+
+import logging
+from collections.abc import Collection, Mapping
+from functools import partial
+from typing import NamedTuple
+
+from minibroker.coordinators.groups.consumer import changes as records
+from minibroker.coordinators.groups.consumer.assignors import Assignor, GroupSpec
+from minibroker.coordinators.groups.consumer.assignors.java_order import hash_order, string_hash
+from minibroker.coordinators.groups.consumer.assignors.pace import Pace
+from minibroker.coordinators.groups.consumer.assignors.spec import MemberSpec
+from minibroker.coordinators.groups.consumer.group import ConsumerGroup, TopicMetadata
+from minibroker.coordinators.groups.consumer.member import ConsumerMember
+from minibroker.coordinators.groups.consumer.partitions import NOTHING, Partitions
+from minibroker.coordinators.groups.store import GroupStore
+from minibroker.support.slices import Slices, Steps, Work
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.records import NewRecord
+
+_logger = logging.getLogger(__name__)
+
+
+class Target(NamedTuple):
+    """A target assignment.
+
+    Attributes:
+        members: the members that it was made for, by member id, in the order of Kafka's records.
+        assigned: partitions by member id; who is missing reads nothing.
+    """
+
+    members: Mapping[str, ConsumerMember]
+    assigned: Mapping[str, Partitions]
+
+
+class Wish(NamedTuple):
+    """What a target assignment is made of.
+
+    Attributes:
+        members: by member id.
+        subscribed: the topics of each member, by member id.
+        topics: those that exist, by name.
+        present: the present target of each member, by member id.
+        assignor: makes the assignment.
+    """
+
+    members: Mapping[str, ConsumerMember]
+    subscribed: Mapping[str, frozenset[str]]
+    topics: Mapping[str, TopicMetadata]
+    present: Mapping[str, Partitions]
+    assignor: Assignor
+
+    def make(self) -> Steps[Target]:
+        """Make the target; yields about every millisecond."""
+        pace = Pace()
+        ids: dict[frozenset[str], list[bytes]] = {}
+        specs: dict[str, MemberSpec] = {}
+        for member_id, member in self.members.items():
+            names = self.subscribed[member_id]
+            listed = ids.get(names)
+            if listed is None:
+                listed = ids[names] = [self.topics[name].topic_id for name in sorted(names) if name in self.topics]
+                if pace.is_due(len(names)):
+                    yield
+            specs[member_id] = MemberSpec(member.instance_id, listed, self.present.get(member_id, NOTHING))
+            if pace.is_due(2):
+                yield
+        # Topics that do not exist count, too, as in Kafka: whoever wants them alone is not like the others.
+        homogeneous = len(ids) == 1
+        counts = {topic.topic_id: topic.partitions for topic in self.topics.values()}
+        assigned = yield from self.assignor(GroupSpec(specs, counts, homogeneous))
+        ordered = hash_order(specs, string_hash)
+        return Target({member_id: self.members[member_id] for member_id in ordered}, assigned)
+
+
+class Targets:
+    """Makes the targets of all groups.
+
+    Attributes:
+        slices: do what takes more than a slice.
+    """
+
+    def __init__(self, slices: Slices, store: GroupStore) -> None:
+        self.slices = slices
+        self._store = store
+
+    def begin(self, wish: Wish) -> Target | Work[Target]:
+        """Begin to make a target: it, or the work that goes on."""
+        return self.slices.begin(wish.make())
+
+    def await_target(self, group: ConsumerGroup, work: Work[Target], epoch: int) -> None:
+        """Have the target for an epoch of the group written when it is made; until then no other one is begun."""
+        group.is_assigning = True
+        work.then(partial(self._made, group, epoch), partial(self._failed, group))
+
+    def _made(self, group: ConsumerGroup, epoch: int, target: Target) -> None:
+        writing = self.slices.begin(self._write(group, epoch, target))
+        if isinstance(writing, Work):
+            writing.then(partial(self._written, group), partial(self._failed, group))
+        else:
+            self._written(group, writing)
+
+    @staticmethod
+    def _written(group: ConsumerGroup, code: ErrorCode) -> None:
+        group.is_assigning = False
+        if code:
+            _logger.warning("The assignment of group %s could not be stored: %s", group.group_id, code.name)
+
+    @staticmethod
+    def _failed(group: ConsumerGroup, error: Exception) -> None:
+        group.is_assigning = False
+        _logger.error("No assignment could be made for group %s", group.group_id, exc_info=error)
+
+    def _write(self, group: ConsumerGroup, epoch: int, target: Target) -> Steps[ErrorCode]:
+        """Write a target. Its group may have gone on to another epoch, for which the next heartbeat begins another one.
+
+        What has changed meanwhile counts: who is gone reads nothing, and nobody is given a topic that it does not
+        subscribe to any more.
+        """
+        now_ms = self._store.now_ms()
+        ready: list[tuple[ConsumerMember, Partitions, NewRecord | None]] = []
+        for member_id, before in target.members.items():
+            member = group.successor(before)
+            if member is not None:
+                partitions = still_subscribed(group, member, before, target.assigned.get(member_id, NOTHING))
+                record = None
+                if group.target.get(member.member_id) != partitions:
+                    record = records.target_assignment(group.group_id, member.member_id, partitions).encode(now_ms)
+                ready.append((member, partitions, record))
+                yield
+        if self._store.find(group.group_id) is not group or group.epoch < epoch:
+            return ErrorCode.NONE
+        changed: dict[str, Partitions] = {}
+        written: list[NewRecord] = []
+        for before, partitions, record in ready:
+            member = group.successor(before)
+            if member is None or record is None or not has_same_subscription(member, before):
+                continue
+            is_same = member.member_id == before.member_id
+            change = records.target_assignment(group.group_id, member.member_id, partitions)
+            written.append(record if is_same else change.encode(now_ms))
+            changed[member.member_id] = partitions
+        return self._store.save_target(group, changed, written, epoch)
+
+
+def has_same_subscription(member: ConsumerMember, before: ConsumerMember) -> bool:
+    """Does a member want the topics that it wanted before?"""
+    return (member.topics, member.regex) == (before.topics, before.regex)
+
+
+def still_subscribed(
+    group: ConsumerGroup, member: ConsumerMember, before: ConsumerMember, partitions: Partitions
+) -> Partitions:
+    """The partitions of topics that a member still subscribes to; `before` is the member for whom they were chosen."""
+    if has_same_subscription(member, before):
+        return partitions
+    names = group.topics_of(member)
+    ids: Collection[bytes] = {topic.topic_id for name, topic in group.topics.items() if name in names}
+    return {topic: indexes for topic, indexes in partitions.items() if topic in ids}

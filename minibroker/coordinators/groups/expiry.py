@@ -1,0 +1,47 @@
+"""Which committed offsets are too old (Kafka's `GroupMetadata.removeExpiredOffsets`, KIP-211)."""
+
+from minibroker.coordinators.groups.classic.group import CONSUMER, GroupState
+from minibroker.coordinators.groups.consumer.group import ConsumerGroup
+from minibroker.coordinators.groups.kinds import AnyGroup
+from minibroker.coordinators.groups.offsets import CommittedOffset
+from minibroker_protocol.records.header import NO_TIMESTAMP
+from minibroker_storage.data_directory.names import TopicPartition
+
+
+def expired_offsets(group: AnyGroup, now_ms: int, retention_ms: int) -> list[TopicPartition]:
+    """The partitions whose committed offsets have been kept for long enough.
+
+    - A group whose members have all gone keeps its offsets for `retention_ms` after that.
+    - A stable group of consumers keeps those of the topics that it reads; others for `retention_ms` after the commit.
+    - A group of the consumer protocol goes by the commit alone, but keeps those of the topics that it reads.
+    - Without members ever, that is for clients that only commit, `retention_ms` after the commit, too.
+
+    An offset that was committed with a retention of its own goes by that in all of these cases. One that an open
+    transaction is about to replace stays until it has.
+    """
+    base_ms: int | None = None
+    read: set[str] = set()
+    if isinstance(group, ConsumerGroup):
+        read = group.subscribed_topics() | group.topics.keys()  # after a start nobody has looked at expressions yet
+    elif group.protocol_type is not None and group.state is GroupState.EMPTY:
+        base_ms = group.state_timestamp_ms
+    elif group.protocol_type == CONSUMER and group.state is GroupState.STABLE:
+        subscribed = group.subscribed_topics()
+        if subscribed is None:
+            return []
+        read = subscribed
+    elif group.protocol_type is not None:
+        return []
+
+    def is_expired(offset: CommittedOffset) -> bool:
+        if offset.expire_timestamp != NO_TIMESTAMP:
+            return now_ms >= offset.expire_timestamp
+        return now_ms - (offset.commit_timestamp if base_ms is None else base_ms) >= retention_ms
+
+    return [
+        (topic, partition)
+        for topic, partitions in group.offsets.committed.items()
+        if topic not in read
+        for partition, offset in partitions.items()
+        if is_expired(offset) and not group.offsets.is_unstable(topic, partition)
+    ]

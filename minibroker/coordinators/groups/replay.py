@@ -1,0 +1,178 @@
+"""What is left when one partition of `__consumer_offsets` is read from its start to its end.
+
+Kafka's `GroupMetadataManager.doLoadGroupsAndOffsets`. Most records are overwritten by later ones, so that keys and
+values stay bytes until all of them are seen; only those that count are decoded.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from minibroker.coordinators.groups.consumer.changes import Change
+from minibroker.coordinators.groups.offsets import CommittedOffset, GroupOffsets
+from minibroker_protocol.coordinator_records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    UnknownKey,
+    decode_versioned,
+    read_group_key,
+)
+from minibroker_protocol.coordinator_records.consumer_groups import CONSUMER_GROUP_RECORDS, ConsumerGroupMetadataKey
+from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.records import Batch, RecordBatch
+from minibroker_protocol.records.header import CONTROL_KEY
+from minibroker_protocol.schema import schema_of
+from minibroker_storage.data_directory.names import TopicPartition
+
+_COMMIT_MARKER: Final = 1
+_GROUP_METADATA_KEY: Final = b"\x00\x02"
+_CONSUMER_GROUPS: Final = {schema_of(key).versions.first: (key, value) for key, value in CONSUMER_GROUP_RECORDS}
+_STEP: Final = 1000
+"""Records that are decoded in one piece of work."""
+_logger = logging.getLogger(__name__)
+
+
+class _Written(NamedTuple):
+    """A record's value, None for a tombstone, and its place in the log."""
+
+    log_offset: int
+    value: bytes | None
+
+
+class Replay:
+    """The state that the records of a partition amount to.
+
+    A record that cannot be read is logged and passed over, and so is one of a kind that is not known here, such as
+    those of share groups.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._latest: dict[bytes, _Written] = {}
+        self._pending: dict[int, dict[bytes, _Written]] = {}
+        self._complaints: set[str] = set()
+        #: The groups there are: what describes each, if anything does, and its offsets.
+        self.groups: dict[str, tuple[GroupMetadataValue | None, GroupOffsets]] = {}
+        #: The records of those of the consumer protocol, in any order.
+        self.consumer_groups: dict[str, list[Change]] = {}
+
+    def read(self, batches: Iterable[Batch]) -> None:
+        """Take in batches, in the order of the log."""
+        for batch in batches:
+            try:
+                self._read(batch)
+            except DecodeError as error:
+                self._complain(f"a batch cannot be read: {error}")
+
+    def _read(self, batch: Batch) -> None:
+        target = self._latest
+        if isinstance(batch, RecordBatch):
+            header = batch.header
+            if header.is_control:
+                self._end_transaction(batch)
+                return
+            if header.is_transactional:
+                target = self._pending.setdefault(header.producer_id, {})
+        for record in batch:
+            if record.key is None:
+                self._complain(f"the record at offset {record.offset} has no key")
+            elif target is self._latest or not record.key.startswith(_GROUP_METADATA_KEY):
+                target[record.key] = _Written(record.offset, record.value)
+            else:  # Kafka takes what is said of a group at once, whatever it came with
+                self._latest[record.key] = _Written(record.offset, record.value)
+
+    def _end_transaction(self, batch: RecordBatch) -> None:
+        pending = self._pending.pop(batch.header.producer_id, None)
+        if not pending or not any(_is_commit(record.key) for record in batch):
+            return
+        for key, written in pending.items():
+            known = self._latest.get(key)
+            if known is None or known.log_offset < written.log_offset:
+                self._latest[key] = written
+
+    def finish(self) -> Iterator[None]:
+        """Fill `groups`, a piece of work at a time."""
+        for number, (key, written) in enumerate(self._latest.items()):
+            if written.value is not None:
+                self._decode(key, written, None)
+            if not number % _STEP:
+                yield
+        for producer_id, pending in self._pending.items():
+            for key, written in pending.items():
+                if written.value is not None and not self._is_deleted_since(key, written):
+                    self._decode(key, written, producer_id)
+            yield
+        # Without an epoch there is no group, whatever else is left of it.
+        self.consumer_groups = {
+            group_id: changes
+            for group_id, changes in self.consumer_groups.items()
+            if any(isinstance(each.key, ConsumerGroupMetadataKey) for each in changes)
+        }
+        for group_id in self.consumer_groups:
+            self.groups.setdefault(group_id, (None, GroupOffsets()))
+
+    def _is_deleted_since(self, key: bytes, pending: _Written) -> bool:
+        """Has a tombstone come behind it? Then it is gone, whatever becomes of its transaction."""
+        known = self._latest.get(key)
+        return known is not None and known.value is None and known.log_offset > pending.log_offset
+
+    def _decode(self, raw_key: bytes, written: _Written, producer_id: int | None) -> None:
+        value = written.value or b""
+        try:
+            key = read_group_key(raw_key)
+            if isinstance(key, OffsetCommitKey):
+                offset = _committed_offset(decode_versioned(OffsetCommitValue, value), written.log_offset)
+                self._add_offset(key, offset, producer_id)
+            elif isinstance(key, GroupMetadataKey):
+                metadata = decode_versioned(GroupMetadataValue, value)
+                _, offsets = self.groups.get(key.group, (None, None))
+                self.groups[key.group] = (metadata, offsets or GroupOffsets())
+            else:
+                self._decode_change(raw_key, key, value)
+        except DecodeError as error:
+            self._complain(f"the record at offset {written.log_offset} cannot be read: {error}")
+
+    def _decode_change(self, raw_key: bytes, key: UnknownKey, value: bytes) -> None:
+        classes = _CONSUMER_GROUPS.get(key.version)
+        if classes is None:
+            self._complain(f"keys of version {key.version} are unknown")
+            return
+        change = Change(decode_versioned(classes[0], raw_key), decode_versioned(classes[1], value))
+        self.consumer_groups.setdefault(change.key.group_id, []).append(change)
+
+    def _add_offset(self, key: OffsetCommitKey, offset: CommittedOffset, producer_id: int | None) -> None:
+        known = self.groups.get(key.group)
+        if known is None:
+            known = self.groups[key.group] = (None, GroupOffsets())
+        offsets = known[1]
+        what: dict[TopicPartition, CommittedOffset] = {(key.topic, key.partition): offset}
+        if producer_id is not None:
+            offsets.commit_pending(producer_id, what)
+            return
+        earlier = offsets.get(key.topic, key.partition)  # from a key of the other version
+        if earlier is None or earlier.log_offset < offset.log_offset:
+            offsets.commit(what)
+
+    def _complain(self, what: str) -> None:
+        """Say it once; a damaged file must not fill the disk with words."""
+        if what not in self._complaints:
+            if len(self._complaints) < _STEP:
+                _logger.warning("%s: %s; passed over", self._name, what)
+            self._complaints.add(what)
+
+
+def _is_commit(key: bytes | None) -> bool:
+    return key is not None and len(key) >= CONTROL_KEY.size and CONTROL_KEY.unpack_from(key)[1] == _COMMIT_MARKER
+
+
+def _committed_offset(value: OffsetCommitValue, log_offset: int) -> CommittedOffset:
+    return CommittedOffset(
+        value.offset,
+        value.leader_epoch,
+        value.metadata,
+        value.commit_timestamp,
+        value.expire_timestamp,
+        log_offset,
+    )

@@ -1,0 +1,492 @@
+"""All groups of the broker, and the topic `__consumer_offsets` that keeps them (Kafka's `GroupMetadataManager`).
+
+A group and its offsets are in one partition. A partition is replayed before anything is done with its groups: small
+ones at once, larger ones in steps while clients are told COORDINATOR_LOAD_IN_PROGRESS.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from minibroker.cluster.node import Node
+from minibroker.cluster.topics import CONSUMER_OFFSETS
+from minibroker.config.keys import LONG_MAX
+from minibroker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogError
+from minibroker.coordinators.groups.classic.group import Group
+from minibroker.coordinators.groups.consumer.changes import Change, assignment_epoch, without_group
+from minibroker.coordinators.groups.consumer.group import ConsumerGroup
+from minibroker.coordinators.groups.consumer.partitions import Partitions
+from minibroker.coordinators.groups.expiry import expired_offsets
+from minibroker.coordinators.groups.group_records import group_key, group_record, offset_key, offset_record
+from minibroker.coordinators.groups.kinds import AnyGroup
+from minibroker.coordinators.groups.offsets import CommittedOffset
+from minibroker.coordinators.groups.replay import Replay
+from minibroker.coordinators.partition_loader import PartitionLoader
+from minibroker.core import Core
+from minibroker.support.error_mapping import MAPPED
+from minibroker.support.slices import Steps
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, CompressionCodec, NewRecord
+from minibroker_storage.data_directory.names import TopicPartition
+
+_OFFSETS_BY_STEP: Final = 100
+_MINUTE_MS: Final = 60_000
+_SEQUENCE_OF_COMMITS: Final = 0
+"""What Kafka gives every batch of offsets; nobody looks at it."""
+_TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+_APPEND_ERRORS: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+}
+"""What Kafka makes of a failed append (`GroupMetadataManager.appendForGroup`)."""
+_logger = logging.getLogger(__name__)
+
+
+def _nothing(_: AnyGroup) -> None:
+    pass
+
+
+class _Loading(Replay):
+    """The replay of a partition, and what happened to it meanwhile."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.ended: list[tuple[int, bool]] = []  # transactions: producer id, whether it was committed
+
+
+class GroupStore:
+    """The groups, classic ones and those of the consumer protocol.
+
+    Args:
+        make_group: makes an empty classic group of a name.
+        on_loaded: is told of each group that a replay has brought back.
+        on_forgotten: is told of each group that is not known here any more; its clients have to ask again.
+    """
+
+    def __init__(
+        self,
+        core: Core,
+        make_group: Callable[[str], Group],
+        on_loaded: Callable[[AnyGroup], None] = _nothing,
+        on_forgotten: Callable[[AnyGroup], None] = _nothing,
+    ) -> None:
+        self._core = core
+        self._make_group = make_group
+        self._on_loaded = on_loaded
+        self._on_forgotten = on_forgotten
+        self.log = CoordinatorLog(
+            core,
+            CONSUMER_OFFSETS,
+            partitions=core.config.integer("offsets.topic.num.partitions"),
+            factor=core.config.integer("offsets.topic.replication.factor"),
+            configs={
+                "cleanup.policy": "compact",
+                "segment.bytes": str(core.config.integer("offsets.topic.segment.bytes")),
+                "compression.type": "producer",
+            },
+            codec=CompressionCodec(core.config.integer("offsets.topic.compression.codec")),
+        )
+        self._loader = PartitionLoader(core, self.log, _Loading, self._on_replayed)
+        self._groups: dict[str, AnyGroup] = {}
+        self._owed: dict[int, set[str]] = {}  # topics that were deleted before a partition was loaded
+        self._open_groups: dict[int, set[str]] = {}  # by the producers of open transactions
+        self._retention_ms = core.config.integer("offsets.retention.minutes") * _MINUTE_MS
+        interval_ms = core.config.integer("offsets.retention.check.interval.ms")
+        core.chores.every("expire-offsets", interval_ms, self._expire)
+
+    # The groups
+
+    def partition_of(self, group_id: str) -> int:
+        """The partition of `__consumer_offsets` that a group is in."""
+        return self.log.partition_of(group_id)
+
+    def find(self, group_id: str) -> AnyGroup | None:
+        """The group, if it is known, of whatever kind. Ask for `readiness` before."""
+        return self._groups.get(group_id)
+
+    def find_or_create(self, group_id: str) -> AnyGroup:
+        """The group, made as an empty classic one if need be. Ask for `readiness` before."""
+        group = self._groups.get(group_id)
+        if group is None:
+            group = self._groups[group_id] = self._make_group(group_id)
+        return group
+
+    def get(self, group_id: str) -> Group | None:
+        """The classic group, if it is known. Ask for `readiness` before."""
+        group = self._groups.get(group_id)
+        return group if isinstance(group, Group) else None
+
+    def get_or_create(self, group_id: str) -> Group:
+        """The classic group, made empty if need be; it takes the place of an empty one of the consumer protocol.
+
+        Ask for `readiness` before, and whether there are members of the other kind.
+        """
+        group = self.find_or_create(group_id)
+        if isinstance(group, Group):
+            return group
+        classic = self._make_group(group_id)
+        classic.offsets = group.offsets
+        code = self.replace(classic, self.tombstones(group))
+        if code:
+            _logger.warning("That group %s is a classic one now could not be stored: %s", group_id, code.name)
+        return classic
+
+    def get_consumer(self, group_id: str) -> ConsumerGroup | None:
+        """The group of the consumer protocol, if it is known. Ask for `readiness` before."""
+        group = self._groups.get(group_id)
+        return group if isinstance(group, ConsumerGroup) else None
+
+    def groups(self) -> Iterable[AnyGroup]:
+        """The groups of all partitions that are loaded; they may come and go while you look."""
+        return tuple(self._groups.values())
+
+    def classic_groups(self) -> Iterable[Group]:
+        """As `groups`, the classic ones alone."""
+        return [group for group in self._groups.values() if isinstance(group, Group)]
+
+    def consumer_groups(self) -> Iterable[ConsumerGroup]:
+        """As `groups`, those of the consumer protocol alone."""
+        return [group for group in self._groups.values() if isinstance(group, ConsumerGroup)]
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether there are groups that `groups` does not tell yet."""
+        return self._loader.is_loading
+
+    # Loading
+
+    def readiness(self, group_id: str, node: Node | None = None) -> ErrorCode:
+        """NONE once all is known about a group; its partition is loaded if need be.
+
+        COORDINATOR_LOAD_IN_PROGRESS while that takes its time, COORDINATOR_NOT_AVAILABLE when it cannot be read.
+        NOT_COORDINATOR when `node` does not coordinate the group, or, if that is not given, nobody does.
+        """
+        misplaced = self.log.coordinator_error(group_id, node)
+        if misplaced:
+            return misplaced
+        self._look_at_topic()
+        if group_id in self._groups:  # groups are known when their partition is
+            return ErrorCode.NONE
+        return self._loader.load(self.log.partition_of(group_id))
+
+    def load_all(self) -> None:
+        """Load all partitions, one after the other, beside the requests."""
+        self._look_at_topic()
+        self._loader.load_all()
+
+    def leader_moved(self, partition: int) -> None:
+        """Another node coordinates the groups of a partition: their clients ask for it, and it reads the log."""
+        for group in self.groups():
+            group_id = group.group_id
+            if self.log.partition_of(group_id) == partition:
+                del self._groups[group_id]
+                for producer_id in [each for each, open_groups in self._open_groups.items() if group_id in open_groups]:
+                    self._close_group(producer_id, group_id)
+                self._on_forgotten(group)
+        self._loader.reload(partition)
+
+    def _look_at_topic(self) -> None:
+        """Notice that `__consumer_offsets` was made, or was deleted."""
+        if not self._loader.is_topic_lost():
+            return
+        self._owed.clear()
+        self._open_groups.clear()
+        groups, self._groups = self._groups, {}
+        for group in groups.values():
+            self._on_forgotten(group)
+
+    def _on_replayed(self, partition: int, loading: _Loading) -> None:
+        for group_id, (value, offsets) in loading.groups.items():
+            if group_id in self._groups:
+                continue
+            changes = loading.consumer_groups.get(group_id)
+            group: AnyGroup
+            if changes is None:
+                group = self._make_group(group_id)
+                group.offsets = offsets
+                if value is not None:
+                    group.restore(value)
+            else:
+                group = ConsumerGroup(group_id, offsets)
+                for change in changes:
+                    group.apply(*change)
+            self._groups[group_id] = group
+            for producer_id in offsets.pending:
+                self._open_groups.setdefault(producer_id, set()).add(group_id)
+            self._on_loaded(group)
+        for producer_id, committed in loading.ended:
+            self.complete_transaction(partition, producer_id, commit=committed)
+        owed = self._owed.pop(partition, None)
+        if owed:
+            self._forget_topics(owed, partition)
+
+    # Writing
+
+    def _append(
+        self,
+        group_id: str,
+        records: Sequence[NewRecord],
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+        base_sequence: int = NO_SEQUENCE,
+    ) -> int:
+        """Write; the offset of the first record. CoordinatorLogError."""
+        partition = self.log.partition_of(group_id)
+        first = self.log.append(
+            partition, records, producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=base_sequence
+        )
+        self._look_at_topic()
+        return first
+
+    def save_group(self, group: Group) -> ErrorCode:
+        """Write what describes the group (`storeGroup`)."""
+        return self._write(group.group_id, [self.record_of(group)])
+
+    def record_of(self, group: Group) -> NewRecord:
+        """What describes a classic group."""
+        return group_record(group.group_id, group.to_value(), self._core.clock.now_ms())
+
+    def save_changes(
+        self, group: ConsumerGroup, changes: Iterable[Change], before: Iterable[NewRecord] = ()
+    ) -> ErrorCode:
+        """Write what changes in a group of the consumer protocol, `before` it other records, and let it count.
+
+        A group that is not known yet is from then on, in the place of a classic one.
+        """
+        listed = list(changes)
+        now_ms = self._core.clock.now_ms()
+        code = self._write(group.group_id, [*before, *(each.encode(now_ms) for each in listed)])
+        if not code:
+            for change in listed:
+                group.apply(*change)
+            self._groups[group.group_id] = group
+        return code
+
+    def save_target(
+        self, group: ConsumerGroup, changed: Mapping[str, Partitions], records: Iterable[NewRecord], epoch: int
+    ) -> ErrorCode:
+        """Write the records of a target assignment for an epoch, and let it count; `changed` is what they say."""
+        done = assignment_epoch(group.group_id, epoch)
+        code = self._write(group.group_id, [*records, done.encode(self.now_ms())])
+        if not code:
+            group.target.update(changed)
+            group.apply(*done)
+        return code
+
+    def now_ms(self) -> int:
+        """The time that records are stamped with."""
+        return self._core.clock.now_ms()
+
+    def replace(self, group: Group, records: Iterable[NewRecord]) -> ErrorCode:
+        """Write records, by which a classic group takes the place of one of the consumer protocol."""
+        code = self._write(group.group_id, list(records))
+        if not code:
+            self._groups[group.group_id] = group
+        return code
+
+    def _write(self, group_id: str, records: list[NewRecord]) -> ErrorCode:
+        try:
+            if records:
+                self._append(group_id, records)
+        except CoordinatorLogError as error:
+            if error.code in _TOO_LARGE:
+                _logger.error("Group %s cannot be stored: %s", group_id, error)  # noqa: TRY400 - it says all
+                return ErrorCode.UNKNOWN_SERVER_ERROR
+            return _coordinator_code(error.code)
+        return ErrorCode.NONE
+
+    def tombstones(self, group: AnyGroup) -> list[NewRecord]:
+        """What says that a group is gone, but not its offsets."""
+        now_ms = self._core.clock.now_ms()
+        return [NewRecord(key, None, now_ms) for key in _group_keys(group)]
+
+    def encode_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]
+    ) -> Steps[list[NewRecord]]:
+        """Make the records of committed offsets. CoordinatorLogError where they are too large for one batch."""
+        now_ms = self._core.clock.now_ms()
+        topic = self.log.topic
+        most = topic.max_message_bytes if topic is not None and self.log.is_uncompressed else LONG_MAX
+        size = 0
+        records: list[NewRecord] = []
+        for key, offset in offsets.items():
+            record = offset_record(group_id, key, offset, now_ms)
+            size += len(record.key or b"") + len(record.value or b"")
+            if size > most:
+                raise CoordinatorLogError(ErrorCode.MESSAGE_TOO_LARGE, f"the offsets exceed {most} bytes")
+            records.append(record)
+            if not len(records) % _OFFSETS_BY_STEP:
+                yield
+        return records
+
+    def commit(
+        self, group: AnyGroup, offsets: Mapping[TopicPartition, CommittedOffset], records: Sequence[NewRecord]
+    ) -> ErrorCode:
+        """Write committed offsets, as these records; they count when this returns NONE (`storeOffsets`)."""
+        try:
+            group.offsets.commit(self._write_offsets(group, offsets, records))
+        except CoordinatorLogError as error:
+            return commit_error(error.code)
+        return ErrorCode.NONE
+
+    def commit_transactional(
+        self,
+        group: AnyGroup,
+        offsets: Mapping[TopicPartition, CommittedOffset],
+        records: Sequence[NewRecord],
+        producer_id: int,
+        producer_epoch: int,
+    ) -> ErrorCode:
+        """As `commit`, of offsets that count once the producer's transaction is committed.
+
+        They count at once if there is no producer.
+        """
+        if producer_id < 0:  # it gets so far only where transactions are not verified
+            return self.commit(group, offsets, records)
+        try:
+            written = self._write_offsets(group, offsets, records, producer_id, producer_epoch)
+        except CoordinatorLogError as error:
+            return commit_error(error.code)
+        group.offsets.commit_pending(producer_id, written)
+        self._open_groups.setdefault(producer_id, set()).add(group.group_id)
+        return ErrorCode.NONE
+
+    def _write_offsets(
+        self,
+        group: AnyGroup,
+        offsets: Mapping[TopicPartition, CommittedOffset],
+        records: Sequence[NewRecord],
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+    ) -> dict[TopicPartition, CommittedOffset]:
+        first = self._append(group.group_id, records, producer_id, producer_epoch, _SEQUENCE_OF_COMMITS)
+        return {key: offset._replace(log_offset=first) for key, offset in offsets.items()}
+
+    def has_ongoing_transaction(self, group_id: str, producer_id: int, producer_epoch: int) -> bool:
+        """Whether the producer's transaction has written to the group's partition.
+
+        What is open there in an earlier epoch is another one, which still awaits its marker.
+        """
+        topic = self.log.topic
+        place = None if topic is None else topic.partition(self.log.partition_of(group_id))
+        if place is None:
+            return False
+        try:
+            producer = place.log.producers.active.get(producer_id)
+        except MAPPED:
+            return False
+        return (
+            producer is not None
+            and producer.current_txn_first_offset >= 0
+            and producer.producer_epoch == producer_epoch
+        )
+
+    def complete_transaction(self, partition: int, producer_id: int, *, commit: bool) -> None:
+        """A marker for the producer is in this partition of `__consumer_offsets`: its offsets count, or never will."""
+        loading = self._loader.replay_of(partition)
+        if loading is not None:
+            loading.ended.append((producer_id, commit))
+            return
+        open_groups = self._open_groups.get(producer_id, set())
+        for group_id in [each for each in open_groups if self.log.partition_of(each) == partition]:
+            self._close_group(producer_id, group_id)
+            group = self._groups.get(group_id)
+            if group is not None:
+                group.offsets.complete(producer_id, commit=commit)
+
+    def _close_group(self, producer_id: int, group_id: str) -> None:
+        open_groups = self._open_groups[producer_id]
+        open_groups.discard(group_id)
+        if not open_groups:
+            del self._open_groups[producer_id]
+
+    # Forgetting
+
+    def delete_offsets(self, group: AnyGroup, partitions: Iterable[TopicPartition]) -> ErrorCode:
+        """Forget committed offsets (OffsetDelete), and a classic group with them if it is empty and has no others."""
+        return self._forget(group, group.offsets.known(partitions), may_go=isinstance(group, Group))
+
+    def remove(self, group: AnyGroup) -> ErrorCode:
+        """Forget a group and all of its offsets (DeleteGroups)."""
+        return self._forget(group, group.offsets.everything(), wholly=True)
+
+    def topics_deleted(self, names: Iterable[str]) -> None:
+        """Topics are gone, and what was committed for them with them; or `__consumer_offsets` is, and all groups."""
+        self._look_at_topic()
+        if self.log.topic is None:
+            return
+        deleted = set(names)
+        for partition in range(self.log.partition_count):
+            if not self._loader.is_loaded(partition):
+                self._owed.setdefault(partition, set()).update(deleted)
+        self._forget_topics(deleted)
+
+    def _forget_topics(self, names: set[str], partition: int | None = None) -> None:
+        for group in self.groups():
+            if partition is None or self.log.partition_of(group.group_id) == partition:
+                removed = group.offsets.of_topics(names)
+                if removed:  # another group without offsets lost nothing: it stays, as since Kafka 4.0
+                    self._forget(group, removed, may_go=isinstance(group, Group))
+
+    def _expire(self) -> Iterator[None]:
+        """Forget offsets that have been kept for long enough, and empty groups."""
+        for group in self.groups():
+            if self._groups.get(group.group_id) is group:
+                self._clean_up(group, expired_offsets(group, self._core.clock.now_ms(), self._retention_ms))
+            yield
+
+    def _clean_up(self, group: AnyGroup, removed: list[TopicPartition]) -> None:
+        """Forget offsets, and with them a group that is empty and has no others (`cleanupGroupMetadata`)."""
+        if removed or not group.offsets:
+            self._forget(group, removed)
+
+    def _forget(
+        self, group: AnyGroup, removed: list[TopicPartition], *, wholly: bool = False, may_go: bool = True
+    ) -> ErrorCode:
+        """Write tombstones and forget; nothing is forgotten that could not be written.
+
+        An empty group goes when nothing is left of its offsets, if it `may_go`.
+        """
+        now_ms = self._core.clock.now_ms()
+        group_id = group.group_id
+        left = not wholly and (not may_go or not group.is_empty or group.offsets.has_more_than(removed))
+        keys = [offset_key(group_id, each) for each in removed]
+        if not left:
+            keys += _group_keys(group)
+        try:
+            for batch in self.log.tombstone_batches(keys):
+                self._append(group_id, [NewRecord(key, None, now_ms) for key in batch])
+        except CoordinatorLogError as error:
+            _logger.error("What is gone of group %s cannot be noted: %s", group_id, error)  # noqa: TRY400 - it says all
+            return commit_error(error.code)
+        group.offsets.remove(removed)
+        if not left:
+            group.die()
+            if self._groups.get(group_id) is group:
+                del self._groups[group_id]
+            for producer_id in [each for each, open_groups in self._open_groups.items() if group_id in open_groups]:
+                self._close_group(producer_id, group_id)
+            self._on_forgotten(group)
+        return ErrorCode.NONE
+
+    def close(self) -> None:
+        """Nothing is loaded any more."""
+        self._loader.close()
+
+
+def _group_keys(group: AnyGroup) -> list[bytes]:
+    """The keys of the records that describe a group. A classic one has none in its generation 0."""
+    if isinstance(group, ConsumerGroup):
+        return [change.encode_key() for change in without_group(group, group.members)]
+    return [group_key(group.group_id)] if group.generation > 0 else []
+
+
+def commit_error(code: ErrorCode) -> ErrorCode:
+    """What a client is told whose offsets could not be written (`maybeConvertOffsetCommitError`)."""
+    return ErrorCode.INVALID_COMMIT_OFFSET_SIZE if code in _TOO_LARGE else _coordinator_code(code)
+
+
+def _coordinator_code(code: ErrorCode) -> ErrorCode:
+    return _APPEND_ERRORS.get(code, code)

@@ -1,0 +1,205 @@
+"""Which partitions of a coordinator's topic are known, and how the others become so.
+
+A partition is replayed before anything is done with what belongs to it: a small one at once, a larger one in steps
+while clients are told COORDINATOR_LOAD_IN_PROGRESS.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Final, Generic, Protocol, TypeVar
+
+from minibroker.cluster.topics import Topic
+from minibroker.coordinators.coordinator_log import REPLAYED_AT_ONCE, CoordinatorLog
+from minibroker.core import Core
+from minibroker.support.error_mapping import MAPPED
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.records import Batch
+
+_RETRY_MS: Final = 5_000
+"""A partition that could not be read is not tried again before so long."""
+_logger = logging.getLogger(__name__)
+
+
+class Replaying(Protocol):
+    """What the records of a partition amount to."""
+
+    def read(self, batches: Iterable[Batch]) -> None:
+        """Take in batches, in the order of the log."""
+        ...
+
+    def finish(self) -> Iterator[None]:
+        """Make of them what they amount to, a piece of work at a time."""
+        ...
+
+
+R = TypeVar("R", bound=Replaying)
+
+
+class _Loading(Generic[R]):
+    """A partition that is being replayed."""
+
+    def __init__(self, replay: R) -> None:
+        self.replay = replay
+        self.is_small = True
+        self.steps: Iterator[None] = iter(())
+        self.error: Exception | None = None
+
+
+class PartitionLoader(Generic[R]):
+    """The loading of one coordinator's partitions.
+
+    Args:
+        make_replay: begins the replay of a partition, which it is given the name of.
+        on_loaded: is told of each partition that has been replayed, and what came of it.
+    """
+
+    def __init__(
+        self,
+        core: Core,
+        log: CoordinatorLog,
+        make_replay: Callable[[str], R],
+        on_loaded: Callable[[int, R], None],
+    ) -> None:
+        self._core = core
+        self._log = log
+        self._make_replay = make_replay
+        self._on_loaded = on_loaded
+        self._topic: Topic | None = log.topic
+        self._loaded: set[int] = set()
+        self._loading: dict[int, _Loading[R]] = {}
+        self._failed: dict[int, float] = {}  # when to try again, on the clock that nobody sets
+        self._unread: list[int] = []
+        self._closed = False
+
+    def is_topic_lost(self) -> bool:
+        """Notice that the topic was made, or was deleted: then nothing is loaded any more, and what was is void."""
+        topic = self._log.topic
+        if topic is self._topic:
+            return False
+        known, self._topic = self._topic, topic
+        if known is None:  # it has just been made, and there is nothing in it
+            self._loaded.update(range(self._log.partition_count))
+            return False
+        self._loaded.clear()
+        self._loading.clear()
+        self._failed.clear()
+        self._unread = []
+        return True
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether there is a partition that is being replayed, or has its turn still to come."""
+        return bool(self._loading or self._unread)
+
+    def is_loaded(self, partition: int) -> bool:
+        """Whether all is known about a partition."""
+        return partition in self._loaded
+
+    def replay_of(self, partition: int) -> R | None:
+        """The replay of a partition that is being loaded."""
+        loading = self._loading.get(partition)
+        return None if loading is None else loading.replay
+
+    def load(self, partition: int) -> ErrorCode:
+        """NONE once all is known about a partition; it is loaded if need be.
+
+        COORDINATOR_LOAD_IN_PROGRESS while that takes its time, COORDINATOR_NOT_AVAILABLE when it cannot be read.
+        """
+        if self._topic is None or partition in self._loaded:
+            return ErrorCode.NONE
+        loading = self._loading.get(partition)
+        if loading is None:
+            if self._has_failed(partition):
+                return ErrorCode.COORDINATOR_NOT_AVAILABLE
+            loading = self._begin(partition)
+            if not loading.is_small:
+                self._core.chores.run(loading.steps, partial(self._on_replayed, partition, loading))
+        if loading.is_small:
+            for _ in loading.steps:  # also where `load_all` has begun with them
+                pass
+            self._on_replayed(partition, loading)
+        if partition in self._loading:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return ErrorCode.NONE if partition in self._loaded else ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    def load_all(self) -> None:
+        """Load all partitions, one after the other, beside the requests; `is_loading` until that is done."""
+        if self._topic is not None and not self._unread:
+            self._unread = [
+                index
+                for index in range(len(self._topic.partitions))
+                if index not in self._loaded and not self._log.is_offline(index)
+            ]
+            self._core.chores.run(self._load_in_turn(self._unread), self._unread.clear)
+
+    def reload(self, partition: int) -> None:
+        """Another node coordinates what is in a partition: forget that it was loaded, and load it if anyone does."""
+        self._loaded.discard(partition)
+        self._loading.pop(partition, None)
+        self._failed.pop(partition, None)
+        if self._log.is_offline(partition):
+            return
+        if self._unread:
+            self._unread.append(partition)
+        else:
+            self.load_all()
+
+    def load_failed(self) -> None:
+        """Try again to load what could not be read; nothing happens when there is no such partition."""
+        if self._failed:
+            self._failed = dict.fromkeys(self._failed, 0)
+            self.load_all()
+
+    def close(self) -> None:
+        """Load no further."""
+        self._closed = True
+
+    def _load_in_turn(self, unread: list[int]) -> Iterator[None]:
+        while unread and unread is self._unread and not self._closed:
+            partition = unread.pop(0)
+            known = partition in self._loaded or partition in self._loading
+            if not known and not self._has_failed(partition):
+                loading = self._begin(partition)
+                yield from loading.steps
+                self._on_replayed(partition, loading)
+            yield
+
+    def _has_failed(self, partition: int) -> bool:
+        """Could it not be read, so shortly before that it is not worth another try?"""
+        now_ms = self._core.clock.monotonic_ms()
+        return self._failed.get(partition, now_ms) > now_ms
+
+    def _begin(self, partition: int) -> _Loading[R]:
+        loading = self._loading[partition] = _Loading(self._make_replay(f"{self._log.name}-{partition}"))
+        try:
+            loading.is_small = self._log.size(partition) < REPLAYED_AT_ONCE
+        except MAPPED as error:
+            loading.error = error
+        else:
+            loading.steps = self._replay(partition, loading)
+        return loading
+
+    def _replay(self, partition: int, loading: _Loading[R]) -> Iterator[None]:
+        try:
+            for batches in self._log.replay(partition):
+                if self._closed or self._loading.get(partition) is not loading:
+                    return
+                loading.replay.read(batches)
+                yield
+            yield from loading.replay.finish()
+        except MAPPED as error:
+            loading.error = error
+
+    def _on_replayed(self, partition: int, loading: _Loading[R]) -> None:
+        if self._closed or self._loading.get(partition) is not loading:
+            return  # it is through already, or the topic is gone
+        del self._loading[partition]
+        if loading.error is not None:
+            if partition not in self._failed:
+                _logger.error("%s-%d cannot be read: %s", self._log.name, partition, loading.error)
+            self._failed[partition] = self._core.clock.monotonic_ms() + _RETRY_MS
+            return
+        self._failed.pop(partition, None)
+        self._loaded.add(partition)
+        self._on_loaded(partition, loading.replay)

@@ -1,0 +1,121 @@
+"""Markers: the control batches that end a transaction in the logs of its partitions (KIP-98)."""
+
+import struct
+from typing import Final, NamedTuple
+
+from minibroker.cluster.node import Node
+from minibroker.cluster.partition import Partition
+from minibroker.cluster.topics import Topic
+from minibroker.coordinators.transactions.transaction import RAISES_EPOCHS
+from minibroker.core import Core
+from minibroker.support.error_mapping import MAPPED, error_code_of
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.records import NewRecord, build_batch, read_header
+from minibroker_protocol.records.header import CONTROL_KEY, MAGIC_V2
+from minibroker_storage.errors import InvalidProducerEpochError
+from minibroker_storage.log import Log
+
+_VERSION: Final = 0
+_ABORT: Final = 0
+_COMMIT: Final = 1
+_VALUE: Final = struct.Struct(">hi")
+"""Version and coordinator epoch of an `EndTransactionMarker`."""
+
+
+class Marker(NamedTuple):
+    """The end of a producer's transaction.
+
+    Attributes:
+        commit: false to abort.
+        coordinator_epoch: of whoever has decided it.
+        transaction_version: `RAISES_EPOCHS` when the epoch was raised for it.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    commit: bool
+    coordinator_epoch: int = 0
+    transaction_version: int = 0
+
+
+def write_marker(core: Core, topic_name: str, index: int, marker: Marker, *, node: Node | None = None) -> ErrorCode:
+    """Write a marker into the log of one partition; it is in the file when this says NONE.
+
+    Without `node` the marker comes from the coordinator of this process, the newest there is. Otherwise `node` was
+    asked for it: NOT_LEADER_OR_FOLLOWER unless it leads the partition, TRANSACTION_COORDINATOR_FENCED when the log
+    holds a marker of a newer coordinator. INVALID_PRODUCER_EPOCH when the producer has gone on to a newer epoch, and
+    when the marker's epoch was not raised although it should have been (KIP-1228); UNSUPPORTED_FOR_MESSAGE_FORMAT when
+    the topic's format has no markers; UNKNOWN_TOPIC_OR_PARTITION; UNKNOWN_SERVER_ERROR for the marker of no producer;
+    NOT_ENOUGH_REPLICAS; KAFKA_STORAGE_ERROR; NOT_LEADER_OR_FOLLOWER also when nobody leads the partition.
+    """
+    topic = core.topics.get(topic_name)
+    partition = topic.partition(index) if topic is not None else None
+    if topic is None or partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    unready = _replica_error(partition, node)
+    if unready:
+        return unready
+    if topic.append_policy.magic < MAGIC_V2:
+        return ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+    if marker.producer_id < 0 or marker.producer_epoch < 0:
+        return ErrorCode.UNKNOWN_SERVER_ERROR  # Kafka stumbles over no producer, too
+    core.writes.commit()  # what is staged has its own answers, and is of the transaction
+    try:
+        _append(partition, marker, core, is_own=node is None)
+    except MAPPED as error:
+        return error_code_of(error)
+    core.hooks.marker_written((topic_name, index), marker.producer_id, marker.commit)
+    return ErrorCode.NONE
+
+
+def _replica_error(partition: Partition, node: Node | None) -> ErrorCode:
+    leader = partition.leader
+    if leader is None or (node is not None and leader is not node):
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return ErrorCode.NOT_ENOUGH_REPLICAS if partition.is_under_min_isr else ErrorCode.NONE
+
+
+def _own_epoch(log: Log, producer_id: int, own_epoch: int) -> int:
+    """Ours, or that of the Kafka that had the directory before, whose markers must not fence ours."""
+    known = log.producers.active.get(producer_id)
+    return own_epoch if known is None else max(own_epoch, known.coordinator_epoch)
+
+
+def _append(partition: Partition, marker: Marker, core: Core, *, is_own: bool) -> None:
+    log = partition.log
+    producer_id = marker.producer_id
+    _check_epoch(log, marker)
+    epoch = _own_epoch(log, producer_id, marker.coordinator_epoch) if is_own else marker.coordinator_epoch
+    batch = memoryview(_batch(marker._replace(coordinator_epoch=epoch), partition.topic, core.clock.now_ms()))
+    header = read_header(batch)
+    log.producers.check(header, from_client=False)
+    log.producers.check_coordinator_epoch(producer_id, epoch)
+    log.append(batch, header, partition.leader_epoch, core.clock.now_ms())
+    log.commit()
+
+
+def _check_epoch(log: Log, marker: Marker) -> None:
+    """A transaction that is open in the marker's own epoch is the next one, if ends raise epochs."""
+    known = log.producers.active.get(marker.producer_id)
+    if marker.transaction_version < RAISES_EPOCHS or known is None or known.current_txn_first_offset < 0:
+        return
+    if known.producer_epoch == marker.producer_epoch:
+        raise InvalidProducerEpochError(
+            f"producer {marker.producer_id}: the marker of epoch {marker.producer_epoch} should be of a later one"
+        )
+
+
+def _batch(marker: Marker, topic: Topic, now_ms: int) -> bytearray:
+    record = NewRecord(
+        CONTROL_KEY.pack(_VERSION, _COMMIT if marker.commit else _ABORT),
+        _VALUE.pack(_VERSION, marker.coordinator_epoch),
+        now_ms,
+    )
+    return build_batch(
+        [record],
+        timestamp_type=topic.append_policy.timestamp_type,
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
+        is_transactional=True,
+        is_control=True,
+    )

@@ -1,0 +1,219 @@
+"""All transactional ids, and the topic `__transaction_state` that keeps them (Kafka's `TransactionStateManager`).
+
+What a partition says is read before anything is done with its transactional ids: of a small one at once, of a larger
+one in steps, while clients are told COORDINATOR_LOAD_IN_PROGRESS.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from minibroker.cluster.features import TRANSACTION_VERSION
+from minibroker.cluster.node import Node
+from minibroker.cluster.topics import TRANSACTION_STATE
+from minibroker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogError
+from minibroker.coordinators.partition_loader import PartitionLoader
+from minibroker.coordinators.transactions.transaction import Transaction, encode_key, encode_value, transaction_of
+from minibroker.core import Core
+from minibroker_protocol.coordinator_records import TransactionLogKey, TransactionLogValue, decode_versioned
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.errors import DecodeError, EncodeError
+from minibroker_protocol.records import Batch, NewRecord
+
+_STEP: Final = 1000
+"""Records that are decoded in one piece of work."""
+_COMPLAINTS: Final = 100
+_APPEND_ERRORS: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""What Kafka makes of a failed append (`TransactionStateManager.appendTransactionToLog`)."""
+_logger = logging.getLogger(__name__)
+
+
+class TransactionStore:
+    """The transactional ids.
+
+    Args:
+        on_loaded: is told of each partition that has been read.
+    """
+
+    def __init__(self, core: Core, on_loaded: Callable[[int], None]) -> None:
+        self._core = core
+        self._on_loaded = on_loaded
+        self.log = CoordinatorLog(
+            core,
+            TRANSACTION_STATE,
+            partitions=core.config.integer("transaction.state.log.num.partitions"),
+            factor=core.config.integer("transaction.state.log.replication.factor"),
+            configs={
+                "cleanup.policy": "compact",
+                "compression.type": "uncompressed",
+                "min.insync.replicas": str(core.config.integer("transaction.state.log.min.isr")),
+                "segment.bytes": str(core.config.integer("transaction.state.log.segment.bytes")),
+                "unclean.leader.election.enable": "false",
+            },
+        )
+        self._loader = PartitionLoader(core, self.log, _Loading, self._on_replayed)
+        self._known: dict[int, dict[str, Transaction]] = {}
+
+    # The transactional ids
+
+    def get(self, transactional_id: str) -> Transaction | None:
+        """What is known of a transactional id, if anything is. Ask for `readiness` before."""
+        return self._known.get(self.log.partition_of(transactional_id), {}).get(transactional_id)
+
+    def in_partition(self, index: int) -> list[Transaction]:
+        """The transactional ids of one partition of the topic."""
+        return list(self._known.get(index, {}).values())
+
+    def all(self) -> list[Transaction]:
+        """The transactional ids of all partitions that are loaded."""
+        self._look_at_topic()
+        return [transaction for known in self._known.values() for transaction in known.values()]
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether there are transactional ids that `all` does not tell yet."""
+        self._look_at_topic()
+        return self._loader.is_loading
+
+    def save(self, transaction: Transaction) -> ErrorCode:
+        """Write a step down; it counts once that is done. Ask for `readiness` before."""
+        partition = self.log.partition_of(transaction.transactional_id)
+        try:
+            record = NewRecord(
+                encode_key(transaction.transactional_id),
+                encode_value(transaction, level=self._core.features.level(TRANSACTION_VERSION)),
+                self._core.clock.now_ms(),
+            )
+            self.log.append(partition, [record])
+        except EncodeError:
+            return ErrorCode.UNKNOWN_SERVER_ERROR
+        except CoordinatorLogError as error:
+            _logger.error("transactional id %s: %s", transaction.transactional_id, error)  # noqa: TRY400 - not our fault
+            return _APPEND_ERRORS.get(error.code, error.code)
+        self._look_at_topic()
+        self._known.setdefault(partition, {})[transaction.transactional_id] = transaction
+        return ErrorCode.NONE
+
+    def keep(self, transaction: Transaction) -> None:
+        """Remember a step that need not be in the log."""
+        partition = self.log.partition_of(transaction.transactional_id)
+        self._known.setdefault(partition, {})[transaction.transactional_id] = transaction
+
+    def remove(self, transactions: Iterable[Transaction]) -> Iterator[None]:
+        """Forget transactional ids, with tombstones in the log; one step for each batch. A refused batch is logged.
+
+        A transactional id that has taken another step when its turn comes stays.
+        """
+        wanted: dict[int, dict[bytes, Transaction]] = {}
+        for each in transactions:
+            partition = self.log.partition_of(each.transactional_id)
+            wanted.setdefault(partition, {})[encode_key(each.transactional_id)] = each
+        for partition, by_key in wanted.items():
+            for batch in self.log.tombstone_batches(by_key):
+                self._look_at_topic()
+                keys = [key for key in batch if self.get(by_key[key].transactional_id) is by_key[key]]
+                if not keys:
+                    continue
+                now_ms = self._core.clock.now_ms()
+                try:
+                    self.log.append(partition, [NewRecord(key, None, now_ms) for key in keys])
+                except CoordinatorLogError as error:
+                    _logger.error("expired transactional ids: %s", error)  # noqa: TRY400 - the disk's fault
+                    return
+                for key in keys:
+                    del self._known[partition][by_key[key].transactional_id]
+                yield
+
+    # Loading
+
+    def readiness(self, transactional_id: str, node: Node | None = None) -> ErrorCode:
+        """NONE once all is known about a transactional id; its partition is loaded if need be.
+
+        COORDINATOR_LOAD_IN_PROGRESS while that takes its time, COORDINATOR_NOT_AVAILABLE when it cannot be read.
+        NOT_COORDINATOR when `node` does not coordinate the id, or, if that is not given, nobody does.
+        """
+        misplaced = self.log.coordinator_error(transactional_id, node)
+        if misplaced:
+            return misplaced
+        self._look_at_topic()
+        return self._loader.load(self.log.partition_of(transactional_id))
+
+    def load_all(self) -> None:
+        """Load every partition, one after the other; `is_loading` until that is done."""
+        self._look_at_topic()
+        self._loader.load_all()
+
+    def leader_moved(self, partition: int) -> None:
+        """Another node coordinates the transactional ids of a partition: it reads the log."""
+        self._known.pop(partition, None)
+        self._loader.reload(partition)
+
+    def load_failed(self) -> None:
+        """Try again to load what could not be read; nothing happens when there is no such partition."""
+        self._look_at_topic()
+        self._loader.load_failed()
+
+    def close(self) -> None:
+        """Read no further."""
+        self._loader.close()
+
+    def _look_at_topic(self) -> None:
+        """Notice that `__transaction_state` was made, or was deleted."""
+        if self._loader.is_topic_lost():
+            self._known.clear()
+
+    def _on_replayed(self, index: int, loading: "_Loading") -> None:
+        self._known[index] = loading.transactions
+        self._on_loaded(index)
+
+
+class _Loading:
+    """A partition that is being read: what its records amount to.
+
+    Most records are overwritten by later ones, so that keys and values stay bytes until all of them are seen. A
+    record that cannot be read is logged and passed over.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._latest: dict[bytes, bytes] = {}
+        self._complaints: set[str] = set()
+        self.transactions: dict[str, Transaction] = {}
+
+    def read(self, batches: Iterable[Batch]) -> None:
+        """Take in batches, in the order of the log."""
+        for batch in batches:
+            try:
+                for record in batch:
+                    if record.key is None:
+                        self._complain(f"the record at offset {record.offset} has no key")
+                    elif record.value is None:
+                        self._latest.pop(record.key, None)
+                    else:
+                        self._latest[record.key] = record.value
+            except DecodeError as error:
+                self._complain(f"a batch cannot be read: {error}")
+
+    def finish(self) -> Iterator[None]:
+        """Fill `transactions`, a piece of work at a time."""
+        for number, (raw_key, value) in enumerate(self._latest.items(), 1):
+            try:
+                key = decode_versioned(TransactionLogKey, raw_key).transactional_id
+                self.transactions[key] = transaction_of(key, decode_versioned(TransactionLogValue, value))
+            except (DecodeError, ValueError) as error:
+                self._complain(f"a record cannot be read: {error}")
+            if not number % _STEP:
+                yield
+
+    def _complain(self, what: str) -> None:
+        """Say it once; a damaged file must not fill the disk with words."""
+        if what not in self._complaints and len(self._complaints) < _COMPLAINTS:
+            self._complaints.add(what)
+            _logger.warning("%s: %s; passed over", self._name, what)

@@ -1,0 +1,289 @@
+"""The interceptor that looks into requests on their way: it keeps the journal, and has the faults.
+
+`Services.observer` is None while nobody has asked for either. It decodes every request (no memo), writes it down, and
+lets the faults do with it what they are for.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from minibroker.api.delayed import DelayedResponse, UnservedRequestError
+from minibroker.api.outcomes import Answer, Outcome, Waiting, outcome_of
+from minibroker.faults.fault import Asked, Fault
+from minibroker.faults.held import HeldRequest
+from minibroker.faults.observed import installed_faults
+from minibroker.faults.refusals import refuse
+from minibroker.faults.registry import FaultRegistry, Strike
+from minibroker.faults.stale_metadata import MetadataHistory
+from minibroker.inspection.journal import DEFAULT_CAPACITY, Entry, Journal
+from minibroker.inspection.message_json import detached
+from minibroker.requests.call import Call
+from minibroker.requests.dispatch import in_slices, read_large_request, read_request, serve
+from minibroker.requests.endpoints import Endpoint
+from minibroker.requests.produce_memo import has_many_batches
+from minibroker.requests.targets import targets_of
+from minibroker.support.slices import Steps, result_of
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.errors import DecodeError, TooManyElementsError
+from minibroker_protocol.frame import RequestHeader, read_request_header
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from minibroker.api.interceptors import Line, Take
+    from minibroker.requests.session import Session
+    from minibroker.services import Services
+
+_LENGTH_SIZE: Final = 4
+
+
+def keep_journal(services: Services, capacity: int = DEFAULT_CAPACITY) -> Journal:
+    """Keep a journal from now on; an old one goes. ValueError for a capacity below 1."""
+    journal = Journal(capacity)
+    observer = _observer_of(services)
+    observer.journal = journal
+    observer.settle()
+    return journal
+
+
+def watch_requests(services: Services, watcher: Callable[[Entry], None] | None) -> None:
+    """Have `watcher` called with each request that is over; None for nobody."""
+    observer = _observer_of(services)
+    observer.watcher = watcher
+    observer.settle()
+
+
+def drop_journal(services: Services) -> None:
+    """Keep no journal any more."""
+    if services.observer is not None:
+        observer = _observer_of(services)
+        observer.journal = None
+        observer.settle()
+
+
+def faults_of(services: Services) -> FaultRegistry:
+    """Where faults are added and removed; the same one for as long as any is installed."""
+    return installed_faults(services) or FaultRegistry(partial(_faults_changed, services))
+
+
+def _faults_changed(services: Services, registry: FaultRegistry) -> None:
+    observer = _observer_of(services)
+    observer.faults = registry if len(registry) else None
+    depth = max((fault.stale_metadata or 0 for fault in registry), default=0)
+    if depth and (observer.history is None or observer.history.depth < depth):
+        observer.history = MetadataHistory(services, depth)
+    elif not depth:
+        observer.history = None
+    observer.settle()
+
+
+def _observer_of(services: Services) -> RequestObserver:
+    return cast("RequestObserver | None", services.observer) or RequestObserver(services)
+
+
+class _Request:
+    """One request on its way past the observer."""
+
+    __slots__ = ("api", "call", "endpoint", "entry", "header", "request", "targets")
+
+    def __init__(self, endpoint: Endpoint, header: RequestHeader, request: Any, call: Call) -> None:
+        self.endpoint = endpoint
+        self.header = header
+        self.request = request
+        self.call = call
+        self.api = endpoint.api
+        self.targets = targets_of(endpoint.names, request, call)
+        self.entry: Entry | None = None
+
+    def serve(self, request: Any) -> Any:
+        """Have the request, or what a fault leaves of it, handled."""
+        return serve(self.endpoint, request, self.call)
+
+    def outcome_of(self, response: Any) -> Outcome:
+        """What the connection is to do with what a handler has returned."""
+        version = self.call.api_version
+        flexible = self.endpoint.has_flexible_response_header(version)
+        return outcome_of(response, version, self.header.correlation_id, flexible_header=flexible, entry=self.entry)
+
+    def waits_for_answer(self) -> bool:
+        """False for acks=0."""
+        return self.endpoint.route.key is not ApiKey.PRODUCE or bool(self.request.acks)
+
+
+class RequestObserver:
+    """The journal and the faults of one broker.
+
+    Attributes:
+        journal: None while none is kept.
+        faults: None while there are none.
+        watcher: told of each request that is over.
+        history: of the metadata, while a fault answers with what it was.
+    """
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self.journal: Journal | None = None
+        self.faults: FaultRegistry | None = None
+        self.watcher: Callable[[Entry], None] | None = None
+        self.history: MetadataHistory | None = None
+
+    def settle(self) -> None:
+        """Stand before the handlers if there is anything to do."""
+        idle = self.journal is None and self.faults is None and self.watcher is None
+        self._services.observe(None if idle else self)
+
+    def before(self, take: Take, line: Line) -> Take:  # noqa: ARG002 - it reads requests itself
+        """See `Interceptor`."""
+        return partial(self._accept, line)
+
+    def _accept(
+        self,
+        line: Line,
+        frame: memoryview,
+        session: Session,
+    ) -> Outcome:
+        services, key = self._services, int.from_bytes(frame[:2], "big", signed=True)
+        try:
+            endpoint, header, version, decoded = read_request(frame, services)
+        except TooManyElementsError:
+            return in_slices(self._serve_large(line, session.keep(frame), session), services, key)
+        except (DecodeError, UnservedRequestError) as error:
+            self._note_refused(frame, line, session, error)
+            raise
+        if endpoint.route.key is ApiKey.PRODUCE and has_many_batches(decoded):  # which lie in memory that is used again
+            return in_slices(self._serve_large(line, session.keep(frame), session), services, key)
+        call = Call(session.services.core, session.services, version, header.client_id, session)
+        return in_slices(self._serve(line, _Request(endpoint, header, decoded, call), len(frame)), services, key)
+
+    def _serve_large(self, line: Line, frame: memoryview, session: Session) -> Steps[Outcome]:
+        """Serve a request with many elements in slices."""
+        try:
+            endpoint, header, version, decoded = yield from read_large_request(frame, self._services)
+        except (DecodeError, UnservedRequestError) as error:
+            self._note_refused(frame, line, session, error)
+            raise
+        call = Call(session.services.core, session.services, version, header.client_id, session)
+        return (yield from self._serve(line, _Request(endpoint, header, decoded, call), len(frame)))
+
+    def _serve(self, line: Line, request: _Request, size: int) -> Steps[Outcome]:
+        session, header = request.call.session, request.header
+        if self.history is not None:
+            self.history.note()
+        asked = Asked(request.api, header.api_version, header.client_id, session.node.id, request.targets)
+        strike = None if self.faults is None else self.faults.strike(asked)
+        if self.journal is not None or self.watcher is not None or strike is not None:
+            request.entry = self._begin(request, line, size)
+        try:
+            if strike is None:
+                outcome = request.outcome_of((yield from result_of(request.serve(request.request))))
+            else:
+                outcome = yield from self._struck(strike, request, line)
+        except Exception as error:
+            if request.entry is not None:
+                request.entry.failure = str(error) or type(error).__name__
+                request.entry.end()
+            raise
+        if outcome is None and request.entry is not None:
+            request.entry.end()
+        return outcome
+
+    # The journal
+
+    def _begin(self, request: _Request, line: Line, size: int) -> Entry:
+        header, call = request.header, request.call
+        entry = self._entry(line, call.session, size)
+        entry.client_id = header.client_id
+        entry.api = request.api
+        entry.version = header.api_version
+        entry.correlation_id = header.correlation_id
+        entry.request = detached(request.request)
+        entry.targets = request.targets
+        return entry
+
+    def _entry(self, line: Line, session: Session, size: int) -> Entry:
+        journal, clock = self.journal, self._services.core.clock
+        entry = Entry(
+            number=0 if journal is None else journal.next_number(),
+            time_ms=clock.now_ms(),
+            connection="-".join(map(_address, line.ends)),
+            node=session.node.id,
+            client_host=session.client_host,
+            bytes_in=size + _LENGTH_SIZE,
+            clock=clock,
+            began_ms=clock.monotonic_ms(),
+        )
+        entry.watcher = self.watcher
+        if journal is not None:
+            journal.add(entry)
+        return entry
+
+    def _note_refused(self, frame: memoryview, line: Line, session: Session, error: Exception) -> None:
+        """Write down what is no request, as far as it can be read."""
+        if self.journal is None and self.watcher is None:
+            return
+        entry = self._entry(line, session, len(frame))
+        entry.failure = str(error)
+        try:
+            header = read_request_header(frame)
+            entry.version, entry.correlation_id = header.api_version, header.correlation_id
+            entry.client_id = header.client_id
+            entry.api = _api_name(header.api_key)
+        except DecodeError:
+            pass
+        entry.end()
+
+    # The faults
+
+    def _struck(self, strike: Strike, request: _Request, line: Line) -> Steps[Outcome]:
+        entry = request.entry
+        assert entry is not None
+        entry.fault = strike.fault or strike.all[0]
+        for each in strike.all:
+            each.fire(entry)
+        fault = strike.fault
+        action = None if fault is None else fault.action
+        lost = fault is not None and (action == "black_hole" or "before" in {fault.drop, fault.disconnect})
+        response = None if lost else (yield from self._respond(strike.fault, request, entry))
+        if action in {None, "error", "stale_metadata"} and not strike.delay_ms and not strike.throttle_ms:
+            return request.outcome_of(response)
+        has_answer = request.waits_for_answer()
+        if fault is not None and action in {"truncate", "corrupt"} and not has_answer:
+            fault.take_back(entry)
+        inner = response if isinstance(response, DelayedResponse) else None
+        version = request.call.api_version
+        flexible = request.endpoint.has_flexible_response_header(version)
+        answer = Answer(None, version, request.header.correlation_id, flexible, entry)
+        held = HeldRequest(line, self._services.core.clock, strike, answer, inner, has_answer=has_answer)
+        if inner is None:
+            self._services.core.call_soon(partial(held.go_on, response))  # once what it appends is written
+        return Waiting(held, answer)
+
+    def _respond(self, fault: Fault | None, request: _Request, entry: Entry) -> Steps[Any]:
+        """The response of the handler, or that of a fault in its place."""
+        if fault is None or fault.action not in {"error", "stale_metadata"}:
+            return (yield from result_of(request.serve(request.request)))
+        if fault.action == "stale_metadata":
+            assert self.history is not None
+            return self.history.answer(request.request, fault.stale_metadata or 1, request.call)
+        refused = refuse(fault, request.endpoint, request.request, request.targets, request.call, request.serve)
+        response, has_error = yield from refused
+        if not has_error:
+            fault.take_back(entry)
+        return response
+
+
+def _address(end: Any) -> str:
+    """HOST:PORT of a socket's name; "?" when it is not known any more."""
+    if not end:
+        return "?"
+    host, port = end[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _api_name(key: int) -> str:
+    try:
+        return ApiKey(key).message
+    except ValueError:
+        return str(key)

@@ -1,1 +1,0 @@
-"""Sockets: where a broker listens, whom it takes in, and how answers leave."""

@@ -1,0 +1,252 @@
+"""Files that say which topics and records a broker starts with: JSON, YAML, or JSON lines (.ndjson, .jsonl).
+
+    {"topics": [{"name": "orders", "partitions": 4, "configs": {...}, "records": [{"key": "a", "value": {...}}]}],
+     "records": [{"topic": "orders", "value": "text"}]}
+
+Of JSON lines each is one of either list: a topic, which has a `name`, or a record, which has a `topic`. A text alone
+stands for a topic as `--topic` takes it, and among a topic's records for a record of that value.
+
+Keys and values are written as `operations.payloads` reads them: a text for its UTF-8, null for null, `{"base64": ...}`
+for any bytes, all else for itself as JSON.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, TypeVar, cast
+
+from minibroker.operations.payloads import payload_of
+from minibroker.operations.producing import Codec, Format, Message, magic_of, payload_bytes
+from minibroker.operations.seeding.seeds import SeededRecord, SeededTopic, SeedError, Seeds
+from minibroker.operations.topic_spec import TopicSpec
+from minibroker.support.documents import parse_json, read_document, read_text
+from minibroker.topic_admin import DEFAULT
+
+_LINES: Final = (".ndjson", ".jsonl")
+_DOCUMENT: Final = ("topics", "records")
+_TOPIC: Final = ("name", "partitions", "replication_factor", "configs", "records", "message_format", "codec")
+_RECORD: Final = ("topic", "key", "value", "headers", "timestamp", "partition")
+
+T = TypeVar("T")
+
+
+def read_seeds(path: str) -> Seeds:
+    """What a file says. SeedError that names the file, the line or entry, and the field; OSError."""
+    seeds = Seeds(path)
+    try:
+        if path.endswith(_LINES):
+            _read_lines(seeds, read_text(path))
+        else:
+            _read_lists(seeds, read_document(path, "topics and records"))
+    except SeedError:
+        raise
+    except ValueError as error:
+        raise SeedError(str(error)) from None
+    return seeds
+
+
+def _read_lists(seeds: Seeds, data: object) -> None:
+    if data is None:
+        raise SeedError(f"{seeds.source}: it is empty; there may be topics and records")
+    document = _fields(data, _DOCUMENT, seeds.source)
+    for number, each in enumerate(_list(document, "topics", seeds.source), 1):
+        _add_topic(seeds, each, f"{seeds.source}: topic {number}")
+    for number, each in enumerate(_list(document, "records", seeds.source), 1):
+        _add_record(seeds, each, f"{seeds.source}: record {number}")
+
+
+def _read_lines(seeds: Seeds, text: str) -> None:
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        place = f"{seeds.source}: line {number}"
+        try:
+            data = parse_json(line, place)
+        except RecursionError:
+            raise SeedError(f"{place}: nested too deeply") from None
+        names = _names(data)
+        if "topic" in names:
+            _add_record(seeds, data, place)
+        elif "name" in names or isinstance(data, str):
+            _add_topic(seeds, data, place)
+        else:
+            raise SeedError(f"{place}: neither a topic, which has a name, nor a record, which has a topic")
+
+
+def _add_topic(seeds: Seeds, data: object, place: str) -> None:
+    if isinstance(data, str):
+        topic = _short_topic(data, place)
+        listed: Sequence[object] = ()
+    else:
+        fields = _fields(data, _TOPIC, place)
+        topic = _topic(fields, place)
+        listed = _list(fields, "records", place)
+    if topic.name in seeds.topics:
+        raise SeedError(f"{place}: name: there is a topic {topic.name!r} already")
+    seeds.topics[topic.name] = topic
+    for number, each in enumerate(listed, 1):
+        _add_record(seeds, each, f"{place}: record {number}", topic)
+
+
+def _short_topic(text: str, place: str) -> SeededTopic:
+    try:
+        spec = TopicSpec.parse(text)
+    except ValueError as error:
+        raise SeedError(f"{place}: {error}") from None
+    configs = {key: value for key, value in spec.configs.items() if value is not None}
+    return SeededTopic(place, spec.name, None if spec.partitions == DEFAULT else spec.partitions, None, configs)
+
+
+def _topic(fields: Mapping[str, Any], place: str) -> SeededTopic:
+    message_format = cast("Format", _value(fields, "message_format", place, _text, "v2"))
+    codec = cast("Codec", _value(fields, "codec", place, _text, "none"))
+    _checked(magic_of, message_format, codec, place=place)
+    return SeededTopic(
+        place,
+        _required(fields, "name", place),
+        _value(fields, "partitions", place, _integer),
+        _value(fields, "replication_factor", place, _integer),
+        _value(fields, "configs", place, _configs, {}),
+        message_format,
+        codec,
+    )
+
+
+def _add_record(seeds: Seeds, data: object, place: str, topic: SeededTopic | None = None) -> None:
+    """A record of the file, or one within a topic of it."""
+    fields = {"value": data} if topic is not None and isinstance(data, str) else _fields(data, _RECORD, place)
+    if topic is None:
+        name = _required(fields, "topic", place)
+    elif "topic" in fields:
+        raise SeedError(f"{place}: topic: this record is in the topic {topic.name!r} already")
+    else:
+        name = topic.name
+    message = Message(
+        value=_payload(fields, "value", place),
+        key=_payload(fields, "key", place),
+        headers=_value(fields, "headers", place, _headers, ()),
+        timestamp=_value(fields, "timestamp", place, _timestamp),
+        partition=_value(fields, "partition", place, _integer),
+    )
+    seeds.records.setdefault(name, []).append(SeededRecord(place, message))
+
+
+def _fields(data: object, known: Sequence[str], place: str) -> dict[str, Any]:
+    if not isinstance(data, Mapping):
+        raise SeedError(f"{place}: {_shown(data)} has no fields; there are {', '.join(known)}")
+    fields = {str(name): value for name, value in cast("Mapping[object, Any]", data).items()}
+    for name in fields:
+        if name not in known:
+            raise SeedError(f"{place}: {name}: there is no such field; there are {', '.join(known)}")
+    return fields
+
+
+def _names(data: object) -> frozenset[object]:
+    return frozenset(cast("Mapping[object, object]", data)) if isinstance(data, Mapping) else frozenset()
+
+
+def _list(fields: Mapping[str, Any], name: str, place: str) -> Sequence[object]:
+    listed = fields.get(name)
+    if listed is None:
+        return ()
+    if not isinstance(listed, list):
+        raise SeedError(f"{place}: {name}: {_shown(listed)} is not a list")
+    return cast("Sequence[object]", listed)
+
+
+def _required(fields: Mapping[str, Any], name: str, place: str) -> str:
+    if fields.get(name) is None:
+        raise SeedError(f"{place}: {name}: it is missing")
+    return _checked(_text, fields[name], place=f"{place}: {name}")
+
+
+def _value(fields: Mapping[str, Any], name: str, place: str, convert: Callable[[Any], T], default: Any = None) -> Any:
+    value = fields.get(name)
+    return default if value is None else _checked(convert, value, place=f"{place}: {name}")
+
+
+def _payload(fields: Mapping[str, Any], name: str, place: str) -> bytes | None:
+    return _checked(_bytes, fields.get(name), name, place=place)
+
+
+def _checked(check: Callable[..., T], *values: Any, place: str) -> T:
+    """What `check` makes of the values. SeedError for what it refuses."""
+    try:
+        return check(*values)
+    except UnicodeEncodeError:
+        raise SeedError(f"{place}: a text that has no form in UTF-8") from None
+    except RecursionError:
+        raise SeedError(f"{place}: nested too deeply") from None
+    except ValueError as error:
+        raise SeedError(f"{place}: {error}") from None
+
+
+def _bytes(value: Any, what: str) -> bytes | None:
+    return payload_bytes(payload_of(value, what), what)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{_shown(value)} is not a text")  # noqa: TRY004 - what is wrong with a file is a ValueError
+    return value
+
+
+def _integer(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(f"{_shown(value)} is not a whole number")  # noqa: TRY004 - as above
+    return value
+
+
+def _configs(value: Any) -> dict[str, str | float | bool]:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{_shown(value)} has no names with values")  # noqa: TRY004 - as above
+    return {str(name): _config(str(name), each) for name, each in cast("Mapping[object, Any]", value).items()}
+
+
+def _config(name: str, value: Any) -> str | float | bool:
+    """A value; of a list its items with commas in between."""
+    if isinstance(value, list):
+        return ",".join(str(_config(name, item)) for item in cast("Sequence[Any]", value))
+    if not isinstance(value, str | int | float):
+        raise ValueError(f"{name}: {_shown(value)} is neither a text nor a number, true, false or a list of texts")  # noqa: TRY004 - as above
+    return value
+
+
+def _headers(value: Any) -> tuple[tuple[str, bytes | None], ...]:
+    """Headers as `{name: value}`, or as a list of `[name, value]`, in which a name may come again."""
+    return tuple((name, _bytes(each, f"header {name!r}")) for name, each in _pairs(value))
+
+
+def _pairs(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        yield from ((str(name), each) for name, each in cast("Mapping[object, Any]", value).items())
+        return
+    pairs: Sequence[object] = cast("Sequence[object]", value) if isinstance(value, list) else [value]
+    for pair in pairs:
+        items = _items(pair)
+        if len(items) != len(("name", "value")):
+            raise ValueError(f"{_shown(pair)} is not [name, value]")
+        yield _text(items[0]), items[1]
+
+
+def _items(value: object) -> Sequence[Any]:
+    return cast("Sequence[Any]", value) if isinstance(value, list) else ()
+
+
+def _timestamp(value: Any) -> int:
+    """Ms since the epoch, from such a number or a date with a time; one without a zone is in UTC."""
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            raise ValueError(f"{value!r} is neither ms since 1970 nor a date with a time") from None
+    if isinstance(value, datetime):
+        return round((value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp() * 1000)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError(f"{_shown(value)} is neither ms since 1970 nor a date with a time")
+    return value
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    limit = 60
+    return text if len(text) <= limit else f"{text[:limit]}..."

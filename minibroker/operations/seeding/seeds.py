@@ -1,0 +1,91 @@
+"""Topics and records that a broker starts with; `seed_file` reads them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from minibroker.cluster.topics import Topic
+from minibroker.errors import OperationError
+from minibroker.operations.producing import Codec, Format, Message, produce
+from minibroker.operations.topics import create_topic
+from minibroker.services import Services
+
+
+class SeedError(ValueError):
+    """Seeds that cannot be; the message names the file, the line or entry, and the field."""
+
+
+class SeededTopic(NamedTuple):
+    """A topic. None where the broker has a default; `place` is where it was found."""
+
+    place: str
+    name: str
+    partitions: int | None = None
+    replication_factor: int | None = None
+    configs: Mapping[str, str | float | bool] = {}
+    message_format: Format = "v2"
+    codec: Codec = "none"
+
+
+class SeededRecord(NamedTuple):
+    """A record, and where it was found."""
+
+    place: str
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Seeds:
+    """What was found in `source`: topics by name, and records by the name of their topic."""
+
+    source: str
+    topics: dict[str, SeededTopic] = field(default_factory=dict[str, SeededTopic])
+    records: dict[str, list[SeededRecord]] = field(default_factory=dict[str, list[SeededRecord]])
+
+
+def plant(services: Services, seeds: Seeds) -> None:
+    """Create the topics that are not there, and write records to those that have never had any.
+
+    So a broker that starts again with the same directory has each record once. SeedError; `OSError` from the disk.
+    """
+    for seed in seeds.topics.values():
+        if services.core.topics.get(seed.name) is None:
+            _create(services, seed)
+    for name, records in seeds.records.items():
+        topic = services.core.topics.get(name)
+        seed = seeds.topics.get(name) or SeededTopic(records[0].place, name)
+        if topic is None:
+            topic = _create(services, seed)
+        if any(partition.log.log_end_offset for partition in topic.partitions):
+            continue
+        _check_partitions(topic, records)
+        messages = [record.message for record in records]
+        try:
+            produce(services, name, messages, message_format=seed.message_format, codec=seed.codec)
+        except OperationError as error:
+            raise SeedError(f"{seeds.source}: records of the topic {name!r}: {error}") from None
+
+
+def _create(services: Services, seed: SeededTopic) -> Topic:
+    try:
+        create_topic(
+            services,
+            seed.name,
+            partitions=seed.partitions,
+            replication_factor=seed.replication_factor,
+            configs=seed.configs,
+        )
+    except OperationError as error:
+        raise SeedError(f"{seed.place}: {error}") from None
+    topic = services.core.topics.get(seed.name)
+    assert topic is not None
+    return topic
+
+
+def _check_partitions(topic: Topic, records: list[SeededRecord]) -> None:
+    for place, message in records:
+        if message.partition is not None and topic.partition(message.partition) is None:
+            count = len(topic.partitions)
+            raise SeedError(
+                f"{place}: partition: topic {topic.name!r} has no partition {message.partition}, only {count}"
+            )

@@ -1,0 +1,58 @@
+"""What a handler has to do with the way of its request: its surroundings, and two answers that are none."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from minibroker.cluster.node import Node
+from minibroker.core import Core
+from minibroker.requests.session import Session
+from minibroker.security.principals import Principal
+from minibroker.services import Services
+
+if TYPE_CHECKING:
+    from minibroker.security.authorization.acls import Operation, ResourceType
+
+
+class Call(NamedTuple):
+    """One request's surroundings, as handlers see them.
+
+    Attributes:
+        core: topics, logs, the cluster and its configuration.
+        services: coordinators, rights, quotas.
+        session: the connection that the request has come by.
+    """
+
+    core: Core
+    services: Services
+    api_version: int
+    client_id: str | None
+    session: Session
+
+    @property
+    def node(self) -> Node:
+        """The node that the client has connected to."""
+        return self.session.node
+
+    @property
+    def client_host(self) -> str:
+        """Where the client is, as Kafka writes addresses."""
+        return self.session.client_host
+
+    @property
+    def principal(self) -> Principal:
+        """Whom the client has proved to be."""
+        return self.session.principal
+
+    def address_of(self, node: Node) -> tuple[str, int]:
+        """(host, port) at which this client should find a node."""
+        advertised = self.session.advertised
+        return advertised if node is self.session.node else node.address(self.session.listener, advertised)
+
+    def allows(self, operation: "Operation", resource_type: "ResourceType", name: str) -> bool:
+        """Whether the client may do this to a resource; everybody may do everything where there is no authorizer."""
+        authorizer = self.services.authorizer
+        return authorizer is None or authorizer.allows(self.session, operation, resource_type, name)
+
+    def allows_somewhere(self, operation: "Operation", resource_type: "ResourceType") -> bool:
+        """Whether the client may do this to any resource of a type."""
+        authorizer = self.services.authorizer
+        return authorizer is None or authorizer.allows_somewhere(self.session, operation, resource_type)

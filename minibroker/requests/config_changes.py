@@ -1,0 +1,198 @@
+"""The rules for altering configurations, shared by AlterConfigs and IncrementalAlterConfigs.
+
+As in Kafka's `ConfigAdminManager` and `ConfigurationControlManager`, down to the sentences.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, TypeVar
+
+from minibroker.cluster.broker_loggers import ROOT
+from minibroker.config import ConfigType
+from minibroker.config.resources import ConfigResourceType
+from minibroker.requests.call import Call
+from minibroker.requests.config_resources import (
+    PLACES,
+    Change,
+    Keeping,
+    Place,
+    ResourceError,
+    Texts,
+    as_refusals,
+    check_node,
+)
+from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
+from minibroker.support.slices import Steps, drain
+from minibroker_protocol.error_codes import ErrorCode
+
+T = TypeVar("T")
+
+
+class Resource(NamedTuple):
+    """What is to be altered; `kind` is as the client has numbered it."""
+
+    kind: int
+    name: str
+
+
+Changes = Sequence[tuple[str, int, str | None]]
+"""Key, what to do with it, and the value."""
+
+_INVALID: Final = ErrorCode.INVALID_REQUEST
+_CLUSTER_WIDE: Final = (
+    ConfigResourceType.BROKER,
+    ConfigResourceType.BROKER_LOGGER,
+    ConfigResourceType.CLIENT_METRICS,
+)
+
+
+def refusal(resource: Resource, call: Call, operation: Operation) -> ErrorCode:
+    """The error for a client that may not do this to the configuration of a resource; NONE if it may."""
+    if resource.kind == ConfigResourceType.TOPIC:
+        allowed = call.allows(operation, ResourceType.TOPIC, resource.name)
+        return ErrorCode.NONE if allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if resource.kind == ConfigResourceType.GROUP:
+        allowed = call.allows(operation, ResourceType.GROUP, resource.name)
+        return ErrorCode.NONE if allowed else ErrorCode.GROUP_AUTHORIZATION_FAILED
+    if resource.kind in _CLUSTER_WIDE and not call.allows(operation, ResourceType.CLUSTER, CLUSTER_NAME):
+        return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    return ErrorCode.NONE
+
+
+Outcome = ResourceError | None
+"""None where all went well."""
+
+
+def outcomes(
+    altered: Sequence[tuple[Resource, Changes]], call: Call, *, replaces: bool, validate_only: bool
+) -> Steps[list[Outcome]]:
+    """Alter each resource by itself, and write all down together. With `replaces` the changes are all that is left.
+
+    A slice checks or alters a resource.
+    """
+    named: Counter[Resource] = Counter()
+    for resource, _ in altered:
+        named[resource] += 1
+        yield
+    found: dict[int, Outcome] = {}
+    due: dict[Keeping, list[tuple[int, Place, Texts]]] = {}
+    for number, (resource, changes) in enumerate(altered):
+        try:
+            _check_form(changes, named=named[resource])
+            alteration = _checked(resource, changes, call, replaces=replaces, validate_only=validate_only)
+            found[number] = None
+            if alteration is not None and alteration[0].counts_at_once:
+                drain(type(alteration[0]).keep([alteration], call))
+            elif alteration is not None:
+                due.setdefault(type(alteration[0]).keep, []).append((number, *alteration))
+        except ResourceError as error:
+            found[number] = error
+        except OSError as error:
+            found[number] = _of_disk(error)
+        yield
+    for keep, alterations in due.items():
+        try:
+            yield from keep([(place, texts) for _, place, texts in alterations], call)
+        except OSError as error:
+            found.update((number, _of_disk(error)) for number, _, _ in alterations)
+    return list(found.values())
+
+
+def answered(
+    altered: Sequence[tuple[Resource, Changes]], found: Sequence[Outcome], answer_of: Callable[..., T]
+) -> Steps[list[T]]:
+    """The outcomes as the response of either API has them, made by its class."""
+    answers: list[T] = []
+    for (resource, _), error in zip(altered, found, strict=True):
+        answers.append(
+            answer_of(
+                error_code=ErrorCode.NONE if error is None else error.code,
+                error_message=None if error is None else error.message,
+                resource_type=resource.kind,
+                resource_name=resource.name,
+            )
+        )
+        yield
+    return answers
+
+
+def _of_disk(error: OSError) -> ResourceError:
+    return ResourceError(ErrorCode.KAFKA_STORAGE_ERROR, f"{error.filename}: {error.strerror}")
+
+
+def _check_form(changes: Changes, *, named: int) -> None:
+    if named > 1:
+        raise ResourceError(_INVALID, "Each resource must appear at most once.")
+    names = [name for name, _, _ in changes]
+    if len(set(names)) < len(names):
+        raise ResourceError(_INVALID, "Error due to duplicate config keys")
+    nulls = [name for name, what, value in changes if value is None and what != Change.DELETE]
+    if nulls:
+        raise ResourceError(_INVALID, f"Null value not supported for : {', '.join(nulls)}")
+
+
+def _check_operation(what: int) -> None:
+    if what not in tuple(Change):
+        raise ResourceError(_INVALID, f"Unknown operations type {what}")
+
+
+def _checked(
+    resource: Resource, changes: Changes, call: Call, *, replaces: bool, validate_only: bool
+) -> tuple[Place, Texts] | None:
+    """The settings that a resource is to have, if others than now. ResourceError. Loggers are altered at once."""
+    kind = resource.kind
+    if kind not in tuple(ConfigResourceType) or (replaces and kind == ConfigResourceType.BROKER_LOGGER):
+        raise ResourceError(_INVALID, f"Unknown resource type {kind}")
+    forbidden = refusal(resource, call, Operation.ALTER_CONFIGS)
+    if forbidden:
+        raise ResourceError(forbidden, None)
+    if kind == ConfigResourceType.BROKER_LOGGER:
+        _alter_loggers(resource.name, changes, call, validate_only=validate_only)
+        return None
+    place = PLACES[ConfigResourceType(kind)](resource.name, call)
+    before: Texts = {} if replaces else place.texts
+    texts = dict(before)
+    for name, what, value in changes:
+        _check_operation(what)
+        if what == Change.DELETE:
+            texts.pop(name, None)
+        else:
+            texts[name] = (value or "") if what == Change.SET else _listed(place, before, name, what, value or "")
+    place.check(texts)
+    is_due = not validate_only and (texts != place.texts or kind == ConfigResourceType.BROKER)
+    return (place, texts) if is_due else None
+
+
+def _listed(place: Place, before: Texts, name: str, what: int, value: str) -> str:
+    key = place.key(name)
+    if key is None or key.type is not ConfigType.LIST:
+        raise place.refuse_list(Change(what), name)
+    items = [item for item in before.get(name, place.default(name)).split(",") if item]
+    for item in value.split(","):
+        if what == Change.APPEND and item not in items:
+            items.append(item)
+        elif what == Change.SUBTRACT and item in items:
+            items.remove(item)
+    return ",".join(items)
+
+
+def _alter_loggers(name: str, changes: Changes, call: Call, *, validate_only: bool) -> None:
+    check_node(name, call, "expected {0}, but received {1}", "Node id")
+    loggers = call.services.loggers
+    for logger, what, level in changes:
+        _check_operation(what)
+        if what not in {Change.SET, Change.DELETE}:
+            raise ResourceError(
+                _INVALID, f"{Change(what).name} operation is not allowed for the BROKER_LOGGER resource"
+            )
+        if what == Change.DELETE and logger == ROOT:
+            raise ResourceError(_INVALID, "Removing the log level of the root logger is not allowed")
+        if what == Change.SET:
+            with as_refusals():
+                loggers.check_level(logger, level or "")
+        else:
+            with as_refusals():
+                loggers.check_name(logger)
+    if not validate_only:
+        for logger, what, level in changes:
+            loggers.set_level(logger, level if what == Change.SET else None)

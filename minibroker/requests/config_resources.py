@@ -1,0 +1,225 @@
+"""Where configurations are that clients may alter: how each kind of resource reads, checks and keeps its own.
+
+Refusals are those of Kafka's `ConfigAdminManager` and `ControllerConfigurationValidator`, down to the sentences.
+"""
+
+import re
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import IntEnum
+from typing import Final
+
+from minibroker.cluster.topics import Topic, topic_name_error
+from minibroker.config import TOPIC_KEYS, ConfigError, ConfigKey, TopicConfig
+from minibroker.config.client_metrics import CLIENT_METRICS_KEYS, ClientMetricsConfig, SubscriptionError
+from minibroker.config.group import GROUP_KEYS, GroupConfig
+from minibroker.config.resources import ConfigResourceType
+from minibroker.config.run_time import check, key_of
+from minibroker.requests.call import Call
+from minibroker.support.slices import Steps
+from minibroker_protocol.error_codes import ErrorCode
+
+Texts = Mapping[str, str]
+Keeping = Callable[["Sequence[tuple[Place, Texts]]", Call], Steps[None]]
+"""See `Place.keep`."""
+
+_INVALID: Final = ErrorCode.INVALID_REQUEST
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}\Z")
+"""With no more digits than an int has in Java; int() refuses thousands of them with an error of its own."""
+
+
+class Change(IntEnum):
+    """What is to be done with a key (`AlterConfigOp.OpType`)."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ResourceError(ValueError):
+    """A refusal of one resource, with the error code that the client gets; None leaves the words to the client."""
+
+    def __init__(self, code: ErrorCode, message: str | None) -> None:
+        super().__init__(message or "")
+        self.code = code
+        self.message = message
+
+
+@contextmanager
+def as_refusals() -> Generator[None]:
+    """ResourceError in the place of ConfigError, with the code that Kafka has for it."""
+    try:
+        yield
+    except SubscriptionError as error:
+        raise ResourceError(_INVALID, str(error)) from None
+    except ConfigError as error:
+        raise ResourceError(ErrorCode.INVALID_CONFIG, str(error)) from None
+
+
+def check_node(name: str, call: Call, unexpected: str, what: str) -> None:
+    """Raise ResourceError unless `name` is the number of the node that was asked, in these words."""
+    if not _INTEGER.match(name):
+        raise ResourceError(_INVALID, f"{what} must be an integer, but it is: {name}")
+    if int(name) != call.node.id:
+        raise ResourceError(_INVALID, f"Unexpected broker id, {unexpected.format(call.node.id, name)}")
+
+
+class Place:
+    """The configuration of one resource: its settings now, and how others are read, checked and kept.
+
+    Attributes:
+        texts: the settings now.
+        kind: of the resource.
+        name: of the resource.
+        counts_at_once: the next resource of the request is checked against it.
+    """
+
+    texts: Texts
+    kind: ConfigResourceType
+    name: str
+    counts_at_once = False
+
+    def __init__(self, name: str, call: Call) -> None:
+        raise NotImplementedError
+
+    def key(self, name: str) -> ConfigKey | None:
+        """The row of a key, if there is one."""
+        raise NotImplementedError
+
+    def default(self, name: str) -> str:
+        """What a list is while it is not altered."""
+        raise NotImplementedError
+
+    def check(self, texts: Texts) -> None:
+        """Raise ResourceError unless the resource may have these settings."""
+        raise NotImplementedError
+
+    @staticmethod
+    def keep(altered: "Sequence[tuple[Place, Texts]]", call: Call) -> Steps[None]:
+        """Have resources of this kind take settings that were checked, together. OSError, and none has."""
+        yield from call.core.configs.putting_all({(place.kind, place.name): texts for place, texts in altered})
+
+    def refuse_list(self, what: Change, name: str) -> ResourceError:
+        """The error for who takes a key for a list."""
+        return ResourceError(ErrorCode.INVALID_CONFIG, f"Can't {what.name} to key {name} because its type is not LIST.")
+
+
+class _OfTopic(Place):
+    kind = ConfigResourceType.TOPIC
+
+    def __init__(self, name: str, call: Call) -> None:
+        if not name:
+            raise ResourceError(_INVALID, "Default topic resources are not allowed.")
+        reason = topic_name_error(name)
+        if reason is not None:
+            raise ResourceError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+        self.name = name
+        self._core = call.core
+        self._topic = call.core.topics.get(name)
+        self.texts = {} if self._topic is None else self._topic.config.overrides
+
+    def key(self, name: str) -> ConfigKey | None:
+        return TOPIC_KEYS.get(name)
+
+    def default(self, name: str) -> str:
+        return TOPIC_KEYS[name].text(self._core.config.topic_defaults[name]) or ""
+
+    def check(self, texts: Texts) -> None:
+        with as_refusals():
+            self._config = TopicConfig(self._core.config, texts)
+        if self._topic is None:
+            raise ResourceError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{self.name}' does not exist.")
+
+    @staticmethod
+    def keep(altered: Sequence[tuple[Place, Texts]], call: Call) -> Steps[None]:
+        changes: list[tuple[Topic, TopicConfig]] = []
+        for place, _ in altered:  # the settings are in the configuration that was checked
+            assert isinstance(place, _OfTopic)
+            assert place._topic is not None  # noqa: SLF001 - of this class
+            changes.append((place._topic, place._config))  # noqa: SLF001 - of this class
+        yield from call.core.topics.configuring(changes)
+
+
+class _OfBroker(Place):
+    kind = ConfigResourceType.BROKER
+    counts_at_once = True
+
+    def __init__(self, name: str, call: Call) -> None:
+        if name:
+            check_node(name, call, "expected {0}, but received {1}", "Node id")
+        self._configs = call.core.configs
+        self.name = name and str(call.node.id)
+        self._listeners = call.node.doors
+        self._before = self._configs.of_node(call.node.id)
+        self.texts = self._configs.of(ConfigResourceType.BROKER, self.name)
+
+    def key(self, name: str) -> ConfigKey | None:
+        return key_of(name)
+
+    def default(self, name: str) -> str:
+        key = key_of(name)
+        assert key is not None
+        return key.text(key.default) or ""
+
+    def check(self, texts: Texts) -> None:
+        try:
+            check(texts, self._before, self._listeners, is_of_one_broker=bool(self.name))
+            self._configs.with_broker(self.name, texts)
+        except ConfigError as error:
+            raise ResourceError(_INVALID, str(error)) from None
+
+    def refuse_list(self, what: Change, name: str) -> ResourceError:
+        return ResourceError(
+            ErrorCode.INVALID_CONFIG, f"Config value {what.name.lower()} is not allowed for config key: {name}"
+        )
+
+
+class _OfClientMetrics(Place):
+    kind = ConfigResourceType.CLIENT_METRICS
+
+    def __init__(self, name: str, call: Call) -> None:
+        self.name = name
+        self._configs = call.core.configs
+        self.texts = self._configs.of(ConfigResourceType.CLIENT_METRICS, name)
+
+    def key(self, name: str) -> ConfigKey | None:
+        return CLIENT_METRICS_KEYS.get(name)
+
+    def default(self, name: str) -> str:  # noqa: ARG002 - no list has anything in it
+        return ""
+
+    def check(self, texts: Texts) -> None:
+        if not self.name:
+            raise ResourceError(_INVALID, "Subscription name can't be empty")
+        with as_refusals():
+            ClientMetricsConfig(texts)
+
+
+class _OfGroup(Place):
+    kind = ConfigResourceType.GROUP
+
+    def __init__(self, name: str, call: Call) -> None:
+        if not name:
+            raise ResourceError(_INVALID, "Default group resources are not allowed.")
+        self.name = name
+        self._core = call.core
+        self.texts = call.core.configs.of_group(name)
+
+    def key(self, name: str) -> ConfigKey | None:
+        return GROUP_KEYS.get(name)
+
+    def default(self, name: str) -> str:
+        raise NotImplementedError  # there are no lists
+
+    def check(self, texts: Texts) -> None:
+        with as_refusals():
+            GroupConfig(self._core.config, texts).check_limits()
+
+
+PLACES: Final[Mapping[ConfigResourceType, type[Place]]] = {
+    ConfigResourceType.TOPIC: _OfTopic,
+    ConfigResourceType.BROKER: _OfBroker,
+    ConfigResourceType.CLIENT_METRICS: _OfClientMetrics,
+    ConfigResourceType.GROUP: _OfGroup,
+}

@@ -1,0 +1,102 @@
+"""The routes with their modules, which are imported when the first request of an API comes."""
+
+import importlib
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from minibroker.api.delayed import UnservedRequestError
+from minibroker.api.routes import ROUTES, Route
+from minibroker.requests.call import Call
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.schema import schema_of
+
+if TYPE_CHECKING:
+    from minibroker.requests.declarations import Names, Refusal
+    from minibroker.requests.requirements import Requirement
+
+# An enum's members are looked up each time that they are named.
+_API_VERSIONS: Final = ApiKey.API_VERSIONS
+
+
+class Handler(Protocol):
+    """What `minibroker.handlers.<module>.handle` looks like.
+
+    It returns a response, None for no response at all, a `DelayedResponse`, or `Steps` with one of these as their
+    result. The steps are those of a request whose work grows with what the client has sent, or with what the broker
+    has; they copy what they keep of the request's BYTES fields past a `yield`.
+    """
+
+    def __call__(self, request: Any, call: Call) -> Any:
+        """Serve one request."""
+        ...
+
+
+class Endpoint(NamedTuple):
+    """A route with its modules loaded: the API's messages, its handler, and what the handler declares beside `handle`.
+
+    Attributes:
+        api: the name of its messages, such as "ListOffsets".
+        flexible: the versions with flexible requests, and so with flexible headers (KIP-482).
+        flexible_answers: the versions whose responses have a flexible header.
+        names: the topics, groups and so on that its requests name.
+        needs: the rights of a client whose requests are served.
+        refusal: how its responses refuse a request.
+    """
+
+    route: Route
+    api: str
+    request: type[Any]
+    response: type[Any]
+    flexible: frozenset[int]
+    flexible_answers: frozenset[int]
+    handle: Handler
+    names: "Names"
+    needs: "Requirement"
+    refusal: "Refusal"
+
+    def has_flexible_response_header(self, version: int) -> bool:
+        """ApiVersions keeps response header v0, which a client can read before it knows the broker (KIP-511)."""
+        return version in self.flexible_answers
+
+
+_ROUTE_BY_KEY: Final = {int(route.key): route for route in ROUTES}
+_ENDPOINTS: Final[dict[int, Endpoint]] = {}
+
+
+def endpoint(key: int) -> Endpoint:
+    """The endpoint of an API key. UnservedRequestError for a key that is not in the table."""
+    known = _ENDPOINTS.get(key)
+    if known is None:
+        route = _ROUTE_BY_KEY.get(key)
+        if route is None:
+            raise UnservedRequestError(f"API key {key} is not served")
+        known = _ENDPOINTS[key] = _loaded(route)
+    return known
+
+
+@cache
+def endpoint_named(api: str) -> Endpoint:
+    """The endpoint of an API's name, such as "ListOffsets". StopIteration for a name that is not in the table."""
+    return endpoint(next(route.key for route in ROUTES if route.message == api))
+
+
+def _loaded(route: Route) -> Endpoint:
+    from minibroker.requests.declarations import NO_NAMES, PLAIN_REFUSAL  # noqa: PLC0415 - only requests need them
+
+    messages = importlib.import_module(f"minibroker_protocol.messages.{route.module}")
+    handler = importlib.import_module(f"minibroker.handlers.{route.module}")
+    request = getattr(messages, f"{route.message}Request")
+    flexible = frozenset(each for each in range(route.first, route.last + 1) if each in schema_of(request).flexible)
+    refusal: Refusal = getattr(handler, "REFUSAL", PLAIN_REFUSAL)
+    return Endpoint(
+        route,
+        route.message,
+        request,
+        getattr(messages, f"{route.message}Response"),
+        flexible,
+        frozenset() if route.key is _API_VERSIONS else flexible,
+        handler.handle,
+        getattr(handler, "NAMES", NO_NAMES),
+        handler.NEEDS,
+        refusal._replace(whole=getattr(handler, "refuse", None), parts=getattr(handler, "refuse_parts", None)),
+    )

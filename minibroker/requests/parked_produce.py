@@ -1,0 +1,54 @@
+"""The answer of a produce request that waits until its records are on disk."""
+
+from collections.abc import Callable, Iterable
+
+from minibroker.api.delayed import DelayedResponse
+from minibroker.cluster.node import Node
+from minibroker.cluster.partition import Partition
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.produce import PartitionProduceResponse, ProduceResponse
+from minibroker_protocol.records.header import NO_OFFSET
+from minibroker_storage.log import Log
+
+
+def refuse_partition(answer: PartitionProduceResponse, code: ErrorCode, reason: object) -> None:
+    """Say that nothing was appended to a partition, and why.
+
+    Not `refuse`, which a handler has for a whole request.
+    """
+    answer.error_code = code
+    answer.base_offset = NO_OFFSET
+    answer.error_message = str(reason)
+
+
+class ParkedProduce(DelayedResponse):
+    """An answer that waits until what it tells of is on disk."""
+
+    deliver: Callable[[ProduceResponse], None]
+
+    def __init__(self, response: ProduceResponse, logs: Iterable[Log]) -> None:
+        self._response = response
+        self._missing = set(logs)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a log's flush has not come back yet."""
+        return bool(self._missing)
+
+    def on_flushed(
+        self, partition: Partition, node: Node, outcomes: list[PartitionProduceResponse], error: OSError | None
+    ) -> None:
+        """The log of `partition`, which `node` has led, is on disk, or could not be brought there."""
+        self._missing.discard(partition.log)
+        for outcome in outcomes:
+            if error is not None:
+                refuse_partition(outcome, ErrorCode.KAFKA_STORAGE_ERROR, error)
+            elif partition.leader is not node:
+                refuse_partition(outcome, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_LEADER_OR_FOLLOWER.meaning)
+        if not self._missing and hasattr(self, "deliver"):
+            self.deliver(self._response)
+
+    def cancel(self) -> None:
+        """The client has gone; its records stay."""
+        if hasattr(self, "deliver"):
+            del self.deliver

@@ -1,0 +1,17 @@
+"""The way of a connection's requests: its interceptors before `dispatch.accept`."""
+
+from minibroker.api.interceptors import Interceptor, Line, Take
+from minibroker.requests.dispatch import accept
+from minibroker.services import Services
+
+
+def compose(services: Services, authentication: Interceptor | None, line: Line) -> Take:
+    """`accept` with all interceptors before it that there are now: authentication, meter, observer."""
+    take: Take = accept
+    if services.observer is not None:
+        take = services.observer.before(take, line)
+    if services.quotas is not None:
+        from minibroker.requests.meter import Meter  # noqa: PLC0415 - most brokers have none
+
+        take = Meter(services.quotas).before(take, line)
+    return take if authentication is None else authentication.before(take, line)

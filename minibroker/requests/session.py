@@ -1,0 +1,108 @@
+"""One client's connection as the way of a request sees it: who asks, from where, and what it is told of addresses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from minibroker.cluster.listeners import PLAINTEXT
+from minibroker.security.principals import ANONYMOUS, Principal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from minibroker.api.delayed import DelayedResponse
+    from minibroker.cluster.node import Node
+    from minibroker.requests.produce_memo import ProduceMemo
+    from minibroker.services import Services
+    from minibroker_protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+    from minibroker_protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+
+class Authentication(Protocol):
+    """A connection's way through SASL (`minibroker.requests.authentication`).
+
+    Attributes:
+        by_token: the client has shown a delegation token.
+    """
+
+    by_token: bool
+
+    def handshake(self, request: SaslHandshakeRequest, version: int) -> SaslHandshakeResponse | DelayedResponse:
+        """Answer SaslHandshake."""
+        ...
+
+    def authenticate(self, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse | DelayedResponse:
+        """Answer SaslAuthenticate."""
+        ...
+
+    def is_early(self, error: Exception) -> bool:
+        """Is a request refused for its having come before the client has begun to say who it is?"""
+        ...
+
+    def close(self) -> None:
+        """The connection has gone."""
+        ...
+
+
+class Session:
+    """What outlives a request on one connection.
+
+    Attributes:
+        services: of the broker that serves.
+        node: the one whose listener has taken the connection.
+        advertised: (host, port) at which this client should find `node`.
+        client_host: where the client is, as Kafka writes addresses, and `client_port` its port there.
+        memo: the connection's last produce request; None where nobody keeps one.
+        principal: whom the client has proved to be.
+        listener: the name of the one that it has come by, and `protocol` its security protocol.
+        authentication: its way through SASL; None where the listener asks for none.
+        muted_ms: for how long nothing is to be read from the client, since it is over a quota.
+        software: the client's name and version, as ApiVersions (v3) has said them.
+        keep: returns a view of a frame's bytes that outlives the wake-up in which it came.
+    """
+
+    __slots__ = (
+        "advertised",
+        "authentication",
+        "client_host",
+        "client_port",
+        "keep",
+        "listener",
+        "memo",
+        "muted_ms",
+        "node",
+        "principal",
+        "protocol",
+        "services",
+        "software",
+    )
+
+    def __init__(
+        self,
+        services: Services,
+        node: Node | None = None,
+        *,
+        advertised: tuple[str, int],
+        client_host: str = "/127.0.0.1",
+        memo: ProduceMemo[Any] | None = None,
+        principal: Principal = ANONYMOUS,
+        listener: str = PLAINTEXT,
+        protocol: str = PLAINTEXT,
+    ) -> None:
+        self.services = services
+        self.node = node or services.core.cluster.first
+        self.advertised = advertised
+        self.client_host = client_host
+        self.client_port = 0
+        self.memo = memo
+        self.principal = principal
+        self.listener = listener
+        self.protocol = protocol
+        self.authentication: Authentication | None = None
+        self.muted_ms = 0
+        self.software: tuple[str, str] = ("unknown", "unknown")
+        self.keep: Callable[[memoryview], memoryview] = _copied
+
+
+def _copied(frame: memoryview) -> memoryview:
+    return memoryview(bytearray(frame))

@@ -1,0 +1,1 @@
+"""Sockets: the nodes' listeners, the connections they take, and the bytes that leave."""

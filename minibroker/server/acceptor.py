@@ -1,0 +1,210 @@
+"""Takes the connections that come to a broker by one of its listeners, as far as there is room for them.
+
+asyncio's own server takes whatever comes, and as many at once as its backlog is long. Here a connection is taken when
+the broker's quotas allow it; while they do not, one waits, and those behind it stay in the kernel's backlog, as with
+Kafka's acceptors. While descriptors are short, all of them stay there.
+"""
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from minibroker.clock import Clock, Timer
+from minibroker.server.connection import Connection
+from minibroker.server.connection_quotas import ConnectionQuotas, Refused, Slot
+
+_logger: Final = logging.getLogger(__name__)
+
+_NO_ROOM: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
+_TRY_AGAIN_SECONDS: Final = 0.1
+_WARN_SECONDS: Final = 60.0
+
+Make = Callable[[Slot], Connection]
+
+
+class Acceptor:
+    """Listens at bound sockets, which it owns.
+
+    Args:
+        listener: the name of the one that they belong to.
+        make: a new connection in its slot.
+        backlog: how many connections may wait in the kernel.
+
+    Attributes:
+        sockets: those that are open.
+        entering: the tasks that make connections.
+    """
+
+    def __init__(
+        self,
+        sockets: list[socket.socket],
+        listener: str,
+        make: Make,
+        quotas: ConnectionQuotas,
+        clock: Clock,
+        backlog: int,
+    ) -> None:
+        self.sockets = sockets
+        self._listener = listener
+        self._make = make
+        self._quotas = quotas
+        self._clock = clock
+        self._backlog = backlog
+        self.loop = asyncio.get_running_loop()
+        self.entering: set[asyncio.Task[None]] = set()
+        self._unbegun: set[socket.socket] = set()
+        self._refused: dict[socket.socket, Timer] = {}
+        self._held: socket.socket | None = None
+        """The one that waits for its turn, and all others behind it."""
+        self._held_until_ms = 0.0
+        self._warn_at = 0.0
+        for each in sockets:
+            each.setblocking(False)
+            each.listen(backlog)
+        self._listen()
+
+    def stop(self) -> None:
+        """Take no more; the sockets stay open."""
+        for each in self.sockets:
+            self.loop.remove_reader(each)
+
+    def close(self) -> None:
+        """Take no more, and close the sockets. What has been taken still comes through; see `wait_closed`."""
+        self.stop()
+        for each in self.sockets:
+            each.close()
+        self.sockets = []
+        for refused, timer in self._refused.items():
+            timer.cancel()
+            refused.close()
+        self._refused.clear()
+        if self._held is not None:
+            self._held.close()
+            self._held = None
+
+    async def wait_closed(self) -> None:
+        """What had been taken is open, or closed."""
+        while self.entering:
+            await asyncio.wait(self.entering)
+
+    def _listen(self) -> None:
+        for each in self.sockets:
+            self.loop.add_reader(each, self._accept, each)
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(self._backlog):
+            if self._held is not None:
+                return
+            if not self._quotas.has_descriptors(listening.fileno()):
+                self._rest(listening, os.strerror(errno.EMFILE))
+                return
+            try:
+                accepted, _ = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in _NO_ROOM:
+                    raise
+                self._rest(listening, error.strerror)
+                return
+            accepted.setblocking(False)
+            wait_ms = self._quotas.pace_ms(self._listener)
+            if wait_ms or not self._quotas.has_room(self._listener):
+                self._hold(accepted, wait_ms)
+            else:
+                self._let_in(accepted)
+
+    def _rest(self, listening: socket.socket, reason: str | None) -> None:
+        """Take none for a moment; the log says so now and then."""
+        now = self.loop.time()
+        if now >= self._warn_at:
+            self._warn_at = now + _WARN_SECONDS
+            _logger.warning("Connections have to wait: %s", reason)
+        self.loop.remove_reader(listening)
+        self.loop.call_later(_TRY_AGAIN_SECONDS, self._go_on, listening)
+
+    def _go_on(self, listening: socket.socket) -> None:
+        if listening in self.sockets and self._held is None:
+            self.loop.add_reader(listening, self._accept, listening)
+
+    # Waiting for room
+
+    def _hold(self, accepted: socket.socket, wait_ms: int) -> None:
+        self.stop()
+        self._held = accepted
+        self._held_until_ms = self._clock.monotonic_ms() + wait_ms
+        if wait_ms:
+            self._clock.call_later(wait_ms, self._look_again)
+        else:
+            self._quotas.wait(self._look_again)
+
+    def _look_again(self) -> None:
+        """Time has passed, or there may be room."""
+        held = self._held
+        if held is None:
+            return
+        if self._clock.monotonic_ms() >= self._held_until_ms and self._quotas.has_room(self._listener):
+            self._held = None
+            self._let_in(held)
+            self._listen()
+        else:
+            self._quotas.wait(self._look_again)
+
+    # Coming in
+
+    def _let_in(self, accepted: socket.socket) -> None:
+        try:
+            address = str(accepted.getpeername()[0])
+        except OSError:  # it has gone
+            accepted.close()
+            return
+        slot = self._quotas.enter(self._listener, address)
+        if isinstance(slot, Slot):
+            self._unbegun.add(accepted)
+            task = self.loop.create_task(self._enter(accepted, slot))
+            slot.abort = task.cancel
+            self.entering.add(task)
+            task.add_done_callback(partial(self._entered, accepted, slot))
+        else:
+            self._refuse(accepted, slot)
+
+    def _refuse(self, accepted: socket.socket, refused: Refused) -> None:
+        """Close it, but not before its time: who is told at once tries again at once."""
+        if refused.wait_ms:
+            self._refused[accepted] = self._clock.call_later(refused.wait_ms, lambda: self._close(accepted))
+        else:
+            accepted.close()
+
+    def _close(self, refused: socket.socket) -> None:
+        if self._refused.pop(refused, None) is not None:
+            refused.close()
+
+    async def _enter(self, accepted: socket.socket, slot: Slot) -> None:
+        """Make it a connection, which then knows its slot."""
+        self._unbegun.discard(accepted)
+        connection = self._make(slot)
+        try:
+            await self.open(accepted, connection)
+        finally:
+            if not connection.is_open:
+                slot.release()
+
+    async def open(self, accepted: socket.socket, connection: Connection) -> None:
+        """Have a connection speak through a socket."""
+        await self.loop.connect_accepted_socket(lambda: connection, accepted)
+
+    def _entered(self, accepted: socket.socket, slot: Slot, task: asyncio.Task[None]) -> None:
+        self.entering.discard(task)
+        if accepted in self._unbegun:  # it was cancelled before it had begun
+            self._unbegun.discard(accepted)
+            accepted.close()
+            slot.release()
+        elif not task.cancelled() and (error := task.exception()) is not None:
+            if not isinstance(error, OSError):  # which tells of a client that went while it came
+                _logger.error("A connection could not be taken", exc_info=error)
+            accepted.close()

@@ -1,0 +1,444 @@
+"""One client's connection: bytes in, answers out, in the order of the requests.
+
+Everything that arrives in one wake-up of the event loop is served together: all whole requests are handled, their
+appends are written, and their answers leave in one piece. A parked request (a fetch that waits) holds back the
+requests behind it, as in Kafka, and a client that does not read its answers is not read from either, so what a
+connection can make the broker hold is bounded.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from minibroker.api.delayed import DelayedResponse, UnservedRequestError
+from minibroker.api.interceptors import Interceptor, Take
+from minibroker.api.outcomes import NO_ANSWER, Answer, Outcome, Waiting
+from minibroker.cluster.node import Node
+from minibroker.requests.dispatch import SlicedRequest, UnencodableAnswerError, encode_answers, may_delete_files
+from minibroker.requests.produce_memo import ProduceMemo
+from minibroker.requests.request_path import compose
+from minibroker.requests.session import Session
+from minibroker.server.connection_quotas import Slot
+from minibroker.server.outbox import Outbox
+from minibroker.services import Services
+from minibroker_protocol.codec import Splices
+from minibroker_protocol.errors import DecodeError, EncodeError
+from minibroker_protocol.frame import FIRST_GRANT, BufferPool, FrameReader
+from minibroker_storage.descriptors import is_shortage
+
+if TYPE_CHECKING:
+    # Most brokers let everybody in.
+    from minibroker.security.listener_security import ListenerSecurity
+
+_logger = logging.getLogger(__name__)
+
+_WRITE_HIGH_WATER: Final = 0
+"""Any byte that the kernel does not take at once pauses the connection.
+
+What comes next may be a file, which needs the socket free.
+"""
+_WRITE_HIGH_WATER_OF_TLS: Final = 1
+"""The same for asyncio's TLS, which would pause at 0 bytes without an end. No file needs its socket."""
+
+
+_TURN_S: Final = 0.005
+"""For so many seconds requests of one connection are served, one after the other, before others have their turn."""
+_LATER: Final = Waiting(DelayedResponse(), NO_ANSWER)
+"""In the place of a parked request: the connection waits for its next turn."""
+
+
+_NOT_COMPOSED: Final = -1
+
+
+class ConnectionSet(set["Connection"]):
+    """The open connections of a server."""
+
+    async def abort(self) -> None:
+        """Close all of them at once, and wait until they have said goodbye."""
+        for connection in tuple(self):
+            connection.abort()
+        while self:  # noqa: ASYNC110 - the loop's next round ends them all; an event would have nothing to save
+            await asyncio.sleep(0)
+
+
+class Connection(asyncio.BufferedProtocol):
+    """The asyncio side of a connection; what it says is decided in `dispatch`.
+
+    Args:
+        services: of the broker that serves.
+        pool: buffers, shared by all connections of the loop.
+        connections: the set of open connections, which this one enters and leaves.
+        node: the one whose listener has taken the connection. Where it is not advertised, this client is told the
+            address that it has dialled.
+        listener: the name of that listener.
+        slot: its place among the connections of that node.
+        security: its TLS and SASL; None for plaintext.
+    """
+
+    __slots__ = (
+        "_authentication",
+        "_chain_version",
+        "_connections",
+        "_ending",
+        "_listener",
+        "_now_ms",
+        "_outbox",
+        "_parked",
+        "_reader",
+        "_security",
+        "_services",
+        "_session",
+        "_slot",
+        "_stopped",
+        "_take",
+        "_transport",
+        "node",
+    )
+
+    _transport: asyncio.Transport
+    _outbox: Outbox
+    _session: Session
+    _take: Take
+
+    def __init__(
+        self,
+        services: Services,
+        pool: BufferPool,
+        connections: "ConnectionSet",
+        node: Node,
+        listener: str,
+        slot: Slot,
+        security: "ListenerSecurity | None" = None,
+    ) -> None:
+        self._services = services
+        self._connections = connections
+        self._reader = FrameReader(pool, services.core.config.integer("socket.request.max.bytes"))
+        self._parked: Waiting | None = None
+        self._ending = False  # a fault: what was answered before leaves, then the connection closes
+        self._stopped = False  # reading is paused: the client has to wait, or to read
+        self._listener = listener
+        self._security = security
+        self._slot = slot
+        self._authentication: Interceptor | None = None
+        self._chain_version = _NOT_COMPOSED
+        self._now_ms = services.core.clock.monotonic_ms
+        self.node = node
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client has connected."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._outbox = Outbox(self._transport, self._touch, self._on_drained)
+        slot = self._slot
+        slot.abort, slot.unsent = self.abort, self._transport.get_write_buffer_size
+        self._touch()
+        security = self._security
+        is_tls = security is not None and security.context is not None
+        self._transport.set_write_buffer_limits(high=_WRITE_HIGH_WATER_OF_TLS if is_tls else _WRITE_HIGH_WATER)
+        self._connections.add(self)
+        dialled, peer = transport.get_extra_info("sockname")[:2], transport.get_extra_info("peername")
+        self._session = Session(
+            self._services,
+            self.node,
+            advertised=self.node.doors[self._listener].advertised or dialled,
+            client_host=_kafka_address(peer),
+            memo=ProduceMemo(),
+            listener=self._listener,
+        )
+        self._session.keep = self._reader.keep
+        if peer:
+            self._session.client_port = peer[1]
+        if security is not None:
+            try:
+                self._secure(security)
+            except OSError as error:
+                self.fail(error)
+
+    @property
+    def is_open(self) -> bool:
+        """Has the client connected, and not gone?"""
+        return self in self._connections
+
+    def fileno(self) -> int:
+        """Its socket's descriptor, -1 once it is closed."""
+        found: int = self._transport.get_extra_info("socket").fileno()
+        return found
+
+    def _touch(self) -> None:
+        """Something has come, or has left."""
+        self._slot.active_ms = self._now_ms()
+
+    def _secure(self, security: "ListenerSecurity") -> None:
+        """Say who the client is, or have it say so first."""
+        from minibroker.security.tls.names import NoMappingError  # noqa: PLC0415 - most brokers let everybody in
+
+        session = self._session
+        session.protocol = security.protocol
+        try:
+            session.principal = security.principal_of(self._transport.get_extra_info("ssl_object"))
+        except NoMappingError as error:
+            _logger.info("%s is not let in: %s", session.client_host, error)
+            self._transport.abort()
+            return
+        if security.mechanisms:
+            from minibroker.requests.authentication import Authentication  # noqa: PLC0415 - as above
+
+            session.authentication = self._authentication = Authentication(
+                security, session, self, self._on_authenticated
+            )
+            self._reader.max_size = min(self._reader.max_size, security.max_receive_size)
+            self._reader.grant = 0
+
+    def _on_authenticated(self) -> None:
+        self._reader.grant = FIRST_GRANT
+        self._reader.max_size = self._services.core.config.integer("socket.request.max.bytes")
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        """The client has gone, or we have closed."""
+        self._connections.discard(self)
+        self._slot.release()
+        if self._parked is not None:
+            self._parked.parked.cancel()
+            self._parked = None
+        self._session.memo = None  # which knows the session
+        if self._chain_version != _NOT_COMPOSED:
+            del self._take  # which knows this connection
+            self._chain_version = _NOT_COMPOSED
+        self._authentication = None
+        del self._session.keep  # which knows the reader
+        if self._session.authentication is not None:
+            self._session.authentication.close()
+        self._outbox.close()
+        self._reader.close()
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature; frames know better
+        """Where asyncio puts the next bytes."""
+        return self._reader.buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Bytes have arrived."""
+        self._slot.active_ms = self._now_ms()
+        self._reader.received(nbytes)
+        self._serve()
+
+    def pause_writing(self) -> None:
+        """The kernel has not taken all: serve no more until it has."""
+        self._outbox.pause()
+
+    def resume_writing(self) -> None:
+        """The kernel has taken all."""
+        self._outbox.resume()
+
+    def close(self) -> None:
+        """Close from our side; what was answered still leaves if the client reads it."""
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._transport.abort()
+
+    @property
+    def ends(self) -> tuple[Any, Any]:
+        """The addresses of both ends, ours first."""
+        return self._transport.get_extra_info("sockname"), self._transport.get_extra_info("peername")
+
+    def swallow(self) -> None:
+        """Read on, and do nothing with what comes."""
+        from minibroker.faults.black_hole import BlackHole  # noqa: PLC0415 - only a fault asks for it
+
+        self._stopped = False
+        self._transport.set_protocol(BlackHole(self))
+        self._transport.resume_reading()
+
+    def _serve(self) -> None:
+        """Handle all whole requests that are here, write what they append, send their answers."""
+        answers: list[Answer] = []
+        fault: Exception | None = None
+        reader, services, session = self._reader, self._services, self._session
+        if services.chain_version != self._chain_version:
+            self._compose()
+        take = self._take
+        until = perf_counter() + _TURN_S
+        try:
+            while self._parked is None and (frame := reader.next_frame()) is not None:
+                if answers and may_delete_files(frame):  # of which an answer may tell
+                    if not self._send(answers):
+                        return
+                    answers = []
+                outcome = take(frame, session)
+                if isinstance(outcome, Waiting):
+                    self._park(outcome)
+                elif outcome is not None:
+                    answers.append(outcome)
+                if self._parked is None:
+                    if session.muted_ms:
+                        self._mute()
+                    elif perf_counter() > until:
+                        self._parked = _LATER
+                        self._services.core.call_soon(self._go_on)
+        except Exception as error:  # noqa: BLE001 - a fault of ours costs this connection, not the broker
+            fault = error
+        self._end_turn(answers, fault)
+
+    def _compose(self) -> None:
+        """Have requests pass by the interceptors that there are now."""
+        self._chain_version = self._services.chain_version
+        self._take = compose(self._services, self._authentication, self)
+
+    def _end_turn(self, answers: list[Answer], fault: Exception | None) -> None:
+        """Send the answers of a wake-up, then read on, or close after a fault."""
+        if not self._send(answers):
+            return
+        if fault is not None:
+            self.fail(fault)
+            return
+        self._reader.settle(parked=self._parked is not None and self._parked is not _LATER)
+        self._regulate()
+
+    def _go_on(self) -> None:
+        """Serve what has come, after others have had their turn."""
+        if self._parked is _LATER and self.is_open:
+            self.release()
+
+    def _park(self, waiting: Waiting) -> None:
+        self._parked = waiting
+        parked = waiting.parked
+        if isinstance(parked, SlicedRequest):
+            parked.finish = self._finish
+        else:
+            parked.deliver = self._deliver
+
+    def _finish(self, outcome_of: Callable[[], Outcome]) -> None:
+        """A request that was served in slices has come to its end."""
+        self._parked = None
+        try:
+            outcome = outcome_of()
+        except Exception as error:  # noqa: BLE001 - as above
+            self.fail(error)
+            return
+        if isinstance(outcome, Waiting):
+            self._park(outcome)
+            return
+        self._touch()
+        if outcome is None or self._answer([outcome]):
+            self._go_behind()
+
+    def fail(self, error: Exception) -> None:
+        """Close the connection: what has come is no request, or could not be served."""
+        if isinstance(error, DecodeError | UnservedRequestError):
+            self._advise(error)
+        elif isinstance(error, EncodeError | UnencodableAnswerError):
+            _logger.error("An answer cannot be encoded, so its connection closes: %s", error)
+        elif is_shortage(error):  # the modules of an API load with its first request, which takes descriptors
+            _logger.error("A request could not be served, so its connection closes: %s", error)
+        else:
+            _logger.error("A request could not be served", exc_info=error)
+        _logger.info("Closing the connection from %s: %s", self._transport.get_extra_info("peername"), error)
+        self.end()
+
+    def _advise(self, error: Exception) -> None:
+        """Something came that is no request, or may not come yet: say what it is, if that is known."""
+        from minibroker.support.advice import CLIENTS, about_first_bytes, about_unauthenticated  # noqa: PLC0415 - rarely needed
+
+        session = self._session
+        advice = about_first_bytes(self._reader.peek(4), session.listener)
+        if advice is None and session.authentication is not None and session.authentication.is_early(error):
+            advice = about_unauthenticated(session.listener, session.protocol)
+        if advice is not None:
+            self._services.core.advised.advise(CLIENTS, advice, advice)
+
+    def end(self) -> None:
+        """Serve no more; what was answered leaves, then the connection closes."""
+        self._reader.close()
+        self._ending = True
+        if self._outbox.is_blocked:
+            self._regulate()
+        else:
+            self.close()
+
+    def _send(self, answers: list[Answer]) -> bool:
+        """Write what was appended, then send the answers. False when one of them has ended the connection."""
+        self._services.core.writes.commit()
+        return not answers or self._answer(answers)
+
+    def _answer(self, answers: list[Answer]) -> bool:
+        """Send answers. False when one of them cannot be encoded: those before it leave, then the connection closes."""
+        try:
+            data, splices = encode_answers(answers)
+        except UnencodableAnswerError as error:
+            if error.data:
+                self._outbox.send(error.data, error.splices)
+            self.fail(error)
+            return False
+        self._outbox.send(data, splices)
+        return True
+
+    def send(self, data: bytearray, splices: Splices) -> None:
+        """Send encoded answers, or what a fault has made of them, whatever is parked."""
+        self._outbox.send(data, splices)
+
+    def _deliver(self, response: Any) -> None:
+        """A parked request has its response."""
+        waiting = self._parked
+        if waiting is not None:
+            self._parked = None
+            self._touch()
+            if self._answer([waiting.answer._replace(response=response)]):
+                self._go_behind()
+
+    def _go_behind(self) -> None:
+        """Serve what has waited behind a request, unless the client has to wait itself."""
+        if self._session.muted_ms:
+            self._mute()
+            self._regulate()
+        else:
+            self.release()
+
+    def _mute(self) -> None:
+        """Serve nothing more for a while: the client is over a quota."""
+        from minibroker.requests.meter import Muted  # noqa: PLC0415 - most clients have none
+
+        muted = Muted(self._services.core.clock, self._session.muted_ms, self.release)
+        self._session.muted_ms = 0
+        self._parked = Waiting(muted, NO_ANSWER)
+
+    def release(self) -> None:
+        """Nothing is parked any more: serve what has come meanwhile, or read on."""
+        self._parked = None
+        if self._reader.pending:
+            self._serve()
+        else:
+            self._regulate()
+
+    def _on_drained(self) -> None:
+        """All answers have left; go on."""
+        if self._ending:
+            self.close()
+        elif self._reader.pending and self._parked is None:
+            self._serve()
+        else:
+            self._regulate()
+
+    def _regulate(self) -> None:
+        """Read on, unless requests are waiting behind a parked one or answers for a client that does not read."""
+        stop = self._outbox.is_blocked or (self._parked is not None and self._reader.pending > 0)
+        if stop is self._stopped or self._transport.is_closing():
+            return
+        self._stopped = stop
+        if stop:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+
+def _kafka_address(peer: tuple[str, int] | tuple[str, int, int, int] | None) -> str:
+    """An address as Java's `InetAddress` prints it: "/127.0.0.1", "/0:0:0:0:0:0:0:1". Empty for a client long gone."""
+    if peer is None:
+        return ""
+    host = peer[0].partition("%")[0]
+    if ":" in host:
+        words = socket.inet_pton(socket.AF_INET6, host)
+        host = ":".join(f"{high << 8 | low:x}" for high, low in zip(words[::2], words[1::2], strict=True))
+    return f"/{host}"

@@ -1,0 +1,237 @@
+"""Who may connect to a broker: connections are counted from the moment they are accepted (`ConnectionQuotas` of Kafka).
+
+An acceptor asks here with every connection. It has to wait while the broker or its listener is full, or while
+connections come too fast (KIP-402, KIP-612); a connection from an address that has enough of them is refused.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from minibroker.config import BrokerConfig, ConfigError
+from minibroker.config.resources import ConfigResourceType
+from minibroker.quotas.rates import Rate
+from minibroker.server.connection_limits import UNLIMITED, ConnectionLimits
+from minibroker.server.idle import IdleExpiry
+from minibroker.services import Services
+from minibroker.support.advice import (
+    CLIENTS,
+    FAST_ADDRESSES,
+    FULL_ADDRESSES,
+    about_full_address,
+    about_full_broker,
+    about_pace,
+    about_pace_of_address,
+)
+
+_logger: Final = logging.getLogger(__name__)
+_SECOND_MS: Final = 1000
+
+
+class Slot:
+    """The place of one connection among those that a broker has.
+
+    Attributes:
+        listener: the name of the one that it has come by.
+        address: where it has come from.
+        active_ms: when something was last read or written; the clock's monotonic time.
+        abort: closes it at once.
+        unsent: says how many bytes its client has not taken yet.
+        seen_unsent: how many that were when it was last looked at.
+    """
+
+    __slots__ = ("_quotas", "abort", "active_ms", "address", "listener", "seen_unsent", "unsent")
+
+    def __init__(self, quotas: "ConnectionQuotas", listener: str, address: str, now_ms: float) -> None:
+        self._quotas: ConnectionQuotas | None = quotas
+        self.listener = listener
+        self.address = address
+        self.active_ms = now_ms
+        self.abort: Callable[[], object] = _nothing
+        self.unsent: Callable[[], int] = _none
+        self.seen_unsent = 0
+
+    def release(self) -> None:
+        """The connection is closed; more than once is once."""
+        quotas, self._quotas = self._quotas, None
+        if quotas is not None:
+            self.abort, self.unsent = _nothing, _none  # which know the connection, as it knows this
+            quotas.leave(self)
+
+    def close(self) -> None:
+        """Close the connection, which counts no more."""
+        abort = self.abort
+        self.release()
+        abort()
+
+
+class Refused(NamedTuple):
+    """A connection that may not come in; it is closed after so long."""
+
+    wait_ms: int
+
+
+class ConnectionQuotas:
+    """The connections of one broker.
+
+    ConfigError for limits that there cannot be.
+
+    Attributes:
+        taken: how many connections there were since the start, and `left` how many of them are closed.
+    """
+
+    def __init__(self, services: Services, node_id: int, listeners: tuple[str, ...]) -> None:
+        self._services = services
+        self._clock = services.core.clock
+        self._node_id = node_id
+        self._names = listeners
+        config = services.core.config
+        self._limits = ConnectionLimits(self._config(), self._names, lambda: self._services.host_names)
+        self._slots: dict[Slot, None] = {}
+        self._of_listener = dict.fromkeys(self._names, 0)
+        self._of_address: dict[str, int] = {}
+        self._waiting: list[Callable[[], None]] = []
+        samples, step_ms = config.integer("quota.window.num"), config.integer("quota.window.size.seconds") * _SECOND_MS
+        self._longest_ms = step_ms
+        self._rate = Rate(samples, step_ms)
+        self._rates = {name: Rate(samples, step_ms) for name in self._names}
+        self._idle = IdleExpiry(services.core.clock, config.integer("connections.max.idle.ms"), self._slots)
+        self.taken = 0
+        self.left = 0
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    @property
+    def rate(self) -> float:
+        """Connections per second, lately."""
+        return self._rate.measure(self._clock.monotonic_ms())
+
+    def stop(self) -> None:
+        """Nobody comes any more."""
+        self._idle.stop()
+
+    def reconfigure(self) -> None:
+        """The configuration has changed."""
+        try:
+            self._limits = ConnectionLimits(self._config(), self._names, lambda: self._services.host_names)
+        except ConfigError as error:  # of what was altered all has been looked at, but files may be written by hand
+            _logger.error("Limits of connections stay as they were: %s", error)  # noqa: TRY400 - it says it all
+        self._close_excess()
+        self._wake()
+
+    def _config(self) -> BrokerConfig:
+        """The broker's own, where it has any."""
+        configs = self._services.core.configs
+        is_altered = bool(configs.all_of(ConfigResourceType.BROKER))
+        return configs.of_node(self._node_id) if is_altered else self._services.core.config
+
+    # What an acceptor asks, one after the other
+
+    def pace_ms(self, listener: str) -> int:
+        """Count a connection that has come: how long it has to wait since too many have come lately; 0 for no time."""
+        now_ms = self._clock.monotonic_ms()
+        limits, waits = self._limits, [0]
+        for rate, limit in self._paces(listener):
+            rate.record(1, now_ms)
+            if limit != UNLIMITED:
+                waits.append(rate.throttle_ms(limit, now_ms))
+        wait_ms = min(max(waits), self._longest_ms)
+        if wait_ms:
+            advice = about_pace(limits.rate, limits.rate_of[listener], listener)
+            self._services.core.advised.advise(CLIENTS, advice, advice)
+        return wait_ms
+
+    def has_descriptors(self, known: int) -> bool:
+        """Whether the process can afford another connection; `known` is any open descriptor. May close log files."""
+        return self._services.core.files.make_way_for_connection(known)
+
+    def has_room(self, listener: str) -> bool:
+        """Is there room for one more? Otherwise it has to wait until others close."""
+        limits = self._limits
+        if self._of_listener[listener] >= limits.most_of[listener]:
+            full, most = f"The listener {listener}", limits.most_of[listener]
+        elif listener != limits.protected and len(self._slots) >= limits.most:
+            full, most = "The broker", limits.most
+        else:
+            return True
+        advice = about_full_broker(full, most)
+        self._services.core.advised.advise(CLIENTS, advice, advice)
+        return False
+
+    def enter(self, listener: str, address: str) -> Slot | Refused:
+        """Let a connection in that has waited for its turn, unless its address has had enough of them."""
+        wait_ms = self._pace_of_address(listener, address)
+        if wait_ms:
+            return Refused(wait_ms)
+        held, most = self._of_address.get(address, 0), self._limits.most_of_address(address)
+        if held >= most:
+            _logger.info("Refusing a connection from %s, which has %d of at most %d", address, held, most)
+            self._services.core.advised.advise(FULL_ADDRESSES, address, about_full_address(address, most))
+            return Refused(0)
+        slot = Slot(self, listener, address, self._clock.monotonic_ms())
+        self._slots[slot] = None
+        self._of_listener[listener] += 1
+        self._of_address[address] = held + 1
+        self.taken += 1
+        self._idle.watch()
+        if len(self._slots) > self._limits.most:
+            self._close_excess()
+        return slot
+
+    def leave(self, slot: Slot) -> None:
+        """A connection is closed."""
+        del self._slots[slot]
+        self._of_listener[slot.listener] -= 1
+        held = self._of_address[slot.address] - 1
+        if held:
+            self._of_address[slot.address] = held
+        else:
+            del self._of_address[slot.address]
+        self.left += 1
+        if self._waiting:
+            self._wake()
+
+    def wait(self, again: Callable[[], None]) -> None:
+        """Be called when there may be room; once."""
+        self._waiting.append(again)
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for again in waiting:
+            again()
+
+    def _paces(self, listener: str) -> list[tuple[Rate, int]]:
+        """The rates that count for a listener, each with its limit."""
+        limits = self._limits
+        of_listener = self._rates[listener], limits.rate_of[listener]
+        return [of_listener] if listener == limits.protected else [(self._rate, limits.rate), of_listener]
+
+    def _pace_of_address(self, listener: str, address: str) -> int:
+        """How long a connection is kept waiting before it is closed, since too many come from its address."""
+        quotas = self._services.quotas
+        wait_ms = 0 if quotas is None else quotas.connected(address, self._node_id)
+        if wait_ms:
+            now_ms = self._clock.monotonic_ms()
+            for rate, _ in self._paces(listener):
+                rate.record(-1, now_ms)
+            self._services.core.advised.advise(FAST_ADDRESSES, address, about_pace_of_address(address))
+        return wait_ms
+
+    def _close_excess(self) -> None:
+        """Close what is too much, those first that have been silent for longest, but none of the protected listener."""
+        excess = len(self._slots) - self._limits.most
+        if excess <= 0:
+            return
+        unprotected = [slot for slot in self._slots if slot.listener != self._limits.protected]
+        for slot in sorted(unprotected, key=lambda slot: slot.active_ms)[:excess]:
+            _logger.info("Closing a connection from %s: there are more than max.connections", slot.address)
+            slot.close()
+
+
+def _nothing() -> None:
+    """A connection that has just begun is not open yet."""
+
+
+def _none() -> int:
+    return 0

@@ -1,0 +1,113 @@
+"""Notices that the event loop, which a broker shares with the caller's code, stands still while clients wait.
+
+`async with Broker()` runs the broker on the caller's loop. A client that blocks there waits for a broker that waits for
+the client: it hangs until its own timeout, or loses its messages without an error.
+"""
+
+import asyncio
+import logging
+import sys
+import threading
+import warnings
+from collections.abc import Callable
+from inspect import CO_COROUTINE
+from types import FrameType
+from typing import Final
+
+from minibroker.support.advice import LOGGER, about_standing_loop
+from minibroker.support.callers import is_ours
+
+_logger: Final = logging.getLogger(LOGGER)
+
+_PAUSE_S: Final = 0.5
+"""Between two looks at a loop that turns."""
+_GRACE_S: Final = 1.0
+"""A loop that has not turned for so long stands still."""
+
+
+class LoopWatch:
+    """A thread that looks after the running event loop, and warns once.
+
+    Args:
+        has_waiting_clients: does a client wait for the loop? Called on the thread while the loop stands still.
+    """
+
+    def __init__(self, has_waiting_clients: Callable[[], bool]) -> None:
+        self._has_waiting_clients = has_waiting_clients
+        self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
+        self._turned = threading.Event()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="minibroker-watch", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._ended.set()
+        self._turned.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ended.wait(_PAUSE_S):
+            self._turned.clear()
+            try:
+                self._loop.call_soon_threadsafe(self._turned.set)
+            except RuntimeError:  # the loop is closed
+                return
+            if self._ended.is_set():  # `stop` has come before `clear`
+                return
+            if not self._turned.wait(_GRACE_S) and self._has_warned():
+                return
+
+    def _has_warned(self) -> bool:
+        """Warn as soon as a client waits; False if the loop turns again before."""
+        while True:
+            # The one way to see what another thread is at.
+            frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - as said
+            is_blocked = frame is not None and not _is_in_broker(frame) and self._has_waiting_clients()
+            if self._turned.is_set():
+                return False
+            if is_blocked:
+                _warn(_blocking_line(frame))
+                return True
+            if self._turned.wait(_PAUSE_S):
+                return False
+
+
+def _warn(line: tuple[str, int]) -> None:
+    advice = about_standing_loop()
+    try:
+        warnings.warn_explicit(advice, RuntimeWarning, *line)
+    except RuntimeWarning:  # warnings are errors here, which nobody would see on this thread
+        _logger.warning("%s:%d: %s", *line, advice)
+    else:
+        _logger.info("%s", advice)
+
+
+def _is_in_broker(frame: FrameType | None) -> bool:
+    """Is the broker itself at work, which may take long and is nobody's mistake?"""
+    while frame is not None:
+        if is_ours(frame.f_globals.get("__name__", "")):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _blocking_line(frame: FrameType | None) -> tuple[str, int]:
+    """File and line in the innermost coroutine that the loop runs itself: the call there does not return.
+
+    A client may have coroutines and loops of its own further in, so the search begins at the outer end.
+    """
+    frames: list[FrameType] = []
+    while frame is not None:
+        frames.append(frame)
+        frame = frame.f_back
+    found: FrameType | None = None
+    for each in reversed(frames):
+        if each.f_code.co_flags & CO_COROUTINE:
+            found = each
+        elif found is not None:
+            break
+    if found is None:
+        found = frames[0]
+    return found.f_code.co_filename, found.f_lineno

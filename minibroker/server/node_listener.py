@@ -1,0 +1,250 @@
+"""The listening side of one node: its sockets, the connections that they have taken, and how both come and go."""
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import socket
+import ssl
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from minibroker.clock import Clock
+from minibroker.server.acceptor import Acceptor
+from minibroker.server.connection import Connection, ConnectionSet
+from minibroker.server.connection_quotas import ConnectionQuotas, Slot
+from minibroker.support.advice import Advised
+
+_logger = logging.getLogger(__name__)
+_BACKLOG: Final = 1024
+
+
+def cannot_listen(host: str, port: int, error: OSError) -> OSError:
+    """The error of an address that cannot be had, in words of ours."""
+    # asyncio's own hold the address as a tuple; a name that is not found has an errno of its own kind.
+    reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+    hint = ""
+    if error.errno == errno.EADDRINUSE:
+        hint = f". Port 0 picks a free one: --listen {host}:0, in Python Broker(listen='{host}:0')"
+    return OSError(error.errno, f"cannot listen on {host}:{port}: {reason}{hint}")
+
+
+def check_free(host: str, port: int) -> None:
+    """OSError when nobody could listen there now. A look before the data directory is touched; `listen` decides."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise cannot_listen(host, port, error) from None
+    try:
+        for family, kind, protocol, _, address in found:
+            with socket.socket(family, kind, protocol) as each:
+                each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    each.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                each.bind(address)
+    except OSError as error:
+        if error.errno in {errno.EADDRINUSE, errno.EACCES}:  # others may be of a family that asyncio passes over
+            raise cannot_listen(host, port, error) from None
+
+
+class Kind(NamedTuple):
+    """What a listener makes of whoever comes: its name, and its TLS if it has any."""
+
+    name: str
+    context: ssl.SSLContext | None = None
+
+
+class _Opened(NamedTuple):
+    kind: Kind
+    acceptor: Acceptor
+
+    @property
+    def sockets(self) -> list[socket.socket]:
+        return self.acceptor.sockets
+
+
+class NodeListener:
+    """The sockets that a node listens on.
+
+    A node that is taken down keeps its ports: they are bound, but nobody listens there, so that clients are refused
+    and no other program is given them.
+
+    Args:
+        make: a connection in a set and a slot, by the listener of that name.
+        quotas: how many there may be.
+        advised: what was advised before (`Services.advised`).
+
+    Attributes:
+        connections: the open ones.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[ConnectionSet, str, Slot], Connection],
+        quotas: ConnectionQuotas,
+        clock: Clock,
+        advised: Advised,
+    ) -> None:
+        self.connections = ConnectionSet()
+        self.quotas = quotas
+        self._clock = clock
+        self._make = make
+        self._advised = advised
+        self._loop = asyncio.get_running_loop()
+        self._servers: list[_Opened] = []
+        self._held: list[tuple[Kind, socket.socket]] = []
+        self._changes: asyncio.Task[None] | None = None
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """(host, port) that the node listens on, or would, by its first listener."""
+        return next(iter(self.addresses.values()))
+
+    @property
+    def addresses(self) -> dict[str, tuple[str, int]]:
+        """(host, port) of each listener by its name; of several sockets of one the first."""
+        found: dict[str, tuple[str, int]] = {}
+        open_ones = [(opened.kind, each) for opened in self._servers for each in opened.sockets]
+        for kind, each in open_ones or self._held:
+            host, port = each.getsockname()[:2]
+            found.setdefault(kind.name, (host, port))
+        return found
+
+    def descriptors(self) -> list[int]:
+        """Of all open sockets: those that it listens on, and its connections'."""
+        listening = [each.fileno() for opened in self._servers for each in opened.sockets]
+        connected = [each.fileno() for each in tuple(self.connections)]
+        return [each for each in listening + connected if each >= 0]
+
+    async def listen(self, kind: Kind, host: str, port: int) -> int:
+        """Listen at one more address; port 0 picks a free one. Returns the port. OSError when it cannot be had."""
+        try:
+            opened = await self._serve(kind, host, port)
+        except OSError as error:
+            raise cannot_listen(host, port, error) from None
+        self._servers.append(opened)
+        number: int = opened.sockets[0].getsockname()[1]
+        return number
+
+    async def _serve(self, kind: Kind, host: str = "", port: int = 0, held: socket.socket | None = None) -> _Opened:
+        bound = [held] if held is not None else await self._bind(host, port)
+        make = partial(self._make, self.connections, kind.name)
+        others = bound, kind.name, make, self.quotas, self._clock, _BACKLOG
+        if kind.context is None:
+            return _Opened(kind, Acceptor(*others))
+        from minibroker.server.tls_server import TlsAcceptor  # noqa: PLC0415 - most brokers speak no TLS
+
+        return _Opened(kind, TlsAcceptor(kind.context, self._advised, *others))
+
+    async def _bind(self, host: str, port: int) -> list[socket.socket]:
+        """Sockets at all addresses of a host. OSError."""
+        # asyncio finds the addresses and binds the sockets; what comes there is taken otherwise.
+        server = await self._loop.create_server(asyncio.Protocol, host, port, start_serving=False)
+        bound: list[socket.socket] = []
+        try:
+            for each in server.sockets:
+                bound.append(socket.socket(fileno=os.dup(each.fileno())))  # noqa: PERF401 - those before an error are closed
+        except OSError:
+            for each in bound:
+                each.close()
+            raise
+        finally:
+            server.close()
+        return bound
+
+    async def end(self) -> None:
+        """Close everything; what has been accepted has come through and gone when this returns."""
+        await self.settled()
+        await self._accept_no_more()
+        self._release()
+        await self.connections.abort()
+        self.quotas.stop()
+
+    def reconfigure(self) -> None:
+        """The configuration has changed."""
+        self.quotas.reconfigure()
+
+    # A node that is taken down, and up again
+
+    def close(self) -> None:
+        """Take no more connections and abort those that there are; see `settled` for when that is through."""
+        self._stop_accepting()
+        self._abort()
+        self._after(self._close)
+
+    def open(self) -> None:
+        """Listen where it was; see `settled` for when that is through."""
+        self._after(self._open)
+
+    async def settled(self) -> None:
+        """What was begun with `close` or `open` is through."""
+        while self._changes is not None and not self._changes.done():
+            await asyncio.wait([self._changes])
+
+    def _after(self, change: Callable[[], Coroutine[object, object, None]]) -> None:
+        """Have a change made once those before it are through, in their order."""
+        before = self._changes
+
+        async def run() -> None:
+            if before is not None:
+                await asyncio.wait([before])
+            await change()
+
+        self._changes = self._loop.create_task(run())
+
+    async def _close(self) -> None:
+        addresses = [
+            (opened.kind, each.family, each.getsockname()) for opened in self._servers for each in opened.sockets
+        ]
+        await self._accept_no_more()
+        self._abort()  # what had been accepted before and has come through since
+        for kind, family, address in addresses:
+            try:
+                held = _bound_again(family, address)
+            except OSError as error:
+                _logger.error("%s:%d cannot be kept: %s", *address[:2], error)  # noqa: TRY400 - it says all
+            else:
+                self._held.append((kind, held))
+
+    async def _open(self) -> None:
+        held, self._held = self._held, []
+        for kind, each in held:
+            self._servers.append(await self._serve(kind, held=each))
+
+    async def _accept_no_more(self) -> None:
+        """Close the sockets; the connections that they have accepted come through."""
+        for opened in self._servers:
+            opened.acceptor.close()
+        for opened in self._servers:
+            await opened.acceptor.wait_closed()
+        self._servers.clear()
+
+    def _stop_accepting(self) -> None:
+        for opened in self._servers:
+            opened.acceptor.stop()
+
+    def _abort(self) -> None:
+        for connection in tuple(self.connections):
+            connection.abort()
+
+    def _release(self) -> None:
+        for _, each in self._held:
+            with contextlib.suppress(OSError):
+                each.close()
+        self._held.clear()
+
+
+def _bound_again(family: int, address: tuple[Any, ...]) -> socket.socket:
+    """A socket at an address that one has just given up. OSError."""
+    held = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            held.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        held.bind(address)
+    except OSError:
+        held.close()
+        raise
+    return held

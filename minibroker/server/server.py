@@ -1,0 +1,204 @@
+"""The brokers of one process on an event loop: they listen, share one core, and come to an orderly end."""
+
+import asyncio
+import logging
+import resource
+import select
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from minibroker.clock import Clock, SystemClock
+from minibroker.cluster.listeners import PLAINTEXT, ServedListener, port_step
+from minibroker.cluster.node import Door, Node
+from minibroker.config import BrokerConfig
+from minibroker.server.connection import Connection, ConnectionSet
+from minibroker.server.connection_quotas import ConnectionQuotas, Slot
+from minibroker.server.node_listener import Kind, NodeListener, check_free
+from minibroker.services import open_services
+from minibroker_protocol.frame import BufferPool
+
+if TYPE_CHECKING:
+    # Most brokers compact nothing, and let everybody in.
+    from minibroker.security.listener_security import ListenerSecurity
+    from minibroker_storage.cleaner import CleaningPlan, CleaningResult
+
+_logger = logging.getLogger(__name__)
+
+_WANTED_FILES: Final = 65_536
+_LEAST_LOG_FILES: Final = 16
+
+
+class Server:
+    """Brokers on the running event loop.
+
+    Args:
+        listeners: of the first one; the others have the ports behind them, also where they are advertised. Port 0
+            picks a free one for each.
+        brokers: how many there are.
+
+    OSError for a port that is taken, before anything is written.
+    ValueError, OSError for a listener whose TLS, SASL or limits cannot be had as they are configured.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        data_dir: str,
+        given: Sequence[ServedListener],
+        clock: Clock | None = None,
+        *,
+        brokers: int = 1,
+    ) -> None:
+        self._given = given
+        self._step = port_step((each.port for each in given), brokers)
+        for each in given:
+            if each.port:
+                for number in range(brokers):
+                    check_free(each.host, each.port + number * self._step)
+        self._loop = asyncio.get_running_loop()
+        self._pool = BufferPool()
+        self._listeners: list[NodeListener] = []
+        self._work: set[asyncio.Future[Any]] = set()
+        self.services = open_services(
+            config,
+            data_dir,
+            clock or SystemClock(self._loop),
+            call_soon=self._loop.call_soon,
+            background=self._background,
+            run_cleaning=self._run_cleaning,
+            max_open_files=_log_file_limit(),
+            brokers=brokers,
+            aside=self._aside,
+        )
+        try:
+            self._security = {each.name: self._secure(each) for each in given}
+            names = tuple(each.name for each in given)
+            self._quotas = {
+                node_id: ConnectionQuotas(self.services, node_id, names) for node_id in self.services.core.cluster.nodes
+            }
+        except BaseException:
+            self.services.close(keep=False)
+            raise
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """(host, port) that the first broker listens on."""
+        return self._listeners[0].address
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """(host, port) of each broker, also of one that is down."""
+        return [listener.address for listener in self._listeners]
+
+    def addresses_of(self, listener: str) -> list[tuple[str, int]]:
+        """(host, port) of each broker by a listener. KeyError."""
+        return [each.addresses[listener] for each in self._listeners]
+
+    async def start(self) -> None:
+        """Listen. OSError when an address cannot be had."""
+        for number, node in enumerate(self.services.core.cluster.nodes.values()):
+            behind = number * self._step
+            make, quotas = partial(self._connection, node), self._quotas[node.id]
+            listener = node.listener = NodeListener(make, quotas, self.services.core.clock, self.services.core.advised)
+            self._listeners.append(listener)
+            for each in self._given:
+                security = self._security[each.name]
+                kind = Kind(each.name, None if security is None else security.context)
+                told = each.advertised and (each.advertised[0], each.advertised[1] + behind)
+                port = await listener.listen(kind, each.host, each.port and each.port + behind)
+                node.doors[each.name] = Door(told, port)
+
+    def has_waiting_clients(self) -> bool:
+        """Is a connection to be accepted, or a request to be read? For other threads while the loop stands still."""
+        poll = select.poll()
+        for listener in self._listeners:
+            for descriptor in listener.descriptors():
+                poll.register(descriptor, select.POLLIN)
+        return any(events & select.POLLIN for _, events in poll.poll(0))
+
+    def _secure(self, listener: ServedListener) -> "ListenerSecurity | None":
+        if listener.protocol == PLAINTEXT:
+            return None
+        from minibroker.security.listener_security import ListenerSecurity  # noqa: PLC0415 - others let everybody in
+
+        return ListenerSecurity(self.services.core, lambda: self.services.security, listener.name, listener.protocol)
+
+    def _connection(self, node: Node, connections: ConnectionSet, listener: str, slot: Slot) -> Connection:
+        return Connection(self.services, self._pool, connections, node, listener, slot, self._security[listener])
+
+    async def stop(self, *, keep: bool = True) -> None:
+        """Close the listeners and all connections, then the logs; see `Core.close` for `keep`."""
+        for listener in self._listeners:
+            await listener.end()
+        self.services.core.logs.stop_chores()
+        while self._work:
+            await asyncio.wait(self._work)
+        self.services.close(keep=keep)
+
+    def _background(self, work: Callable[[], None], then: Callable[[], None] | None = None) -> None:
+        """Run `work` on a thread, then call `then`."""
+        future = self._on_a_thread(work)
+        self._work.add(future)
+
+        def end(_: asyncio.Future[None]) -> None:
+            self._work.discard(future)
+            error = future.exception()
+            if error is not None:
+                _logger.error("Work in the background has failed", exc_info=error)
+            if then is not None:
+                then()
+
+        future.add_done_callback(end)
+
+    def _aside(self, work: Callable[[], None], then: Callable[[], None] | None = None) -> None:
+        """As `_background`, for work without an end that anybody can promise: neither stop nor exit waits for it."""
+
+        def run() -> None:
+            try:
+                work()
+            finally:
+                with suppress(RuntimeError):  # the loop is closed
+                    if then is not None:
+                        self._loop.call_soon_threadsafe(then)
+
+        threading.Thread(target=run, name="minibroker-aside", daemon=True).start()
+
+    def _on_a_thread(self, work: Callable[[], None]) -> asyncio.Future[None]:
+        try:
+            return self._loop.run_in_executor(None, work)
+        except OSError:  # its module loads with its first use, which takes a descriptor: then others wait for the work
+            done: asyncio.Future[None] = self._loop.create_future()
+            try:
+                work()
+            except Exception as error:  # noqa: BLE001 - the future has it
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+            return done
+
+    def _run_cleaning(
+        self, plan: "CleaningPlan", done: "Callable[[CleaningResult | BaseException], None]"
+    ) -> Callable[[], object]:
+        """Clean in a process of its own; see `RunCleaning`."""
+        from minibroker.logs.cleaning_process import start_cleaning  # noqa: PLC0415 - most brokers compact nothing
+
+        task = start_cleaning(plan, done)
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+        return task.cancel
+
+
+def _log_file_limit() -> int:
+    """How many log files may be open at once: half of what the process may open, the rest is for connections."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _WANTED_FILES if hard == resource.RLIM_INFINITY else min(hard, _WANTED_FILES)
+    if soft < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            soft = wanted
+        except (OSError, ValueError):  # macOS has a lower limit of its own
+            pass
+    return max(_LEAST_LOG_FILES, min(soft, _WANTED_FILES) // 2)

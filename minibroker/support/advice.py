@@ -1,0 +1,229 @@
+"""What helps people whose clients fail for a reason that is often met: each thing is told once.
+
+`minibroker serve` shows it on stderr. Python programs find it at the logger
+`minibroker.support.advice`, at level INFO.
+
+Clients choose the names of topics, groups and users, so that each kind of advice has a limit of its own: 20 lines a
+minute. What comes beyond it is counted, and the number is logged when the minute is over.
+"""
+
+import logging
+import socket
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from minibroker.clock import Clock
+
+LOGGER: Final = "minibroker.support.advice"
+_logger: Final = logging.getLogger(LOGGER)
+_MOST_COMPARED: Final = 100
+"""Topics that a new one is compared with."""
+MOST_LINES: Final = 20
+PERIOD_MS: Final = 60_000
+MOST_KEPT: Final = 1000
+"""Things of one kind that are remembered, so as not to be told again; then the oldest one is forgotten."""
+
+FAILED_LOGINS: Final = "failed logins ({})"
+"""A kind for each mechanism, of which there are a few."""
+MISSING_TOPICS: Final = "missing topics"
+LARGE_BATCHES: Final = "batches that are too large"
+LOST_GROUPS: Final = "groups that have lost all members"
+FULL_ADDRESSES: Final = "addresses with too many connections"
+FAST_ADDRESSES: Final = "addresses that connect too often"
+CLIENTS: Final = "clients that cannot work"
+"""Advice whose words no client chooses."""
+
+_TLS_RECORD: Final = b"\x16\x03"
+_TLS_FAILURES: Final = {
+    **dict.fromkeys(
+        ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "PACKET_LENGTH_TOO_LONG", "BAD_RECORD_TYPE", "INVALID_RECORD"),
+        "a client does not speak TLS, but the port that it has come to does: give it security.protocol=SSL or SASL_SSL",
+    ),
+    "HTTP": "a client speaks HTTP; this is a port for Kafka clients (the control plane has another one: --control)",
+    **dict.fromkeys(
+        ("UNKNOWN_CA", "CERTIFICATE_UNKNOWN", "BAD_CERTIFICATE"),
+        "a client does not trust the broker's certificate: give it the certificate of the authority that has signed it "
+        "(ssl.ca.location, ssl_cafile, ssl.truststore.location)",
+    ),
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "a client shows no certificate, which ssl.client.auth=required wants: give it "
+    "one with its key (ssl.certificate.location, ssl_certfile, ssl.keystore.location)",
+    "CERTIFICATE_VERIFY_FAILED": "a client's certificate is signed by nobody whom the broker trusts: "
+    "ssl.truststore.location has to name the authority",
+    "NO_SHARED_CIPHER": "a client and the broker have no cipher suite in common: see ssl.cipher.suites",
+    "UNSUPPORTED_PROTOCOL": "a client speaks another version of TLS: see ssl.enabled.protocols",
+}
+
+_HTTP: Final = (b"GET ", b"POST", b"HEAD", b"PUT ")
+
+
+class _Kind:
+    """What was said of one kind."""
+
+    __slots__ = ("began_ms", "lines", "suppressed", "told")
+
+    def __init__(self, now_ms: float) -> None:
+        self.began_ms = now_ms
+        self.lines = 0
+        self.suppressed = 0
+        self.told: dict[str, None] = {}
+
+
+class Advised:
+    """What was advised in the life of a broker."""
+
+    __slots__ = ("_clock", "_kinds")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._kinds: dict[str, _Kind] = {}
+
+    def clear(self) -> None:
+        """Begin anew: everything may be told again."""
+        self._kinds.clear()
+
+    def advise(self, kind: str, about: str, advice: str) -> None:
+        """Say something unless it has been said `about` this, or too much of its kind has been said of late.
+
+        `kind` is one of the constants of this module, and no text that clients choose.
+        """
+        now_ms = self._clock.monotonic_ms()
+        known = self._kinds.get(kind)
+        if known is None:
+            known = self._kinds[kind] = _Kind(now_ms)
+        if about in known.told:
+            return
+        if now_ms - known.began_ms >= PERIOD_MS:
+            known.began_ms, known.lines = now_ms, 0
+        if known.lines >= MOST_LINES:
+            if not known.suppressed:
+                left_ms = known.began_ms + PERIOD_MS - now_ms
+                self._clock.call_later(left_ms, partial(_sum_up, kind, known), may_wait=True)
+            known.suppressed += 1
+            return
+        known.lines += 1
+        known.told[about] = None
+        if len(known.told) > MOST_KEPT:
+            del known.told[next(iter(known.told))]
+        _logger.info("%s", advice)
+
+
+def _sum_up(kind: str, known: _Kind) -> None:
+    _logger.info("%s: %d more within a minute, which are not listed", kind, known.suppressed)
+    known.suppressed = 0
+
+
+def about_first_bytes(start: bytes, listener: str = "PLAINTEXT") -> str | None:
+    """What a client that sends no requests may be in truth."""
+    if start.startswith(_TLS_RECORD):
+        if listener == "PLAINTEXT":
+            return "a client speaks TLS, but this broker does not: give it security.protocol=PLAINTEXT"
+        return f"a client speaks TLS, but the listener {listener} does not: security.protocol has no SSL in it there"
+    if start.startswith(_HTTP):
+        return "a client speaks HTTP; this is a port for Kafka clients (the control plane has another one: --control)"
+    return None
+
+
+def about_tls_failure(reason: str) -> str | None:
+    """A client did not get through the handshake, for a reason of OpenSSL's."""
+    return next((advice for part, advice in _TLS_FAILURES.items() if part in reason), None)
+
+
+def about_unauthenticated(listener: str, protocol: str) -> str:
+    """A client sends requests where it has to say first who it is."""
+    return (
+        f"a client does not authenticate, which the listener {listener} wants: give it security.protocol={protocol}, a "
+        "sasl.mechanism and a name with a password"
+    )
+
+
+def about_full_address(address: str, most: int) -> str:
+    """An address has as many connections as it may have."""
+    return (
+        f"a connection from {address} was refused: it has {most} of them already, which max.connections.per.ip (or its "
+        "overrides) allows. A client that opens one and another does not close them, or the limit is too low"
+    )
+
+
+def about_full_broker(full: str, most: int) -> str:
+    """Connections wait until others close; `full` has no room."""
+    return (
+        f"{full} has no room for more than {most} connections (max.connections): clients that come wait until others go"
+    )
+
+
+def about_pace(of_broker: int, of_listener: int, listener: str) -> str:
+    """Connections come faster than they may."""
+    return (
+        f"connections come faster than {min(of_broker, of_listener)} a second to the listener {listener} "
+        "(max.connection.creation.rate): they have to wait"
+    )
+
+
+def about_pace_of_address(address: str) -> str:
+    """An address connects more often than its quota allows."""
+    return f"connections from {address} are closed: they come faster than its quota connection_creation_rate allows"
+
+
+def about_needless_login(listener: str, protocol: str) -> str:
+    """A client wants to log in where nobody is asked who he is."""
+    return (
+        f"a client wants to log in, but the listener {listener} asks nobody who he is: give it "
+        f"security.protocol={protocol}, or have the broker's `listeners` speak SASL"
+    )
+
+
+def about_size(topic: str, size: int, limit: int) -> str:
+    """A batch is larger than its topic allows."""
+    return (
+        f"a batch of {size} bytes for {topic} was refused: its max.message.bytes is {limit}. Raise it "
+        "(message.max.bytes for all topics), or have the producer send smaller batches"
+    )
+
+
+def about_lost_members(group: str, session_timeout_ms: int) -> str:
+    """The last member of a group was not heard of any more."""
+    return (
+        f"group {group!r} has no members left, so nobody reads its topics: the last one was silent for longer than its "
+        f"session timeout of {session_timeout_ms} ms. It was killed, it does not poll, or it was stopped in a debugger"
+    )
+
+
+def about_missing(topic: str) -> str:
+    """A client asks for a topic that it may not create by asking."""
+    return f"a client asks for the topic {topic!r}, which there is not, and auto.create.topics.enable is false"
+
+
+def about_standing_loop() -> str:
+    """The loop of an `AsyncBroker` stands still while a client waits for an answer."""
+    return (
+        "this line holds up the event loop that the broker runs on, while a client waits for the broker. A client that "
+        "blocks (kafka-python, confluent-kafka) waits for itself there: run the broker with `with Broker()`, or call "
+        "the client with `await asyncio.to_thread(...)`"
+    )
+
+
+def tell_creation(name: str, topics: Sequence[str]) -> str | None:
+    """Log that a topic was created because a client has asked for it; returns the one that was probably meant."""
+    meant = None
+    if 0 < len(topics) <= _MOST_COMPARED:
+        from minibroker.support.suggestions import misspelling  # noqa: PLC0415 - most topics are the first, or given
+
+        meant = misspelling(name, topics)
+    if meant is None:
+        logging.getLogger("minibroker").info("created topic %r, which a client has asked for", name)
+    else:
+        _logger.info("created topic %r, which a client has asked for (did you mean %r?)", name, meant)
+    return meant
+
+
+def about_advertised(host: str) -> str | None:
+    """Clients are sent to a host; None if that can be found from here. Asks the resolver, which may take seconds."""
+    try:
+        socket.getaddrinfo(host, None)
+    except OSError as error:
+        return (
+            f"clients are sent to {host} (advertised), which cannot be found from here ({error.strerror}): "
+            "they fail after their first connection unless they can find it"
+        )
+    return None

@@ -1,0 +1,89 @@
+"""`minibroker serve` loads what most clients need after its start, in small steps, and quietens the collector."""
+
+import subprocess
+import sys
+from typing import Final
+
+from tests.patience import PATIENCE_S
+
+_LOADING: Final = """
+import asyncio, sys
+from minibroker.broker import Broker
+from minibroker.cli import warm_up
+from minibroker.requests.endpoints import endpoint
+from minibroker.api.routes import ROUTES
+
+def loaded():
+    return {name for name in sys.modules if name.startswith("minibroker")}
+
+async def main():
+    async with Broker(listen="127.0.0.1:0") as broker:
+        before = loaded()
+        for _ in warm_up.loading():
+            print("step", *sorted(loaded() - before))
+            before = loaded()
+        for route in ROUTES:
+            if route.module in warm_up._APIS:
+                endpoint(int(route.key))
+        broker.services.groups, broker.services.transactions
+        print("later", *sorted(loaded() - before))
+
+asyncio.run(main())
+"""
+_COLLECTING: Final = """
+import asyncio, gc, sys, time, weakref
+from minibroker.broker import Broker
+from minibroker.cli.warm_up import warm_up
+
+class Node:
+    pass
+
+def garbage():
+    node = Node()
+    node.itself = node
+    gc.collect(0)  # it has survived a collection: automatic ones do not look at it soon
+    return weakref.ref(node)
+
+async def main():
+    async with Broker(listen="127.0.0.1:0") as broker:
+        clock = broker.services.core.clock
+        warm_up(broker.services.core)
+        print("at once", "minibroker.handlers.join_group" in sys.modules)
+        clock.advance(1_000)
+        before = gc.get_freeze_count()
+        while gc.get_freeze_count() < before + 10_000:
+            await asyncio.sleep(0)
+        print("soon", "minibroker.handlers.join_group" in sys.modules)
+        node = garbage()
+        end = time.thread_time() + 0.3
+        while time.thread_time() < end:
+            pass
+        clock.advance(10_000)
+        print("busy", node() is None)
+        clock.advance(10_000)
+        print("idle", node() is None)
+
+asyncio.run(main())
+"""
+_MOST_MODULES: Final = 10
+"""In a step. A module takes a millisecond or two, one with large messages eight."""
+
+
+def lines_of(program: str) -> list[list[str]]:
+    """What a new process prints, line by line and word by word."""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=True
+    )
+    return [line.split() for line in done.stdout.splitlines()]
+
+
+def test_no_step_loads_much_and_most_clients_need_nothing_else() -> None:
+    *steps, later = lines_of(_LOADING)
+    assert later == ["later"]
+    loaded = [modules[1:] for modules in steps]
+    assert "minibroker.coordinators.groups.coordinator" in {name for names in loaded for name in names}
+    assert max(map(len, loaded)) <= _MOST_MODULES
+
+
+def test_garbage_is_collected_while_there_is_nothing_else_to_do() -> None:
+    assert lines_of(_COLLECTING) == [["at", "once", "False"], ["soon", "True"], ["busy", "False"], ["idle", "True"]]

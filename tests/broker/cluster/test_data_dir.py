@@ -1,0 +1,300 @@
+"""The data directory as a whole: the lock, whose it is, and how the last run ended."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from minibroker.cluster import data_dir as module
+from minibroker.cluster.data_dir import DataDir, DataDirInUseError, MetaPropertiesError
+from minibroker.support.properties import parse_properties
+from minibroker_storage.checkpoints import parse_uuid
+from minibroker_storage.data_directory.names import CLEAN_SHUTDOWN, LOCK_FILE, META_PROPERTIES
+from minibroker_storage.recovery import LastStop
+
+
+@pytest.fixture(autouse=True)
+def boot(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
+    """The machine's present run; a test may begin another one."""
+    present: list[str | None] = ["first-boot"]
+    monkeypatch.setattr(module, "boot_id", lambda: present[-1])
+    return present
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A data directory with a log in it."""
+    (tmp_path / "t-0").mkdir()
+    return tmp_path
+
+
+def ended(path: Path, *, clean: bool = False, recovered: bool = False) -> LastStop:
+    """A run that begins, perhaps opens every log, and ends; returns how it found the directory."""
+    held = DataDir(str(path))
+    found = held.last_stop
+    held.take_over()
+    if recovered:
+        held.note_recovered()
+    if clean:
+        held.mark_clean()
+    held.release()
+    return found
+
+
+def how_it_was_left(path: Path) -> LastStop:
+    held = DataDir(str(path))
+    held.release()
+    return held.last_stop
+
+
+def meta(path: Path) -> dict[str, str]:
+    return parse_properties((path / META_PROPERTIES).read_text())
+
+
+# The lock.
+
+
+def test_a_directory_is_made_and_held_by_one_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b"
+    held = DataDir(str(path))
+    with pytest.raises(DataDirInUseError, match=r"b is in use by another broker \(.*/b/\.lock is locked\)"):
+        DataDir(str(path))
+    held.release()
+    held.release()
+    DataDir(str(path)).release()
+
+
+def test_a_refused_start_leaves_everything_as_it_was(tmp_path: Path) -> None:
+    ended(tmp_path, clean=True)
+    before = {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)}
+    with pytest.raises(MetaPropertiesError):
+        DataDir(str(tmp_path), node_id=99)
+    held = DataDir(str(tmp_path))
+    with pytest.raises(DataDirInUseError):
+        DataDir(str(tmp_path))
+    held.release()
+    assert {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)} == before
+
+
+LOCKING = "import fcntl, sys; f = open(sys.argv[1], 'r+'); fcntl.lockf(f, fcntl.LOCK_EX | fcntl.LOCK_NB)"
+"""As Java's FileLock does it."""
+posix_locks = pytest.mark.skipif(sys.platform == "darwin", reason="the two kinds of locks exclude each other")
+
+
+def is_locked_for_java(path: Path) -> bool:
+    command = [sys.executable, "-c", LOCKING, str(path / LOCK_FILE)]
+    return subprocess.run(command, check=False, capture_output=True).returncode != 0
+
+
+@posix_locks
+def test_a_directory_that_a_kafka_runs_on_is_refused(path: Path) -> None:
+    (path / LOCK_FILE).touch()
+    command = [sys.executable, "-c", f"{LOCKING}; print('held', flush=True); sys.stdin.read()", str(path / LOCK_FILE)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as kafka:
+        assert kafka.stdout is not None
+        assert kafka.stdout.readline() == b"held\n"
+        with pytest.raises(DataDirInUseError, match=r"is in use by an Apache Kafka \(.*\.lock is locked as Java does"):
+            DataDir(str(path))
+        assert (path / LOCK_FILE).read_bytes() == b""
+        kafka.communicate()
+    DataDir(str(path)).release()
+
+
+@posix_locks
+def test_a_kafka_finds_the_directory_locked_also_after_others_were_refused(path: Path) -> None:
+    held = DataDir(str(path))
+    held.take_over()
+    assert is_locked_for_java(path)
+    with pytest.raises(DataDirInUseError):
+        DataDir(str(path))
+    (path.parent / "link").symlink_to(path)
+    with pytest.raises(DataDirInUseError):
+        DataDir(str(path.parent / "link"))
+    assert is_locked_for_java(path)
+    held.release()
+    assert not is_locked_for_java(path)
+
+
+# How the last run ended.
+
+
+def test_where_there_is_no_log_nothing_can_be_wrong(tmp_path: Path) -> None:
+    assert how_it_was_left(tmp_path) is LastStop.CLEAN
+    ended(tmp_path)
+    assert ended(tmp_path, clean=True) is LastStop.CLEAN
+    assert how_it_was_left(tmp_path) is LastStop.CLEAN
+
+
+def test_the_clean_shutdown_file_is_kafkas_and_there_between_two_runs_only(path: Path) -> None:
+    ended(path, clean=True, recovered=True)
+    assert (path / CLEAN_SHUTDOWN).read_bytes() == b'{"version":0,"brokerEpoch":-1}'
+    held = DataDir(str(path))
+    assert held.last_stop is LastStop.CLEAN
+    held.take_over()
+    assert not (path / CLEAN_SHUTDOWN).exists()
+    held.mark_clean()
+    assert (path / CLEAN_SHUTDOWN).exists()
+    held.release()
+
+
+def test_a_process_that_was_killed_is_told_from_a_machine_that_crashed(path: Path, boot: list[str | None]) -> None:
+    ended(path, clean=True, recovered=True)
+    assert ended(path) is LastStop.CLEAN
+    assert how_it_was_left(path) is LastStop.KILLED
+    boot.append("second-boot")
+    assert how_it_was_left(path) is LastStop.CRASHED
+
+
+def test_where_nothing_names_the_machines_run_a_crash_is_assumed(path: Path, boot: list[str | None]) -> None:
+    boot.append(None)
+    ended(path)
+    assert how_it_was_left(path) is LastStop.CRASHED
+
+
+@pytest.mark.parametrize("text", [b"", b"\xff\x00", b"first-boot\nsomething else", b"x" * 5000])
+def test_a_lock_file_of_somebody_else_says_nothing(path: Path, text: bytes) -> None:
+    (path / LOCK_FILE).write_bytes(text)
+    assert how_it_was_left(path) is LastStop.CRASHED
+
+
+def test_a_crash_counts_until_every_log_was_opened(path: Path, boot: list[str | None]) -> None:
+    ended(path)
+    boot.append("second-boot")
+    assert ended(path) is LastStop.CRASHED
+    assert ended(path, clean=True) is LastStop.CRASHED  # killed before it had opened all, on the same machine
+    assert not (path / CLEAN_SHUTDOWN).exists()
+    assert ended(path, recovered=True) is LastStop.CRASHED
+    assert how_it_was_left(path) is LastStop.KILLED  # it was killed as well, but after it had opened all
+    assert ended(path, recovered=True, clean=True) is LastStop.KILLED
+    assert how_it_was_left(path) is LastStop.CLEAN
+
+
+def test_a_stop_is_not_clean_while_a_log_is_as_a_killed_process_left_it(path: Path) -> None:
+    ended(path)
+    assert ended(path, clean=True) is LastStop.CRASHED
+    ended(path, recovered=True)
+    assert ended(path, clean=True) is LastStop.KILLED
+    assert how_it_was_left(path) is LastStop.KILLED
+
+
+# Whose it is.
+
+
+def test_a_new_directory_is_described_as_kafka_does(tmp_path: Path) -> None:
+    held = DataDir(str(tmp_path), node_id=7)
+    held.release()
+    assert list(meta(tmp_path)) == ["version", "cluster.id", "node.id", "directory.id"]
+    assert meta(tmp_path)["version"] == "1"
+    assert (held.node_id, meta(tmp_path)["node.id"]) == (7, "7")
+    assert (held.cluster_id, len(parse_uuid(held.cluster_id))) == (meta(tmp_path)["cluster.id"], 16)
+    assert parse_uuid(meta(tmp_path)["directory.id"]) != parse_uuid(held.cluster_id)
+
+
+def test_without_a_node_id_it_is_node_1(tmp_path: Path) -> None:
+    held = DataDir(str(tmp_path))
+    held.release()
+    assert held.node_id == 1
+
+
+def test_what_the_directory_says_counts(tmp_path: Path) -> None:
+    text = "#\n#Thu Nov 21 10:00:00 UTC 2024\nnode.id=3\ndirectory.id=a\nversion=1\ncluster.id=any text\n"
+    (tmp_path / META_PROPERTIES).write_text(text)
+    for configured in (-1, 3):
+        held = DataDir(str(tmp_path), configured)
+        held.release()
+        assert (held.cluster_id, held.node_id) == ("any text", 3)
+    assert (tmp_path / META_PROPERTIES).read_text() == text
+
+
+def test_a_directory_of_an_old_broker_gets_what_it_lacks(tmp_path: Path) -> None:
+    (tmp_path / META_PROPERTIES).write_text("version=0\nbroker.id=5\n")
+    held = DataDir(str(tmp_path))
+    held.release()
+    assert held.node_id == 5
+    assert meta(tmp_path) | {"directory.id": ""} == {
+        "version": "1",
+        "cluster.id": held.cluster_id,
+        "node.id": "5",
+        "directory.id": "",
+    }
+    again = DataDir(str(tmp_path))
+    again.release()
+    assert again.cluster_id == held.cluster_id
+
+
+def test_a_complete_old_description_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / META_PROPERTIES).write_text("broker.id=5\ncluster.id=c\n")
+    held = DataDir(str(tmp_path))
+    held.release()
+    assert (held.cluster_id, held.node_id) == ("c", 5)
+    assert (tmp_path / META_PROPERTIES).read_text() == "broker.id=5\ncluster.id=c\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "because"),
+    [
+        ("version=1\ncluster.id=c\n", "node.id is missing"),
+        ("version=1\nnode.id=1\n", "cluster.id is missing"),
+        ("version=1\nnode.id=one\ncluster.id=c\n", "node.id is no number: 'one'"),
+        ("version=1\nnode.id=-1\ncluster.id=c\n", "node.id is no number: '-1'"),
+        ("version=2\nnode.id=1\ncluster.id=c\n", "unknown version '2'"),
+        ("version=\\u12", "four hexadecimal digits"),
+    ],
+)
+def test_a_damaged_description_is_named(tmp_path: Path, text: str, because: str) -> None:
+    (tmp_path / META_PROPERTIES).write_text(text)
+    with pytest.raises(MetaPropertiesError, match=because) as caught:
+        DataDir(str(tmp_path))
+    assert str(tmp_path / META_PROPERTIES) in str(caught.value)
+    (tmp_path / META_PROPERTIES).unlink()
+    DataDir(str(tmp_path)).release()  # the refused start has let go of it
+
+
+@pytest.mark.parametrize("left", [b"", b"\0" * 80, b"\x93\x00garbage\xff", b"vers"])
+def test_a_description_that_a_crash_has_torn_is_made_again_from_its_copy(
+    tmp_path: Path, left: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = DataDir(str(tmp_path), node_id=4)
+    first.release()
+    whole = meta(tmp_path)
+    (tmp_path / META_PROPERTIES).write_bytes(left)
+    again = DataDir(str(tmp_path))
+    again.release()
+    assert (again.cluster_id, again.node_id, meta(tmp_path)) == (first.cluster_id, 4, whole)
+    assert f"{tmp_path / META_PROPERTIES} is damaged; it is made again from" in caplog.text
+
+
+@pytest.mark.parametrize("left", [b"", b"\x93\x00garbage\xff"])
+def test_without_a_copy_a_torn_description_gets_no_new_cluster_in_silence(tmp_path: Path, left: bytes) -> None:
+    (tmp_path / META_PROPERTIES).write_bytes(left)
+    with pytest.raises(MetaPropertiesError, match="is empty or no file of properties: put back its lines"):
+        DataDir(str(tmp_path))
+    assert (tmp_path / META_PROPERTIES).read_bytes() == left
+
+
+def test_another_nodes_directory_is_refused(tmp_path: Path) -> None:
+    DataDir(str(tmp_path), node_id=1).release()
+    with pytest.raises(MetaPropertiesError, match=r"belongs to node 1, but node\.id is configured as 2"):
+        DataDir(str(tmp_path), node_id=2)
+
+
+def test_a_new_directory_gets_the_cluster_id_that_is_configured(tmp_path: Path) -> None:
+    for _ in range(2):
+        held = DataDir(str(tmp_path), cluster_id="MkU3OEVBNTcwNTJENDM2Qk")
+        held.release()
+        assert (held.cluster_id, meta(tmp_path)["cluster.id"]) == ("MkU3OEVBNTcwNTJENDM2Qk", "MkU3OEVBNTcwNTJENDM2Qk")
+
+
+def test_an_old_directory_without_a_cluster_gets_the_one_that_is_configured(tmp_path: Path) -> None:
+    (tmp_path / META_PROPERTIES).write_text("version=0\nbroker.id=5\n")
+    DataDir(str(tmp_path), cluster_id="c").release()
+    assert meta(tmp_path)["cluster.id"] == "c"
+
+
+def test_another_clusters_directory_is_refused(tmp_path: Path) -> None:
+    DataDir(str(tmp_path), cluster_id="one").release()
+    with pytest.raises(MetaPropertiesError, match=r"belongs to cluster one, but the cluster's id is configured as two"):
+        DataDir(str(tmp_path), cluster_id="two")
+    DataDir(str(tmp_path)).release()

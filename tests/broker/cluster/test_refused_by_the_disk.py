@@ -1,0 +1,190 @@
+"""Changes of metadata that the disk refuses are not acknowledged, whatever API has made them."""
+
+import errno
+import os
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from minibroker.handlers.create_delegation_token import handle as create_token
+from minibroker.handlers.expire_delegation_token import handle as expire_token
+from minibroker.handlers.renew_delegation_token import handle as renew_token
+from minibroker.requests.held_answer import HeldAnswer
+from minibroker.support.slices import drain
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.alter_configs import AlterableConfig as OldConfig
+from minibroker_protocol.messages.alter_configs import AlterConfigsRequest
+from minibroker_protocol.messages.alter_configs import AlterConfigsResource as OldResource
+from minibroker_protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from minibroker_protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+)
+from minibroker_protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from minibroker_protocol.messages.create_delegation_token import CreateDelegationTokenRequest
+from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from minibroker_protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from minibroker_protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from minibroker_protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from minibroker_protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from minibroker_protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
+from minibroker_protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from tests.broker.cluster.nodes import create as create_topic
+from tests.broker.cluster.sick_disk import SickDisk
+from tests.broker.harness import Harness, Pending
+from tests.broker.quotas.asking import alter_request
+from tests.broker.security.tokens import SECRET, call_of, create
+
+CODE: Final = int(ErrorCode.KAFKA_STORAGE_ERROR)
+CONFIG: Final = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+    **SECRET,
+}
+_ACL: Final = AclCreation(
+    resource_type=2, resource_name="a", resource_pattern_type=3, principal="User:m", host="*", operation=2,
+    permission_type=2,
+)  # fmt: skip
+_ACLS: Final = DeleteAclsFilter(
+    resource_type_filter=1, resource_name_filter=None, pattern_type_filter=1, principal_filter=None, host_filter=None,
+    operation=1, permission_type=1,
+)  # fmt: skip
+_FEATURE: Final = FeatureUpdateKey(feature="group.version", max_version_level=0, upgrade_type=2)
+CHANGES: Final[list[tuple[Any, int]]] = [
+    (CreateTopicsRequest(topics=[CreatableTopic(name="new", num_partitions=1, replication_factor=1)]), 7),
+    (CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="t", count=3, assignments=None)], timeout_ms=0), 3),
+    (DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=0), 6),
+    (
+        IncrementalAlterConfigsRequest(
+            resources=[
+                AlterConfigsResource(
+                    resource_type=2,
+                    resource_name="t",
+                    configs=[AlterableConfig(name="retention.ms", config_operation=0, value="1")],
+                )
+            ],
+            validate_only=False,
+        ),
+        1,
+    ),
+    (
+        AlterConfigsRequest(
+            resources=[
+                OldResource(resource_type=2, resource_name="t", configs=[OldConfig(name="retention.ms", value="1")])
+            ],
+            validate_only=False,
+        ),
+        2,
+    ),
+    (CreateAclsRequest(creations=[replace(_ACL, resource_name="b")]), 3),
+    (DeleteAclsRequest(filters=[_ACLS]), 3),
+    (alter_request(({"user": "m"}, {"producer_byte_rate": 1000.0})), 1),
+    (
+        AlterUserScramCredentialsRequest(
+            deletions=[],
+            upsertions=[
+                ScramCredentialUpsertion(
+                    name="m", mechanism=1, iterations=4096, salt=b"salt", salted_password=bytes(32)
+                )
+            ],
+        ),
+        0,
+    ),
+    (
+        UpdateFeaturesRequest(feature_updates=[_FEATURE]),
+        2,
+    ),
+    (ElectLeadersRequest(election_type=0, topic_partitions=[TopicPartitions(topic="t", partitions=[0])]), 2),
+    (
+        AlterPartitionReassignmentsRequest(
+            topics=[ReassignableTopic(name="t", partitions=[ReassignablePartition(partition_index=0, replicas=[2, 1])])]
+        ),
+        0,
+    ),
+]
+
+
+@pytest.fixture
+def harness(tmp_path: Path) -> Iterator[Harness]:
+    """Two brokers, whose next change will not be on disk."""
+    made = Harness(str(tmp_path / "data"), CONFIG, brokers=2)
+    create_topic(made, by_hand=((1, 2),))
+    made.ask(CreateAclsRequest(creations=[_ACL]), 3)  # the next generation has a backup, and may be synced later
+    made.core.cluster.move_leader("t", 0, 2)
+    made.run_soon()
+    yield made
+    made.close()
+
+
+def codes(response: Any) -> set[int]:
+    """All error codes of a response, of whatever part."""
+    found = set[int]()
+    for field in fields(response):
+        value = getattr(response, field.name)
+        if field.name == "error_code":
+            found.add(value)
+        elif isinstance(value, list):
+            found = found.union(*(codes(each) for each in value if is_dataclass(each)))
+    return found
+
+
+@pytest.mark.parametrize(("request_", "version"), CHANGES, ids=[type(each).__name__ for each, _ in CHANGES])
+def test_a_change_whose_fsync_fails_is_answered_storage_error(
+    harness: Harness, sick: SickDisk, request_: Any, version: int
+) -> None:
+    sick.is_sick = True
+    pending = harness.send(request_, version)
+    assert isinstance(pending, Pending)
+    assert codes(pending.response) == {CODE}
+    sick.is_sick = False
+    following = CreateTopicsRequest(topics=[CreatableTopic(name="u", num_partitions=1, replication_factor=1)])
+    assert codes(harness.ask(following, 7)) == {0}
+    assert not harness.core.durability.is_behind
+
+
+@pytest.mark.parametrize("kind", ["create", "renew", "expire"])
+def test_a_token_whose_fsync_fails_is_answered_storage_error(harness: Harness, sick: SickDisk, kind: str) -> None:
+    hmac = create(harness).hmac
+    sick.is_sick = True
+    call = call_of(harness)
+    held: Any
+    if kind == "create":
+        held = drain(create_token(CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1), call))
+    elif kind == "renew":
+        held = drain(renew_token(RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=1000), call))
+    else:
+        held = drain(expire_token(ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=1000), call))
+    assert isinstance(held, HeldAnswer)
+    responses: list[Any] = []
+    held.deliver = responses.append
+    harness.run_soon()
+    (response,) = responses
+    assert codes(response) == {CODE}
+
+
+@pytest.mark.parametrize("index", [10, 11])
+def test_a_leader_that_cannot_be_written_down_is_refused(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, index: int
+) -> None:
+    def refuse(source: str, target: str) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), target)
+
+    request, version = CHANGES[index]
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", refuse)
+        assert codes(harness.ask(request, version)) == {CODE}
+    response = harness.ask(request, version)
+    assert response.error_code == 0

@@ -1,0 +1,88 @@
+"""A broker that is taken for a release of Kafka: how it is named, and what is told and served."""
+
+import socket
+import struct
+
+import pytest
+
+from minibroker import Broker
+from minibroker.cluster.releases import RELEASES, ReleaseError, release
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.api_versions import ApiVersionsRequest
+from tests.broker.harness import Harness
+
+OF_CLIENT_METRICS = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}
+_NEWEST_THEN = 2
+_FIRST_WITH_RANGE = "2.4"
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("2.0", "2.0"),
+        ("2.0.1", "2.0"),
+        ("0.8.2.2", "0.8.2"),
+        ("0.9.0.1", "0.9"),
+        ("0.10", "0.10.2"),
+        ("0.10.1.1", "0.10.1"),
+        ("3.9.x", "3.9"),
+        ("v1.1", "1.1"),
+        ("0", "0.11"),
+        ("4", RELEASES[-1]),
+    ],
+)
+def test_a_release_is_named_as_people_name_it(text: str, name: str) -> None:
+    assert release(text).name == name
+
+
+@pytest.mark.parametrize("text", ["", "x", "5.0", "0.7", "2.0-beta"])
+def test_what_is_no_release_is_refused_with_those_that_are(text: str) -> None:
+    with pytest.raises(ReleaseError, match=r"0\.8\.2, 0\.9"):
+        release(text)
+
+
+def test_an_unknown_release_is_named_before_the_broker_starts() -> None:
+    with pytest.raises(ReleaseError, match=r"'7\.5'"), Broker(config={"minibroker.emulate": "7.5"}):
+        pass
+
+
+@pytest.mark.parametrize("name", ["0.10.0", "2.0", "2.7", "3.9", "4.0"])
+def test_api_versions_tells_what_that_release_tells(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    harness = Harness(str(tmp_path_factory.mktemp("data")), {"minibroker.emulate": name})
+    told = harness.ask(ApiVersionsRequest(client_software_name="", client_software_version=""), 0)
+    rows = {row.api_key: (row.min_version, row.max_version) for row in told.api_keys}
+    assert rows == {key: versions for key, versions in release(name).told.items() if key not in OF_CLIENT_METRICS}
+    harness.close()
+
+
+@pytest.mark.parametrize("name", ["2.0", _FIRST_WITH_RANGE])
+def test_an_unknown_version_of_api_versions_is_answered_as_then(
+    name: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    harness = Harness(str(tmp_path_factory.mktemp("data")), {"minibroker.emulate": name})
+    request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+    outcome = harness.accept(request, _NEWEST_THEN + 2)
+    assert outcome is not None
+    response = outcome.response  # type: ignore[union-attr]  # it waits for nothing
+    assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert [row.api_key for row in response.api_keys] == ([ApiKey.API_VERSIONS] if name == _FIRST_WITH_RANGE else [])
+    harness.close()
+
+
+@pytest.mark.parametrize("name", ["0.8.2", "0.9"])
+def test_brokers_before_0_10_close_the_connection_on_api_versions(name: str) -> None:
+    with Broker(config={"minibroker.emulate": name}) as broker, socket.create_connection(broker.address) as client:
+        frame = struct.pack(">hhih", ApiKey.API_VERSIONS, 0, 1, -1)
+        client.sendall(struct.pack(">i", len(frame)) + frame)
+        assert client.recv(1) == b""
+
+
+def test_a_version_that_the_release_lacks_closes_the_connection() -> None:
+    with (
+        Broker(config={"minibroker.emulate": "4.0"}) as broker,
+        socket.create_connection(broker.address) as client,
+    ):
+        frame = struct.pack(">hhih", ApiKey.PRODUCE, 2, 1, -1) + struct.pack(">hii", 1, 1000, 0)
+        client.sendall(struct.pack(">i", len(frame)) + frame)
+        assert client.recv(1) == b""

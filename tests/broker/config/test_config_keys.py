@@ -1,0 +1,344 @@
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minibroker.config import BROKER_KEYS, TOPIC_KEYS, ConfigError, ConfigKey, ConfigType
+from minibroker.config.broker_keys import ACTED_ON
+from minibroker.config.client_metrics import CLIENT_METRICS_KEYS
+from minibroker.config.group import GROUP_KEYS
+from minibroker.config.reference import render
+
+ROOT = Path(__file__).parents[3]
+
+
+# Type, default and importance as `KafkaConfig.configDef` of Kafka 3.9.1 prints them.
+BROKER_GOLDEN = """
+advertised.listeners STRING null HIGH
+authorizer.class.name STRING  LOW
+auto.create.topics.enable BOOLEAN true HIGH
+broker.id INT -1 HIGH
+broker.session.timeout.ms INT 9000 MEDIUM
+client.quota.callback.class CLASS null LOW
+compression.gzip.level INT -1 MEDIUM
+compression.type STRING producer HIGH
+connections.max.idle.ms LONG 600000 MEDIUM
+controller.quorum.voters LIST  HIGH
+create.topic.policy.class.name CLASS null LOW
+default.replication.factor INT 1 MEDIUM
+delegation.token.master.key PASSWORD null MEDIUM
+delete.topic.enable BOOLEAN true HIGH
+fetch.max.bytes INT 57671680 MEDIUM
+group.consumer.migration.policy STRING disabled MEDIUM
+group.coordinator.rebalance.protocols LIST classic MEDIUM
+group.initial.rebalance.delay.ms INT 3000 MEDIUM
+group.max.session.timeout.ms INT 1800000 MEDIUM
+group.max.size INT 2147483647 MEDIUM
+group.min.session.timeout.ms INT 6000 MEDIUM
+group.share.max.size SHORT 200 MEDIUM
+kafka.metrics.reporters LIST  LOW
+listener.security.protocol.map STRING SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT LOW
+listeners STRING PLAINTEXT://:9092 HIGH
+log.cleaner.dedupe.buffer.size LONG 134217728 MEDIUM
+log.cleaner.io.max.bytes.per.second DOUBLE 1.7976931348623157E308 MEDIUM
+log.cleaner.min.cleanable.ratio DOUBLE 0.5 MEDIUM
+log.cleanup.policy LIST delete MEDIUM
+log.dir STRING /tmp/kafka-logs HIGH
+log.dirs STRING null HIGH
+log.flush.interval.messages LONG 9223372036854775807 HIGH
+log.index.interval.bytes INT 4096 MEDIUM
+log.index.size.max.bytes INT 10485760 MEDIUM
+log.message.format.version STRING 3.0-IV1 MEDIUM
+log.retention.bytes LONG -1 HIGH
+log.retention.check.interval.ms LONG 300000 MEDIUM
+log.retention.hours INT 168 HIGH
+log.retention.minutes INT null HIGH
+log.retention.ms LONG null HIGH
+log.roll.hours INT 168 HIGH
+log.segment.bytes INT 1073741824 HIGH
+log.segment.delete.delay.ms LONG 60000 HIGH
+max.connections.per.ip INT 2147483647 MEDIUM
+max.incremental.fetch.session.cache.slots INT 1000 MEDIUM
+message.max.bytes INT 1048588 HIGH
+metadata.log.segment.ms LONG 604800000 HIGH
+metrics.recording.level STRING INFO LOW
+min.insync.replicas INT 1 HIGH
+node.id INT -1 HIGH
+num.partitions INT 1 MEDIUM
+offset.metadata.max.bytes INT 4096 HIGH
+offsets.commit.required.acks SHORT -1 HIGH
+offsets.retention.minutes INT 10080 HIGH
+offsets.topic.num.partitions INT 50 HIGH
+offsets.topic.replication.factor SHORT 3 HIGH
+offsets.topic.segment.bytes INT 104857600 HIGH
+principal.builder.class CLASS org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder MEDIUM
+producer.id.expiration.ms INT 86400000 LOW
+queued.max.request.bytes LONG -1 MEDIUM
+queued.max.requests INT 500 HIGH
+remote.log.manager.task.retry.jitter DOUBLE 0.2 LOW
+remote.log.storage.manager.impl.prefix STRING rsm.config. MEDIUM
+replica.lag.time.max.ms LONG 30000 HIGH
+sasl.enabled.mechanisms LIST GSSAPI MEDIUM
+sasl.jaas.config PASSWORD null MEDIUM
+socket.listen.backlog.size INT 50 MEDIUM
+socket.receive.buffer.bytes INT 102400 HIGH
+socket.request.max.bytes INT 104857600 HIGH
+transaction.max.timeout.ms INT 900000 HIGH
+transaction.state.log.min.isr INT 2 HIGH
+transactional.id.expiration.ms INT 604800000 HIGH
+zookeeper.ssl.cipher.suites LIST null LOW
+"""
+
+
+# The same of `AbstractKafkaConfig.CONFIG_DEF` of Kafka 4.3.1, of keys that 3.9 has not.
+NEWER_GOLDEN = """
+add.partitions.to.txn.retry.backoff.ms INT 20 HIGH
+config.providers LIST  LOW
+group.share.assignors LIST simple MEDIUM
+group.streams.num.standby.replicas INT 0 MEDIUM
+sasl.oauthbearer.assertion.algorithm STRING RS256 MEDIUM
+sasl.oauthbearer.assertion.private.key.passphrase PASSWORD null MEDIUM
+share.coordinator.state.topic.replication.factor SHORT 3 HIGH
+transaction.two.phase.commit.enable BOOLEAN false LOW
+"""
+
+
+# The same of `LogConfig.configDefCopy`: every key of a topic.
+TOPIC_GOLDEN = """
+cleanup.policy LIST delete MEDIUM
+compression.gzip.level INT -1 MEDIUM
+compression.lz4.level INT 9 MEDIUM
+compression.type STRING producer MEDIUM
+compression.zstd.level INT 3 MEDIUM
+delete.retention.ms LONG 86400000 MEDIUM
+file.delete.delay.ms LONG 60000 MEDIUM
+flush.messages LONG 9223372036854775807 MEDIUM
+flush.ms LONG 9223372036854775807 MEDIUM
+follower.replication.throttled.replicas LIST  MEDIUM
+index.interval.bytes INT 4096 MEDIUM
+leader.replication.throttled.replicas LIST  MEDIUM
+local.retention.bytes LONG -2 MEDIUM
+local.retention.ms LONG -2 MEDIUM
+max.compaction.lag.ms LONG 9223372036854775807 MEDIUM
+max.message.bytes INT 1048588 MEDIUM
+message.downconversion.enable BOOLEAN true LOW
+message.format.version STRING 3.0-IV1 MEDIUM
+message.timestamp.after.max.ms LONG 9223372036854775807 MEDIUM
+message.timestamp.before.max.ms LONG 9223372036854775807 MEDIUM
+message.timestamp.difference.max.ms LONG 9223372036854775807 MEDIUM
+message.timestamp.type STRING CreateTime MEDIUM
+min.cleanable.dirty.ratio DOUBLE 0.5 MEDIUM
+min.compaction.lag.ms LONG 0 MEDIUM
+min.insync.replicas INT 1 MEDIUM
+preallocate BOOLEAN false MEDIUM
+remote.log.copy.disable BOOLEAN false MEDIUM
+remote.log.delete.on.disable BOOLEAN false MEDIUM
+remote.storage.enable BOOLEAN false MEDIUM
+retention.bytes LONG -1 MEDIUM
+retention.ms LONG 604800000 MEDIUM
+segment.bytes INT 1073741824 MEDIUM
+segment.index.bytes INT 10485760 MEDIUM
+segment.jitter.ms LONG 0 MEDIUM
+segment.ms LONG 604800000 MEDIUM
+unclean.leader.election.enable BOOLEAN false MEDIUM
+"""
+
+
+OURS = {
+    "group.consumer.migration.policy": "bidirectional",
+    "group.coordinator.rebalance.protocols": "classic,consumer",
+    "group.initial.rebalance.delay.ms": "0",
+}
+"""Defaults that differ from those of Kafka 3.9 on purpose.
+
+Groups of the consumer protocol are there, as in Kafka 4, and the first member of a group need not wait.
+"""
+
+
+def facts(key: ConfigKey) -> str:
+    return (
+        f"{key.name} {key.type.name} {'null' if key.default is None else key.text(key.default)} {key.importance.name}"
+    )
+
+
+@pytest.mark.parametrize("row", (BROKER_GOLDEN + NEWER_GOLDEN.lstrip()).strip().splitlines())
+def test_a_broker_key_has_kafkas_type_default_and_importance(row: str) -> None:
+    name, kind, default, importance = row.split(" ")
+    assert facts(BROKER_KEYS[name]) == f"{name} {kind} {OURS.get(name, default)} {importance}"
+
+
+def test_a_key_that_one_release_alone_has_says_so() -> None:
+    told = {name: key.documentation for name, key in BROKER_KEYS.items()}
+    newer = [name for name, words in told.items() if words.endswith("; new in Kafka 4.")]
+    assert {row.split(" ")[0] for row in NEWER_GOLDEN.split("\n") if row} <= set(newer)
+    assert all(words.endswith("; gone in Kafka 4.") for name, words in told.items() if name.startswith("zookeeper."))
+
+
+def test_what_is_read_at_every_start_is_what_the_broker_acts_on_and_little_else() -> None:
+    assert {name for name, key in BROKER_KEYS.items() if key.honoured} <= ACTED_ON.keys()
+    script = (
+        "import sys; from minibroker import Broker; broker = Broker(); broker.start(); broker.stop(); "
+        "print('minibroker.config.broker_keys' in sys.modules, "
+        "'minibroker.config.reported_keys' in sys.modules)"
+    )
+    loaded = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert loaded.stdout.split() == ["True", "False"]
+
+
+def test_the_topic_keys_are_kafkas_with_type_default_and_importance() -> None:
+    assert [facts(key) for key in TOPIC_KEYS.values()] == TOPIC_GOLDEN.strip().splitlines()
+
+
+def test_both_tables_are_in_order_and_every_key_says_what_it_means() -> None:
+    for table in (BROKER_KEYS, TOPIC_KEYS):
+        assert list(table) == sorted(table)
+        assert all(key.documentation.endswith(".") for key in table.values())
+
+
+@pytest.mark.parametrize("key", [*BROKER_KEYS.values(), *TOPIC_KEYS.values()], ids=lambda key: key.name)
+def test_the_text_of_a_default_is_read_back_as_that_default(key: ConfigKey) -> None:
+    text = key.text(key.default)
+    if text is None:
+        assert key.default is None
+    else:
+        assert key.parse(text) == key.default
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("num.partitions", " 7 ", 7),
+        ("num.partitions", "+7", 7),
+        ("num.partitions", "\u0661", 1),
+        ("auto.create.topics.enable", " False ", False),
+        ("auto.create.topics.enable", "TRUE", True),
+        ("log.cleaner.min.cleanable.ratio", "5e-1", 0.5),
+        ("log.cleaner.min.cleanable.ratio", ".5", 0.5),
+        ("log.cleaner.min.cleanable.ratio", "0.5f", 0.5),
+        ("log.cleaner.io.max.bytes.per.second", "-Infinity", float("-inf")),
+        ("log.cleanup.policy", "compact, delete", ["compact", "delete"]),
+        ("log.cleanup.policy", "", []),
+        ("compression.type", " gzip ", "gzip"),
+        ("compression.gzip.level", "-1", -1),
+        ("group.consumer.migration.policy", "Upgrade", "Upgrade"),
+        ("controller.quorum.voters", "1@a:9093,2@[::1]:9093", ["1@a:9093", "2@[::1]:9093"]),
+        ("log.message.format.version", "0.10.0", "0.10.0"),
+        ("log.message.format.version", "0.10.2-IV0.1", "0.10.2-IV0.1"),
+        ("log.message.format.version", "3.9.1.2.3", "3.9.1.2.3"),
+        ("log.message.format.version", "4.0-IV1", "4.0-IV1"),
+        ("ssl.key.password", " x ", "x"),
+        ("controller.quorum.bootstrap.servers", "a:1,[::1]:9093,:2", ["a:1", "[::1]:9093", ":2"]),
+        ("remote.log.manager.copier.thread.pool.size", "-1", -1),
+        ("sasl.oauthbearer.assertion.algorithm", "es256", "es256"),
+    ],
+)
+def test_a_value_is_read_as_kafka_reads_it(name: str, text: str, value: object) -> None:
+    assert BROKER_KEYS[name].parse(text) == value
+
+
+# What Java 17 prints for these numbers.
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0.0, "0.0"),
+        (-0.0, "-0.0"),
+        (100.0, "100.0"),
+        (9999999.0, "9999999.0"),
+        (1e7, "1.0E7"),
+        (123456789.25, "1.2345678925E8"),
+        (1e21, "1.0E21"),
+        (0.001, "0.001"),
+        (9.9e-4, "9.9E-4"),
+        (-2.5e-7, "-2.5E-7"),
+        (1.7976931348623157e308, "1.7976931348623157E308"),
+        (float("inf"), "Infinity"),
+        (float("-inf"), "-Infinity"),
+        (float("nan"), "NaN"),
+    ],
+)
+def test_a_number_is_written_as_java_writes_it(number: float, text: str) -> None:
+    assert BROKER_KEYS["log.cleaner.io.max.bytes.per.second"].text(number) == text
+
+
+@given(st.floats())
+def test_every_number_is_read_back_from_its_java_form(number: float) -> None:
+    key = BROKER_KEYS["log.cleaner.io.max.bytes.per.second"]
+    text = key.text(number)
+    assert text is not None
+    read = key.parse(text)
+    assert read == number or (read != read and number != number)  # noqa: PLR0124 - only a NaN differs from itself
+
+
+@given(st.integers(-(2**70), 2**70))
+def test_a_long_takes_64_bits_and_not_one_more(number: int) -> None:
+    key = BROKER_KEYS["log.retention.bytes"]
+    if -(2**63) <= number < 2**63:
+        assert key.parse(str(number)) == number
+    else:
+        with pytest.raises(ConfigError, match="Not a number of type LONG"):
+            key.parse(str(number))
+
+
+def words_in_the_code() -> set[str]:
+    """Every string literal of the broker and its storage, the tables themselves left out."""
+    files = [file for room in ("minibroker", "storage") for file in (ROOT / room).rglob("*.py")]
+    tables = ROOT / "minibroker/config"
+    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in files if not file.is_relative_to(tables)]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    return {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+
+
+def test_a_topic_key_is_marked_as_honoured_if_and_only_if_the_code_reads_it() -> None:
+    through_other_keys = {"message.timestamp.difference.max.ms"}  # see `timestamp_limits`
+    honoured = {name for name, key in TOPIC_KEYS.items() if key.honoured}
+    assert honoured == (words_in_the_code() & set(TOPIC_KEYS)) | through_other_keys
+
+
+def test_a_broker_key_is_marked_as_honoured_if_and_only_if_the_code_reads_it_or_its_key_of_topics_or_groups() -> None:
+    honoured = {name for name, key in BROKER_KEYS.items() if key.honoured}
+    lesser = (*TOPIC_KEYS.values(), *GROUP_KEYS.values())
+    through_others = {name for key in lesser if key.honoured for name, _ in key.synonyms}
+    through_node_id = {"broker.id"}
+    assert honoured == (words_in_the_code() & set(BROKER_KEYS)) | through_others | through_node_id
+
+
+def test_the_page_of_the_docs_is_what_the_tables_say() -> None:
+    assert (ROOT / "docs/configuration.md").read_text(encoding="utf-8") == render()
+
+
+def test_the_page_of_the_docs_has_a_row_for_every_key() -> None:
+    rows = [line for line in render().splitlines() if line.startswith(("| `", "| **`"))]
+    assert len(rows) == sum(map(len, (BROKER_KEYS, TOPIC_KEYS, GROUP_KEYS, CLIENT_METRICS_KEYS)))
+    assert (
+        "| **`segment.ms`** | LONG | `604800000` | at least 1 | medium | After how long a new segment is begun. |"
+        in (render())
+    )
+
+
+def test_importing_the_configuration_loads_nothing_but_itself() -> None:
+    script = (
+        "import enum, sys, typing; before = set(sys.modules); import minibroker.config; "
+        "print(*sorted(set(sys.modules) - before))"
+    )
+    loaded = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    others = [name for name in loaded.stdout.split() if not name.startswith("minibroker.config")]
+    assert others == ["minibroker", "minibroker.support", "minibroker.support.properties"]
+
+
+def test_config_types_have_the_numbers_of_describe_configs() -> None:
+    names = ["BOOLEAN", "STRING", "INT", "SHORT", "LONG", "DOUBLE", "LIST", "CLASS", "PASSWORD"]
+    assert [ConfigType[name].value for name in names] == list(range(1, 10))
+
+
+@pytest.mark.parametrize("text", ["1" * 5000, "-" + "9" * 5000])
+def test_a_number_of_thousands_of_digits_is_refused_as_any_that_is_too_large(text: str) -> None:
+    with pytest.raises(ConfigError, match="Not a number of type LONG"):
+        TOPIC_KEYS["retention.ms"].parse(text)
+
+
+def test_zeros_in_front_of_a_number_mean_nothing() -> None:
+    assert TOPIC_KEYS["retention.ms"].parse("-" + "0" * 5000 + "1") == -1

@@ -1,0 +1,126 @@
+"""The members of one group of a broker without sockets."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from minibroker_protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
+from minibroker_protocol.messages.join_group import JoinGroupResponse
+from minibroker_protocol.messages.sync_group import SyncGroupResponse
+from tests.broker.coordinators.groups.member_requests import (
+    RANGE,
+    Offers,
+    heartbeat_request,
+    join_request,
+    leave_request,
+    sync_request,
+)
+from tests.broker.harness import Harness, Pending
+
+
+class Members:
+    """What the members of a group do, and what they are told."""
+
+    def __init__(self, harness: Harness, group_id: str = "g") -> None:
+        self.harness = harness
+        self.group_id = group_id
+
+    def begin_join(self, member_id: str = "", protocols: Offers = RANGE, *, version: int = 9, **fields: Any) -> Pending:
+        """Join, and have to wait."""
+        pending = self.harness.send(join_request(self.group_id, member_id, protocols, **fields), version)
+        assert isinstance(pending, Pending), pending
+        return pending
+
+    def join(
+        self, member_id: str = "", protocols: Offers = RANGE, *, version: int = 9, **fields: Any
+    ) -> JoinGroupResponse:
+        """Join, and be answered at once."""
+        response = self.harness.ask(join_request(self.group_id, member_id, protocols, **fields), version)
+        assert isinstance(response, JoinGroupResponse)
+        return response
+
+    def new_id(self, **fields: Any) -> str:
+        """The member id that a dynamic member is given before it joins."""
+        return self.join(**fields).member_id
+
+    def begin_sync(self, member_id: str, generation: int, *, version: int = 5, **fields: Any) -> Pending:
+        """Ask for an assignment, and have to wait."""
+        pending = self.harness.send(sync_request(self.group_id, member_id, generation, **fields), version)
+        assert isinstance(pending, Pending), pending
+        return pending
+
+    def sync(self, member_id: str, generation: int, *args: Any, version: int = 5, **fields: Any) -> SyncGroupResponse:
+        """Ask for an assignment, and be answered at once."""
+        response = self.harness.ask(sync_request(self.group_id, member_id, generation, *args, **fields), version)
+        assert isinstance(response, SyncGroupResponse)
+        return response
+
+    def heartbeat(self, member_id: str, generation: int, *, instance: str | None = None) -> int:
+        """Send a heartbeat; its error code."""
+        request = heartbeat_request(self.group_id, member_id, generation, instance=instance)
+        return int(self.harness.ask(request, 4).error_code)
+
+    def leave(self, *members: tuple[str, str | None] | str) -> list[int]:
+        """Have members leave; the error code of each."""
+        named = [(each, None) if isinstance(each, str) else each for each in members]
+        response = self.harness.ask(leave_request(self.group_id, *named), 5)
+        assert response.error_code == 0
+        return [each.error_code for each in response.members]
+
+    def describe(self) -> DescribedGroup:
+        """The group as an operator sees it."""
+        (group,) = self.harness.ask(DescribeGroupsRequest(groups=[self.group_id]), 5).groups
+        assert isinstance(group, DescribedGroup)
+        return group
+
+    @property
+    def state(self) -> str:
+        """The state of the group."""
+        return self.describe().group_state
+
+    @property
+    def ids(self) -> set[str]:
+        """The ids of the members."""
+        return {each.member_id for each in self.describe().members}
+
+    # Groups that are there already
+
+    def alone(self, *, instance: str | None = None, **fields: Any) -> str:
+        """The id of the only member of a stable group of generation 1."""
+        member = self.new_id(instance=instance, **fields)
+        generation = 1
+        if instance is None:
+            generation = self.join(member, **fields).generation_id
+        assert self.sync(member, generation, {member: b"all"}, instance=instance).error_code == 0
+        return member
+
+    def unsynced_pair(self, **fields: Any) -> tuple[str, str, int]:
+        """The ids of two dynamic members of whom nobody has an assignment yet, and the generation; the first leads."""
+        first = self.alone(**fields)
+        second = self.new_id(**fields)
+        waiting = self.begin_join(second, **fields)
+        generation = self.join(first, **fields).generation_id
+        assert answered(waiting).error_code == 0
+        return first, second, generation
+
+    def pair(self, **fields: Any) -> tuple[str, str, int]:
+        """The ids of two dynamic members of a stable group, and the generation; the first leads."""
+        first, second, generation = self.unsynced_pair(**fields)
+        self.sync(first, generation, {first: b"for the first", second: b"for the second"})
+        assert bytes(self.sync(second, generation).assignment) == b"for the second"
+        return first, second, generation
+
+
+def answered(pending: Pending) -> Any:
+    """What a waiting request was answered."""
+    assert pending.is_answered
+    return pending.response
+
+
+def are_waiting(*pending: Pending) -> bool:
+    """Is none of them answered?"""
+    return not any(each.is_answered for each in pending)
+
+
+def names_of(members: Iterable[Any]) -> set[str]:
+    """The member ids in a list of members."""
+    return {each.member_id for each in members}

@@ -1,0 +1,175 @@
+"""The requests about committed offsets, as functions."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from minibroker.coordinators.groups.classic.group import Group
+from minibroker_protocol.coordinator_records import (
+    ConsumerProtocolSubscription,
+    GroupMetadataValue,
+    MemberMetadata,
+    encode_versioned,
+)
+from minibroker_protocol.messages.metadata import MetadataRequest
+from minibroker_protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from minibroker_protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from minibroker_protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from tests.broker.coordinators.transactions.producer import Asks
+from tests.broker.harness import Harness
+
+NOTHING: Final = (-1, -1, "", 0)
+"""What OffsetFetch says of a partition without a committed offset: offset, leader epoch, metadata, error code."""
+MEMBER: Final[dict[str, Any]] = {"member_id": "m", "generation_id_or_member_epoch": 3}
+"""How the member of `with_members` commits."""
+FIRST_WITH_TOPIC_IDS: Final = 10
+"""The version of OffsetCommit and OffsetFetch that names topics by their ids."""
+Place = tuple[str, int]
+Found = tuple[int, int, str, int]
+
+
+def commit_request(
+    offsets: Mapping[Place, int], group_id: str = "g", *, metadata: str | None = "", **fields: Any
+) -> OffsetCommitRequest:
+    """A request that commits an offset for each (topic, partition); `fields` of partitions begin with `each_`."""
+    each = {name.removeprefix("each_"): fields.pop(name) for name in list(fields) if name.startswith("each_")}
+    topics: dict[str, list[OffsetCommitRequestPartition]] = {}
+    for (topic, partition), offset in offsets.items():
+        topics.setdefault(topic, []).append(
+            OffsetCommitRequestPartition(
+                partition_index=partition, committed_offset=offset, committed_metadata=metadata, **each
+            )
+        )
+    wanted = [OffsetCommitRequestTopic(name=name, partitions=partitions) for name, partitions in topics.items()]
+    return OffsetCommitRequest(group_id=group_id, topics=wanted, **fields)
+
+
+def with_ids(broker: Asks, topics: Sequence[Any]) -> dict[bytes, str]:
+    """Put the ids of topics into a request; the names of all ids. Topics that do not exist get ids that nobody has."""
+    names: dict[bytes, str] = {
+        topic.topic_id: topic.name for topic in broker.ask(MetadataRequest(topics=None), 12).topics
+    }
+    ids = {name: topic_id for topic_id, name in names.items()}
+    for each in topics:
+        each.topic_id = ids.get(each.name) or each.name.encode().ljust(16, b"?")
+        names[each.topic_id] = each.name
+    return names
+
+
+def commit(
+    broker: Asks, offsets: Mapping[Place, int], group_id: str = "g", *, version: int = 9, **fields: Any
+) -> dict[Place, int]:
+    """Commit; the error code of each partition."""
+    request = commit_request(offsets, group_id, **fields)
+    names = with_ids(broker, request.topics) if version >= FIRST_WITH_TOPIC_IDS else {}
+    response = broker.ask(request, version)
+    return {
+        (topic.name or names[topic.topic_id], each.partition_index): each.error_code
+        for topic in response.topics
+        for each in topic.partitions
+    }
+
+
+def fetch(
+    broker: Asks, *places: Place, group_id: str = "g", version: int = 9, stable: bool = False
+) -> dict[Place, Found]:
+    """What is committed for some partitions, or without any for all; asserts that the group has no error."""
+    code, found = fetch_with_error(broker, *places, group_id=group_id, version=version, stable=stable)
+    assert code == 0
+    return found
+
+
+def fetch_with_error(
+    broker: Asks, *places: Place, group_id: str = "g", version: int = 9, stable: bool = False
+) -> tuple[int, dict[Place, Found]]:
+    """The error code of the group, and what is committed."""
+    topics: dict[str, list[int]] = {}
+    names: dict[bytes, str] = {}
+    for topic, partition in places:
+        topics.setdefault(topic, []).append(partition)
+    if version >= 8:
+        wanted = [OffsetFetchRequestTopics(name=name, partition_indexes=each) for name, each in topics.items()]
+        names = with_ids(broker, wanted) if version >= FIRST_WITH_TOPIC_IDS else {}
+        group = OffsetFetchRequestGroup(group_id=group_id, topics=wanted if places else None)
+        (answer,) = broker.ask(OffsetFetchRequest(groups=[group], require_stable=stable), version).groups
+        assert answer.group_id == group_id
+    else:
+        asked = [OffsetFetchRequestTopic(name=name, partition_indexes=each) for name, each in topics.items()]
+        request = OffsetFetchRequest(group_id=group_id, topics=asked if places else None, require_stable=stable)
+        answer = broker.ask(request, version)
+    return answer.error_code, {
+        (names[topic.topic_id] if names else topic.name, each.partition_index): (
+            each.committed_offset,
+            each.committed_leader_epoch,
+            each.metadata,
+            each.error_code,
+        )
+        for topic in answer.topics
+        for each in topic.partitions
+    }
+
+
+def offsets_of(broker: Asks, group_id: str = "g") -> dict[Place, int]:
+    """All committed offsets of a group."""
+    return {place: found[0] for place, found in fetch(broker, group_id=group_id).items()}
+
+
+def delete(broker: Asks, *places: Place, group_id: str = "g") -> tuple[int, dict[Place, int]]:
+    """OffsetDelete: the error code of the whole, and that of each partition."""
+    topics: dict[str, list[OffsetDeleteRequestPartition]] = {}
+    for topic, partition in places:
+        topics.setdefault(topic, []).append(OffsetDeleteRequestPartition(partition_index=partition))
+    wanted = [OffsetDeleteRequestTopic(name=name, partitions=each) for name, each in topics.items()]
+    response = broker.ask(OffsetDeleteRequest(group_id=group_id, topics=wanted), 0)
+    return response.error_code, {
+        (topic.name, each.partition_index): each.error_code for topic in response.topics for each in topic.partitions
+    }
+
+
+def with_members(
+    harness: Harness,
+    group_id: str = "g",
+    *,
+    members: tuple[str, ...] = ("m",),
+    topics: tuple[str, ...] = ("t",),
+    protocol_type: str = "consumer",
+    generation: int = 3,
+    subscription: bytes | None = None,
+) -> Group:
+    """A stable group whose members are subscribed to some topics, without the requests that lead there."""
+    if subscription is None:
+        subscription = encode_versioned(ConsumerProtocolSubscription(topics=list(topics)), 0)
+    group = harness.services.groups.store.get_or_create(group_id)
+    group.restore(
+        GroupMetadataValue(
+            protocol_type=protocol_type,
+            generation=generation,
+            protocol="range" if members else None,
+            leader=members[0] if members else None,
+            current_state_timestamp=harness.clock.now_ms(),
+            members=[
+                MemberMetadata(
+                    member_id=member,
+                    client_id="test",
+                    client_host="/127.0.0.1",
+                    session_timeout=10_000,
+                    subscription=memoryview(subscription),
+                    assignment=memoryview(b""),
+                )
+                for member in members
+            ],
+        )
+    )
+    return group

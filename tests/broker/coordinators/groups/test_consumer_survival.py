@@ -1,0 +1,121 @@
+"""What becomes of groups of the consumer protocol when brokers start again, the disk refuses, or leaders move."""
+
+from collections.abc import Callable
+
+import pytest
+
+from minibroker.coordinators.coordinator_log import CoordinatorLogError
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
+from tests.broker.cluster.nodes import at, coordinator, others
+from tests.broker.coordinators.groups.consumers import REBALANCE_MS, SESSION_MS, Consumers
+from tests.broker.harness import Harness
+
+Again = Callable[[Harness], None]
+again = pytest.mark.parametrize("start_again", [Harness.restart, Harness.crash], ids=["restart", "crash"])
+
+
+@pytest.fixture
+def consumers(harness: Harness) -> Consumers:
+    harness.create("four", 4)
+    return Consumers(harness)
+
+
+@again
+def test_members_go_on_as_if_nothing_had_happened(start_again: Again, consumers: Consumers) -> None:
+    consumers.beat("a", topics=["four"], instance_id="i", rack_id="r", server_assignor="range")
+    consumers.beat("b", subscribed_topic_regex="fo.r")
+    consumers.settle("b")
+    consumers.beat("a", 1, {"four": [0, 1]}, instance_id="i")
+    before = sorted(map(str, consumers.describe().members))
+    start_again(consumers.harness)
+    assert sorted(map(str, consumers.describe().members)) == before
+    assert consumers.beat("a", 2, instance_id="i").error_code == 0
+    assert consumers.given(consumers.beat("b", 2)) == {"four": [2, 3]}
+    assert consumers.describe().group_epoch == 2
+
+
+@again
+def test_members_that_are_not_heard_of_again_are_removed_though_nobody_asks(
+    start_again: Again, consumers: Consumers
+) -> None:
+    consumers.beat("a")
+    consumers.beat("b")
+    start_again(consumers.harness)
+    consumers.harness.run_soon()
+    consumers.harness.clock.advance(SESSION_MS + 10)
+    assert consumers.describe().group_state == "Empty"
+
+
+@again
+def test_a_member_has_its_time_again_to_give_up_what_it_has_to(start_again: Again, consumers: Consumers) -> None:
+    consumers.beat("a", topics=["four"], rebalance_timeout_ms=10_000)
+    consumers.beat("b", topics=["four"])
+    consumers.beat("a", 1, {"four": [0, 1, 2, 3]})
+    start_again(consumers.harness)
+    consumers.harness.run_soon()
+    consumers.harness.clock.advance(9_000)
+    assert consumers.beat("a", 1).error_code == 0
+    consumers.harness.clock.advance(2_000)
+    assert consumers.beat("a", 1).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@again
+def test_a_topic_that_has_grown_meanwhile_is_assigned(start_again: Again, consumers: Consumers) -> None:
+    consumers.beat("a")
+    topic = consumers.harness.core.topics.get("t")
+    assert topic is not None
+    consumers.harness.core.topics.add_partitions(topic, 3)
+    start_again(consumers.harness)
+    assert consumers.given(consumers.beat("a", 1)) == {"t": [0, 1, 2]}
+
+
+def test_a_group_that_was_deleted_or_left_stays_so(consumers: Consumers) -> None:
+    consumers.beat("a")
+    consumers.beat("a", -1)
+    consumers.harness.restart()
+    assert (consumers.describe().group_state, consumers.describe().group_epoch) == ("Empty", 2)
+    assert consumers.beat("a").member_epoch == 3
+
+
+def test_nothing_has_happened_that_could_not_be_written(consumers: Consumers, monkeypatch: pytest.MonkeyPatch) -> None:
+    consumers.beat("a", topics=["four"])
+
+    def refuse(*args: object, **fields: object) -> int:
+        raise CoordinatorLogError(ErrorCode.KAFKA_STORAGE_ERROR, "no space left")
+
+    before = consumers.describe()
+    with monkeypatch.context() as patch:
+        patch.setattr(consumers.harness.services.groups.store.log, "append", refuse)
+        assert consumers.beat("b", topics=["four"]).error_code == ErrorCode.NOT_COORDINATOR
+        assert consumers.beat("a", -1).error_code == ErrorCode.NOT_COORDINATOR
+        consumers.harness.clock.advance(SESSION_MS + 10)
+        assert consumers.describe() == before
+    consumers.harness.clock.advance(SESSION_MS + 10)
+    assert consumers.describe().members == []
+
+
+def test_a_deleted_offsets_topic_takes_the_groups_along(consumers: Consumers) -> None:
+    consumers.beat("a")
+    consumers.harness.ask(DeleteTopicsRequest(topic_names=["__consumer_offsets"], timeout_ms=0), 3)
+    consumers.harness.clock.advance(2 * REBALANCE_MS)
+    assert consumers.describe().error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert consumers.beat("a", 1).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert consumers.beat("a").member_epoch == 1
+
+
+def test_another_coordinator_knows_the_group(several: Harness) -> None:
+    consumers = Consumers(several)
+    home = coordinator(several, "g").node_id
+    other = others(home)[0]
+    at(several, other)
+    assert consumers.beat("a").error_code == ErrorCode.NOT_COORDINATOR
+    at(several, home)
+    assert consumers.beat("a").member_epoch == 1
+    place = several.services.groups.store.partition_of("g")
+    several.core.cluster.move_leader("__consumer_offsets", place, other)
+    several.run_soon()
+    assert consumers.beat("a", 1).error_code == ErrorCode.NOT_COORDINATOR
+    at(several, other)
+    assert consumers.beat("a", 1).error_code == 0
+    assert consumers.assigned() == {"a": {"t": [0]}}

@@ -1,0 +1,162 @@
+"""Committed offsets that nobody needs any more: Kafka's rules of KIP-211."""
+
+import math
+from collections.abc import Callable
+
+import pytest
+
+from minibroker.coordinators.groups.classic.group import GroupState
+from minibroker_storage.errors import LogWriteError
+from minibroker_storage.log import Log
+from tests.broker.coordinators.groups.offset_requests import MEMBER, commit, offsets_of, with_members
+from tests.broker.coordinators.transactions.producer import Producer
+from tests.broker.harness import Harness
+from tests.broker.logs.world import MINUTE_MS, log_of, pass_time
+
+Make = Callable[[dict[str, str]], Harness]
+T0, U0 = ("t", 0), ("u", 0)
+
+
+@pytest.fixture
+def harness(configured: Make, monkeypatch: pytest.MonkeyPatch) -> Harness:
+    """A broker that keeps offsets for ten minutes and looks every minute; with topics t and u."""
+    # A chore that a slow machine interrupts rests from when it goes on, which is after the time that is let pass.
+    monkeypatch.setattr("minibroker.logs.chores._SLICE_S", math.inf)
+    made = configured({"offsets.retention.minutes": "10", "offsets.retention.check.interval.ms": "60000"})
+    made.create("u")
+    return made
+
+
+def test_what_a_client_without_a_group_has_committed_expires_that_long_after_the_commit(harness: Harness) -> None:
+    commit(harness, {T0: 1})
+    pass_time(harness, 5 * MINUTE_MS)
+    commit(harness, {U0: 2})
+    pass_time(harness, 5 * MINUTE_MS - 1)
+    assert offsets_of(harness) == {T0: 1, U0: 2}
+    pass_time(harness, 1)
+    assert offsets_of(harness) == {U0: 2}
+    pass_time(harness, 5 * MINUTE_MS)
+    assert harness.services.groups.store.get("g") is None
+
+
+def test_what_has_expired_stays_away_after_a_new_start(harness: Harness) -> None:
+    commit(harness, {T0: 1})
+    pass_time(harness, 11 * MINUTE_MS)
+    harness.crash()
+    assert offsets_of(harness) == {}
+    assert harness.services.groups.store.get("g") is None
+
+
+def test_a_group_keeps_its_offsets_until_so_long_after_its_last_member_has_left(harness: Harness) -> None:
+    with_members(harness)
+    commit(harness, {T0: 1}, **MEMBER)
+    pass_time(harness, 15 * MINUTE_MS)
+    group = with_members(harness, members=())
+    group.state_timestamp_ms = harness.clock.now_ms()
+    assert offsets_of(harness) == {T0: 1}
+    pass_time(harness, 9 * MINUTE_MS)
+    assert offsets_of(harness) == {T0: 1}
+    pass_time(harness, 2 * MINUTE_MS)
+    assert offsets_of(harness) == {}
+    assert group.state is GroupState.DEAD
+
+
+def test_the_record_of_a_group_goes_with_its_last_offset(harness: Harness) -> None:
+    group = with_members(harness, members=())
+    harness.services.groups.store.save_group(group)
+    commit(harness, {T0: 1})
+    pass_time(harness, 11 * MINUTE_MS)
+    log = log_of(harness, "__consumer_offsets", harness.services.groups.store.partition_of("g"))
+    assert log.log_end_offset == 4  # the group, the offset, and a tombstone for each
+    harness.restart()
+    offsets_of(harness)
+    assert harness.services.groups.store.get("g") is None
+
+
+def test_a_group_whose_record_tells_no_time_goes_by_the_time_of_the_commits(harness: Harness) -> None:
+    group = with_members(harness, members=())
+    group.state_timestamp_ms = None
+    commit(harness, {T0: 1})
+    pass_time(harness, 5 * MINUTE_MS)
+    commit(harness, {U0: 2})
+    pass_time(harness, 5 * MINUTE_MS)
+    assert offsets_of(harness) == {U0: 2}
+
+
+def test_members_keep_what_they_are_subscribed_to_and_lose_the_rest(harness: Harness) -> None:
+    with_members(harness, topics=("u",))
+    commit(harness, {T0: 1, U0: 2}, **MEMBER)
+    pass_time(harness, 11 * MINUTE_MS)
+    assert offsets_of(harness) == {U0: 2}
+
+
+def test_groups_that_are_no_consumers_keep_everything_while_they_have_members(harness: Harness) -> None:
+    with_members(harness, protocol_type="connect")
+    commit(harness, {T0: 1}, **MEMBER)
+    pass_time(harness, 30 * MINUTE_MS)
+    assert offsets_of(harness) == {T0: 1}
+
+
+def test_nothing_expires_while_a_group_rebalances(harness: Harness) -> None:
+    group = with_members(harness, topics=("u",))
+    commit(harness, {T0: 1}, **MEMBER)
+    group.move_to(GroupState.PREPARING_REBALANCE)
+    pass_time(harness, 30 * MINUTE_MS)
+    assert offsets_of(harness) == {T0: 1}
+
+
+def test_nothing_expires_while_it_cannot_be_known_what_is_read(harness: Harness) -> None:
+    with_members(harness, subscription=b"?")
+    commit(harness, {T0: 1, U0: 2}, **MEMBER)
+    pass_time(harness, 30 * MINUTE_MS)
+    assert offsets_of(harness) == {T0: 1, U0: 2}
+
+
+def test_an_offset_with_a_retention_of_its_own_goes_by_that(harness: Harness) -> None:
+    commit(harness, {T0: 1}, version=3, retention_time_ms=2 * MINUTE_MS)
+    commit(harness, {U0: 2}, version=3, retention_time_ms=60 * MINUTE_MS)
+    pass_time(harness, 2 * MINUTE_MS)
+    assert offsets_of(harness) == {U0: 2}
+    pass_time(harness, 20 * MINUTE_MS)
+    harness.restart()
+    assert offsets_of(harness) == {U0: 2}
+    pass_time(harness, 38 * MINUTE_MS)
+    assert offsets_of(harness) == {}
+
+
+def test_an_offset_that_a_transaction_is_about_to_replace_stays_until_it_has(harness: Harness) -> None:
+    commit(harness, {T0: 1})
+    producer = Producer(harness, timeout_ms=15 * MINUTE_MS)
+    producer.add_offsets("g")
+    pass_time(harness, 9 * MINUTE_MS)
+    producer.commit_offset("g", 7)
+    pass_time(harness, 3 * MINUTE_MS)
+    assert offsets_of(harness) == {T0: 1}
+    producer.commit()
+    pass_time(harness, 2 * MINUTE_MS)
+    assert offsets_of(harness) == {T0: 7}
+    pass_time(harness, 10 * MINUTE_MS)
+    assert offsets_of(harness) == {}
+
+
+def test_an_empty_group_without_offsets_goes(harness: Harness) -> None:
+    group = harness.services.groups.store.get_or_create("g")
+    pass_time(harness, MINUTE_MS)
+    assert (harness.services.groups.store.get("g"), group.state) == (None, GroupState.DEAD)
+    assert harness.core.topics.get("__consumer_offsets") is None
+
+
+def test_what_has_expired_stays_until_its_tombstone_can_be_written(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit(harness, {T0: 1})
+
+    def refuse(log: Log) -> None:
+        raise LogWriteError("no space", log.log_end_offset)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Log, "commit", refuse)
+        pass_time(harness, 11 * MINUTE_MS)
+    assert offsets_of(harness) == {T0: 1}
+    pass_time(harness, MINUTE_MS)
+    assert offsets_of(harness) == {}

@@ -1,0 +1,483 @@
+"""Committed offsets across restarts, crashes, compaction and deletions, and how they are loaded."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from minibroker.api.outcomes import Answer
+from minibroker.cluster.topics import TRANSACTION_STATE
+from minibroker.coordinators.coordinator_log import CoordinatorLog, java_hash
+from minibroker.coordinators.groups.classic.group import GroupState
+from minibroker.requests.dispatch import accept
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from minibroker_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from minibroker_protocol.messages.leave_group import LeaveGroupRequest
+from minibroker_protocol.messages.list_groups import ListGroupsRequest
+from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from minibroker_protocol.records import NewRecord, build_batch
+from minibroker_storage.errors import LogWriteError, StorageError
+from minibroker_storage.log import Log
+from tests.broker.coordinators.groups.offset_requests import (
+    MEMBER,
+    NOTHING,
+    commit,
+    delete,
+    fetch,
+    fetch_with_error,
+    offsets_of,
+    with_members,
+)
+from tests.broker.coordinators.transactions.producer import Producer
+from tests.broker.harness import Harness, frame_of, produce_request
+from tests.broker.logs.world import log_of, topic_of
+
+Make = Callable[[dict[str, str]], Harness]
+T0, U0, U1 = ("t", 0), ("u", 0), ("u", 1)
+OFFSETS = "__consumer_offsets"
+COMPACTED = {"offsets.topic.segment.bytes": "1000", "offsets.topic.num.partitions": "1"}
+GENERATIONS: dict[str, Callable[[Harness], None]] = {"restart": Harness.restart, "crash": Harness.crash}
+
+
+@pytest.fixture(params=GENERATIONS)
+def again(request: pytest.FixtureRequest) -> Callable[[Harness], None]:
+    """A new start of the broker: after a clean stop, and after kill -9."""
+    return GENERATIONS[request.param]
+
+
+def delete_topics(harness: Harness, *names: str) -> None:
+    topics = [DeleteTopicState(name=name) for name in names]
+    for result in harness.ask(DeleteTopicsRequest(topics=topics, timeout_ms=1000), 6).responses:
+        assert result.error_code == 0
+
+
+def group_log_end(harness: Harness, group_id: str = "g") -> int:
+    return log_of(harness, OFFSETS, harness.services.groups.store.partition_of(group_id)).log_end_offset
+
+
+def test_a_group_is_in_the_partition_that_javas_hash_of_its_name_chooses(harness: Harness) -> None:
+    commit(harness, {T0: 1}, "group-1")
+    assert harness.services.groups.store.partition_of("group-1") == 49
+    assert log_of(harness, OFFSETS, 49).log_end_offset == 1
+    assert harness.services.groups.store.partition_of("polygenelubricants") == 0
+    assert java_hash("polygenelubricants") == 1 << 31
+
+
+def test_the_topic_is_made_with_the_first_commit_as_kafka_configures_it(configured: Make) -> None:
+    harness = configured({"offsets.topic.num.partitions": "7", "offsets.topic.segment.bytes": "12345"})
+    commit(harness, {T0: 1})
+    topic = topic_of(harness, OFFSETS)
+    assert len(topic.partitions) == 7
+    assert topic.config.overrides == {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": "12345",
+    }
+
+
+def test_a_metadata_request_makes_the_topic_as_a_commit_would(harness: Harness) -> None:
+    wanted = MetadataRequest(topics=[MetadataRequestTopic(name=OFFSETS)], allow_auto_topic_creation=True)
+    (topic,) = harness.ask(wanted, 12).topics
+    assert (topic.error_code, len(topic.partitions), topic.is_internal) == (0, 50, True)
+    assert topic_of(harness, OFFSETS).is_compacted
+    assert commit(harness, {T0: 1}) == {T0: 0}
+
+
+def test_a_metadata_request_makes_the_topic_of_transactions_as_a_producer_would(harness: Harness) -> None:
+    wanted = MetadataRequest(topics=[MetadataRequestTopic(name=TRANSACTION_STATE)], allow_auto_topic_creation=True)
+    (topic,) = harness.ask(wanted, 12).topics
+    assert (topic.error_code, len(topic.partitions), topic.is_internal) == (0, 50, True)
+    assert topic_of(harness, TRANSACTION_STATE).is_compacted
+    producer = Producer(harness)
+    assert producer.add_offsets("g") == 0
+
+
+def test_offsets_are_compressed_with_the_codec_of_the_configuration(configured: Make) -> None:
+    harness = configured({"offsets.topic.compression.codec": "1"})
+    commit(harness, {T0: 1})
+    log = log_of(harness, OFFSETS, harness.services.groups.store.partition_of("g"))
+    assert log.read(0, 1000).read()[22] & 7 == 1
+    harness.restart()
+    assert offsets_of(harness) == {T0: 1}
+
+
+def test_offsets_are_there_after_a_new_start(harness: Harness, again: Callable[[Harness], None]) -> None:
+    harness.create("u", 2)
+    commit(harness, {T0: 1, U0: 2}, metadata="m", each_committed_leader_epoch=3)
+    commit(harness, {T0: 5})
+    commit(harness, {U1: 7}, "other")
+    for _ in range(2):
+        again(harness)
+        assert fetch(harness) == {T0: (5, -1, "", 0), U0: (2, 3, "m", 0)}
+        assert offsets_of(harness, "other") == {U1: 7}
+
+
+def test_a_new_start_loads_the_groups_before_anybody_asks(harness: Harness) -> None:
+    commit(harness, {T0: 1})
+    harness.restart()
+    harness.run_soon()
+    assert [group.group_id for group in harness.services.groups.store.groups()] == ["g"]
+
+
+def test_a_group_that_only_commits_is_empty_after_a_new_start(harness: Harness) -> None:
+    commit(harness, {T0: 1})
+    harness.restart()
+    offsets_of(harness)
+    group = harness.services.groups.store.get("g")
+    assert group is not None
+    assert (group.state, group.protocol_type, group.generation) == (GroupState.EMPTY, None, 0)
+
+
+def test_a_group_comes_back_with_its_members_and_its_offsets(
+    harness: Harness, again: Callable[[Harness], None]
+) -> None:
+    group = with_members(harness, members=("m", "n"))
+    assert harness.services.groups.store.save_group(group) == 0
+    assert commit(harness, {T0: 1}, **MEMBER) == {T0: 0}
+    again(harness)
+    assert commit(harness, {T0: 2}, **MEMBER) == {T0: 0}
+    restored = harness.services.groups.store.get("g")
+    assert restored is not None
+    assert (restored.state, list(restored.members)) == (GroupState.STABLE, ["m", "n"])
+    assert restored.subscribed_topics() == {"t"}
+
+
+@pytest.mark.parametrize("ends", ["commit", "abort"])
+def test_an_open_transaction_ends_after_a_new_start_as_it_would_have_before(
+    harness: Harness, again: Callable[[Harness], None], ends: str
+) -> None:
+    commit(harness, {T0: 1})
+    producer = Producer(harness)
+    producer.add_offsets("g")
+    assert producer.commit_offset("g", 7) == 0
+    again(harness)
+    assert fetch(harness, T0, stable=True)[T0][3] == ErrorCode.UNSTABLE_OFFSET_COMMIT
+    assert producer.end(commit=ends == "commit") == 0
+    expected = {T0: 7 if ends == "commit" else 1}
+    assert offsets_of(harness) == expected
+    again(harness)
+    assert offsets_of(harness) == expected
+    assert fetch(harness, T0, stable=True)[T0][3] == 0
+
+
+def test_a_later_commit_outlives_an_earlier_one_of_a_transaction(
+    harness: Harness, again: Callable[[Harness], None]
+) -> None:
+    producer = Producer(harness)
+    producer.add_offsets("g")
+    producer.commit_offset("g", 7)
+    commit(harness, {T0: 9})
+    producer.commit()
+    again(harness)
+    assert offsets_of(harness) == {T0: 9}
+
+
+def test_the_log_may_be_compacted_between_two_starts(configured: Make, again: Callable[[Harness], None]) -> None:
+    harness = configured(COMPACTED)
+    harness.create("u", 2)
+    group = with_members(harness, members=())
+    for offset in range(50):
+        commit(harness, {T0: offset, U0: offset + 1})
+        assert harness.services.groups.store.save_group(group) == 0
+    producer = Producer(harness)
+    for offset in range(50):
+        producer.add_offsets("g")
+        producer.commit_offset("g", 100 + offset, topic="u", partition=1)
+        producer.end(commit=offset % 3 == 0)
+    delete(harness, U0)
+    before = log_of(harness, OFFSETS).size
+    harness.core.logs.compact(roll=True)
+    harness.run_soon()
+    assert log_of(harness, OFFSETS).size < before / 4
+    again(harness)
+    assert offsets_of(harness) == {T0: 49, U1: 148}
+    restored = harness.services.groups.store.get("g")
+    assert restored is not None
+    assert restored.generation == 3
+
+
+def test_deleted_topics_take_their_offsets_with_them(harness: Harness, again: Callable[[Harness], None]) -> None:
+    harness.create("u", 2)
+    commit(harness, {T0: 1, U0: 2, U1: 3})
+    commit(harness, {U0: 2}, "other")
+    delete_topics(harness, "u")
+    assert offsets_of(harness) == {T0: 1}
+    assert harness.services.groups.store.get("other") is None
+    harness.create("u", 2)
+    assert offsets_of(harness) == {T0: 1}
+    again(harness)
+    assert offsets_of(harness) == {T0: 1}
+    assert harness.services.groups.store.get("other") is None
+
+
+def test_an_empty_group_without_offsets_stays_when_a_topic_is_deleted(harness: Harness) -> None:
+    harness.create("u")
+    commit(harness, {T0: 1})
+    join = JoinGroupRequest(
+        group_id="left",
+        session_timeout_ms=10_000,
+        member_id="",
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+    )
+    member = harness.ask(join, 3)
+    harness.ask(LeaveGroupRequest(group_id="left", member_id=member.member_id), 1)
+    assert harness.services.groups.store.get("left") is not None
+    delete_topics(harness, "u")
+    assert harness.services.groups.store.get("left") is not None
+    assert offsets_of(harness) == {T0: 1}
+
+
+def test_a_deleted_topic_takes_its_offsets_out_of_open_transactions(
+    harness: Harness, again: Callable[[Harness], None]
+) -> None:
+    harness.create("u")
+    producer = Producer(harness)
+    producer.add_offsets("g")
+    producer.commit_offset("g", 7, topic="u")
+    producer.commit_offset("g", 8)
+    delete_topics(harness, "u")
+    producer.commit()
+    assert offsets_of(harness) == {T0: 8}
+    again(harness)
+    assert offsets_of(harness) == {T0: 8}
+
+
+def test_a_new_start_does_not_bring_deleted_offsets_back_into_open_transactions(
+    harness: Harness, again: Callable[[Harness], None]
+) -> None:
+    harness.create("u")
+    producer = Producer(harness)
+    producer.add_offsets("g")
+    producer.commit_offset("g", 7, topic="u")
+    producer.commit_offset("g", 8)
+    delete_topics(harness, "u")
+    again(harness)
+    assert fetch(harness, U0, stable=True) == {U0: NOTHING}
+    producer.commit()
+    assert offsets_of(harness) == {T0: 8}
+
+
+def test_groups_are_forgotten_with_their_topic(harness: Harness) -> None:
+    group = with_members(harness)
+    harness.services.groups.store.save_group(group)
+    commit(harness, {T0: 1}, "other")
+    delete_topics(harness, OFFSETS)
+    assert list(harness.services.groups.store.groups()) == []
+    assert group.state is GroupState.DEAD
+    assert offsets_of(harness, "other") == {}
+    assert harness.core.topics.get(OFFSETS) is None
+    commit(harness, {T0: 2}, "other")
+    assert offsets_of(harness, "other") == {T0: 2}
+    harness.restart()
+    assert offsets_of(harness, "other") == {T0: 2}
+
+
+def test_a_group_that_is_removed_is_gone_after_a_new_start(harness: Harness, again: Callable[[Harness], None]) -> None:
+    group = with_members(harness, members=())
+    store = harness.services.groups.store
+    store.save_group(group)
+    commit(harness, {T0: 1})
+    assert store.remove(group) == 0
+    assert (store.get("g"), group.state) == (None, GroupState.DEAD)
+    again(harness)
+    assert offsets_of(harness) == {}
+    assert harness.services.groups.store.get("g") is None
+
+
+def test_a_group_that_no_batch_can_hold_is_an_unknown_error(harness: Harness, errors: Callable[[], list[str]]) -> None:
+    group = with_members(harness, members=tuple(f"{number}-{'m' * 30_000}" for number in range(40)))
+    assert harness.services.groups.store.save_group(group) == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert len(errors()) == 1
+
+
+def test_a_group_that_the_disk_refuses_is_asked_for_elsewhere(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = with_members(harness)
+
+    def refuse(log: Log) -> None:
+        raise LogWriteError("no space", log.log_end_offset)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Log, "commit", refuse)
+        assert harness.services.groups.store.save_group(group) == ErrorCode.NOT_COORDINATOR
+    assert harness.services.groups.store.save_group(group) == 0
+
+
+def test_internal_topics_of_an_adopted_directory_are_compacted(harness: Harness) -> None:
+    commit(harness, {T0: 1})
+    harness.services.close()
+    (Path(harness.data_dir) / "minibroker-topics.json").unlink()
+    adopting = Harness(harness.data_dir)
+    assert topic_of(adopting, OFFSETS).is_compacted
+    assert offsets_of(adopting) == {T0: 1}
+    adopting.close()
+
+
+def test_a_group_of_very_many_partitions_is_removed(configured: Make) -> None:
+    harness = configured({"offset.metadata.max.bytes": "0"})
+    name = "x" * 240
+    harness.create(name, 2500)
+    for first in (0, 1250):
+        commit(harness, {(name, first + index): index for index in range(1250)}, metadata=None)
+    store = harness.services.groups.store
+    group = store.get("g")
+    assert group is not None
+    assert store.remove(group) == 0
+    harness.restart()
+    assert offsets_of(harness) == {}
+
+
+def test_a_group_is_removed_in_as_many_batches_as_the_topic_asks_for(configured: Make) -> None:
+    harness = configured({"message.max.bytes": "1000"})
+    harness.create("u", 200)
+    for partition in range(200):
+        assert commit(harness, {("u", partition): 1}) == {("u", partition): 0}
+    store = harness.services.groups.store
+    group = store.get("g")
+    assert group is not None
+    assert store.remove(group) == 0
+    harness.restart()
+    assert offsets_of(harness) == {}
+
+
+def test_a_topic_that_grows_goes_by_its_old_count_until_the_next_start(harness: Harness) -> None:
+    commit(harness, {T0: 1})
+    home = harness.services.groups.store.partition_of("g")
+    producer = Producer(harness)
+    producer.write(b"x")
+    producer.add_offsets("g")
+    assert producer.commit_offset("g", 2) == 0
+    grown = [CreatePartitionsTopic(name=name, count=77) for name in (OFFSETS, TRANSACTION_STATE)]
+    for result in harness.ask(CreatePartitionsRequest(topics=grown, timeout_ms=1000), 3).results:
+        assert result.error_code == 0
+    assert harness.services.groups.store.partition_of("g") == home
+    assert producer.commit() == 0
+    assert offsets_of(harness) == {T0: 2}
+    assert log_of(harness).last_stable_offset == log_of(harness).log_end_offset
+
+
+def test_clients_may_not_write_to_the_topic_but_the_admin_client_may(harness: Harness) -> None:
+    commit(harness, {T0: 1})
+    records = build_batch([NewRecord(b"k", b"v", 0)])
+    assert harness.produce(records, OFFSETS).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert harness.produce(records, "t").error_code == 0
+    request = produce_request(build_batch([NewRecord(b"k", b"v", 0)]), OFFSETS)
+    frame = memoryview(bytearray(frame_of(request, 9, client_id="__admin_client")))
+    answer = accept(frame, harness.session())
+    assert isinstance(answer, Answer)
+    harness.core.writes.commit()
+    assert answer.response.responses[0].partition_responses[0].error_code == 0
+
+
+def test_a_small_partition_is_not_waited_for_while_all_are_loaded(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"group-{number}" for number in range(20)]
+    for offset, name in enumerate(names):
+        commit(harness, {T0: offset}, name)
+    harness.restart()
+    monkeypatch.setattr("minibroker.logs.chores._SLICE_S", -1.0)
+    store = harness.services.groups.store
+    store.load_all()
+    has_begun = store.is_loading
+    assert has_begun
+    assert [store.readiness(name) for name in reversed(names)] == [0] * 20
+    harness.run_soon()
+    assert not store.is_loading
+    assert {group.group_id for group in store.groups()} == set(names)
+    assert offsets_of(harness, "group-19") == {T0: 19}
+
+
+class TestLoading:
+    """A partition whose log is too large to be replayed within a request."""
+
+    @pytest.fixture
+    def loading(self, harness: Harness, monkeypatch: pytest.MonkeyPatch) -> Harness:
+        """A broker that has just begun to load the partition of group "g"."""
+        harness.create("u", 2)
+        commit(harness, {T0: 1, U0: 2})
+        harness.services.groups.store.save_group(with_members(harness, members=()))
+        producer = Producer(harness)
+        producer.add_offsets("g")
+        producer.commit_offset("g", 7)
+        self.producer = producer
+        harness.restart()
+        monkeypatch.setattr("minibroker.coordinators.partition_loader.REPLAYED_AT_ONCE", 1)
+        monkeypatch.setattr("minibroker.logs.chores._SLICE_S", -1.0)
+        return harness
+
+    def test_everybody_is_told_until_it_is_through(self, loading: Harness) -> None:
+        assert fetch_with_error(loading, T0) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, {})
+        assert offsets_of(loading) == {T0: 1, U0: 2}
+        assert not loading.services.groups.store.is_loading
+
+    def test_the_whole_partition_is_there_or_nothing_of_it(self, loading: Harness) -> None:
+        assert readiness(loading) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert loading.services.groups.store.is_loading
+        assert list(loading.services.groups.store.groups()) == []
+        assert readiness(loading) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        loading.run_soon()
+        assert readiness(loading) == 0
+
+    def test_a_transaction_that_ends_meanwhile_counts(self, loading: Harness) -> None:
+        assert readiness(loading) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        store = loading.services.groups.store
+        store.complete_transaction(store.partition_of("g"), self.producer.id, commit=True)
+        loading.run_soon()
+        assert offsets_of(loading) == {T0: 7, U0: 2}
+
+    def test_a_topic_that_is_deleted_meanwhile_is_gone_when_it_is_through(self, loading: Harness) -> None:
+        assert readiness(loading) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        delete_topics(loading, "u")
+        assert offsets_of(loading) == {T0: 1}
+
+    def test_the_topic_may_be_deleted_meanwhile(self, loading: Harness) -> None:
+        assert readiness(loading) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        delete_topics(loading, OFFSETS)
+        assert offsets_of(loading) == {}
+        assert not loading.services.groups.store.is_loading
+
+
+def readiness(harness: Harness) -> int:
+    """What a request would be told now, without what the event loop does after it."""
+    return int(harness.services.groups.store.readiness("g"))
+
+
+def test_groups_of_a_partition_that_could_be_read_only_later_are_listed(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit(harness, {T0: 7})
+
+    def broken(*_: object) -> None:
+        raise StorageError("no good")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(CoordinatorLog, "replay", broken)
+        harness.restart()
+        harness.run_soon()
+        assert harness.ask(ListGroupsRequest(), 5).groups == []
+    harness.clock.advance(5000)
+    assert [each.group_id for each in harness.ask(ListGroupsRequest(), 5).groups] == ["g"]
+
+
+def test_a_partition_that_cannot_be_read_is_tried_again_after_a_while(
+    harness: Harness, errors: Callable[[], list[str]]
+) -> None:
+    commit(harness, {T0: 7})
+    partition = harness.services.groups.store.partition_of("g")
+    harness.crash()
+    directory = Path(harness.data_dir) / f"{OFFSETS}-{partition}"
+    aside = directory.rename(directory.with_name("aside"))
+    directory.touch()
+    for _ in range(3):
+        assert fetch_with_error(harness, T0)[0] == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert len([line for line in errors() if OFFSETS in line]) == 1
+    directory.unlink()
+    aside.rename(directory)
+    assert fetch_with_error(harness, T0)[0] == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    harness.clock.advance(5000)
+    assert offsets_of(harness) == {T0: 7}

@@ -1,0 +1,346 @@
+"""The transaction coordinator: one transaction after the other, fencing, and what time does to them."""
+
+from collections.abc import Callable
+
+import pytest
+
+from minibroker.coordinators.transactions.transaction import TransactionState
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from tests.broker.coordinators.transactions.producer import (
+    Producer,
+    init_producer_id,
+    markers_in,
+    produce_in,
+    read_committed,
+)
+from tests.broker.harness import Harness
+from tests.broker.logs.world import log_of
+
+Make = Callable[[dict[str, str]], Harness]
+ABORT, COMMIT = 0, 1
+BEFORE_EPOCHS_ARE_RAISED = {"transaction.version": 1}
+"""The second version of transactions is another thing: see `test_epochs`."""
+ABORT_INTERVAL_MS = 10_000
+EXPIRY_INTERVAL_MS = 3_600_000
+EXPIRY_MS = 3 * EXPIRY_INTERVAL_MS
+EXPIRING = {"transactional.id.expiration.ms": str(EXPIRY_MS), "transaction.state.log.num.partitions": "1"}
+
+
+def state_of(harness: Harness, transactional_id: str = "mine") -> TransactionState | None:
+    store = harness.services.transactions.store
+    assert store.readiness(transactional_id) == 0
+    known = store.get(transactional_id)
+    return None if known is None else known.state
+
+
+def test_transactions_follow_one_another_without_a_second_try(harness: Harness) -> None:
+    producer = Producer(harness)
+    for number in range(20):
+        producer.write(b"%d" % number)
+        assert producer.end(commit=number % 2 == 0) == 0
+    assert read_committed(harness) == [b"%d" % number for number in range(0, 20, 2)]
+    assert [marker[3] for marker in markers_in(harness)] == [COMMIT, ABORT] * 10
+
+
+def test_a_transaction_of_many_partitions_ends_in_all_of_them(harness: Harness) -> None:
+    harness.create("wide", 30)
+    producer = Producer(harness)
+    for index in range(30):
+        producer.write(b"x", topic="wide", partition=index)
+    assert producer.commit() == 0
+    for index in range(30):
+        assert markers_in(harness, "wide", index) == [(1, producer.id, 0, COMMIT)]
+        assert log_of(harness, "wide", index).last_stable_offset == 2
+
+
+def test_partitions_that_nothing_was_written_to_get_their_marker_too(harness: Harness) -> None:
+    producer = Producer(harness)
+    assert producer.add(("t", 0)) == [0]
+    assert producer.abort() == 0
+    assert markers_in(harness) == [(0, producer.id, 0, ABORT)]
+
+
+def test_two_transactions_of_one_partition_end_by_themselves(harness: Harness) -> None:
+    one, other = Producer(harness, "one"), Producer(harness, "other")
+    one.write(b"one")
+    other.write(b"other")
+    assert other.commit() == 0
+    assert log_of(harness).last_stable_offset == 0
+    assert read_committed(harness) == []
+    assert one.abort() == 0
+    assert log_of(harness).last_stable_offset == 4
+    assert read_committed(harness) == [b"other"]
+
+
+def test_a_new_producer_aborts_what_the_old_one_left_open(harness: Harness) -> None:
+    old = Producer(harness)
+    old.write(b"left")
+    new = Producer(harness, init=False)
+    assert new.init() == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert markers_in(harness) == [(1, old.id, 1, ABORT)]
+    assert new.init() == 0
+    assert (new.id, new.epoch) == (old.id, 2)
+    assert old.add(("t", 0)) == [ErrorCode.PRODUCER_FENCED]
+    assert old.commit() == ErrorCode.PRODUCER_FENCED
+    assert old.send(b"late").error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+    new.write(b"new")
+    assert new.commit() == 0
+    assert read_committed(harness) == [b"new"]
+
+
+def test_a_fenced_producer_cannot_write_into_the_new_ones_transaction(harness: Harness) -> None:
+    old = Producer(harness)
+    old.write(b"left")
+    new = Producer(harness, init=False)
+    assert [new.init(), new.init()] == [ErrorCode.CONCURRENT_TRANSACTIONS, 0]
+    new.write(b"new")
+    assert old.send(b"late").error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert new.commit() == 0
+    assert read_committed(harness) == [b"new"]
+
+
+def test_an_epoch_is_the_last_one_and_then_the_producer_gets_another_id(harness: Harness) -> None:
+    producer = Producer(harness)
+    store = harness.services.transactions.store
+    known = store.get("mine")
+    assert known is not None
+    assert store.save(known._replace(producer_epoch=32_765)) == 0
+    old_id = producer.id
+    assert producer.init() == 0
+    assert (producer.id, producer.epoch) == (old_id, 32_766)
+    assert producer.init(keeps_id=True) == 0
+    assert (producer.id, producer.epoch) == (old_id + 1, 0)
+    # It may ask again when it has not seen the answer,
+    again = init_producer_id(harness, "mine", producer_id=old_id, producer_epoch=32_766)
+    assert (again.error_code, again.producer_id, again.producer_epoch) == (0, producer.id, 0)
+    # but not in an epoch that had others behind it.
+    fenced = init_producer_id(harness, "mine", producer_id=old_id, producer_epoch=32_765)
+    assert fenced.error_code == ErrorCode.PRODUCER_FENCED
+
+
+def test_fencing_the_last_epoch_leads_to_another_id(harness: Harness) -> None:
+    harness.core.features.finalize(BEFORE_EPOCHS_ARE_RAISED)
+    producer = Producer(harness)
+    store = harness.services.transactions.store
+    known = store.get("mine")
+    assert known is not None
+    assert store.save(known._replace(producer_epoch=32_766)) == 0
+    producer.epoch = 32_766
+    producer.write(b"x")
+    other = Producer(harness, init=False)
+    assert other.init() == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert markers_in(harness) == [(1, producer.id, 32_767, ABORT)]
+    assert other.init() == 0
+    assert (other.id, other.epoch) == (producer.id + 1, 0)
+    other.write(b"y")
+    assert other.commit() == 0
+    assert read_committed(harness) == [b"y"]
+
+
+@pytest.mark.parametrize("level", [1, 2])
+def test_who_writes_in_the_epoch_of_the_coordinator_is_fenced_in_it(harness: Harness, level: int) -> None:
+    harness.core.features.finalize({"transaction.version": level})
+    thief = Producer(harness)
+    store = harness.services.transactions.store
+    known = store.get("mine")
+    assert known is not None
+    assert store.save(known._replace(producer_epoch=32_767, state=TransactionState.COMPLETE_ABORT)) == 0
+    thief.epoch = 32_767
+    thief.write(b"x")
+    other = Producer(harness, init=False)
+    assert other.init() == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert other.init() == 0
+    assert (other.id, other.epoch) == (thief.id + 1, level - 1)
+    assert read_committed(harness) == []
+
+
+# Time
+
+
+def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(harness: Harness) -> None:
+    producer = Producer(harness, timeout_ms=15_000)
+    producer.write(b"slow")
+    harness.clock.advance(ABORT_INTERVAL_MS + 1)
+    harness.run_soon()
+    assert state_of(harness) is TransactionState.ONGOING
+    harness.clock.advance(ABORT_INTERVAL_MS)
+    harness.run_soon()
+    assert state_of(harness) is TransactionState.COMPLETE_ABORT
+    assert markers_in(harness) == [(1, producer.id, 1, ABORT)]
+    assert producer.commit() == ErrorCode.PRODUCER_FENCED
+    assert producer.send(b"slow").error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert producer.init() == 0
+    assert producer.epoch == 2
+    assert read_committed(harness) == []
+
+
+def test_a_producer_that_timed_out_may_go_on_with_its_next_epoch_only_if_it_is_the_last(harness: Harness) -> None:
+    harness.core.features.finalize(BEFORE_EPOCHS_ARE_RAISED)
+    producer = Producer(harness, timeout_ms=1)
+    producer.write(b"slow")
+    harness.clock.advance(ABORT_INTERVAL_MS)
+    harness.run_soon()
+    assert producer.init(keeps_id=True) == ErrorCode.PRODUCER_FENCED
+
+
+def test_a_transaction_in_time_is_left_alone(harness: Harness) -> None:
+    producer = Producer(harness, timeout_ms=ABORT_INTERVAL_MS)
+    for number in range(10):
+        producer.write(b"%d" % number)
+        harness.clock.advance(ABORT_INTERVAL_MS)
+        harness.run_soon()
+        assert producer.commit() == 0
+    assert len(read_committed(harness)) == 10
+
+
+def test_an_open_transaction_of_before_a_restart_times_out_as_well(harness: Harness) -> None:
+    producer = Producer(harness, timeout_ms=15_000)
+    producer.write(b"slow")
+    harness.restart()
+    harness.run_soon()
+    harness.clock.advance(2 * ABORT_INTERVAL_MS)
+    harness.run_soon()
+    assert markers_in(harness) == [(1, producer.id, 1, ABORT)]
+
+
+def test_the_interval_of_timeouts_is_configured(configured: Make) -> None:
+    harness = configured({"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"})
+    producer = Producer(harness, timeout_ms=50)
+    producer.write(b"x")
+    harness.clock.advance(100)
+    harness.run_soon()
+    assert state_of(harness) is TransactionState.COMPLETE_ABORT
+
+
+@pytest.mark.parametrize("end", ["committed", "aborted", "idle"])
+def test_a_transactional_id_that_nobody_uses_expires(configured: Make, end: str) -> None:
+    harness = configured(EXPIRING)
+    producer = Producer(harness)
+    if end != "idle":
+        producer.write(b"x")
+        assert producer.end(commit=end == "committed") == 0
+    harness.clock.advance(EXPIRY_MS - EXPIRY_INTERVAL_MS)
+    harness.run_soon()
+    assert state_of(harness) is not None
+    harness.clock.advance(EXPIRY_INTERVAL_MS)
+    harness.run_soon()
+    assert state_of(harness) is None
+    assert producer.add(("t", 0)) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
+    harness.restart()
+    harness.run_soon()
+    assert state_of(harness) is None
+    assert init_producer_id(harness, "mine").producer_id > producer.id
+
+
+def test_a_transactional_id_with_an_open_transaction_does_not_expire(configured: Make) -> None:
+    never = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": str(2**31 - 1)}
+    harness = configured({**EXPIRING, **never})
+    producer = Producer(harness)
+    producer.write(b"x")
+    harness.clock.advance(2 * EXPIRY_MS)
+    harness.run_soon()
+    assert state_of(harness) is TransactionState.ONGOING
+    assert producer.commit() == 0
+
+
+def test_very_many_transactional_ids_expire_in_batches(configured: Make) -> None:
+    harness = configured({**EXPIRING, "message.max.bytes": "1000"})
+    ids = [f"{'long' * 20}-{number}" for number in range(100)]
+    for each in ids:
+        assert init_producer_id(harness, each).error_code == 0
+    harness.clock.advance(2 * EXPIRY_MS)
+    harness.run_soon()
+    assert harness.services.transactions.store.all() == []
+    harness.restart()
+    harness.run_soon()
+    assert harness.services.transactions.store.all() == []
+
+
+def test_a_transactional_id_that_is_used_while_others_expire_stays(configured: Make) -> None:
+    harness = configured({**EXPIRING, "message.max.bytes": "260"})
+    producers = [Producer(harness, each) for each in ("a", "b" * 80, "c" * 80)]
+    store = harness.services.transactions.store
+    steps = store.remove(store.all())
+    next(steps)
+    producers[2].write(b"x")
+    for _ in steps:
+        pass
+    assert [each.transactional_id for each in store.all()] == ["c" * 80]
+    assert producers[2].commit() == 0
+    assert read_committed(harness) == [b"x"]
+
+
+def test_a_topic_that_is_deleted_while_ids_expire_is_not_made_again(configured: Make) -> None:
+    harness = configured({**EXPIRING, "message.max.bytes": "260"})
+    for each in ("a" * 80, "b" * 80):
+        init_producer_id(harness, each)
+    store = harness.services.transactions.store
+    steps = store.remove(store.all())
+    next(steps)
+    harness.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="__transaction_state")], timeout_ms=1000), 6)
+    for _ in steps:
+        pass
+    assert harness.core.topics.get("__transaction_state") is None
+
+
+def test_the_longest_timeout_is_configured(configured: Make) -> None:
+    harness = configured({"transaction.max.timeout.ms": "5000"})
+    assert init_producer_id(harness, "mine", timeout_ms=5000).error_code == 0
+    assert init_producer_id(harness, "mine", timeout_ms=5001).error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT
+
+
+# Topics that go
+
+
+def delete(harness: Harness, name: str) -> None:
+    (outcome,) = harness.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=1000), 6).responses
+    assert outcome.error_code == 0
+
+
+def test_a_partition_that_was_deleted_keeps_no_transaction_open(harness: Harness) -> None:
+    harness.create("short-lived", 2)
+    producer = Producer(harness)
+    producer.write(b"stays")
+    producer.write(b"goes", topic="short-lived", partition=1)
+    delete(harness, "short-lived")
+    assert producer.commit() == 0
+    assert state_of(harness) is TransactionState.COMPLETE_COMMIT
+    assert read_committed(harness) == [b"stays"]
+
+
+def test_a_deleted_transaction_topic_is_a_new_beginning(harness: Harness) -> None:
+    producer = Producer(harness)
+    producer.write(b"x")
+    delete(harness, "__transaction_state")
+    assert harness.services.transactions.store.all() == []
+    assert producer.commit() == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    again = Producer(harness)
+    assert again.id > producer.id
+    again.write(b"y")
+    assert again.commit() == 0
+    harness.restart()
+    harness.run_soon()
+    assert [known.transactional_id for known in harness.services.transactions.store.all()] == ["mine"]
+
+
+def test_the_topic_of_the_coordinator_is_made_as_kafka_makes_it(configured: Make) -> None:
+    harness = configured(
+        {
+            "transaction.state.log.num.partitions": "7",
+            "transaction.state.log.segment.bytes": "123456",
+            "transaction.state.log.min.isr": "1",
+        }
+    )
+    assert harness.core.topics.get("__transaction_state") is None
+    assert produce_in(harness, "mine", Producer(harness).batch(b"x")).error_code == ErrorCode.TRANSACTION_ABORTABLE
+    topic = harness.core.topics.get("__transaction_state")
+    assert topic is not None
+    assert len(topic.partitions) == 7
+    assert topic.config.overrides == {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "min.insync.replicas": "1",
+        "segment.bytes": "123456",
+        "unclean.leader.election.enable": "false",
+    }

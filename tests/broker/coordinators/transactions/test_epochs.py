@@ -1,0 +1,302 @@
+"""The second version of transactions (KIP-890): partitions are added by writing, and each end raises the epoch."""
+
+import pytest
+
+from minibroker.coordinators.transactions.transaction import Transaction, TransactionState
+from minibroker_protocol.coordinator_records import TransactionLogValue, decode_versioned
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.end_txn import EndTxnRequest
+from minibroker_protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from minibroker_protocol.records import iter_batches
+from tests.broker.coordinators.groups.offset_requests import offsets_of
+from tests.broker.coordinators.transactions.disk import Disk
+from tests.broker.coordinators.transactions.producer import Producer, markers_in, produce_in, read_committed
+from tests.broker.harness import Harness
+from tests.broker.logs.world import log_of
+
+V2 = 5
+"""The version of EndTxn that raises the epoch."""
+LAST_EPOCH = 32_766
+EITHER_END = pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
+
+
+def known(harness: Harness, transactional_id: str = "mine") -> Transaction:
+    """What the coordinator knows."""
+    found = harness.services.transactions.store.get(transactional_id)
+    assert found is not None
+    return found
+
+
+def end_as(harness: Harness, producer_id: int, epoch: int, *, commit: bool) -> tuple[int, int, int]:
+    """(error, producer id, epoch) of an EndTxn."""
+    request = EndTxnRequest(transactional_id="mine", producer_id=producer_id, producer_epoch=epoch, committed=commit)
+    answer = harness.ask(request, V2)
+    return answer.error_code, answer.producer_id, answer.producer_epoch
+
+
+def values_of_log(harness: Harness) -> list[tuple[int, TransactionLogValue]]:
+    """(version, value) of each record that tells of the transactional id "mine"."""
+    store = harness.services.transactions.store
+    log = log_of(harness, "__transaction_state", store.log.partition_of("mine"))
+    return [
+        (int.from_bytes(record.value[:2], "big"), decode_versioned(TransactionLogValue, record.value))
+        for each in iter_batches(memoryview(log.read(0, 1 << 20).read()))
+        for record in each
+        if record.value is not None
+    ]
+
+
+@EITHER_END
+def test_a_batch_adds_its_partition_and_the_end_raises_the_epoch(harness: Harness, commit: bool) -> None:  # noqa: FBT001 - a parameter
+    harness.create("u", 2)
+    producer = Producer(harness)
+    for number in range(3):
+        assert producer.epoch == number
+        producer.write_at_once(b"a%d" % number)
+        producer.write_at_once(b"b%d" % number, topic="u", partition=1)
+        assert known(harness).partitions == {("t", 0), ("u", 1)}
+        assert producer.end(commit=commit, version=V2) == 0
+    assert producer.epoch == 3
+    assert read_committed(harness) == ([b"a0", b"a1", b"a2"] if commit else [])
+    # The markers are of the raised epochs.
+    assert [(epoch, kind) for _, _, epoch, kind in markers_in(harness, "u", 1)] == [(n, int(commit)) for n in (1, 2, 3)]
+
+
+def test_what_comes_late_is_no_part_of_the_next_transaction(harness: Harness) -> None:
+    producer = Producer(harness)
+    late = producer.batch(b"late")
+    assert producer.abort(version=V2) == 0
+    for version in (11, 12):
+        assert produce_in(harness, "mine", late, version=version).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert known(harness).state is TransactionState.COMPLETE_ABORT
+    producer.write_at_once(b"x")
+    assert produce_in(harness, "mine", late, version=12).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert producer.commit(version=V2) == 0
+    assert read_committed(harness) == [b"x"]
+
+
+@EITHER_END
+def test_an_end_that_is_repeated_is_told_the_same_again(harness: Harness, commit: bool) -> None:  # noqa: FBT001 - a parameter
+    producer = Producer(harness)
+    producer.write_at_once(b"x")
+    for _ in range(3):
+        assert end_as(harness, producer.id, 0, commit=commit) == (0, producer.id, 1)
+    assert len(markers_in(harness)) == 1
+    assert end_as(harness, producer.id, 0, commit=not commit)[0] == ErrorCode.INVALID_TXN_STATE
+
+
+def test_there_is_nothing_to_commit_without_a_transaction_but_an_abort_raises_the_epoch(harness: Harness) -> None:
+    producer = Producer(harness)
+    assert end_as(harness, producer.id, 0, commit=True)[0] == ErrorCode.INVALID_TXN_STATE
+    assert end_as(harness, producer.id, 0, commit=False) == (0, producer.id, 1)
+    assert end_as(harness, producer.id, 1, commit=True)[0] == ErrorCode.INVALID_TXN_STATE
+    assert end_as(harness, producer.id, 1, commit=False) == (0, producer.id, 2)
+    producer.epoch = 2
+    producer.write_at_once(b"x")
+    assert producer.commit(version=V2) == 0
+    assert end_as(harness, producer.id, 3, commit=True)[0] == ErrorCode.INVALID_TXN_STATE
+    assert end_as(harness, producer.id, 3, commit=False) == (0, producer.id, 4)
+
+
+@pytest.mark.parametrize("epoch", [-1, 1, 2, 7])
+def test_another_epoch_ends_nothing(harness: Harness, epoch: int) -> None:
+    producer = Producer(harness)
+    producer.write_at_once(b"x")
+    assert end_as(harness, producer.id, epoch, commit=True)[0] == ErrorCode.PRODUCER_FENCED
+    assert end_as(harness, producer.id + 1, 0, commit=True)[0] == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert known(harness).state is TransactionState.ONGOING
+
+
+@EITHER_END
+def test_a_producer_whose_epochs_are_used_up_goes_on_with_another_id(harness: Harness, commit: bool) -> None:  # noqa: FBT001 - a parameter
+    producer = Producer(harness)
+    harness.services.transactions.store.save(known(harness)._replace(producer_epoch=LAST_EPOCH))
+    producer.epoch = LAST_EPOCH
+    old = producer.id
+    producer.write_at_once(b"x")
+    assert producer.end(commit=commit, version=V2) == 0
+    assert producer.id != old
+    assert producer.epoch == 0
+    assert [(each, epoch) for _, each, epoch, _ in markers_in(harness)] == [(old, LAST_EPOCH + 1)]
+    assert end_as(harness, old, LAST_EPOCH, commit=commit) == (0, producer.id, 0)
+    harness.restart()
+    assert end_as(harness, old, LAST_EPOCH, commit=commit) == (0, producer.id, 0)
+    producer.write_at_once(b"y")
+    assert producer.commit(version=V2) == 0
+    assert read_committed(harness) == ([b"x", b"y"] if commit else [b"y"])
+
+
+@EITHER_END
+def test_a_batch_does_not_overtake_the_marker_that_the_disk_refused(harness: Harness, disk: Disk, commit: bool) -> None:  # noqa: FBT001 - a parameter
+    producer = Producer(harness)
+    producer.write_at_once(b"x")
+    assert producer.commit_offset("g", 1, version=5) == 0
+    index = harness.services.groups.store.partition_of("g")
+    disk.refused = {"t-0", f"__consumer_offsets-{index}"}
+    assert producer.end(commit=commit, version=V2) == 0
+    disk.refused = set()
+    assert producer.send(b"y", version=12).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert producer.commit_offset("g", 2, version=5) == ErrorCode.CONCURRENT_TRANSACTIONS
+    harness.clock.advance(500)
+    producer.write_at_once(b"y")
+    assert producer.commit_offset("g", 2, version=5) == 0
+    assert producer.commit(version=V2) == 0
+    assert read_committed(harness) == ([b"x", b"y"] if commit else [b"y"])
+    assert offsets_of(harness, "g") == {("t", 0): 2}
+    assert log_of(harness).last_stable_offset == log_of(harness).log_end_offset
+
+
+def test_a_new_id_is_not_lost_when_the_broker_is_killed_before_the_end(harness: Harness, disk: Disk) -> None:
+    producer = Producer(harness)
+    harness.services.transactions.store.save(known(harness)._replace(producer_epoch=LAST_EPOCH))
+    producer.epoch = LAST_EPOCH
+    producer.write_at_once(b"x")
+    disk.refused = {"t-0"}
+    assert producer.commit(version=V2) == 0
+    assert known(harness).state is TransactionState.PREPARE_COMMIT
+    assert producer.send(b"y", version=12).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    disk.refused = set()
+    harness.crash()
+    producer.write_at_once(b"y")
+    assert producer.commit(version=V2) == 0
+    assert read_committed(harness) == [b"x", b"y"]
+
+
+def test_a_second_producer_fences_the_first_in_one_epoch(harness: Harness) -> None:
+    first = Producer(harness)
+    first.write_at_once(b"x")
+    second = Producer(harness, init=False)
+    assert second.init() == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert (known(harness).state, known(harness).producer_epoch) == (TransactionState.COMPLETE_ABORT, 1)
+    assert second.init() == 0
+    assert (second.id, second.epoch) == (first.id, 2)
+    assert first.commit(version=V2) == ErrorCode.PRODUCER_FENCED
+    assert first.send(b"y", version=12).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert read_committed(harness) == []
+
+
+def test_a_producer_goes_on_after_the_coordinator_has_aborted_what_took_too_long(harness: Harness) -> None:
+    producer = Producer(harness, timeout_ms=1000)
+    producer.write_at_once(b"x")
+    harness.clock.advance(30_000)
+    assert known(harness).state is TransactionState.COMPLETE_ABORT
+    assert producer.commit(version=V2) == ErrorCode.INVALID_TXN_STATE
+    assert producer.abort(version=V2) == 0
+    producer.write_at_once(b"y")
+    assert producer.commit(version=V2) == 0
+    assert read_committed(harness) == [b"y"]
+
+
+def test_an_exhausted_producer_is_fenced_with_another_id(harness: Harness) -> None:
+    producer = Producer(harness)
+    harness.services.transactions.store.save(known(harness)._replace(producer_epoch=LAST_EPOCH))
+    producer.epoch = LAST_EPOCH
+    producer.write_at_once(b"x")
+    other = Producer(harness, init=False)
+    assert other.init() == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert other.init() == 0
+    assert other.id != producer.id
+    assert read_committed(harness) == []
+
+
+def test_offsets_add_their_group(harness: Harness) -> None:
+    producer = Producer(harness)
+    assert producer.commit_offset("g", 7, version=4) == ErrorCode.TRANSACTION_ABORTABLE
+    assert producer.commit_offset("g", 7, version=5) == 0
+    assert producer.commit_offset("g", 8, version=5) == 0
+    assert offsets_of(harness) == {}
+    assert producer.commit(version=V2) == 0
+    assert offsets_of(harness) == {("t", 0): 8}
+
+
+def test_the_first_batch_of_a_transaction_begins_with_sequence_0(harness: Harness) -> None:
+    producer = Producer(harness)
+    late = producer.batch(b"y", base_sequence=3)
+    assert produce_in(harness, "mine", late, version=12).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_an_older_producer_takes_over_and_gives_back(harness: Harness) -> None:
+    new = Producer(harness)
+    new.write_at_once(b"a")
+    assert new.commit(version=V2) == 0
+    old = Producer(harness)
+    old.write(b"b")
+    assert old.commit(version=4) == 0
+    assert old.epoch == 2
+    newer = Producer(harness)
+    newer.write_at_once(b"c")
+    assert newer.abort(version=V2) == 0
+    newer.write_at_once(b"d")
+    assert newer.commit(version=V2) == 0
+    assert read_committed(harness) == [b"a", b"b", b"d"]
+
+
+def test_without_verification_a_batch_still_adds_its_partition(tmp_path_factory: pytest.TempPathFactory) -> None:
+    config = {"transaction.partition.verification.enable": "false"}
+    harness = Harness(str(tmp_path_factory.mktemp("unverified")), config)
+    harness.create("t")
+    producer = Producer(harness)
+    producer.write_at_once(b"x")
+    assert known(harness).partitions == {("t", 0)}
+    harness.close()
+
+
+def test_a_marker_of_the_transactions_own_epoch_is_refused_where_ends_raise_epochs(harness: Harness) -> None:
+    producer = Producer(harness)
+    producer.write_at_once(b"x")
+
+    def write(epoch: int, version: int) -> int:
+        marker = WritableTxnMarker(
+            producer_id=producer.id,
+            producer_epoch=epoch,
+            transaction_result=False,
+            topics=[WritableTxnMarkerTopic(name="t", partition_indexes=[0])],
+            coordinator_epoch=0,
+            transaction_version=version,
+        )
+        (result,) = harness.ask(WriteTxnMarkersRequest(markers=[marker]), 2).markers
+        return int(result.topics[0].partitions[0].error_code)
+
+    assert write(0, 2) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert write(1, 2) == 0
+    assert write(1, 2) == 0  # the same once more
+    assert read_committed(harness) == []
+
+
+def test_records_of_the_log_are_flexible_and_say_what_the_client_knows(harness: Harness) -> None:
+    producer = Producer(harness)
+    producer.write_at_once(b"x")
+    assert producer.commit(version=V2) == 0
+    producer.write(b"y")
+    assert producer.commit(version=4) == 0
+    records = values_of_log(harness)
+    assert {version for version, _ in records} == {1}
+    # Begun by InitProducerId; added, prepared and completed by either kind of client.
+    assert [value.client_transaction_version for _, value in records] == [0, 2, 2, 2, 0, 0, 0]
+    assert {(value.previous_producer_id, value.next_producer_id) for _, value in records} == {(-1, -1)}
+
+
+def test_a_producer_that_begins_anew_has_no_transaction_that_began_some_time(harness: Harness) -> None:
+    producer = Producer(harness)
+    producer.write_at_once(b"x")
+    assert producer.commit(version=V2) == 0
+    assert known(harness).start_ms > 0
+    assert producer.init() == 0
+    assert known(harness).start_ms == -1  # Kafka 3.9 forgets it with the next start only
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_at_a_lower_level_everything_is_as_it_was(harness: Harness, level: int) -> None:
+    harness.core.features.finalize({"transaction.version": level})
+    producer = Producer(harness)
+    producer.write(b"x")
+    assert producer.commit() == 0
+    assert (known(harness).producer_epoch, {version for version, _ in values_of_log(harness)}) == (0, {level})
+    producer.write(b"y")
+    assert Producer(harness, init=False).init() == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert (known(harness).producer_epoch, known(harness).last_producer_epoch) == (1, -1)
+    assert [epoch for _, _, epoch, _ in markers_in(harness)] == [0, 1]

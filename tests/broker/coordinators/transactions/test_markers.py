@@ -1,0 +1,245 @@
+"""Markers: what they look like, and what happens when the disk refuses them or the broker ends before."""
+
+from collections.abc import Callable
+
+import pytest
+
+from minibroker.coordinators.transactions.markers import Marker, write_marker
+from minibroker.coordinators.transactions.transaction import TransactionState
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
+from minibroker_protocol.records import CompressionCodec, TimestampType, iter_batches
+from minibroker_protocol.records.batch import RecordBatch
+from minibroker_storage.segment import LogSegment
+from tests.broker.coordinators.transactions.disk import Disk
+from tests.broker.coordinators.transactions.producer import Producer, markers_in, read_committed
+from tests.broker.coordinators.transactions.test_coordinator import state_of
+from tests.broker.harness import Harness, bytes_in
+from tests.broker.logs.world import log_of
+
+RETRY_MS = 500
+COMMIT = 1
+
+
+def batches(harness: Harness, topic: str = "t") -> list[RecordBatch]:
+    data = harness.fetch_one(0, topic)
+    found = list(iter_batches(memoryview(bytes_in(data))))
+    assert all(isinstance(each, RecordBatch) for each in found)
+    return [each for each in found if isinstance(each, RecordBatch)]
+
+
+@pytest.mark.parametrize(("commit", "kind"), [(True, b"\0\1"), (False, b"\0\0")])
+def test_a_marker_has_the_bytes_of_kafkas(harness: Harness, commit: bool, kind: bytes) -> None:  # noqa: FBT001 - a parameter
+    producer = Producer(harness)
+    producer.write(b"x")
+    assert producer.end(commit=commit) == 0
+    _, marker = batches(harness)
+    header = marker.header
+    assert (header.is_control, header.is_transactional, header.codec) == (True, True, CompressionCodec.NONE)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (producer.id, 0, -1)
+    assert (header.partition_leader_epoch, header.max_timestamp) == (0, harness.clock.now_ms())
+    (record,) = marker
+    assert (record.key, record.value, record.headers) == (b"\0\0" + kind, b"\0\0\0\0\0\0", ())
+
+
+@pytest.mark.parametrize(
+    "configs",
+    [
+        {"compression_type": "gzip"},
+        {"message_timestamp_type": "LogAppendTime"},
+        {"message_timestamp_before_max_ms": "1"},
+        {"max_message_bytes": "70"},
+    ],
+    ids=str,
+)
+def test_whatever_a_topic_asks_of_records_a_marker_is_written_plainly(
+    harness: Harness, configs: dict[str, str]
+) -> None:
+    harness.create("picky", 1, **configs)
+    producer = Producer(harness)
+    assert producer.add(("picky", 0)) == [0]
+    assert producer.commit() == 0
+    (marker,) = batches(harness, "picky")
+    assert (marker.header.is_control, marker.header.codec) == (True, CompressionCodec.NONE)
+    appended = configs.get("message_timestamp_type") == "LogAppendTime"
+    assert marker.header.timestamp_type is (TimestampType.LOG_APPEND_TIME if appended else TimestampType.CREATE_TIME)
+
+
+@pytest.mark.parametrize("version", ["0.9.0", "0.10.2"])
+def test_a_topic_of_an_older_format_needs_no_marker(harness: Harness, version: str) -> None:
+    harness.create("old", 1, message_format_version=version)
+    producer = Producer(harness)
+    assert producer.add(("old", 0)) == [0]
+    producer.write(b"x")
+    assert producer.commit() == 0
+    assert log_of(harness, "old").log_end_offset == 0
+    assert read_committed(harness) == [b"x"]
+
+
+def test_a_marker_comes_behind_what_was_staged_in_the_same_wake_up(harness: Harness) -> None:
+    producer = Producer(harness)
+    assert producer.add(("t", 0)) == [0]
+    log = log_of(harness)
+    assert producer.send(b"x").error_code == 0
+    staged = producer.batch(b"y", base_sequence=1)
+    view = memoryview(staged)
+    header = next(iter(iter_batches(view))).header
+    log.append(view, header, 0, harness.clock.now_ms())
+    assert producer.commit() == 0
+    assert read_committed(harness) == [b"x", b"y"]
+    assert markers_in(harness) == [(2, producer.id, 0, COMMIT)]
+
+
+# The disk
+
+
+def test_a_marker_that_the_disk_refuses_is_written_later(
+    harness: Harness, disk: Disk, errors: Callable[[], list[str]]
+) -> None:
+    harness.create("other")
+    producer = Producer(harness)
+    producer.write(b"here")
+    producer.write(b"there", topic="other")
+    disk.refused = {"other-0"}
+    assert producer.commit() == 0
+    assert state_of(harness) is TransactionState.PREPARE_COMMIT
+    assert read_committed(harness) == [b"here"]
+    assert read_committed(harness, "other") == []
+    assert producer.add(("t", 0)) == [ErrorCode.CONCURRENT_TRANSACTIONS]
+    assert producer.commit() == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert producer.abort() == ErrorCode.INVALID_TXN_STATE
+    assert producer.init() == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert producer.add_offsets("g") == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert producer.send(b"late").error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    for _ in range(10):
+        harness.clock.advance(RETRY_MS)
+    assert disk.attempts == 11
+    assert len([text for text in errors() if "other-0" in text]) == 1
+    disk.refused.clear()
+    harness.clock.advance(RETRY_MS)
+    assert state_of(harness) is TransactionState.COMPLETE_COMMIT
+    assert read_committed(harness, "other") == [b"there"]
+    assert markers_in(harness) == [(1, producer.id, 0, COMMIT)]
+    producer.write(b"next")
+    assert producer.commit() == 0
+
+
+def test_a_transaction_whose_end_cannot_be_noted_stays_open(harness: Harness, disk: Disk) -> None:
+    producer = Producer(harness)
+    producer.write(b"x")
+    partition = harness.services.transactions.store.log.partition_of("mine")
+    disk.refused = {f"__transaction_state-{partition}"}
+    assert producer.commit() == ErrorCode.NOT_COORDINATOR
+    assert state_of(harness) is TransactionState.ONGOING
+    assert markers_in(harness) == []
+    assert producer.add(("t", 1), ("t", 0)) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED]
+    disk.refused.clear()
+    assert producer.commit() == 0
+    assert read_committed(harness) == [b"x"]
+
+
+def test_a_completion_that_cannot_be_noted_is_noted_later_without_a_second_marker(harness: Harness, disk: Disk) -> None:
+    producer = Producer(harness)
+    producer.write(b"x")
+    partition = harness.services.transactions.store.log.partition_of("mine")
+    written = disk.write
+
+    def failing_after(segment: LogSegment) -> None:
+        written(segment)
+        if segment is log_of(harness).segments[-1]:
+            disk.refused = {f"__transaction_state-{partition}"}
+
+    disk.write = failing_after
+    assert producer.commit() == 0
+    assert state_of(harness) is TransactionState.PREPARE_COMMIT
+    disk.refused.clear()
+    harness.clock.advance(RETRY_MS)
+    assert state_of(harness) is TransactionState.COMPLETE_COMMIT
+    assert markers_in(harness) == [(1, producer.id, 0, COMMIT)]
+
+
+@pytest.mark.parametrize("ends", ["restart", "crash"])
+def test_what_was_decided_before_the_broker_ended_is_completed_after_the_start(
+    harness: Harness, disk: Disk, ends: str
+) -> None:
+    harness.create("other")
+    producer = Producer(harness)
+    producer.write(b"here")
+    producer.write(b"there", topic="other")
+    disk.refused = {"other-0"}
+    assert producer.commit() == 0
+    disk.refused.clear()
+    getattr(harness, ends)()
+    harness.run_soon()
+    assert state_of(harness) is TransactionState.COMPLETE_COMMIT
+    assert read_committed(harness, "other") == [b"there"]
+    # The log does not say which markers were written: as in Kafka, those that were are written again.
+    assert [marker[3] for marker in markers_in(harness)] == [COMMIT, COMMIT]
+    assert read_committed(harness) == [b"here"]
+
+
+def test_a_request_that_comes_before_the_completion_completes_it(harness: Harness, disk: Disk) -> None:
+    producer = Producer(harness)
+    producer.write(b"x")
+    disk.refused = {"t-0"}
+    assert producer.commit() == 0
+    disk.refused.clear()
+    harness.crash()
+    producer.write(b"y")
+    assert producer.commit() == 0
+    assert read_committed(harness) == [b"x", b"y"]
+
+
+def test_nothing_is_written_any_more_once_the_broker_has_stopped(harness: Harness, disk: Disk) -> None:
+    producer = Producer(harness)
+    producer.write(b"x")
+    disk.refused = {"t-0"}
+    assert producer.commit() == 0
+    attempts = disk.attempts
+    harness.restart()
+    harness.clock.advance(RETRY_MS)
+    assert disk.attempts <= attempts + 2  # the new broker's own, not the old one's
+
+
+# Logs that know more than the coordinator
+
+
+def test_a_log_that_knows_a_newer_epoch_keeps_no_transaction_from_ending(harness: Harness) -> None:
+    producer = Producer(harness)
+    producer.write(b"x")
+    assert write_marker(harness.core, "t", 0, Marker(producer.id, 7, commit=False)) == 0
+    assert producer.commit() == 0
+    assert state_of(harness) is TransactionState.COMPLETE_COMMIT
+    assert read_committed(harness) == []
+
+
+def test_a_newer_coordinators_marker_does_not_fence_the_one_that_is_left(harness: Harness) -> None:
+    """A directory of an Apache Kafka holds markers of later epochs than ours."""
+    producer = Producer(harness)
+    producer.write(b"x")
+    assert write_marker(harness.core, "t", 0, Marker(producer.id, 0, commit=True, coordinator_epoch=9)) == 0
+    assert producer.commit() == 0
+    producer.write(b"y")
+    assert producer.commit() == 0
+    assert read_committed(harness) == [b"x", b"y"]
+    assert log_of(harness).producers.active[producer.id].coordinator_epoch == 9
+
+
+# Offsets
+
+
+def test_committed_offsets_become_visible_with_the_marker(harness: Harness) -> None:
+    harness.ask(FindCoordinatorRequest(key="g", key_type=0), 2)
+    producer = Producer(harness)
+    for offset, commit in ((5, True), (7, False)):
+        assert producer.add_offsets("g") == 0
+        assert producer.commit_offset("g", offset) == 0
+        assert producer.end(commit=commit) == 0
+    partition = harness.services.groups.store.partition_of("g")
+    group = harness.services.groups.store.get("g")
+    assert group is not None
+    committed = group.offsets.get("t", 0)
+    assert committed is not None
+    assert committed.offset == 5
+    kinds = [marker[3] for marker in markers_in(harness, "__consumer_offsets", partition)]
+    assert kinds == [1, 0]

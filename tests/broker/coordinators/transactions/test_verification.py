@@ -1,0 +1,119 @@
+"""Verification: a transaction writes only where the coordinator knows of it (KIP-890)."""
+
+from collections.abc import Callable
+
+import pytest
+
+from minibroker.api.outcomes import Answer
+from minibroker.requests.call import Call
+from minibroker.requests.dispatch import accept, encode_answers
+from minibroker.requests.produce_memo import ProduceMemo
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.broker.coordinators.transactions.producer import Producer, init_producer_id, produce_in, read_committed
+from tests.broker.harness import Harness, bytes_of, frame_of, response_of
+from tests.broker.logs.world import log_of
+
+Make = Callable[[dict[str, str]], Harness]
+
+
+def test_a_late_batch_does_not_open_a_transaction_that_nobody_ends(harness: Harness) -> None:
+    producer = Producer(harness)
+    producer.write(b"x")
+    assert producer.commit() == 0
+    assert producer.send(b"late").error_code == ErrorCode.TRANSACTION_ABORTABLE
+    log = log_of(harness)
+    assert log.last_stable_offset == log.log_end_offset == 2
+
+
+def test_the_batch_behind_a_refused_one_waits_for_it(harness: Harness) -> None:
+    producer = Producer(harness)
+    first, second = producer.batch(b"first"), producer.batch(b"second", base_sequence=1)
+    assert produce_in(harness, "mine", bytearray(first)).error_code == ErrorCode.TRANSACTION_ABORTABLE
+    assert producer.add(("t", 0)) == [0]
+    assert produce_in(harness, "mine", bytearray(second)).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert produce_in(harness, "mine", bytearray(first)).error_code == 0
+    assert produce_in(harness, "mine", bytearray(second)).error_code == 0
+    assert producer.commit() == 0
+    assert read_committed(harness) == [b"first", b"second"]
+
+
+def test_a_later_epoch_does_not_wait_for_a_batch_of_an_earlier_one(harness: Harness) -> None:
+    producer = Producer(harness)
+    assert producer.send(b"x").error_code == ErrorCode.TRANSACTION_ABORTABLE
+    assert producer.init() == 0
+    assert producer.add(("t", 0)) == [0]
+    beginning_later = producer.batch(b"y", base_sequence=3)  # a log that does not know it takes any number (KIP-360)
+    assert produce_in(harness, "mine", beginning_later).error_code == 0
+
+
+def test_refused_producers_do_not_fill_the_memory(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("minibroker.coordinators.transactions.verification._KEPT", 5)
+    producer = Producer(harness)
+    for number in range(20):
+        batch = producer.batch(b"x", producer_id=number + 100)
+        assert produce_in(harness, "mine", batch).error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert harness.services.transactions.verifier.refusals == 5
+
+
+def test_without_verification_a_transactional_batch_is_taken_as_it_comes(configured: Make) -> None:
+    harness = configured({"transaction.partition.verification.enable": "false"})
+    producer = Producer(harness)
+    assert producer.send(b"x").error_code == 0
+    assert log_of(harness).last_stable_offset == 0
+
+
+def test_a_repeated_request_is_verified_again(harness: Harness) -> None:
+    """A connection's memo saves decoding and nothing else."""
+    producer = Producer(harness)
+    memo: ProduceMemo[Call] = ProduceMemo()
+
+    def sent() -> int:
+        data = PartitionProduceData(index=0, records=producer.batch(b"x"))
+        request = ProduceRequest(
+            transactional_id="mine",
+            acks=-1,
+            timeout_ms=1000,
+            topic_data=[TopicProduceData(name="t", partition_data=[data])],
+        )
+        frame = memoryview(bytearray(frame_of(request, 11)))
+        answer = accept(frame, harness.session(memo=memo))
+        harness.core.writes.commit()
+        assert isinstance(answer, Answer)
+        assert encode_answers([answer])[0]
+        outcome = response_of(request, 11, bytes_of(answer)).responses[0].partition_responses[0]
+        if outcome.error_code == 0:
+            producer.sequences["t", 0] = producer.sequences.get(("t", 0), 0) + 1
+        return int(outcome.error_code)
+
+    assert sent() == ErrorCode.TRANSACTION_ABORTABLE
+    for _ in range(2):
+        assert producer.add(("t", 0)) == [0]
+        assert [sent(), sent()] == [0, 0]
+        assert producer.commit() == 0
+        assert sent() == ErrorCode.TRANSACTION_ABORTABLE
+    assert producer.init() == 0
+    assert producer.add(("t", 0)) == [0]
+    assert sent() == 0
+
+
+@pytest.mark.parametrize(
+    "configs", [{"compression_type": "gzip"}, {"message_timestamp_type": "LogAppendTime"}], ids=str
+)
+def test_topics_that_look_at_every_record_verify_too(harness: Harness, configs: dict[str, str]) -> None:
+    harness.create("picky", 1, **configs)
+    producer = Producer(harness)
+    assert producer.send(b"x", topic="picky").error_code == ErrorCode.TRANSACTION_ABORTABLE
+    producer.write(b"x", topic="picky")
+    assert producer.abort() == 0
+    producer.write(b"y", topic="picky")
+    assert producer.commit() == 0
+    assert read_committed(harness, "picky") == [b"y"]
+
+
+def test_what_is_not_transactional_asks_no_coordinator(harness: Harness) -> None:
+    producer = Producer(harness, init=False)
+    assert produce_in(harness, "mine", producer.batch(b"x", is_transactional=False, base_sequence=-1)).error_code == 0
+    producer.id, producer.epoch = init_producer_id(harness, None).producer_id, 0
+    assert produce_in(harness, None, producer.batch(b"x", is_transactional=False)).error_code == 0
+    assert "transactions" not in harness.services.__dict__

@@ -1,0 +1,266 @@
+"""The dispatch table, and the way of a request from bytes to its answer."""
+
+import ast
+import importlib
+import re
+import struct
+from collections import Counter
+from itertools import chain
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from minibroker.api.delayed import UnservedRequestError
+from minibroker.api.outcomes import Answer, Waiting
+from minibroker.api.routes import ROUTES, Route
+from minibroker.cluster.releases import RELEASES, release
+from minibroker.requests.dispatch import accept, encode_answers
+from minibroker.requests.endpoints import endpoint
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.messages.api_versions import ApiVersionsRequest
+from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from minibroker_protocol.schema import schema_of
+from tests.broker.harness import (
+    Harness,
+    batch,
+    bytes_of,
+    fetch_request,
+    frame_of,
+    produce_request,
+    response_of,
+)
+from tests.protocol.message_strategies import message_class, messages
+
+ROOT = Path(__file__).parents[3]
+
+
+def ids(route: Route) -> str:
+    return route.message
+
+
+def header(key: int, version: int, client_id: bytes = b"c") -> bytes:
+    return struct.pack(">hhih", key, version, 1, len(client_id)) + client_id
+
+
+def handed_in(harness: Harness, frame: bytes) -> Answer | Waiting | None:
+    return accept(memoryview(bytearray(frame)), harness.session())
+
+
+# Every row of the table is whole: declarations, handler, documentation, tests.
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=ids)
+def test_a_route_has_declarations_for_all_of_its_versions(route: Route) -> None:
+    for kind in ("Request", "Response"):
+        declared = schema_of(message_class(route, kind)).versions
+        assert declared.first <= route.first <= route.last <= declared.last
+
+
+def versions_of(route: Route) -> str:
+    """As the documentation says them."""
+    return f"{route.first}-{route.last}" if route.first < route.last else f"{route.first}"
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=ids)
+def test_a_route_has_a_handler_whose_card_tells_its_versions(route: Route) -> None:
+    module = importlib.import_module(f"minibroker.handlers.{route.module}")
+    card = module.__doc__ or ""
+    assert card.startswith(f"{route.message}: ")
+    assert re.search(rf"\bVersions? {versions_of(route)}\b", card)
+    assert callable(module.handle)
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=ids)
+def test_a_route_has_a_row_in_the_documentation(route: Route) -> None:
+    assert f"| {route.message} | {versions_of(route)} |" in (ROOT / "docs" / "behavior.md").read_text()
+
+
+def test_the_documentation_has_no_row_too_many() -> None:
+    rows = re.findall(r"^\| (\w+) \| \d+(?:-\d+)? \|", (ROOT / "docs" / "behavior.md").read_text(), re.MULTILINE)
+    assert rows == [route.message for route in ROUTES]
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=ids)
+def test_a_route_has_tests(route: Route) -> None:
+    assert (ROOT / "tests" / "broker" / "handlers" / f"test_{route.module}.py").exists()
+
+
+def test_a_key_has_one_route_and_names_follow_the_keys() -> None:
+    assert len({route.key for route in ROUTES}) == len(ROUTES)
+    route = next(route for route in ROUTES if route.key is ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS)
+    assert (route.module, route.message) == ("describe_user_scram_credentials", "DescribeUserScramCredentials")
+    for route in ROUTES:
+        assert message_class(route, "Request").__name__ == f"{route.message}Request"
+
+
+def test_no_release_of_kafka_serves_a_version_that_is_not_served_here() -> None:
+    for name in RELEASES:
+        for key, (first, last) in release(name).served.items():
+            route = endpoint(key).route
+            assert route.first <= first <= last <= route.last
+
+
+HOOKS = {"NEEDS", "NAMES", "REFUSAL", "refuse", "refuse_parts"}
+"""The names by which an endpoint finds what a handler declares."""
+
+
+def test_an_api_is_declared_in_one_module_and_nothing_twice() -> None:
+    handlers = {path.stem: path for path in (ROOT / "minibroker" / "handlers").glob("[a-z]*.py")}
+    assert set(handlers) == {route.module for route in ROUTES}
+    for path in handlers.values():
+        body = ast.parse(path.read_text()).body
+        defined = Counter(chain.from_iterable(map(_names_of, body)))
+        assert defined["handle"] == defined["NEEDS"] == 1, path
+        assert all(defined[name] <= 1 for name in HOOKS), path
+        # A name that is imported for another reason would be taken for a declaration.
+        imported = {
+            alias.asname or alias.name for each in body if isinstance(each, ast.ImportFrom) for alias in each.names
+        }
+        assert imported.isdisjoint(HOOKS), path
+
+
+def _names_of(statement: ast.stmt) -> list[str]:
+    if isinstance(statement, ast.FunctionDef):
+        return [statement.name]
+    if isinstance(statement, ast.AnnAssign | ast.Assign):
+        targets = [statement.target] if isinstance(statement, ast.AnnAssign) else statement.targets
+        return [target.id for target in targets if isinstance(target, ast.Name)]
+    return []
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=ids)
+def test_an_endpoint_is_loaded_once(route: Route) -> None:
+    assert endpoint(route.key) is endpoint(route.key)
+    assert endpoint(route.key).request is message_class(route, "Request")
+
+
+# What is no request closes the connection.
+
+
+@pytest.mark.parametrize("key", [-1, 52, 77, 500, 32_767])
+def test_an_unknown_api_is_not_served(harness: Harness, key: int) -> None:
+    with pytest.raises(UnservedRequestError, match=f"API key {key} is not served"):
+        handed_in(harness, header(key, 0))
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.key is not ApiKey.API_VERSIONS], ids=ids)
+def test_a_version_outside_of_the_range_is_not_served(harness: Harness, route: Route) -> None:
+    for version in {route.first - 1, route.last + 1, -1, 32_767}:
+        with pytest.raises(UnservedRequestError, match=f"{route.key.name} v{version} is not served"):
+            handed_in(harness, header(route.key, version) + bytes(100))
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=ids)
+def test_a_request_without_a_body_is_no_request(harness: Harness, route: Route) -> None:
+    for version in range(route.first, route.last + 1):
+        if route.key in {ApiKey.API_VERSIONS, ApiKey.LIST_GROUPS} and version < 3:
+            continue  # those have no body
+        with pytest.raises(DecodeError):
+            handed_in(harness, header(route.key, version))
+
+
+@pytest.mark.parametrize("frame", [b"", b"\0", b"\0\x03\0\0\0\0\0\x01", b"\0\x03\0\0\0\0\0\x01\x7f\xff"])
+def test_a_frame_without_a_header_is_no_request(harness: Harness, frame: bytes) -> None:
+    with pytest.raises(DecodeError):
+        handed_in(harness, frame)
+
+
+def test_a_request_that_is_cut_anywhere_is_refused_and_changes_nothing(harness: Harness) -> None:
+    for version in (0, 2, 3, 9):
+        frame = frame_of(produce_request(batch(b"a")), version)
+        for cut in range(len(frame)):
+            with pytest.raises(DecodeError):
+                handed_in(harness, frame[:cut])
+    assert harness.fetch_one().high_watermark == 0
+
+
+def test_bytes_behind_a_request_are_passed_over_as_in_kafka(harness: Harness) -> None:
+    frame = frame_of(MetadataRequest(topics=[]), 4) + b"rest"
+    assert isinstance(handed_in(harness, frame), Answer)
+
+
+# Headers.
+
+
+@pytest.mark.parametrize("client_id", [None, "", "client", "Käfer"])
+@pytest.mark.parametrize("version", [1, 12])
+def test_any_client_id_is_taken(harness: Harness, version: int, client_id: str | None) -> None:
+    request = MetadataRequest(topics=[])
+    outcome = handed_in(harness, frame_of(request, version, client_id=client_id))
+    assert isinstance(outcome, Answer)
+
+
+def test_tagged_fields_of_a_request_header_are_passed_over(harness: Harness) -> None:
+    frame = bytearray(frame_of(MetadataRequest(topics=[MetadataRequestTopic(name="t")]), 12))
+    assert frame[14] == 0
+    frame[14:15] = b"\x02\x00\x03abc\x05\x00"
+    outcome = handed_in(harness, bytes(frame))
+    assert isinstance(outcome, Answer)
+    assert outcome.response.topics[0].name == "t"
+
+
+@pytest.mark.parametrize("correlation_id", [0, 1, -1, 2**31 - 1, -(2**31)])
+@pytest.mark.parametrize("version", [0, 4, 9])
+def test_the_answer_has_the_correlation_id_of_the_request(harness: Harness, correlation_id: int, version: int) -> None:
+    request = produce_request(batch(b"a"))
+    outcome = handed_in(harness, frame_of(request, version, correlation_id))
+    assert isinstance(outcome, Answer)
+    response_of(request, version, bytes_of(outcome), correlation_id)
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=ids)
+def test_flexible_versions_have_flexible_response_headers_but_for_api_versions(route: Route) -> None:
+    served = endpoint(route.key)
+    for version in range(route.first, route.last + 1):
+        flexible = version in schema_of(served.request).flexible
+        assert served.has_flexible_response_header(version) is (flexible and route.key is not ApiKey.API_VERSIONS)
+
+
+# Answers.
+
+
+def test_answers_leave_in_one_piece_and_in_order(harness: Harness) -> None:
+    harness.produce(batch(b"a" * 50))
+    requests = [(fetch_request(("t", 0, 0)), 12), (MetadataRequest(topics=[]), 4), (fetch_request(("t", 0, 0)), 4)]
+    answers = []
+    for number, (request, version) in enumerate(requests):
+        outcome = handed_in(harness, frame_of(request, version, number))
+        assert isinstance(outcome, Answer)
+        answers.append(outcome)
+    out, splices = encode_answers(answers)
+    assert len(splices) == 2
+    data = bytes_of(*answers)
+    assert len(data) == len(out) + sum(splice.size for _, splice in splices)
+    for number, (request, version) in enumerate(requests):
+        length = 4 + int.from_bytes(data[:4], "big")
+        response_of(request, version, data[:length], number)
+        data = data[length:]
+    assert data == b""
+
+
+def test_a_request_other_than_produce_sees_what_was_staged_before_it(harness: Harness) -> None:
+    harness.accept(produce_request(batch(b"a")), 9)
+    assert harness.fetch_one().high_watermark == 1
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=ids)
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_whatever_a_request_says_it_is_answered(harness: Harness, route: Route, data: st.DataObject) -> None:
+    version = data.draw(st.integers(route.first, route.last))
+    request = data.draw(messages(message_class(route, "Request"), version))
+    try:
+        harness.send(request, version)
+    except UnservedRequestError:
+        # Without acks, an error closes the connection; so do rules and filters with a 0 in them.
+        assert route.key in {ApiKey.PRODUCE, ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS}
+
+
+def test_an_unknown_version_of_api_versions_is_answered_in_version_0(harness: Harness) -> None:
+    outcome = handed_in(harness, header(ApiKey.API_VERSIONS, 99) + b"whatever")
+    assert isinstance(outcome, Answer)
+    assert (outcome.version, outcome.flexible_header) == (0, False)
+    response_of(ApiVersionsRequest(), 0, bytes_of(outcome))

@@ -1,0 +1,114 @@
+"""Answers that the protocol has no form for cost their connection and one line of the log, and nothing else."""
+
+import logging
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from minibroker import Broker
+from minibroker.api.outcomes import Answer
+from minibroker.requests.dispatch import UnencodableAnswerError, encode_answers
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from minibroker_protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from minibroker_protocol.messages.heartbeat import HeartbeatResponse
+from minibroker_protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from minibroker_protocol.messages.metadata import MetadataRequest
+from tests.broker.harness import frame_of, response_of
+from tests.broker.socket_client import SocketClient
+
+PING = MetadataRequest(topics=[])
+KEY = "leader.replication.throttled.replicas"
+TOPIC = 2
+APPEND = 2
+DESCRIBE = DescribeConfigsRequest(
+    resources=[DescribeConfigsResource(resource_type=TOPIC, resource_name="t", configuration_keys=[KEY])]
+)
+LONGEST = 32_767
+
+
+@pytest.fixture(params=["plain", "journal"])
+def served(request: pytest.FixtureRequest) -> Iterator[Broker]:
+    with Broker(topics=["t"], journal=request.param == "journal") as broker:
+        yield broker
+
+
+def grow_a_value_beyond_what_text_can_be(client: SocketClient) -> None:
+    """Append to a list until it is longer than the protocol's text, although each request was not."""
+    for first in (10_000, 20_000):
+        value = ",".join(f"{number}:0" for number in range(first, first + 3000))
+        resource = AlterConfigsResource(
+            resource_type=TOPIC,
+            resource_name="t",
+            configs=[AlterableConfig(name=KEY, config_operation=APPEND, value=value)],
+        )
+        answer = client.ask(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
+        assert answer.responses[0].error_code == 0
+
+
+def framed(frame: bytes) -> bytes:
+    return struct.pack(">i", len(frame)) + frame
+
+
+def received(client: SocketClient) -> bytes:
+    head = client.receive_bytes(4)
+    return head + client.receive_bytes(int.from_bytes(head, "big"))
+
+
+def test_answers_before_it_leave_and_the_connection_closes(served: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    describe = framed(frame_of(DESCRIBE, 1, 2))
+    ping = framed(frame_of(PING, 4, 1))
+    with SocketClient(served.address) as client, SocketClient(served.address) as other:
+        grow_a_value_beyond_what_text_can_be(other)
+        client.send_bytes(ping + describe + ping)
+        assert response_of(PING, 4, received(client), 1).brokers
+        assert client.is_closed()
+        assert other.ask(PING, 4).brokers
+    (line,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    assert "DescribeConfigsResponse v1" in line
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+@pytest.mark.parametrize("damage", [{"delay_ms": 1}, {"truncate": 9}, {"corrupt": "body"}, {"throttle_ms": 1}])
+def test_an_answer_that_a_fault_holds_costs_its_connection_too(damage: Any, caplog: pytest.LogCaptureFixture) -> None:
+    with Broker(topics=["t"], journal=True) as broker:
+        with SocketClient(broker.address) as client, SocketClient(broker.address) as other:
+            grow_a_value_beyond_what_text_can_be(other)
+            with broker.fault(api="DescribeConfigs", **damage):
+                client.send(DESCRIBE, 1)
+                assert client.is_closed()
+            assert other.ask(PING, 4).brokers
+        (entry,) = broker.requests.entries(api="DescribeConfigs")
+    (line,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    assert "An answer cannot be encoded" in line
+    assert "DescribeConfigsResponse v1" in line
+    assert "DescribeConfigsResponse v1" in str(entry.failure)
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+@pytest.mark.parametrize("version", [4, 7])
+@pytest.mark.parametrize("name", ["x" * (LONGEST - 7), "\N{EURO SIGN}" * 10_920])
+def test_an_error_message_that_repeats_a_long_name_is_cut(served: Broker, version: int, name: str) -> None:
+    request = CreateTopicsRequest(
+        topics=[CreatableTopic(name=name, num_partitions=1, replication_factor=1)], timeout_ms=1000
+    )
+    with SocketClient(served.address) as client:
+        (topic,) = client.ask(request, version).topics
+        assert (topic.name, topic.error_code) == (name, ErrorCode.INVALID_TOPIC_EXCEPTION)
+        assert LONGEST - 3 <= len(topic.error_message.encode()) <= LONGEST
+        assert topic.error_message.endswith("...")
+        assert client.ask(PING, 4).brokers
+
+
+def test_what_cannot_be_encoded_says_where_and_keeps_what_is_before_it() -> None:
+    sound = Answer(HeartbeatResponse(error_code=27), 3, 1, flexible_header=False)
+    fault = Answer(HeartbeatResponse(error_code=1 << 20), 3, 2, flexible_header=False)
+    with pytest.raises(UnencodableAnswerError, match="HeartbeatResponse v3") as caught:
+        encode_answers([sound, fault, sound])
+    assert caught.value.data == encode_answers([sound])[0]

@@ -1,0 +1,111 @@
+"""A broker with several listeners: each tells its own address."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from minibroker import Broker
+from minibroker.cli.main import main
+from minibroker.cluster.listeners import ListenerError, ServedListener, port_step, served_listeners
+from minibroker_protocol.messages.metadata import MetadataRequest
+from tests.broker.socket_client import SocketClient
+
+MAP = {"listener.security.protocol.map": "INSIDE:PLAINTEXT,SECURE:SASL_SSL,PLAINTEXT:PLAINTEXT"}
+
+
+def told(address: tuple[str, int]) -> tuple[str, int]:
+    """Where a client that has connected to `address` is sent."""
+    with SocketClient(address) as client:
+        (node,) = client.ask(MetadataRequest(topics=None), 9).brokers
+        return node.host, node.port
+
+
+def test_each_listener_sends_clients_where_it_says() -> None:
+    further = ["127.0.0.1:0=broker.test:29092", "127.0.0.1:0"]
+    with Broker(advertise="first.test:1", also_listen=further) as broker:
+        ports = [door.port for door in broker.twin.services.core.cluster.first.doors.values()][1:]
+        assert told(broker.address) == ("first.test", 1)
+        assert told(("127.0.0.1", ports[0])) == ("broker.test", 29092)
+        assert told(("127.0.0.1", ports[1])) == ("127.0.0.1", ports[1])
+        node_id = next(iter(broker.brokers))
+        broker.brokers[node_id].stop()
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", ports[0]))
+        broker.brokers[node_id].start()
+        broker.reset()
+        assert told(("127.0.0.1", ports[0])) == ("broker.test", 29092)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--also-listen", "nonsense"], "also_listen: 'nonsense' is not HOST:PORT"),
+        (["--also-listen", "127.0.0.1:0="], "advertise: '' is not HOST:PORT"),
+    ],
+)
+def test_a_listener_that_cannot_be_is_named(
+    options: list[str], reason: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["serve", "--listen", "127.0.0.1:0", "--data-dir", str(tmp_path), *options]) == 1
+    assert reason in capsys.readouterr().err
+
+
+# The lists
+
+
+def test_listeners_have_protocols_and_addresses_and_plaintext_comes_first() -> None:
+    configs = {**MAP, "advertised.listeners": "SECURE://kafka.test:1,INSIDE://0.0.0.0:2"}
+    text = "SECURE://[::1]:9093, INSIDE://:9094,CONTROLLER://:9095,PLAINTEXT://h:9092"
+    assert served_listeners(configs, text, "listeners") == [
+        ServedListener("PLAINTEXT", "PLAINTEXT", "h", 9092),
+        ServedListener("SECURE", "SASL_SSL", "::1", 9093, ("kafka.test", 1)),
+        ServedListener("INSIDE", "PLAINTEXT", "0.0.0.0", 9094),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("configs", "text", "reason"),
+    [
+        ({}, "OTHER://:1", "no security protocol is defined for the listener OTHER"),
+        ({"listener.security.protocol.map": "OTHER:NONSENSE"}, "OTHER://:1", "it has to be one of PLAINTEXT, SSL"),
+        ({}, "SSL://:1,SSL://:2", "there are two of SSL"),
+        ({}, "CONTROLLER://:1", "has no listener for clients"),
+        ({}, "SSL://:65536", "has no port of 0 to 65535"),
+        ({}, "SSL", "is not NAME://HOST:PORT"),
+        ({"inter.broker.listener.name": "INSIDE"}, "SSL://:1", "there is no listener INSIDE"),
+        ({"advertised.listeners": "x"}, "SSL://:1", "advertised.listeners: 'x' is not"),
+    ],
+)
+def test_a_list_that_cannot_be_honoured_is_refused(configs: dict[str, str], text: str, reason: str) -> None:
+    with pytest.raises(ListenerError, match=reason):
+        served_listeners(configs, text, "listeners")
+
+
+@pytest.mark.parametrize(
+    ("ports", "brokers", "step"),
+    [
+        ([9092], 3, 1),
+        ([9092, 9093], 3, 2),
+        ([9092, 9093, 9095], 2, 4),
+        ([9092, 19092], 3, 1),
+        ([0, 9092], 5, 1),
+        ([], 9, 1),
+    ],
+)
+def test_no_port_is_given_to_two_brokers(ports: list[int], brokers: int, step: int) -> None:
+    assert port_step(ports, brokers) == step
+
+
+def test_each_broker_has_each_listener() -> None:
+    with Broker(brokers=2, also_listen=["127.0.0.1:0=broker.test:29092"]) as broker:
+        for address in broker.bootstrap_servers_of("PLAINTEXT-2").split(","):
+            host, port = address.split(":")
+            with SocketClient((host, int(port))) as client:
+                nodes = client.ask(MetadataRequest(topics=None), 9).brokers
+            assert [(each.host, each.port) for each in nodes] == [("broker.test", 29092), ("broker.test", 29093)]
+
+
+def test_a_listener_that_there_is_not_is_named() -> None:
+    with Broker() as broker, pytest.raises(ValueError, match="there is no listener 'SSL'; there are PLAINTEXT"):
+        broker.bootstrap_servers_of("SSL")

@@ -1,0 +1,93 @@
+"""A loop that a broker shares with the caller's code, and that a client which blocks holds up."""
+
+import asyncio
+import logging
+import threading
+import time
+import warnings
+from collections.abc import Callable
+
+import pytest
+
+from minibroker import AsyncBroker, Broker
+from minibroker.server import loop_watch
+from minibroker.server.loop_watch import LoopWatch
+from minibroker_protocol.messages.metadata import MetadataRequest
+from tests.broker.socket_client import SocketClient
+from tests.patience import PATIENCE_S
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody has to wait here."""
+    monkeypatch.setattr(loop_watch, "_PAUSE_S", 0.01)
+    monkeypatch.setattr(loop_watch, "_GRACE_S", 0.05)
+
+
+def hold_up(until: Callable[[], object]) -> None:
+    """Block this thread, as a client does that waits for its broker."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not until():
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.01)
+
+
+@pytest.mark.parametrize("is_connected", [False, True])
+async def test_a_client_that_blocks_the_brokers_loop_is_a_warning_while_it_waits(*, is_connected: bool) -> None:
+    async with Broker() as broker:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")  # before there is a client that may wait
+            with SocketClient(broker.address) as client:
+                if is_connected:
+                    await asyncio.to_thread(client.ask, MetadataRequest(topics=[]), 12)
+                line = test_a_client_that_blocks_the_brokers_loop_is_a_warning_while_it_waits.__code__.co_firstlineno
+                client.send(MetadataRequest(topics=[]), 12)
+                hold_up(lambda: caught)
+        (found,) = caught
+    assert found.category is RuntimeWarning
+    assert "run the broker with `with Broker()`, or call the client with `await asyncio.to_thread(...)`" in str(
+        found.message
+    )
+    assert found.filename == __file__
+    assert line < found.lineno < line + 15
+
+
+async def test_where_warnings_are_errors_it_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async with AsyncBroker() as broker:
+        with warnings.catch_warnings(), SocketClient(broker.address) as client:
+            warnings.simplefilter("error")
+            client.send(MetadataRequest(topics=[]), 12)
+            hold_up(lambda: caplog.records)
+    (found,) = caplog.records
+    assert (found.name, found.levelno) == ("minibroker.support.advice", logging.WARNING)
+    assert found.getMessage().startswith(f"{__file__}:")
+
+
+async def test_a_loop_that_stands_still_while_nobody_waits_is_left_alone() -> None:
+    looks: list[int] = []
+
+    def nobody_waits() -> bool:
+        looks.append(1)
+        return False
+
+    watch = LoopWatch(nobody_waits)
+    hold_up(lambda: len(looks) >= 3)  # a warning would be logged, and the thread would have ended
+    await asyncio.sleep(0)
+    looks.clear()
+    hold_up(lambda: looks)
+    watch.stop()
+
+
+async def test_its_thread_ends_with_the_broker_and_others_have_none() -> None:
+    def threads() -> set[str]:
+        return {each.name for each in threading.enumerate() if each.name == "minibroker-watch"}
+
+    async with AsyncBroker():
+        assert threads() == {"minibroker-watch"}
+    assert threads() == set()
+    with Broker() as broker:
+        assert threads() == set()
+        assert broker.is_running
+    async with broker:
+        assert threads() == {"minibroker-watch"}
+    assert threads() == set()

@@ -1,0 +1,303 @@
+"""Answers on their way out: whatever the kernel does with them, the same bytes arrive, and nothing piles up."""
+
+import asyncio
+import errno
+import logging
+import os
+import random
+import socket
+import struct
+import tracemalloc
+from asyncio.trsock import TransportSocket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from minibroker import Broker
+from minibroker.server import outbox
+from minibroker.server.outbox import Outbox
+from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
+from minibroker_protocol.messages.metadata import MetadataRequest
+from minibroker_storage.files import FilePool
+from minibroker_storage.layout import file_name
+from minibroker_storage.log_slice import LogSlice
+from tests.broker.harness import batch, fetch_request, frame_of, only_partition, produce_request
+from tests.broker.socket_client import SocketClient
+
+PING: Final = MetadataRequest(topics=[])
+PARTITIONS: Final = 5
+SIZE: Final = 600_000
+_sendfile: Final[Callable[[int, int, int, int], int] | None] = getattr(os, "sendfile", None)
+
+pytestmark = pytest.mark.skipif(_sendfile is None, reason="os.sendfile is missing here: only the fallback can be used")
+
+
+def sendfile(out: int, source: int, offset: int, count: int) -> int:
+    """The real one, untouched by the tests."""
+    assert _sendfile is not None
+    return _sendfile(out, source, offset, count)
+
+
+class Whims:
+    """What a kernel may do with `sendfile`, by name."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def plain(self, out: int, source: int, offset: int, count: int) -> int:
+        self.calls += 1
+        return sendfile(out, source, offset, count)
+
+    def short(self, out: int, source: int, offset: int, count: int) -> int:
+        self.calls += 1
+        return sendfile(out, source, offset, min(count, 10_007))
+
+    def full_now_and_then(self, out: int, source: int, offset: int, count: int) -> int:
+        self.calls += 1
+        if self.calls % 3 == 1:
+            raise BlockingIOError
+        return sendfile(out, source, offset, min(count, 50_021))
+
+    def interrupted(self, out: int, source: int, offset: int, count: int) -> int:
+        self.calls += 1
+        if self.calls % 2:
+            raise InterruptedError
+        return sendfile(out, source, offset, min(count, 50_021))
+
+    def refused(self, out: int, source: int, offset: int, count: int) -> int:
+        self.calls += 1
+        raise OSError(22, "Invalid argument")
+
+    def refused_half_way(self, out: int, source: int, offset: int, count: int) -> int:
+        self.calls += 1
+        if self.calls > 2:
+            raise OSError(95, "Operation not supported")
+        return sendfile(out, source, offset, min(count, 100_003))
+
+
+WHIMS: Final = ["missing", "plain", "short", "full_now_and_then", "interrupted", "refused", "refused_half_way"]
+
+
+@pytest.fixture(params=WHIMS)
+def whim(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """One way in which `os.sendfile` may behave; asserts that it was asked, unless it is missing."""
+    name: str = request.param
+    if name == "missing":
+        monkeypatch.delattr(os, "sendfile")
+        monkeypatch.setattr(outbox, "HAS_SENDFILE", False)
+        yield name
+        return
+    whims = Whims()
+    monkeypatch.setattr(os, "sendfile", getattr(whims, name))
+    yield name
+    assert whims.calls > 0
+
+
+@pytest.fixture(autouse=True)
+def nothing_went_wrong(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    yield
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+@pytest.fixture
+def served() -> Iterator[Broker]:
+    with Broker(topics=[f"t:{PARTITIONS}"]) as broker:
+        yield broker
+
+
+@pytest.fixture
+def stored(served: Broker) -> list[bytes]:
+    """What the partitions hold, from the broker's files."""
+    dice = random.Random(3)
+    with SocketClient(served.address) as client:
+        for partition in range(PARTITIONS):
+            for _ in range(partition):
+                client.ask(
+                    produce_request(batch(dice.randbytes(SIZE // 2), dice.randbytes(SIZE // 2)), "t", partition), 9
+                )
+    contents = []
+    for partition in range(PARTITIONS):
+        with open(f"{served.data_dir}/t-{partition}/{file_name(0, '.log')}", "rb") as file:
+            contents.append(file.read())
+    assert [len(content) // SIZE for content in contents] == [0, 1, 2, 3, 4]
+    return contents
+
+
+EVERYTHING: Final = fetch_request(
+    *(("t", partition, 0) for partition in range(PARTITIONS)), max_wait_ms=0, partition_max_bytes=50 << 20
+)
+
+
+def fetched(client: SocketClient) -> list[bytes]:
+    """The bytes of every partition in the next response."""
+    _, response = client.receive()
+    return [bytes(data.records) for topic in response.responses for data in topic.partitions]
+
+
+def ask_for_more_than_the_kernel_takes(client: SocketClient) -> int:
+    """Send twenty requests at once, for 120 MB; returns the bytes of one answer, whose head was read."""
+    frame = frame_of(EVERYTHING, 12)
+    client.send_bytes((struct.pack(">i", len(frame)) + frame) * 20)
+    return int.from_bytes(client.receive_bytes(4), "big") + 4
+
+
+def no_descriptor(*_: object) -> socket.socket:
+    raise OSError(errno.EMFILE, "Too many open files")
+
+
+@pytest.mark.parametrize("receive_buffer", [None, 4096])
+def test_without_a_second_descriptor_the_same_bytes_arrive(
+    served: Broker, stored: list[bytes], monkeypatch: pytest.MonkeyPatch, receive_buffer: int | None
+) -> None:
+    topic = served.services.core.topics.get("t")
+    assert topic is not None
+    with SocketClient(served.address, receive_buffer=receive_buffer) as client:
+        monkeypatch.setattr(TransportSocket, "dup", no_descriptor)
+        for _ in range(3):
+            client.send(EVERYTHING, 12)
+            assert fetched(client) == stored
+        assert client.ask(PING, 12).brokers
+        monkeypatch.undo()
+        client.send(EVERYTHING, 12)
+        assert fetched(client) == stored
+        assert client.ask(PING, 12).brokers
+    assert not any(partition.log.segments[0].log.pinned for partition in topic.partitions)
+
+
+async def test_a_range_that_fails_in_an_unforeseen_way_is_unpinned_when_the_connection_closes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "log").write_bytes(b"from the file")
+    handle = FilePool(4).handle(str(tmp_path / "log"))
+    out = Outbox(Transport(), lambda: None, lambda: None)
+    out.sendfile = False
+
+    def fails(*_: object) -> bytes:
+        raise RuntimeError("unforeseen")
+
+    monkeypatch.setattr(os, "pread", fails)
+    with pytest.raises(RuntimeError):
+        out.send(bytearray(b"before "), [(7, LogSlice(handle, 0, 13)), (7, LogSlice(handle, 0, 13))])
+    pinned = [handle.pinned]
+    out.close()
+    assert [*pinned, handle.pinned] == [True, False]
+    handle.close()
+
+
+@pytest.mark.parametrize("receive_buffer", [None, 4096])
+def test_whatever_sendfile_does_the_same_bytes_arrive(
+    served: Broker, stored: list[bytes], whim: str, receive_buffer: int | None
+) -> None:
+    with SocketClient(served.address, receive_buffer=receive_buffer) as client:
+        client.send(EVERYTHING, 12)
+        client.send(PING, 12)
+        client.send(EVERYTHING, 4)
+        assert fetched(client) == stored
+        assert client.receive()[1].brokers
+        assert fetched(client) == stored
+        assert client.ask(PING, 12).brokers
+
+
+def test_a_slow_reader_holds_nobody_else_up(served: Broker, stored: list[bytes], whim: str) -> None:
+    with SocketClient(served.address, receive_buffer=4096) as slow, SocketClient(served.address) as quick:
+        slow.send(EVERYTHING, 12)
+        for _ in range(3):
+            quick.send(EVERYTHING, 12)
+            assert fetched(quick) == stored
+        assert fetched(slow) == stored
+
+
+@pytest.mark.parametrize("available", [True, False])
+def test_a_client_that_never_reads_costs_no_memory_and_is_not_read_from(
+    served: Broker, stored: list[bytes], monkeypatch: pytest.MonkeyPatch, *, available: bool
+) -> None:
+    monkeypatch.setattr(outbox, "HAS_SENDFILE", available)
+    with SocketClient(served.address, receive_buffer=4096) as deaf, SocketClient(served.address) as other:
+        other.ask(PING, 12)
+        tracemalloc.start()
+        try:
+            for _ in range(500):  # asks for 3 GB
+                deaf.send(EVERYTHING, 12)
+            for _ in range(50):
+                other.ask(PING, 12)
+            assert tracemalloc.get_traced_memory()[1] < 5 << 20
+        finally:
+            tracemalloc.stop()
+        assert fetched(deaf) == stored  # it can still change its mind
+
+
+def test_a_client_that_goes_away_half_way_leaves_no_file_pinned(served: Broker, stored: list[bytes], whim: str) -> None:
+    topic = served.services.core.topics.get("t")  # a look behind the door: nobody else can tell that a file is pinned
+    assert topic is not None
+    handles = [partition.log.segments[0].log for partition in topic.partitions]
+    with SocketClient(served.address) as other:
+        with SocketClient(served.address, receive_buffer=4096) as client:
+            ask_for_more_than_the_kernel_takes(client)
+            assert any(handle.pinned for handle in handles)
+        for _ in range(100_000):
+            other.ask(PING, 12)
+            if not any(handle.pinned for handle in handles):
+                return
+    raise AssertionError("still pinned")
+
+
+def test_a_topic_that_is_deleted_while_its_bytes_leave_is_delivered_whole(
+    served: Broker, stored: list[bytes], whim: str
+) -> None:
+    with SocketClient(served.address, receive_buffer=4096) as client, SocketClient(served.address) as other:
+        client.send(EVERYTHING, 12)
+        head = client.receive_bytes(100)
+        assert other.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=0), 3).responses[0].error_code == 0
+        length = int.from_bytes(head[:4], "big")
+        data = head + client.receive_bytes(4 + length - len(head))
+        assert all(content in data for content in stored)
+        assert only_partition(client.ask(fetch_request(("t", 0, 0), max_wait_ms=0), 12)).error_code == 3
+
+
+def test_a_file_that_is_cut_while_its_bytes_leave_closes_the_connection(
+    served: Broker, stored: list[bytes], whim: str
+) -> None:
+    with SocketClient(served.address, receive_buffer=4096) as client, SocketClient(served.address) as other:
+        size = ask_for_more_than_the_kernel_takes(client)
+        os.truncate(f"{served.data_dir}/t-4/{file_name(0, '.log')}", 1000)
+        with pytest.raises(ConnectionError):
+            client.receive_bytes(20 * size)
+        assert other.ask(PING, 12).brokers
+
+
+class Transport(asyncio.Transport):
+    """A transport that only notes what it is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = bytearray()
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += data
+
+    def is_closing(self) -> bool:
+        return False
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        return default
+
+
+async def test_nothing_is_written_while_asyncio_says_that_there_is_room_again(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(b"from the file")
+    transport, drained = Transport(), asyncio.Event()
+    out = Outbox(transport, lambda: None, drained.set)
+    out.sendfile = False
+    handle = FilePool(4).handle(str(tmp_path / "log"))
+    out.pause()
+    out.send(bytearray(b"before "), [(7, LogSlice(handle, 0, 13))])
+    out.resume()
+    assert transport.written == b""
+    out.pause()  # and if it changes its mind meanwhile, the turn is not ours
+    await asyncio.sleep(0)
+    assert (bytes(transport.written), handle.pinned, out.is_blocked) == (b"", True, True)
+    out.resume()
+    await drained.wait()
+    assert (bytes(transport.written), handle.pinned, out.is_blocked) == (b"before from the file", False, False)
+    handle.close()

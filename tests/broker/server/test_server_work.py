@@ -1,0 +1,84 @@
+"""Work that a server does aside from its event loop: what comes after it, its errors, and a stop meanwhile."""
+
+import asyncio
+import contextlib
+import logging
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from minibroker import Broker
+from minibroker.async_broker import AsyncBroker
+from minibroker.logs.log_manager import LogManager
+from minibroker.server.server import Server
+from tests.patience import PATIENCE_S
+
+
+def server_of(broker: AsyncBroker) -> Server:
+    assert broker._server is not None
+    return broker._server
+
+
+async def test_a_stop_waits_for_work_in_the_background(tmp_path: Path) -> None:
+    release = threading.Event()
+    done: list[str] = []
+
+    def work() -> None:
+        release.wait(PATIENCE_S)
+        done.append(f"work, {threading.current_thread() is not loop_thread}")
+
+    def then() -> None:
+        done.append(f"then, {threading.current_thread() is loop_thread}")
+        services.core.background(lambda: done.append("more work"))
+
+    loop_thread = threading.current_thread()
+    async with Broker(data_dir=str(tmp_path)) as broker:
+        services = server_of(broker).services
+        services.core.background(work, then)
+        assert done == []
+        release.set()
+    assert done == ["work, True", "then, True", "more work"]
+
+
+async def test_work_that_fails_is_logged_and_followed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    done: list[str] = []
+
+    def work() -> None:
+        raise OSError("a full disk")
+
+    async with Broker(data_dir=str(tmp_path)) as broker:
+        server_of(broker).services.core.background(work, lambda: done.append("then"))
+    assert done == ["then"]
+    (record,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert record.exc_info is not None
+    assert str(record.exc_info[1]) == "a full disk"
+
+
+async def test_only_a_directory_that_is_kept_is_forced_to_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[bool] = []
+    real = LogManager.close
+
+    def closing(self: LogManager, *, keep: bool = True) -> None:
+        kept.append(keep)
+        real(self, keep=keep)
+
+    monkeypatch.setattr(LogManager, "close", closing)
+    async with Broker():
+        pass
+    async with Broker(data_dir=str(tmp_path)):
+        pass
+    assert kept == [False, True]
+
+
+@pytest.mark.parametrize("rounds", range(4))
+async def test_a_stop_closes_connections_that_are_still_being_accepted(rounds: int) -> None:
+    with contextlib.ExitStack() as stack:
+        async with Broker() as broker:
+            clients = [stack.enter_context(socket.create_connection(broker.address, PATIENCE_S)) for _ in range(5)]
+            for _ in range(rounds):
+                await asyncio.sleep(0)
+        for client in clients:
+            with contextlib.suppress(ConnectionResetError):
+                assert client.recv(1) == b""

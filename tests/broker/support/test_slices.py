@@ -1,0 +1,256 @@
+"""Work in slices: whose turn it is, what is done in order, and what becomes of results, errors and clients that go."""
+
+import logging
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minibroker import Broker
+from minibroker.support.slices import Slices, Steps, Work, drain
+from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from minibroker_protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.broker.harness import Harness, Pending, batch, fetch_request, produce_request, values_in
+from tests.broker.socket_client import SocketClient
+
+MANY = 2500
+"""More elements than a request has that is decoded at once."""
+
+
+class Turns:
+    """An event loop whose turns a test takes, with slices of a single step."""
+
+    def __init__(self) -> None:
+        self.soon: list[Callable[[], None]] = []
+        self.commits = 0
+        self.slices = Slices(self.soon.append, self._commit)
+        self.slices.slice_s = 0.0
+
+    def _commit(self) -> None:
+        self.commits += 1
+
+    def take_all(self) -> int:
+        """Take turns until nothing is left to do; returns how many there were."""
+        taken = 0
+        while self.soon:
+            self.soon.pop(0)()
+            taken += 1
+        return taken
+
+
+def counting(name: str, steps: int, log: list[str]) -> Steps[str]:
+    for number in range(steps):
+        log.append(f"{name}{number}")
+        yield
+    return name
+
+
+def unexpected(outcome: object) -> None:
+    raise AssertionError(outcome)
+
+
+def work_of(begun: Any) -> Work[Any]:
+    assert isinstance(begun, Work)
+    return begun
+
+
+def test_what_ends_within_its_first_slice_is_done_at_once() -> None:
+    turns = Turns()
+    turns.slices.slice_s = 1000
+    log: list[str] = []
+    assert turns.slices.begin(counting("a", 5, log)) == "a"
+    assert len(log) == 5
+    assert turns.soon == []
+
+
+def test_works_take_turns() -> None:
+    turns = Turns()
+    log: list[str] = []
+    done: list[str] = []
+    for name in "ab":
+        work_of(turns.slices.begin(counting(name, 5, log))).then(done.append, unexpected)
+    turns.take_all()
+    assert done == ["a", "b"]
+    assert sorted(log) == sorted(f"{name}{number}" for name in "ab" for number in range(5))
+    assert log.index("b4") - log.index("a4") < 3, "one waits for the other no longer than a slice"
+    assert turns.commits > 2
+
+
+def test_work_in_order_begins_when_the_work_before_it_has_ended() -> None:
+    turns = Turns()
+    log: list[str] = []
+    done: list[str] = []
+    for name in "abc":
+        work_of(turns.slices.begin(counting(name, 4, log), in_order=True)).then(done.append, unexpected)
+    assert turns.slices.has_work_in_order
+    turns.take_all()
+    assert done == ["a", "b", "c"]
+    assert log == [f"{name}{number}" for name in "abc" for number in range(4)]
+    assert not turns.slices.has_work_in_order
+
+
+def test_an_error_reaches_the_owner_of_the_work_and_nobody_else() -> None:
+    def failing() -> Steps[str]:
+        yield from counting("a", 4, log)
+        raise ValueError("no")
+
+    turns = Turns()
+    log: list[str] = []
+    done: list[str] = []
+    errors: list[Exception] = []
+    work_of(turns.slices.begin(failing(), in_order=True)).then(unexpected, errors.append)
+    work_of(turns.slices.begin(counting("b", 4, log), in_order=True)).then(done.append, unexpected)
+    turns.take_all()
+    assert [str(error) for error in errors] == ["no"]
+    assert done == ["b"]
+
+
+def test_a_fault_in_what_comes_after_a_work_does_not_stop_the_others() -> None:
+    turns = Turns()
+    log: list[str] = []
+    done: list[str] = []
+
+    def broken(result: str) -> None:
+        raise RuntimeError(result)
+
+    work_of(turns.slices.begin(counting("a", 4, log), in_order=True)).then(broken, unexpected)
+    work_of(turns.slices.begin(counting("b", 4, log), in_order=True)).then(done.append, unexpected)
+    with pytest.raises(RuntimeError, match="a"):
+        turns.take_all()
+    turns.take_all()
+    assert done == ["b"]
+
+
+def test_a_stop_ends_works_where_they_have_yielded() -> None:
+    def careful() -> Steps[None]:
+        try:
+            yield from counting("a", 4, log)
+        finally:
+            log.append("undone")
+
+    turns = Turns()
+    log: list[str] = []
+    work_of(turns.slices.begin(careful()))
+    turns.slices.stop()
+    assert log[-1] == "undone"
+    turns.take_all()
+    assert "a3" not in log
+
+
+def test_steps_can_be_taken_at_once() -> None:
+    log: list[str] = []
+    assert drain(counting("a", 3, log)) == "a"
+    assert len(log) == 3
+
+
+# Requests
+
+
+@pytest.fixture
+def sliced(tmp_path: Path) -> Iterator[Harness]:
+    """A broker that takes a single step in each turn."""
+    harness = Harness(str(tmp_path))
+    harness.create("t", 40)
+    harness.core.slices.slice_s = 0.0
+    yield harness
+    harness.close()
+
+
+def answered(outcome: Any) -> Any:
+    """The response, of a request that had to wait for it or not."""
+    response = outcome.response if isinstance(outcome, Pending) else outcome
+    assert response is not None
+    return response
+
+
+def list_offsets(elements: int) -> ListOffsetsRequest:
+    partitions = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(elements)]
+    return ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=partitions)])
+
+
+def test_a_request_of_many_elements_has_the_answer_that_a_small_one_has(sliced: Harness) -> None:
+    for version in (1, 7):
+        (topic,) = answered(sliced.send(list_offsets(MANY), version)).topics
+        (few,) = answered(sliced.send(list_offsets(40), version)).topics
+        assert [each.partition_index for each in topic.partitions] == list(range(MANY))
+        assert topic.partitions[:40] == few.partitions
+
+
+def test_batches_for_many_partitions_are_appended_in_slices(sliced: Harness) -> None:
+    data = [PartitionProduceData(index=index, records=batch(b"%d" % index)) for index in range(40)]
+    request = ProduceRequest(acks=1, timeout_ms=1000, topic_data=[TopicProduceData(name="t", partition_data=data)])
+    (topic,) = answered(sliced.send(request, 9)).responses
+    assert [(each.index, each.error_code, each.base_offset) for each in topic.partition_responses] == [
+        (index, 0, 0) for index in range(40)
+    ]
+    sliced.core.slices.slice_s = math.inf
+    for index in range(40):
+        assert values_in(sliced.fetch_one(0, "t", index).records) == [(0, b"%d" % index)]
+
+
+@pytest.fixture
+def served() -> Iterator[Broker]:
+    with Broker(topics=["t:40"]) as broker:
+        slow_down(broker)
+        yield broker
+
+
+def slow_down(broker: Broker) -> None:
+    """Have each step be a turn of its own."""
+    server = broker._twin._server
+    assert server is not None
+    server.services.core.slices.slice_s = 0.0
+
+
+def test_others_are_served_while_a_large_request_is(served: Broker) -> None:
+    with SocketClient(served.address) as large, SocketClient(served.address) as small:
+        number = large.send(list_offsets(20_000), 7)
+        behind = large.send(MetadataRequest(topics=[]), 12)
+        for _ in range(20):
+            assert small.ask(MetadataRequest(topics=[MetadataRequestTopic(name="t")]), 12).topics[0].error_code == 0
+        first, response = large.receive()
+        assert first == number
+        assert len(response.topics[0].partitions) == 20_000
+        assert large.receive()[0] == behind
+
+
+def test_a_client_that_goes_while_its_request_is_served_leaves_nothing_undone(served: Broker) -> None:
+    topics = [CreatableTopic(name=f"made-{number}", num_partitions=1, replication_factor=1) for number in range(50)]
+    with SocketClient(served.address) as leaving:
+        leaving.send(CreateTopicsRequest(topics=topics), 7)
+    with SocketClient(served.address) as client:
+        # Requests that change the cluster wait for each other.
+        last = CreatableTopic(name="last", num_partitions=1, replication_factor=1)
+        assert client.ask(CreateTopicsRequest(topics=[last]), 7).topics[0].error_code == 0
+        names = {topic.name for topic in client.ask(MetadataRequest(topics=None), 12).topics}
+    assert {"last", *(topic.name for topic in topics)} <= names
+
+
+def test_a_request_of_too_many_elements_closes_its_connection(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "minibroker")
+    config = {"minibroker.request.elements.max": "1500"}
+    with Broker(topics=["t:40"], config=config) as broker, SocketClient(broker.address) as client:
+        assert len(client.ask(list_offsets(1400), 7).topics[0].partitions) == 1400
+        client.send(list_offsets(1600), 7)
+        with pytest.raises(ConnectionError):
+            client.receive()
+    assert any("partitions: 1600 elements are too many" in record.getMessage() for record in caplog.records)
+
+
+def test_a_fetch_of_many_partitions_is_read_in_slices_and_waits_as_others_do(served: Broker) -> None:
+    asked = [("t", index, 0) for index in range(40)] + [("unknown", index, 0) for index in range(400)]
+    with SocketClient(served.address) as client, SocketClient(served.address) as producer:
+        first = client.ask(fetch_request(*asked, max_wait_ms=0, session_epoch=0), 12)
+        found = {(topic.topic, each.partition_index): each for topic in first.responses for each in topic.partitions}
+        assert len(found) == 440
+        assert [found["t", 7].error_code, found["unknown", 7].error_code] == [0, 3]
+        client.send(fetch_request(session_id=first.session_id, session_epoch=1, max_wait_ms=300_000), 12)
+        assert producer.ask(produce_request(batch(b"x"), "t", 3), 9).responses[0].partition_responses[0].error_code == 0
+        _, answer = client.receive()
+    records = [each for topic in answer.responses for each in topic.partitions if topic.topic == "t"]
+    assert [each.partition_index for each in records] == [3]
+    assert values_in(records[0].records) == [(0, b"x")]

@@ -1,0 +1,47 @@
+"""Names that were probably meant, and names that are alike on purpose."""
+
+import logging
+
+import pytest
+
+from minibroker import Broker
+from minibroker.support.advice import tell_creation
+from minibroker.support.suggestions import misspelling
+from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.broker.socket_client import SocketClient
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "meant"),
+    [
+        ("ordres", ["orders", "users"], "orders"),
+        ("order", ["orders"], "orders"),
+        ("Orders", ["orders"], "orders"),
+        ("orders-2", ["orders-1"], None),
+        ("orders-retry", ["orders"], None),
+        ("orders.dlq", ["orders"], None),
+        ("orders", ["orders-2"], None),
+        ("orders_out", ["orders_in"], None),
+        ("payments", ["orders"], None),
+        ("orders", ["orders"], None),
+    ],
+)
+def test_a_misspelling_is_found_and_kin_is_left_alone(name: str, known: list[str], meant: str | None) -> None:
+    assert misspelling(name, known) == meant
+
+
+def test_many_topics_are_not_compared() -> None:
+    assert tell_creation("ordres", ["orders", *map(str, range(99))]) == "orders"
+    assert tell_creation("ordres", ["orders", *map(str, range(100))]) is None
+
+
+def test_a_topic_that_a_client_has_created_by_its_name_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "minibroker")
+    with Broker(topics=["orders"]) as broker, SocketClient(broker.address) as client:
+        for name in ("ordres", "users", "orders"):
+            client.ask(MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=True), 8)
+    told = [(each.name, each.getMessage()) for each in caplog.records if "created topic" in each.getMessage()]
+    assert told == [
+        ("minibroker.support.advice", "created topic 'ordres', which a client has asked for (did you mean 'orders'?)"),
+        ("minibroker", "created topic 'users', which a client has asked for"),
+    ]
