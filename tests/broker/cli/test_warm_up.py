@@ -1,9 +1,14 @@
 """`minibroker serve` loads what most clients need after its start, in small steps, and quietens the collector."""
 
+import errno
+import importlib
 import subprocess
 import sys
-from typing import Final
+from typing import Final, NoReturn
 
+import pytest
+
+from minibroker.cli import warm_up
 from tests.patience import PATIENCE_S
 
 _LOADING: Final = """
@@ -87,3 +92,16 @@ def test_no_step_loads_much_and_most_clients_need_nothing_else() -> None:
 
 def test_garbage_is_collected_while_there_is_nothing_else_to_do() -> None:
     assert lines_of(_COLLECTING) == [["at", "once", "False"], ["soon", "True"], ["busy", "False"], ["idle", "True"]]
+
+
+def test_without_descriptors_a_module_is_left_to_the_first_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def failing(name: str) -> NoReturn:
+        asked.append(name)
+        raise OSError(errno.EMFILE, "Too many open files", name)
+
+    monkeypatch.setattr(importlib, "import_module", failing)
+    steps = sum(1 for _ in warm_up.loading())
+    assert len(asked) == steps
+    assert "minibroker.handlers.join_group" in asked
