@@ -15,9 +15,17 @@ from typing import TYPE_CHECKING, Final, Protocol
 from minibroker_protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     # Names for the type checkers: a start loads no message that nobody has sent yet.
     from minibroker.support.slices import Steps
-    from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, PartitionData
+    from minibroker_protocol.messages.fetch import (
+        FetchPartition,
+        FetchRequest,
+        FetchTopic,
+        ForgottenTopic,
+        PartitionData,
+    )
 
 FetchKey = tuple[str | bytes, int]
 """A partition by its topic, named or, from version 13 on, by its id, and its number."""
@@ -98,29 +106,28 @@ class FetchSession:
         self.last_used_ms = now_ms
         self.partitions: dict[FetchKey, CachedPartition] = {}
 
-    def update(self, request: FetchRequest, ids: TopicIds | None) -> Steps[None]:
-        """Add, change and forget what the request names; `ids` as for `FetchSessionCache.context`."""
-        partitions = self.partitions
-        for topic in request.topics:
-            named: str | bytes = topic.topic
-            if ids is not None and self.names is not None:
-                named = topic.topic_id
-                known_topic = ids.with_id(topic.topic_id)
-                if known_topic is not None:
-                    self.names[topic.topic_id] = known_topic.name
-            for partition in topic.partitions:
-                key = (named, partition.partition)
-                known = partitions.get(key)
-                if known is None:
-                    partitions[key] = CachedPartition(partition)
-                else:
-                    known.request = partition
-                if not partition.partition % _OF_A_STEP:
-                    yield
-            yield
-        for forgotten in request.forgotten_topics_data:
-            for index in forgotten.partitions:
-                partitions.pop((forgotten.topic if ids is None else forgotten.topic_id, index), None)
+    def add(self, topic: FetchTopic, partitions: Iterable[FetchPartition], ids: TopicIds | None) -> None:
+        """Add or change partitions of a topic of a request; `ids` as for `FetchSessionCache.context`."""
+        known = self.partitions
+        named: str | bytes = topic.topic
+        if ids is not None and self.names is not None:
+            named = topic.topic_id
+            known_topic = ids.with_id(topic.topic_id)
+            if known_topic is not None:
+                self.names[topic.topic_id] = known_topic.name
+        for each in partitions:
+            key = (named, each.partition)
+            entry = known.get(key)
+            if entry is None:
+                known[key] = CachedPartition(each)
+            else:
+                entry.request = each
+
+    def drop(self, forgotten: Iterable[ForgottenTopic], ids: TopicIds | None) -> None:
+        """Drop what a request forgets."""
+        for topic in forgotten:
+            for index in topic.partitions:
+                self.partitions.pop((topic.topic if ids is None else topic.topic_id, index), None)
 
 
 class FetchContext:
@@ -145,15 +152,13 @@ class FetchContext:
         self.session_id = session.id if session else NO_SESSION
         self.incremental = incremental
 
-    def select(self, results: dict[FetchKey, PartitionData]) -> Steps[dict[FetchKey, PartitionData]]:
-        """What the answer holds, in order; the session notes what its consumer now knows."""
+    def select(self, results: Mapping[FetchKey, PartitionData]) -> Mapping[FetchKey, PartitionData]:
+        """What the answer holds of some results, in order; the session notes what its consumer now knows."""
         if self.session is None:
             return results
         cached = self.session.partitions
         selected: dict[FetchKey, PartitionData] = {}
-        for number, (key, data) in enumerate(results.items(), 1):
-            if not number % _OF_A_STEP:
-                yield
+        for key, data in results.items():
             entry = cached.get(key)
             if entry is None:
                 continue
@@ -187,15 +192,47 @@ class FetchSessionCache:
         """The session with this id."""
         return self._sessions.get(session_id)
 
-    def context(self, request: FetchRequest, now_ms: int, ids: TopicIds | None = None) -> Steps[FetchContext]:
+    def context(self, request: FetchRequest, now_ms: int, ids: TopicIds | None = None) -> FetchContext:
         """The context of a request; `ids` has the topics of one that names them by their ids.
 
         Raises FetchSessionError when it names a session that is not there, or a wrong epoch, or when it goes by ids and
         the session by names, or the other way round.
         """
+        session = self._known(request, now_ms, ids)
+        asked: dict[FetchKey, FetchPartition] | None = None
+        if session is None:
+            asked = {}
+            for topic in request.topics:
+                _ask(asked, topic, topic.partitions, ids)
+            session = self._new(request, len(asked), now_ms, ids)
+            if session is None:
+                return FetchContext(asked)
+        for topic in request.topics:
+            session.add(topic, topic.partitions, ids)
+        return self._settled(session, request, asked, ids)
+
+    def context_in_steps(self, request: FetchRequest, now_ms: int, ids: TopicIds | None = None) -> Steps[FetchContext]:
+        """`context` in steps."""
+        session = self._known(request, now_ms, ids)
+        asked: dict[FetchKey, FetchPartition] | None = None
+        if session is None:
+            asked = {}
+            for topic, partitions in _pieces(request):
+                _ask(asked, topic, partitions, ids)
+                yield
+            session = self._new(request, len(asked), now_ms, ids)
+            if session is None:
+                return FetchContext(asked)
+        for topic, partitions in _pieces(request):
+            session.add(topic, partitions, ids)
+            yield
+        return self._settled(session, request, asked, ids)
+
+    def _known(self, request: FetchRequest, now_ms: int, ids: TopicIds | None) -> FetchSession | None:
+        """The session that a request goes on with, in its next epoch; None for a request that asks for all."""
         if request.session_epoch in {_INITIAL_EPOCH, _FINAL_EPOCH}:
             self._sessions.pop(request.session_id, None)
-            return (yield from self._full(request, now_ms, ids))
+            return None
         session = self._sessions.get(request.session_id)
         if session is None:
             raise FetchSessionError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -206,26 +243,31 @@ class FetchSessionCache:
         session.epoch = 1 if session.epoch == _MAX_EPOCH else session.epoch + 1
         session.last_used_ms = now_ms
         self._sessions[session.id] = self._sessions.pop(session.id)
-        yield from session.update(request, ids)
+        return session
+
+    def _new(self, request: FetchRequest, size: int, now_ms: int, ids: TopicIds | None) -> FetchSession | None:
+        """A session for a request that asks for `size` partitions, if it wants one and there is room."""
+        if request.session_epoch == _FINAL_EPOCH or not self._make_room(size, now_ms):
+            return None
+        return FetchSession(self._new_id(), now_ms, uses_ids=ids is not None)
+
+    def _settled(
+        self,
+        session: FetchSession,
+        request: FetchRequest,
+        asked: dict[FetchKey, FetchPartition] | None,
+        ids: TopicIds | None,
+    ) -> FetchContext:
+        """The context of a request whose partitions the session has; `asked` are those of a request without session."""
+        session.drop(request.forgotten_topics_data, ids)
+        if asked is not None:
+            self._sessions[session.id] = session
+            return FetchContext(asked, session)
         partitions = {key: entry.request for key, entry in session.partitions.items()}
         if not partitions:
             self._sessions.pop(session.id, None)
             return FetchContext(partitions)
         return FetchContext(partitions, session, incremental=True)
-
-    def _full(self, request: FetchRequest, now_ms: int, ids: TopicIds | None) -> Steps[FetchContext]:
-        partitions: dict[FetchKey, FetchPartition] = {}
-        for topic in request.topics:
-            named = topic.topic if ids is None else topic.topic_id
-            for each in topic.partitions:
-                partitions[named, each.partition] = each
-            yield
-        if request.session_epoch == _FINAL_EPOCH or not self._make_room(len(partitions), now_ms):
-            return FetchContext(partitions)
-        session = FetchSession(self._new_id(), now_ms, uses_ids=ids is not None)
-        yield from session.update(request, ids)
-        self._sessions[session.id] = session
-        return FetchContext(partitions, session)
 
     def _make_room(self, size: int, now_ms: int) -> bool:
         """Is there a slot for a session of `size` partitions, perhaps after closing another one?
@@ -252,3 +294,21 @@ class FetchSessionCache:
             session_id = secrets.randbelow(_MAX_EPOCH) + 1
             if session_id not in self._sessions:
                 return session_id
+
+
+def _ask(
+    asked: dict[FetchKey, FetchPartition],
+    topic: FetchTopic,
+    partitions: Iterable[FetchPartition],
+    ids: TopicIds | None,
+) -> None:
+    named = topic.topic if ids is None else topic.topic_id
+    for each in partitions:
+        asked[named, each.partition] = each
+
+
+def _pieces(request: FetchRequest) -> Iterable[tuple[FetchTopic, list[FetchPartition]]]:
+    """The partitions of a request, as many at a time as a step takes."""
+    for topic in request.topics:
+        for start in range(0, len(topic.partitions), _OF_A_STEP):
+            yield topic, topic.partitions[start : start + _OF_A_STEP]

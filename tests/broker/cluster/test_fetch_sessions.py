@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from minibroker.cluster.fetch_sessions import FetchSessionCache, FetchSessionError
-from minibroker.support.slices import drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
 from minibroker_protocol.messages.fetch import FetchResponse, PartitionData
@@ -268,10 +267,10 @@ class Cache:
     def open(self, size: int = 1) -> int:
         """The id of a new session for `size` partitions, 0 when there is no room for it."""
         partitions = [("t", partition, 0) for partition in range(size)]
-        return drain(self.sessions.context(fetch_request(*partitions, session_epoch=0), self.now_ms)).session_id
+        return self.sessions.context(fetch_request(*partitions, session_epoch=0), self.now_ms).session_id
 
     def use(self, session_id: int, epoch: int) -> None:
-        drain(self.sessions.context(fetch_request(session_id=session_id, session_epoch=epoch), self.now_ms))
+        self.sessions.context(fetch_request(session_id=session_id, session_epoch=epoch), self.now_ms)
 
     def has(self, session_id: int) -> bool:
         return session_id in self.sessions._sessions
@@ -333,7 +332,7 @@ def test_a_young_session_does_not_give_way(cache: Cache) -> None:
 
 def test_a_closed_session_leaves_its_slot(cache: Cache) -> None:
     first, _ = cache.open(), cache.open()
-    drain(cache.sessions.context(fetch_request(session_id=first, session_epoch=-1), 0))
+    cache.sessions.context(fetch_request(session_id=first, session_epoch=-1), 0)
     assert cache.open() > 0
 
 
@@ -356,22 +355,22 @@ def test_the_number_of_slots_is_configured(configured: Callable[[dict[str, str]]
 def test_a_partitions_answer_is_news_only_once() -> None:
     cache = Cache(1)
     session_id = cache.open()
-    context = drain(cache.sessions.context(fetch_request(session_id=session_id, session_epoch=1), 0))
+    context = cache.sessions.context(fetch_request(session_id=session_id, session_epoch=1), 0)
     data = PartitionData(partition_index=0, error_code=0, high_watermark=5, log_start_offset=0, records=b"")
-    assert list(drain(context.select({("t", 0): data}))) == [("t", 0)]
-    assert list(drain(context.select({("t", 0): data}))) == []
+    assert list(context.select({("t", 0): data})) == [("t", 0)]
+    assert list(context.select({("t", 0): data})) == []
 
 
 def test_after_an_error_the_same_high_watermark_is_news_again() -> None:
     cache = Cache(1)
     session_id = cache.open()
-    context = drain(cache.sessions.context(fetch_request(session_id=session_id, session_epoch=1), 0))
+    context = cache.sessions.context(fetch_request(session_id=session_id, session_epoch=1), 0)
 
     def is_news(error_code: int) -> bool:
         data = PartitionData(
             partition_index=0, error_code=error_code, high_watermark=5, log_start_offset=0, records=b""
         )
-        return list(drain(context.select({("t", 0): data}))) == [("t", 0)]
+        return list(context.select({("t", 0): data})) == [("t", 0)]
 
     assert [is_news(code) for code in (0, 0, 1, 1, 0, 0)] == [True, False, True, True, True, False]
 

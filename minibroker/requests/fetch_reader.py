@@ -1,0 +1,326 @@
+"""What a fetch reads of the logs, and what its answer tells of that."""
+
+from collections.abc import Collection, Iterable
+from itertools import islice
+from typing import Final
+
+from minibroker.cluster.fetch_sessions import FetchContext, FetchKey
+from minibroker.cluster.topics import Topic
+from minibroker.requests.call import Call
+from minibroker.requests.leader_hints import hint_of
+from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
+from minibroker.support.error_mapping import MAPPED, error_code_of
+from minibroker.support.slices import Steps
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.current_leader import NodeEndpoint
+from minibroker_protocol.messages.fetch import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from minibroker_protocol.records.header import NO_OFFSET
+from minibroker_protocol.schema import first_version
+from minibroker_storage.log import Log
+from minibroker_storage.log_slice import LogSlice
+
+FIRST_WITH_V2: Final = 4
+"""The first version whose clients read message format v2, and so all formats."""
+_FIRST_WITH_A_WHOLE_BATCH: Final = first_version(FetchRequest, "max_bytes")
+_FIRST_WITH_ZSTD: Final = 10
+_FIRST_FROM_FOLLOWERS: Final = first_version(FetchRequest, "rack_id")
+FIRST_WITH_IDS: Final = first_version(FetchTopic, "topic_id")
+_FIRST_WITH_LEADERS: Final = first_version(FetchResponse, "node_endpoints")
+READ_AT_ONCE: Final = 8
+"""So many partitions are read in a step: each may have a log to be opened, which takes half a millisecond."""
+_OF_A_STEP: Final = 64
+"""Partitions that are read in one step: some take 10 us."""
+_LED_BY_ANOTHER: Final = frozenset({int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.FENCED_LEADER_EPOCH)})
+_ZSTD: Final = "zstd"
+_READ_COMMITTED: Final = 1
+_Topics = dict[str | bytes, FetchableTopicResponse]
+"""What is told of topics, by what names them."""
+_NOTHING: Final = b""
+_NO_FAILURE: Final = frozenset(
+    {
+        int(ErrorCode.NONE),
+        int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        int(ErrorCode.UNKNOWN_TOPIC_ID),
+        int(ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    }
+)
+
+
+class Reader:
+    """One pass over the partitions of a fetch.
+
+    Attributes:
+        logs: of the partitions that could be read.
+    """
+
+    __slots__ = ("_call", "_context", "_failed", "_found", "_least", "_left", "_request", "_size", "logs")
+
+    def __init__(self, request: FetchRequest, call: Call, context: FetchContext) -> None:
+        self._request = request
+        self._call = call
+        self._context = context
+        self._failed = False
+        self._size = 0
+        self._least = 0
+        self._left = 0
+        self._found: list[tuple[LogSlice, FetchPartition]] = []
+        self.logs: list[Log] = []
+
+    def read(self) -> dict[FetchKey, PartitionData]:
+        """Read every partition; afterwards the attributes tell what came of it."""
+        results: dict[FetchKey, PartitionData] = {}
+        self._begin()
+        self._read_some(self._context.partitions.items(), results)
+        return results
+
+    def read_in_steps(self) -> Steps[dict[FetchKey, PartitionData]]:
+        """`read` in steps."""
+        results: dict[FetchKey, PartitionData] = {}
+        self._begin()
+        partitions = iter(self._context.partitions.items())
+        while some := tuple(islice(partitions, READ_AT_ONCE)):
+            if results:
+                yield
+            self._read_some(some, results)
+        return results
+
+    def _begin(self) -> None:
+        self._size = 0
+        self._failed = False
+        self._found.clear()
+        self.logs.clear()
+        left = min(self._request.max_bytes, self._call.services.fetch_max_bytes)
+        quotas = self._call.services.quotas
+        if quotas is not None and (allowed := quotas.fetch_bytes(self._call.session, self._call.client_id)) is not None:
+            left = min(left, allowed)
+        self._left = left
+        self._least = min(self._request.min_bytes, left)
+
+    def _read_some(
+        self, partitions: Iterable[tuple[FetchKey, FetchPartition]], results: dict[FetchKey, PartitionData]
+    ) -> None:
+        """Add what is read of `partitions` to the results."""
+        left = self._left
+        by_name, by_id = self._call.core.topics.get, self._call.core.topics.with_id
+        guarded = self._call.services.authorizer is not None
+        for key, wanted in partitions:
+            named = key[0]
+            topic = by_name(named) if isinstance(named, str) else by_id(named)
+            if guarded and not self._may_read(named if topic is None else topic.name):
+                data = failed_partition(key[1], ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            else:
+                data = self._unknown(key) if topic is None else self._read_partition(topic, wanted, left)
+            results[key] = data
+            records = data.records
+            if isinstance(records, LogSlice):
+                self._size += records.size
+                left = max(0, left - records.size)
+            if data.error_code not in _NO_FAILURE:
+                self._failed = True
+        self._left = left
+
+    @property
+    def asked(self) -> Collection[FetchKey]:
+        """The partitions of the fetch."""
+        return self._context.partitions
+
+    def has_enough(self) -> bool:
+        """Whether what was read is to be told at once.
+
+        So it is with `min_bytes`, or with all that the limits let through; where some of it lies in an older segment
+        than the log's end, since a range is of one segment; and when a partition could not be read. As in Kafka, one
+        that is not here does not end the wait, nor does one that the client may not read.
+        """
+        if self._failed or self._size >= self._least:
+            return True
+        committed = self._request.isolation_level == _READ_COMMITTED
+        readable = 0
+        for log, (found, wanted) in zip(self.logs, self._found, strict=True):
+            if found.size:
+                size = log.readable_size(found, end_offset=log.last_stable_offset if committed else None)
+                if size is None:
+                    return True
+                readable += min(size, wanted.partition_max_bytes)
+        return readable >= self._least
+
+    def _may_read(self, named: str | bytes) -> bool:
+        """Whether the client may read a topic; an id that nobody has is no secret."""
+        request, call = self._request, self._call
+        if max(request.replica_id, request.replica_state.replica_id) >= 0:
+            return call.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+        return isinstance(named, bytes) or call.allows(Operation.READ, ResourceType.TOPIC, named)
+
+    def _topic(self, named: str | bytes) -> Topic | None:
+        topics = self._call.core.topics
+        return topics.get(named) if isinstance(named, str) else topics.with_id(named)
+
+    def _unknown(self, key: FetchKey) -> PartitionData:
+        """What is said of a partition whose topic there is not, or not any more."""
+        named, index = key
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if not isinstance(named, str):
+            session = self._context.session
+            name = None if session is None or session.names is None else session.names.get(named)
+            if name is None:
+                code = ErrorCode.UNKNOWN_TOPIC_ID
+            elif self._call.core.topics.get(name) is not None:
+                code = ErrorCode.INCONSISTENT_TOPIC_ID
+        return failed_partition(index, code)
+
+    def answer(self, results: dict[FetchKey, PartitionData]) -> FetchResponse:
+        """The response, or an empty one for a client that is over its quota; what it reads needs no conversion."""
+        topics: _Topics = {}
+        leaders: dict[int, NodeEndpoint] = {}
+        self._tell(results, topics, leaders)
+        return self._response(topics, leaders)
+
+    def answer_in_steps(self, results: dict[FetchKey, PartitionData]) -> Steps[FetchResponse]:
+        """`answer` in steps, with records in a format that the client reads."""
+        call = self._call
+        if call.api_version < FIRST_WITH_V2:  # such clients have no sessions: all that is read is sent
+            for key, data in results.items():
+                if isinstance(data.records, LogSlice):
+                    results[key] = yield from self._converted(key, data, data.records)
+        topics: _Topics = {}
+        leaders: dict[int, NodeEndpoint] = {}
+        read = iter(results.items())
+        while some := dict(islice(read, _OF_A_STEP)):
+            self._tell(some, topics, leaders)
+            yield
+        return self._response(topics, leaders)
+
+    def _response(self, topics: _Topics, leaders: dict[int, NodeEndpoint]) -> FetchResponse:
+        response = FetchResponse(session_id=self._context.session_id, responses=list(topics.values()))
+        if leaders:
+            response.node_endpoints = list(leaders.values())
+        call = self._call
+        quotas = call.services.quotas
+        if quotas is None:
+            return response
+        return quotas.fetched(response, self._request, call.session, call.client_id, call.api_version)
+
+    def _tell(self, results: dict[FetchKey, PartitionData], topics: _Topics, leaders: dict[int, NodeEndpoint]) -> None:
+        """Add what was read to the response, as the session's consumer needs it told."""
+        for key, data in self._context.select(results).items():
+            topic = key[0]
+            if data.error_code and data.error_code in _LED_BY_ANOTHER and self._call.api_version >= _FIRST_WITH_LEADERS:
+                self._hint(topic, data, leaders)
+            known = topics.get(topic)
+            if known is not None:
+                known.partitions.append(data)
+            elif isinstance(topic, str):
+                topics[topic] = FetchableTopicResponse(topic=topic, partitions=[data])
+            else:
+                name = found.name if (found := self._topic(topic)) is not None else ""
+                topics[topic] = FetchableTopicResponse(topic=name, topic_id=topic, partitions=[data])
+
+    def _hint(self, named: str | bytes, data: PartitionData, leaders: dict[int, NodeEndpoint]) -> None:
+        """Tell a client that has asked the wrong broker, or believes in an old leader, which one is right."""
+        topic = self._topic(named)
+        partition = None if topic is None else topic.partition(data.partition_index)
+        if partition is not None:
+            data.current_leader = hint_of(partition, self._call, leaders)
+
+    def _converted(self, key: FetchKey, data: PartitionData, found: LogSlice) -> Steps[PartitionData]:
+        """The data of one partition for a client that reads no v2."""
+        from minibroker.logs.down_conversion import converted  # noqa: PLC0415 - most brokers never need it
+
+        wanted = self._context.partitions[key]
+        topic = self._topic(key[0])
+        partition = topic.partition(wanted.partition) if topic is not None else None
+        if topic is None or partition is None:
+            return failed_partition(wanted.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        try:
+            records = yield from converted(
+                partition.log,
+                found,
+                wanted.fetch_offset,
+                wanted.partition_max_bytes,
+                self._call.api_version,
+                allowed=topic.config.boolean("message.downconversion.enable"),
+            )
+        except MAPPED as error:
+            return failed_partition(wanted.partition, error_code_of(error))
+        if records is None:
+            return failed_partition(wanted.partition, ErrorCode.UNSUPPORTED_VERSION)
+        data.records = records
+        return data
+
+    def _read_partition(self, topic: Topic, wanted: FetchPartition, left: int) -> PartitionData:
+        partition = topic.partition(wanted.partition)
+        if partition is None:
+            return failed_partition(wanted.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        node, epoch = self._call.node, wanted.current_leader_epoch
+        if partition.leader is not node or epoch != partition.leader_epoch:
+            leader_only = self._call.api_version < _FIRST_FROM_FOLLOWERS
+            mistaken = partition.access_error(node, epoch, leader_only=leader_only)
+            if mistaken:
+                return failed_partition(wanted.partition, mistaken)
+        try:
+            log = partition.log
+            version = self._call.api_version
+            committed = self._request.isolation_level == _READ_COMMITTED
+            limit = min(wanted.partition_max_bytes, left)
+            whole = version >= _FIRST_WITH_A_WHOLE_BATCH
+            found = log.read(
+                wanted.fetch_offset,
+                limit,
+                min_one_batch=whole and self._size == 0,
+                end_offset=log.last_stable_offset if committed else None,
+            )
+            records: LogSlice | bytes = found if found.size else _NOTHING
+            aborted = _aborted(log, wanted.fetch_offset, found) if committed else None
+            if whole and self._size and 0 < found.size == limit and not found.begins_with_a_whole_batch():
+                records, aborted = _NOTHING, None
+        except MAPPED as error:
+            return failed_partition(wanted.partition, error_code_of(error))
+        if version < _FIRST_WITH_ZSTD and topic.config.text("compression.type") == _ZSTD:
+            return failed_partition(wanted.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        self.logs.append(log)
+        self._found.append((found, wanted))
+        return PartitionData(
+            partition_index=wanted.partition,
+            error_code=0,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.last_stable_offset,
+            log_start_offset=log.log_start_offset,
+            aborted_transactions=aborted,
+            records=records,
+        )
+
+
+def _aborted(log: Log, offset: int, found: LogSlice) -> list[AbortedTransaction]:
+    """The aborted transactions that reach into what is sent; some behind it do no harm."""
+    if not found.size:
+        return []
+    return [
+        AbortedTransaction(producer_id=known.producer_id, first_offset=known.first_offset)
+        for known in log.aborted_transactions(offset, log.upper_bound_of(found))
+    ]
+
+
+def failed_partition(index: int, code: ErrorCode) -> PartitionData:
+    """The data of a partition that is not read."""
+    data = refused_partition(index, code)
+    if code not in _NO_FAILURE:  # Kafka has not looked at a log otherwise
+        data.aborted_transactions = None
+    return data
+
+
+def refused_partition(index: int, code: ErrorCode) -> PartitionData:
+    """The data of a partition of a fetch that is refused as a whole."""
+    return PartitionData(
+        partition_index=index,
+        error_code=code,
+        high_watermark=NO_OFFSET,
+        aborted_transactions=[],
+        records=_NOTHING,
+    )
