@@ -1,4 +1,4 @@
-"""Responses that come later than their requests are handled, as those in Kafka's purgatories."""
+"""Delayed responses: they follow later, as those in Kafka's purgatories."""
 
 from collections.abc import Callable
 from typing import Any

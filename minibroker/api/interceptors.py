@@ -1,4 +1,4 @@
-"""Interceptors: what stands before the handlers on the way of each request.
+"""Interceptors: code that each request passes before its handler.
 
 A request passes, in this order: authentication (SASL), the meter of quotas, the observer (journal and faults), then
 `dispatch.serve`: commit, authorize, handle. A connection composes the interceptors that there are into one function

@@ -1,4 +1,4 @@
-"""What becomes of a request: an answer, a wait for one, or nothing at all."""
+"""Outcomes of a request: an answer, a wait for one, or none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of all APIs that are served, in which versions; ApiVersions answers from it.
+"""The dispatch table: all served APIs and their versions; ApiVersions answers from it.
 
 `releases` reads the versions that releases of Kafka serve.
 """

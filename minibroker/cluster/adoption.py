@@ -1,4 +1,4 @@
-"""Partition directories that the topics file does not name, such as those of an Apache Kafka.
+"""Adoption of partition directories that the topics file does not name, such as those of an Apache Kafka.
 
 They tell a topic's name, id, partitions and leader epochs, but not its configuration.
 """

@@ -1,4 +1,4 @@
-"""What a topic's configuration asks of appended records, beyond what every record batch has to satisfy.
+"""The append policy of a topic: what its configuration demands of records beyond a valid batch.
 
 Most topics ask nothing: their batches are appended as they came. For the others the policy tells the log validator
 which message format, codec and timestamps the log holds.

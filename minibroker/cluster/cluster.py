@@ -1,4 +1,4 @@
-"""The brokers of one process: which of them are up, which one is the controller, and who leads what.
+"""The cluster: its nodes, which of them are up, its controller, and the leaders of partitions.
 
 All of them share the topics, the groups, the transactions and one copy of each log. What tells them apart is what a
 Kafka cluster shows its clients: where they listen, and which node answers for a partition or a coordinator.

@@ -1,4 +1,4 @@
-"""The data directory as a whole: who holds it, whose it is, and how the last run ended.
+"""The data directory as a whole: its lock, its identity, and the end of the last run.
 
 Three small files, all with Kafka's names:
 

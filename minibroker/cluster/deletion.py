@@ -1,4 +1,4 @@
-"""Topics that are gone: their directories, and how a full disk still lets them go.
+"""Deletion of topics: their directories, also on a full disk.
 
 A deletion renames a topic's directories, then writes the topics file without it, then removes the directories. Where
 the disk has no room for the file, the directories are removed first. If there is no room even then, one of them stays

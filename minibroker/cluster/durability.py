@@ -1,4 +1,4 @@
-"""Metadata is on disk before the request that has changed it is answered.
+"""Durability of metadata: changes are on disk before their responses leave.
 
 The fsyncs run on a thread, one round at a time: changes made during a round wait for the next one. When a round fails,
 all requests that wait for it are refused with KAFKA_STORAGE_ERROR, and so are all later ones until a round succeeds.

@@ -1,4 +1,4 @@
-"""What was altered while brokers ran: of brokers, groups and client metrics. Those of topics are with the topics.
+"""Dynamic configurations of brokers, groups and client metrics. Those of topics are with the topics.
 
 Kept in the section `configs` of the cluster's metadata:
 

@@ -1,4 +1,4 @@
-"""Feature levels of the cluster: which there are, and which are in force (KIP-584, KIP-1022).
+"""Feature levels of the cluster: supported and finalized (KIP-584, KIP-1022).
 
 A feature is a name with a range of levels that this broker can run, and the finalized level that the cluster runs
 now; level 0 means that it is off. What was finalized is kept in the section "features" of the cluster's metadata:

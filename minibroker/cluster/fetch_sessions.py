@@ -1,4 +1,4 @@
-"""Incremental fetch sessions (KIP-227): the broker remembers what a consumer fetches, so that neither side repeats it.
+"""Incremental fetch sessions (KIP-227): a consumer names partitions once, then only changes.
 
 A request with session epoch 0 opens a session that holds all its partitions. The following requests, with epochs 1, 2,
 ..., name only partitions that are new, changed or forgotten, and the answers only partitions with something new. A

@@ -1,4 +1,4 @@
-"""Events of the lower rooms that upper rooms subscribe to."""
+"""Hooks: events of the lower floors that upper floors subscribe to."""
 
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Generic, ParamSpec

@@ -1,4 +1,4 @@
-"""Kafka's listener lists (`listeners`, `advertised.listeners`): where the brokers of a process are found, and how.
+"""Listener lists (`listeners`, `advertised.listeners`): protocols and addresses of a process's brokers.
 
 A listener has a name, a security protocol and an address on each broker. Who comes by a listener is told its addresses
 and no other's.

@@ -1,4 +1,4 @@
-"""One broker of a cluster: where its clients find it, and their fetch sessions."""
+"""Node: one broker of a cluster, its listeners and its fetch sessions."""
 
 from typing import Final, Protocol
 

@@ -1,4 +1,4 @@
-"""One partition: where its log is, which brokers keep it, and which of them leads it.
+"""Partition: its log, its replicas and its leader.
 
 There is one copy of each log, which all replicas share. So a replica that is up is in sync, and records that a leader
 has taken are those of its followers.

@@ -1,4 +1,4 @@
-"""What each release of Apache Kafka tells its clients: which APIs in which versions.
+"""The APIs and versions that each release of Apache Kafka advertises, for `--emulate`.
 
 `--emulate 2.0` has a broker serve just that, so that a client meets the broker that it would meet there. Brokers before
 0.10 know no ApiVersions and close a connection on which it comes.

@@ -1,4 +1,4 @@
-"""Which brokers keep a partition: placed in turn, with a shift, and without a look at racks.
+"""Replica assignment: brokers in turn, with a shift, without regard to racks.
 
 The rule is that of Kafka's `AdminUtils.assignReplicasToBrokersRackUnaware`. Kafka begins at a random broker; here the
 caller says where, so that a test finds its leaders in the same places every time.

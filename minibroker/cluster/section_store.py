@@ -1,11 +1,13 @@
-"""What a Kafka keeps in its metadata log beside the topics: what has been altered while it ran, by section.
+"""Metadata that changes at run time (ACLs, credentials, quotas, configurations), by section.
 
 ACLs, credentials, quotas, dynamic configurations and the like each have a section of `minibroker-cluster.json` in the
 data directory, replaced atomically at every change:
 
     {"version": 1, "sections": {"acls": [...], "configs": {...}}}
 
-What a section holds is its owner's business; here it is a JSON value.
+A section is a JSON value, and only its owner reads it. The owner writes the section first, then applies the change. Its
+text is made in slices, and the text of each entry is kept: so an entry never changes once it is written, and the owner
+checks before the write that the section is still the one it began with.
 """
 
 import json

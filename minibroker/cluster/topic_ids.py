@@ -1,4 +1,4 @@
-"""Topics that a request names by id (KIP-516): handlers, and what is written, go by names."""
+"""Topic ids in requests (KIP-516), resolved to names: handlers and logs go by names."""
 
 from collections.abc import Iterable
 from typing import Protocol, TypeVar

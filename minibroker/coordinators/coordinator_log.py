@@ -1,4 +1,4 @@
-"""The topics in which the coordinators keep what they know: compacted, made on first use, replayed after a start.
+"""The coordinators' topics: compacted, created on first use, replayed after a start.
 
 What belongs to a group or a transactional id is all in one partition, which Java's `String.hashCode` of the name
 chooses (Kafka's `GroupMetadataManager.partitionFor`, `TransactionStateManager.partitionFor`).

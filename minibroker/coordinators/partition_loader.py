@@ -1,4 +1,4 @@
-"""Which partitions of a coordinator's topic are known, and how the others become so.
+"""Loading of a coordinator topic's partitions.
 
 A partition is replayed before anything is done with what belongs to it: a small one at once, a larger one in steps
 while clients are told COORDINATOR_LOAD_IN_PROGRESS.

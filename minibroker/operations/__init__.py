@@ -1,5 +1,5 @@
 """What a program may do to a broker beside Kafka's protocol: look into it, fill it, move its time, begin anew.
 
 Functions over a `Services`, called on its event loop. `Broker` and `AsyncBroker` bring them to Python programs, the
-control plane to all others.
+control plane to all others. Operations commit the write group first: they see what producers have been told.
 """

@@ -64,4 +64,5 @@ def _empty(topic: Topic, now_ms: int) -> None:
 
 def _remove(services: Services, directories: list[str]) -> None:
     if directories:
+        # They were renamed before. To remove them takes the file system long, so no test waits for it.
         services.core.background(partial(purge_logged, directories))

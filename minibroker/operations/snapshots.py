@@ -67,6 +67,7 @@ def take_snapshot(services: Services, directory: str | None = None) -> Snapshot:
     try:
         os.makedirs(target, exist_ok=True)
         partitions = {os.path.basename(each.directory) for topic in services.core.topics for each in topic.partitions}
+        # No log is closed for it: the copy is opened as the directory of a killed broker is.
         _copy_all(services.core.topics.data_dir, target, partitions, but={LOCK_FILE, CLEAN_SHUTDOWN})
     except BaseException:
         shutil.rmtree(target, ignore_errors=True)

@@ -1,1 +1,1 @@
-"""The way of a request from its bytes to its handler, and the vocabulary in which handlers declare their APIs."""
+"""Requests from their bytes to their handlers, and the declarations of handlers."""

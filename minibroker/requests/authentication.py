@@ -1,4 +1,4 @@
-"""A connection's way through SASL, before its first request counts and again when its session ends.
+"""The SASL authentication of a connection, before its first request and again when its session ends.
 
 The states and what may come in each are those of Kafka's `SaslServerAuthenticator` (KIP-43, KIP-152, KIP-368):
 ApiVersions at most once, SaslHandshake, then tokens: in SaslAuthenticate requests, or bare ones after SaslHandshake v0.

@@ -1,4 +1,4 @@
-"""What a client is told that it may do to a resource (KIP-430)."""
+"""The authorized operations of a resource, as responses list them for a client (KIP-430)."""
 
 from minibroker.requests.call import Call
 from minibroker.security.authorization.acls import CLUSTER_NAME, SUPPORTED_OPERATIONS, Operation, ResourceType, bits_of

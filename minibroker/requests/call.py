@@ -1,4 +1,4 @@
-"""What a handler has to do with the way of its request: its surroundings, and two answers that are none."""
+"""The context of a request that a handler gets (`Call`): core, services, session, version and client id."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,7 +29,11 @@ class Call(NamedTuple):
 
     @property
     def node(self) -> Node:
-        """The node that the client has connected to."""
+        """The node that the client has connected to.
+
+        All nodes share one state and one copy of each log. A handler that serves what one node leads compares
+        `partition.leader` with this node.
+        """
         return self.session.node
 
     @property

@@ -1,4 +1,4 @@
-"""Where configurations are that clients may alter: how each kind of resource reads, checks and keeps its own.
+"""Config resources that clients may alter: how each type reads, checks and stores its configuration.
 
 Refusals are those of Kafka's `ConfigAdminManager` and `ControllerConfigurationValidator`, down to the sentences.
 """

@@ -1,4 +1,4 @@
-"""What a handler declares beside `handle`: what its requests name, and how its responses refuse them.
+"""Declarations of a handler beside `handle`: the names in its requests, and its error responses.
 
     NAMES = topics_at("topics.name", "partitions.partition_index")
     REFUSAL = Refusal({"base_offset": -1})

@@ -1,4 +1,4 @@
-"""The way of a request from bytes to its answer: decode, then commit, authorize, handle (`serve`).
+"""Dispatch of a request from bytes to its answer: decode, then commit, authorize, handle (`serve`).
 
 No sockets here: a test can drive it with bytes alone. Interceptors stand before it (`minibroker.api.interceptors`).
 """

@@ -1,4 +1,4 @@
-"""The routes with their modules, which are imported when the first request of an API comes."""
+"""Endpoints: routes with their message and handler modules, which are imported with an API's first request."""
 
 import importlib
 from functools import cache
@@ -97,6 +97,6 @@ def _loaded(route: Route) -> Endpoint:
         frozenset() if route.key is _API_VERSIONS else flexible,
         handler.handle,
         getattr(handler, "NAMES", NO_NAMES),
-        handler.NEEDS,
+        handler.NEEDS,  # no default: a handler that forgets its rights must not load
         refusal._replace(whole=getattr(handler, "refuse", None), parts=getattr(handler, "refuse_parts", None)),
     )

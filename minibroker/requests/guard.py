@@ -1,4 +1,4 @@
-"""Has a request handled as far as its client may ask it.
+"""The authorization of requests: handles the part that a client may ask for, and refuses the rest.
 
 What may not be done to some of the topics, groups or transactional ids that a request names is refused for those
 alone; the rest is served as if nothing else had been named, and the errors stand beside it.

@@ -1,4 +1,4 @@
-"""Responses that are held back until the metadata that they tell of is on disk."""
+"""Responses held back until the metadata that they report is on disk."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar

@@ -1,4 +1,4 @@
-"""Hints to clients that ask the wrong broker: the leader of a partition, and its address (KIP-951)."""
+"""Leader hints in Produce and Fetch responses: a partition's leader and its endpoint (KIP-951)."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Produce requests that take so long that they are served in slices, because of the records that they hold.
+"""Produce requests that are served in slices, because the log validator must read many records.
 
 Most topics take batches as they come. The log validator looks at each record of all others: a megabyte may hold a
 hundred thousand of them, and a few kilobytes of a compressed set as many.

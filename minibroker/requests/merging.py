@@ -1,4 +1,4 @@
-"""Responses to some elements of a request brought together with errors for the others."""
+"""Merged responses: results for some elements of a request, and errors for the others."""
 
 import dataclasses
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""The interceptor that measures what requests cost, and the waits of clients that are over a quota."""
+"""The quota interceptor: measures the cost of requests, and throttles clients over their quota."""
 
 from __future__ import annotations
 

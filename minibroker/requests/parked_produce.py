@@ -1,4 +1,4 @@
-"""The answer of a produce request that waits until its records are on disk."""
+"""The delayed response of a produce request that waits until its records are on disk."""
 
 from collections.abc import Callable, Iterable
 

@@ -1,4 +1,4 @@
-"""Large messages in pieces: what walks a whole message at once can then be done in slices.
+"""Large messages in pieces, so that work on a whole message can be done in slices.
 
 A piece is a message of the same kind with a part of the elements. Only an element that is larger than a piece is cut:
 it stands in several pieces then, and `join` puts them together again.

@@ -1,4 +1,4 @@
-"""A producer repeats itself: from one produce request to the next, often only the records differ.
+"""Repeated produce requests: often only the records differ from the request before, so decoding is skipped.
 
 The memo of a connection holds its last produce request for one partition. When the next frame begins with the same
 bytes (but for the correlation id), its header and body need not be decoded again: the records are the rest of the

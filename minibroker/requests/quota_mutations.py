@@ -1,4 +1,4 @@
-"""Partitions that a request makes or removes, held against the client's quota (KIP-599)."""
+"""Controller mutations: partitions created or deleted by a request, charged to the client's quota (KIP-599)."""
 
 from minibroker.requests.call import Call
 from minibroker.topic_admin import TopicError

@@ -1,4 +1,4 @@
-"""The way of a connection's requests: its interceptors before `dispatch.accept`."""
+"""The interceptors of a connection, composed in front of `dispatch.accept`."""
 
 from minibroker.api.interceptors import Interceptor, Line, Take
 from minibroker.requests.dispatch import accept

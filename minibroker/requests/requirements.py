@@ -1,4 +1,4 @@
-"""What a client must be allowed to do so that a request is served (`KafkaApis`, `ControllerApis`).
+"""Requirements: the operations that a client needs for a request (`KafkaApis`, `ControllerApis`).
 
 Each handler declares it as `NEEDS` beside `handle`, in the words that this module has:
 

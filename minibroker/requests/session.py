@@ -1,4 +1,4 @@
-"""One client's connection as the way of a request sees it: who asks, from where, and what it is told of addresses."""
+"""The session of a connection: its principal, its client's host, and the address that it advertises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a request is about: the topics, partitions, groups and transactional ids that it names.
+"""Targets of a request: the topics, partitions, groups and transactional ids that it names.
 
 Requests name them in a handful of forms: lists of topics with lists of partitions, lists of names, single fields,
 and lists of such things within transactions, markers or groups. Each handler declares which form its requests have

@@ -1,4 +1,4 @@
-"""Who may ask for delegation tokens at all, and where (`KafkaApis.allowTokenRequests`)."""
+"""Checks of requests for delegation tokens (`KafkaApis.allowTokenRequests`)."""
 
 from typing import Final
 

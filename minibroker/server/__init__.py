@@ -1,1 +1,1 @@
-"""Sockets: the nodes' listeners, the connections they take, and the bytes that leave."""
+"""Sockets: the listeners of nodes, the connections of clients, and the bytes that leave."""

@@ -1,4 +1,4 @@
-"""Takes the connections that come to a broker by one of its listeners, as far as there is room for them.
+"""Acceptors: each takes the connections of one listener while there is room for them (Kafka's `Acceptor`).
 
 asyncio's own server takes whatever comes, and as many at once as its backlog is long. Here a connection is taken when
 the broker's quotas allow it; while they do not, one waits, and those behind it stay in the kernel's backlog, as with

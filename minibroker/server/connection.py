@@ -1,4 +1,4 @@
-"""One client's connection: bytes in, answers out, in the order of the requests.
+"""The connection of one client: bytes in, answers out, in the order of the requests.
 
 Everything that arrives in one wake-up of the event loop is served together: all whole requests are handled, their
 appends are written, and their answers leave in one piece. A parked request (a fetch that waits) holds back the
@@ -188,6 +188,7 @@ class Connection(asyncio.BufferedProtocol):
             session.authentication = self._authentication = Authentication(
                 security, session, self, self._on_authenticated
             )
+            # Before login a client gets no memory ahead of what it sends: strangers must not fill it with lengths.
             self._reader.max_size = min(self._reader.max_size, security.max_receive_size)
             self._reader.grant = 0
 
@@ -428,6 +429,8 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._stopped = stop
         if stop:
+            # asyncio reports a closed connection only while it reads. If bytes wait behind a parked request, the loss
+            # of the client is noticed when that request ends, as in Kafka.
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()

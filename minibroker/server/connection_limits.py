@@ -1,4 +1,4 @@
-"""How many connections a broker takes, and how fast: what is configured, for the broker, a listener and an address.
+"""Connection limits: their number and rate for the broker, a listener and an address, as configured.
 
 A listener has limits of its own with `listener.name.<listener>.` before the key; without, those of the broker count for
 it, too (`AbstractConfig.valuesWithPrefixOverride`).

@@ -1,4 +1,4 @@
-"""Who may connect to a broker: connections are counted from the moment they are accepted (`ConnectionQuotas` of Kafka).
+"""Connection quotas: each connection counts from the moment it is accepted (Kafka's `ConnectionQuotas`).
 
 An acceptor asks here with every connection. It has to wait while the broker or its listener is full, or while
 connections come too fast (KIP-402, KIP-612); a connection from an address that has enough of them is refused.
@@ -34,7 +34,8 @@ class Slot:
     Attributes:
         listener: the name of the one that it has come by.
         address: where it has come from.
-        active_ms: when something was last read or written; the clock's monotonic time.
+        active_ms: when something was last read or written; the clock's monotonic time. The one attribute that each
+            wake-up writes: a timer for all slots (`idle`) finds the silent ones.
         abort: closes it at once.
         unsent: says how many bytes its client has not taken yet.
         seen_unsent: how many that were when it was last looked at.

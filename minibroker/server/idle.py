@@ -1,4 +1,4 @@
-"""Closes connections that have been silent for too long (`connections.max.idle.ms`, `IdleExpiryManager` of Kafka)."""
+"""Idle connections, closed after `connections.max.idle.ms` (Kafka's `IdleExpiryManager`)."""
 
 import logging
 from typing import TYPE_CHECKING, Final

@@ -1,4 +1,4 @@
-"""Notices that the event loop, which a broker shares with the caller's code, stands still while clients wait.
+"""Watch over an event loop shared with the caller's code: warns when it stands still while clients wait.
 
 `async with Broker()` runs the broker on the caller's loop. A client that blocks there waits for a broker that waits for
 the client: it hangs until its own timeout, or loses its messages without an error.

@@ -1,4 +1,4 @@
-"""The listening side of one node: its sockets, the connections that they have taken, and how both come and go."""
+"""The listeners of one node: sockets and connections, opened and closed together."""
 
 import asyncio
 import contextlib

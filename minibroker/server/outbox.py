@@ -1,4 +1,4 @@
-"""The outgoing half of a connection: answers in memory, and ranges of files that never pass through Python.
+"""The outgoing half of a connection: answers in memory, and file ranges that never pass through Python.
 
 asyncio's transport sends what is in memory. A range of a file is sent with `os.sendfile` on a second descriptor of
 the same socket, while the transport has nothing of its own to send; where `os.sendfile` is missing or refuses, or

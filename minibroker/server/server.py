@@ -1,4 +1,4 @@
-"""The brokers of one process on an event loop: they listen, share one core, and come to an orderly end."""
+"""The server: all brokers of one process on an event loop, from their start to an orderly stop."""
 
 import asyncio
 import logging

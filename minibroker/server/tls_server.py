@@ -1,4 +1,4 @@
-"""A listening socket whose clients have to speak TLS before they are connections.
+"""TLS listeners: a connection begins after its TLS handshake.
 
 asyncio's own server says neither why a handshake has failed nor that one is under way, so it is neither advised upon
 nor ended with the broker. Here both is known, and a handshake has a bounded time. What asyncio needs for one, some 0.3

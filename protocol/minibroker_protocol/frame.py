@@ -7,7 +7,8 @@ copies them.
 
 Most frames are whole when they arrive, so all connections receive into one shared scratch buffer, and a connection
 owns memory only while a frame of its is incomplete. That makes idle connections free, and memory proportional to what
-peers really sent: a length prefix of 100 MB alone allocates nothing of that size.
+peers really sent: a length prefix of 100 MB alone allocates nothing of that size. With a buffer each, a thousand idle
+connections would take a gigabyte of address space, and the processor's cache would be cold.
 
 A connection is offered a small part of the scratch buffer at first, and a larger one after each read that fills it.
 Once one of its requests is parked it starts small again: bytes behind a parked request have to be kept, so few of them

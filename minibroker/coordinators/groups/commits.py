@@ -1,4 +1,4 @@
-"""What OffsetCommit and TxnOffsetCommit have in common."""
+"""The code shared by OffsetCommit and TxnOffsetCommit."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeVar

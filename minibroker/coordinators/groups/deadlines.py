@@ -1,7 +1,8 @@
-"""Moments that are put off again and again, such as the end of a member's session.
+"""Deadlines that are postponed again and again, such as the end of a member's session.
 
 A deadline is a number that each heartbeat moves; its timer stays where it is and looks again when it fires too early.
-So a heartbeat costs an assignment, whatever the number of members.
+So a heartbeat costs an assignment, whatever the number of members. Time is the clock's monotonic one: setting the wall
+clock must not end sessions.
 """
 
 from collections.abc import Callable

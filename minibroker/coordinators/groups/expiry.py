@@ -1,4 +1,4 @@
-"""Which committed offsets are too old (Kafka's `GroupMetadata.removeExpiredOffsets`, KIP-211)."""
+"""Expiry of committed offsets (Kafka's `GroupMetadata.removeExpiredOffsets`, KIP-211)."""
 
 from minibroker.coordinators.groups.classic.group import CONSUMER, GroupState
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup

@@ -1,4 +1,4 @@
-"""The records of `__consumer_offsets` as they are written (the versions that Kafka 3.9 writes)."""
+"""Records of `__consumer_offsets`, in the versions that Kafka 3.9 writes."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The two kinds of groups: those whose members assign, and those that the coordinator assigns for."""
+"""The two types of groups: classic (members assign) and consumer (the coordinator assigns)."""
 
 from minibroker.coordinators.groups.classic.group import Group
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup

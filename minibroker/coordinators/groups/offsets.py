@@ -1,4 +1,4 @@
-"""What one group has committed, and what it will have once open transactions are decided.
+"""Offsets of one group: committed, and pending in open transactions.
 
 No log here: `GroupStore` writes, and tells this what is written (Kafka's `GroupMetadata`, the half about offsets).
 """

@@ -1,4 +1,4 @@
-"""What is left when one partition of `__consumer_offsets` is read from its start to its end.
+"""Replay of a partition of `__consumer_offsets`, from its start to its end.
 
 Kafka's `GroupMetadataManager.doLoadGroupsAndOffsets`. Most records are overwritten by later ones, so that keys and
 values stay bytes until all of them are seen; only those that count are decoded.

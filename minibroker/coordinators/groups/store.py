@@ -1,4 +1,4 @@
-"""All groups of the broker, and the topic `__consumer_offsets` that keeps them (Kafka's `GroupMetadataManager`).
+"""The store of all groups, kept in the topic `__consumer_offsets` (Kafka's `GroupMetadataManager`).
 
 A group and its offsets are in one partition. A partition is replayed before anything is done with its groups: small
 ones at once, larger ones in steps while clients are told COORDINATOR_LOAD_IN_PROGRESS.
@@ -177,7 +177,10 @@ class GroupStore:
         self._loader.load_all()
 
     def leader_moved(self, partition: int) -> None:
-        """Another node coordinates the groups of a partition: their clients ask for it, and it reads the log."""
+        """Another node coordinates the groups of a partition.
+
+        It reads the log although it is in the same process: what members waited for is gone, as in Kafka.
+        """
         for group in self.groups():
             group_id = group.group_id
             if self.log.partition_of(group_id) == partition:

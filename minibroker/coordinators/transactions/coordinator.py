@@ -1,4 +1,4 @@
-"""The transaction coordinator: what producers may do under a transactional id (Kafka's `TransactionCoordinator`).
+"""The transaction coordinator: requests of transactional producers (Kafka's `TransactionCoordinator`).
 
 Every step is written to `__transaction_state` before it counts, and everything is written when a call returns: the
 markers of a transaction that ends, too, unless there are many. So a producer meets CONCURRENT_TRANSACTIONS only where
@@ -208,7 +208,11 @@ class TransactionCoordinator:
 
     @property
     def _raises_epochs(self) -> bool:
-        """Does the coordinator itself end transactions in their next epochs?"""
+        """Does the coordinator itself end transactions in their next epochs?
+
+        The level decides how it fences and what its records look like. For a producer's own requests their versions
+        decide (KIP-890): the level only tells clients which versions to use.
+        """
         return self._core.features.level(TRANSACTION_VERSION) >= RAISES_EPOCHS
 
     @property
@@ -409,6 +413,8 @@ class TransactionCoordinator:
         self._complete_prepared(self.store.in_partition(index))
 
     def _complete_prepared(self, transactions: Collection[Transaction]) -> None:
+        # A kill between the decision and the completion leaves a prepared transaction. All its markers are written
+        # again, as by Kafka: the log does not say which of them were written.
         for transaction in transactions:
             if transaction.state.is_prepared:
                 self._complete(transaction)

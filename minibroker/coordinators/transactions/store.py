@@ -1,4 +1,4 @@
-"""All transactional ids, and the topic `__transaction_state` that keeps them (Kafka's `TransactionStateManager`).
+"""The store of all transactional ids, kept in `__transaction_state` (Kafka's `TransactionStateManager`).
 
 What a partition says is read before anything is done with its transactional ids: of a small one at once, of a larger
 one in steps, while clients are told COORDINATOR_LOAD_IN_PROGRESS.

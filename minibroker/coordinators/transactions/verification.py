@@ -1,4 +1,4 @@
-"""Verification: a transaction writes only where its coordinator knows of it (KIP-890).
+"""Verification: a batch may open a transaction only if the coordinator knows its partition (KIP-890).
 
 Otherwise a batch that comes late would open a transaction that nobody ends.
 """

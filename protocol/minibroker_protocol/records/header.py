@@ -266,6 +266,9 @@ def compute_crc(batch: memoryview) -> int:
 
 
 def stamp(batch: bytearray | memoryview, base_offset: int, partition_leader_epoch: int) -> None:
-    """Write the two fields that the broker assigns, in place. The CRC stays right, since both lie outside it."""
+    """Write the two fields that the broker assigns to a v2 batch, in place. The CRC covers neither.
+
+    Entries of formats v0 and v1 must not come here: they have their CRC where v2 has the leader epoch.
+    """
     _INT64.pack_into(batch, 0, base_offset)
     _INT32.pack_into(batch, _STAMPED_EPOCH_AT, partition_leader_epoch)

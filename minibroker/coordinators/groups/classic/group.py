@@ -1,4 +1,4 @@
-"""What a consumer group is: its state, its generation, its members (Kafka's `GroupMetadata`).
+"""A group of the classic protocol: state, generation, members (Kafka's `GroupMetadata`).
 
 Only what is known is kept here. What happens when, and who is told, is in `rebalances` and `answers`.
 """

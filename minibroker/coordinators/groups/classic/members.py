@@ -1,4 +1,4 @@
-"""One member of a group, and the answers that it waits for (Kafka's `MemberMetadata`)."""
+"""A member of a classic group, and its pending JoinGroup and SyncGroup (Kafka's `MemberMetadata`)."""
 
 from collections.abc import Callable, Sequence
 from functools import partial

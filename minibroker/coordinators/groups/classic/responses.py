@@ -1,4 +1,4 @@
-"""What members are told: the responses of JoinGroup and SyncGroup."""
+"""Responses to JoinGroup and SyncGroup."""
 
 from typing import Final
 

@@ -1,1 +1,1 @@
-"""Groups of the consumer protocol (KIP-848): the coordinator assigns, and members are led to their assignments."""
+"""Groups of the consumer protocol (KIP-848): the coordinator assigns, and members reconcile."""

@@ -1,4 +1,4 @@
-"""What members of the classic protocol say, and are told, in the terms of the consumer protocol."""
+"""Translation between the classic protocol and the consumer protocol, for classic members."""
 
 from minibroker.cluster.topics import Topics
 from minibroker.coordinators.groups.consumer.partitions import Partitions, frozen

@@ -1,4 +1,4 @@
-"""What happens to groups of the consumer protocol: heartbeats, departures, and what time does.
+"""The coordinator of consumer groups: heartbeats, departures, timeouts.
 
 Kafka's `GroupMetadataManager`. How a group comes to this protocol and back is in `migration`, and what members of the
 classic protocol may do in it in `classic_members`.

@@ -1,4 +1,4 @@
-"""What a consumer group is: epochs, members, what they are to read and what they read (Kafka's `ConsumerGroup`).
+"""A consumer group: epochs, members, target and current assignments (Kafka's `ConsumerGroup`).
 
 A group changes by its records alone (`apply`): those that are written now, and those that are read after a start.
 """

@@ -1,4 +1,4 @@
-"""A member of a consumer group, as its records tell (Kafka's `ConsumerGroupMember`). It is a value: it never changes.
+"""A member of a consumer group, as its records describe it (Kafka's `ConsumerGroupMember`). It is immutable.
 
 A member speaks the consumer protocol, or the classic one while its group goes from one to the other.
 """

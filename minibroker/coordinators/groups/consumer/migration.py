@@ -1,4 +1,4 @@
-"""How a group comes from the classic protocol to that of consumers and back (KIP-848, "Online Migration").
+"""Migration of a group between the classic and the consumer protocol (KIP-848, "Online Migration").
 
 It comes to the consumer protocol when a member joins that speaks it, and back when the last one of them has gone while
 others stay, or comes back as a static member of the classic one. `group.consumer.migration.policy` says whether

@@ -1,4 +1,4 @@
-"""How a member comes from what it reads to what it should read (Kafka's `CurrentAssignmentBuilder`).
+"""Reconciliation of a member's current with its target assignment (Kafka's `CurrentAssignmentBuilder`).
 
 It gives up first what it has to, and says so by no longer naming it; then it comes to the epoch of the assignment and
 has what is free of it. The rest it gets when the members that had it have given it up.

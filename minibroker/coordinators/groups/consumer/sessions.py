@@ -1,4 +1,4 @@
-"""What time does to a member of a consumer group."""
+"""Session and rebalance timeouts of consumer group members."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""One step of a group: someone joins, changes or is heard of, and what follows for the group and for that member.
+"""A step of a consumer group: a member joins, changes or sends a heartbeat, and the records that follow.
 
 Kafka's `GroupMetadataManager.consumerGroupHeartbeat` in the middle, and its way with a JoinGroup of a member of the
 classic protocol, which is the same.

@@ -1,4 +1,4 @@
-"""Target assignments: what each member of a group is to read in the end (Kafka's `TargetAssignmentBuilder`).
+"""Target assignments of consumer groups (Kafka's `TargetAssignmentBuilder`).
 
 An assignor works in slices of the event loop. A small group has its target in the first slice, and the heartbeat that
 asks for it tells it. Otherwise heartbeats are answered by the present target until the new one is there.

@@ -1,4 +1,4 @@
-"""The order in which Java's HashMap and HashSet give out what they hold.
+"""Iteration order of Java's HashMap and HashSet.
 
 Kafka's uniform assignor goes through such sets; who of two equal members gets the extra partition is decided by it.
 Buckets that Java has turned into trees keep their order, too.

@@ -1,4 +1,4 @@
-"""How often long work yields."""
+"""The pace of an assignor: it yields about every millisecond."""
 
 from typing import Final
 

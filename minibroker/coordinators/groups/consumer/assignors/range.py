@@ -1,4 +1,4 @@
-"""Consecutive partitions of each topic for each member (Kafka's `RangeAssignor` for consumer groups, from 3.9 on).
+"""Range assignor: consecutive partitions of each topic for each member (Kafka's `RangeAssignor`, from 3.9 on).
 
 Static members come first, by their instance ids, then the others by their member ids. What a member had before does
 not count.

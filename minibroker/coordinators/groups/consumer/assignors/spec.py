@@ -1,4 +1,4 @@
-"""What an assignor goes by (Kafka's `GroupSpec` and `SubscribedTopicDescriber`)."""
+"""Input of an assignor (Kafka's `GroupSpec` and `SubscribedTopicDescriber`)."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
