@@ -59,7 +59,8 @@ suites: $(VENV)/.dev ## Run the Kafka tests of other Python projects, unchanged 
 	@$(VENV)/bin/python -m tests.suites $(ARGS)
 
 # Pyright takes as long as all the others, so it runs beside them; it speaks when they are done.
-lint: $(VENV)/.dev ## Run ruff, mypy, pyright and import-linter; report all that fail
+# The newest commits' subjects are read where there is a history; an archive has none.
+lint: $(VENV)/.dev ## Run ruff, mypy, pyright and import-linter, check commit subjects; report all that fail
 	@failed=; said=$$(mktemp) || exit; pyright=; \
 	trap 'kill $$pyright 2>/dev/null; rm -f "$$said"' EXIT; trap 'exit 130' INT TERM; \
 	$(VENV)/bin/pyright --pythonpath $(VENV)/bin/python >"$$said" 2>&1 & pyright=$$!; \
@@ -68,6 +69,9 @@ lint: $(VENV)/.dev ## Run ruff, mypy, pyright and import-linter; report all that
 	check "ruff format" $(VENV)/bin/ruff format --check --quiet --output-format concise; \
 	check mypy $(VENV)/bin/mypy; \
 	check import-linter $(VENV)/bin/lint-imports; \
+	subjects() { [ ! -e .git ] || git log --no-merges -n 50 --format=%s 2>/dev/null | \
+	  awk 'length > 72 { print "more than 72 characters: " $$0; long = 1 } END { exit long }'; }; \
+	check "commit subjects" subjects; \
 	told() { wait $$pyright; status=$$?; cat "$$said"; return $$status; }; \
 	check pyright told; \
 	[ -z "$$failed" ] || { echo "lint failed: $${failed#, }" >&2; exit 1; }

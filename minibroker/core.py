@@ -50,7 +50,7 @@ class Core:
         config: what counts now; `configs` has what was altered at run time.
         call_soon: runs a callback once the current wake-up of the event loop is done.
         background: runs slow work (removing files) on a thread, then a callback on the event loop.
-        hooks: the events that upper rooms subscribe to.
+        hooks: the events that upper floors subscribe to.
         cluster: the nodes, and who leads what.
         files: the open files of the logs.
         chores: background work, in slices.
