@@ -1,4 +1,4 @@
-"""What a fetch reads of the logs, and what its answer tells of that."""
+"""The log reads of a Fetch request, and the partitions of its response."""
 
 from collections.abc import Collection, Iterable
 from itertools import islice
