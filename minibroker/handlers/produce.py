@@ -69,7 +69,7 @@ from minibroker_protocol.records.header import (
     TRANSACTIONAL_FLAG,
     entry_bounds,
 )
-from minibroker_protocol.schema import first_version
+from minibroker_protocol.schema import Records, first_version
 from minibroker_storage.log import Log
 
 _FIRST_WITH_ZSTD: Final = 7
@@ -289,18 +289,18 @@ def _append_in_steps(
     return answer
 
 
-def _explain(answer: PartitionProduceResponse, error: Exception, topic: Topic, records: Any, call: Call) -> None:
+def _explain(answer: PartitionProduceResponse, error: Exception, topic: Topic, records: Records, call: Call) -> None:
     """Say why nothing was appended."""
-    size = len(records) if isinstance(records, memoryview) else 0
+    given = records if isinstance(records, memoryview) else memoryview(b"")
     if isinstance(error, UnsupportedMagicError):
-        new = call.api_version >= FIRST_WITH_ONE_BATCH and size and not is_v2(records)
+        new = call.api_version >= FIRST_WITH_ONE_BATCH and given and not is_v2(given)
         refuse_partition(answer, ErrorCode.INVALID_RECORD if new else ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, error)
     elif isinstance(error, _RefusedError):
         refuse_partition(answer, error.code, error)
         if error.code is ErrorCode.MESSAGE_TOO_LARGE:
             from minibroker.support.advice import LARGE_BATCHES, about_size  # noqa: PLC0415 - most batches fit
 
-            about = about_size(topic.name, size, topic.max_message_bytes)
+            about = about_size(topic.name, len(given), topic.max_message_bytes)
             call.core.advised.advise(LARGE_BATCHES, topic.name, about)
     else:
         refuse_partition(answer, error_code_of(error), error)

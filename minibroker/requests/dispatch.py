@@ -251,7 +251,7 @@ def _accept_repeated(frame: memoryview, memo: ProduceMemo[Call]) -> Answer | Wai
     response = serve(served, memo.request, call)
     memo.forget_records()
     if isinstance(response, GeneratorType):
-        steps = _outcome_in_slices(response, served, read_request_header(frame), call.api_version)
+        steps = _outcome_in_slices(cast("Steps[Any]", response), served, read_request_header(frame), call.api_version)
         return in_slices(steps, call.services, int(_PRODUCE))
     return outcome_of(response, call.api_version, correlation_id_of(frame), flexible_header=memo.is_flexible)
 

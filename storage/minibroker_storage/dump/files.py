@@ -119,4 +119,5 @@ def _place(file: DumpFile) -> tuple[bool, int, int, str]:
 
 def _partition_place(directory: str) -> tuple[str, int, str]:
     name = os.path.basename(directory)
-    return *(parse_partition_directory(name) or (name, -1)), directory
+    topic, partition = parse_partition_directory(name) or (name, -1)
+    return topic, partition, directory
