@@ -12,7 +12,7 @@ from minibroker.requests.endpoints import endpoint
 from minibroker.requests.session import Session
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.security.principals import BROKER
-from minibroker.support.slices import drain
+from minibroker.support.slices import drain, result_of
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
@@ -65,7 +65,8 @@ class MetadataHistory:
 def _ask(topics: list[Any] | None, call: Call) -> Any:
     request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
     # Version 0 would take no topics for all of them.
-    response: MetadataResponse = drain(endpoint(ApiKey.METADATA).handle(request, call._replace(api_version=_VERSION)))
+    handled = endpoint(ApiKey.METADATA).handle(request, call._replace(api_version=_VERSION))
+    response: MetadataResponse = drain(result_of(handled))
     return response
 
 
