@@ -61,9 +61,9 @@ suites: $(VENV)/.dev ## Run the Kafka tests of other Python projects, unchanged 
 # Pyright takes as long as all the others, so it runs beside them; it speaks when they are done.
 # The newest commits' subjects are read where there is a history; an archive has none.
 lint: $(VENV)/.dev ## Run ruff, mypy, pyright and import-linter, check commit subjects; report all that fail
-	@failed=; said=$$(mktemp) || exit; pyright=; \
-	trap 'kill $$pyright 2>/dev/null; rm -f "$$said"' EXIT; trap 'exit 130' INT TERM; \
-	$(VENV)/bin/pyright --pythonpath $(VENV)/bin/python >"$$said" 2>&1 & pyright=$$!; \
+	@failed=; output=$$(mktemp) || exit; pyright=; \
+	trap 'kill $$pyright 2>/dev/null; rm -f "$$output"' EXIT; trap 'exit 130' INT TERM; \
+	$(VENV)/bin/pyright --pythonpath $(VENV)/bin/python >"$$output" 2>&1 & pyright=$$!; \
 	check() { title=$$1; shift; echo "== $$title"; "$$@" || failed="$$failed, $$title"; }; \
 	check "ruff rules" $(VENV)/bin/ruff check --quiet --output-format concise; \
 	check "ruff format" $(VENV)/bin/ruff format --check --quiet --output-format concise; \
@@ -72,8 +72,8 @@ lint: $(VENV)/.dev ## Run ruff, mypy, pyright and import-linter, check commit su
 	subjects() { [ ! -e .git ] || git log --no-merges -n 50 --format=%s 2>/dev/null | \
 	  awk 'length > 72 { print "more than 72 characters: " $$0; long = 1 } END { exit long }'; }; \
 	check "commit subjects" subjects; \
-	told() { wait $$pyright; status=$$?; cat "$$said"; return $$status; }; \
-	check pyright told; \
+	show_pyright() { wait $$pyright; status=$$?; cat "$$output"; return $$status; }; \
+	check pyright show_pyright; \
 	[ -z "$$failed" ] || { echo "lint failed: $${failed#, }" >&2; exit 1; }
 
 format: $(VENV)/.dev ## Format the code and mend what ruff can mend

@@ -173,9 +173,9 @@ class AsyncBroker(AsyncOperations):
         core = services.core
         create_topics(core, [_plan(core, spec) for spec in self._options.topics if core.topics.get(spec.name) is None])
         if self._options.seeds is not None:
-            from minibroker.operations.seeding.seeds import plant  # noqa: PLC0415 - most brokers have none
+            from minibroker.operations.seeding.seeds import load_seeds  # noqa: PLC0415 - most brokers have none
 
-            plant(services, self._options.seeds)
+            load_seeds(services, self._options.seeds)
 
     def _keep_journal(self, services: Services) -> None:
         journal = self._options.journal

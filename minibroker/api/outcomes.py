@@ -32,7 +32,7 @@ NO_ANSWER: Final = Answer(None, 0, 0, flexible_header=False)
 class Waiting(NamedTuple):
     """A delayed response and the answer that it will be part of."""
 
-    parked: DelayedResponse
+    delayed: DelayedResponse
     answer: Answer
 
 

@@ -28,7 +28,7 @@ class Listener(Protocol):
         ...
 
 
-class Door:
+class ListenerEndpoint:
     """One of a broker's listeners, as clients are told of it.
 
     Attributes:
@@ -47,26 +47,26 @@ class Node:
     """One broker.
 
     Attributes:
-        doors: its listeners by name.
+        endpoints: its listeners by name.
         listener: its sockets; None where there are none, as in tests.
         fetch_sessions: of its clients.
     """
 
-    __slots__ = ("_slots", "doors", "fetch_sessions", "id", "is_up", "listener", "rack")
+    __slots__ = ("_slots", "endpoints", "fetch_sessions", "id", "is_up", "listener", "rack")
 
     def __init__(self, node_id: int, rack: str | None = None, session_slots: int = 0) -> None:
         self.id = node_id
         self.rack = rack
         self.is_up = True
-        self.doors: dict[str, Door] = {}
+        self.endpoints: dict[str, ListenerEndpoint] = {}
         self.listener: Listener | None = None
         self._slots = session_slots
         self.fetch_sessions = FetchSessionCache(session_slots)
 
     def address(self, listener: str, dialled: tuple[str, int]) -> tuple[str, int]:
         """(host, port) for a client that has found another node of this cluster at `dialled`, by that listener."""
-        door = self.doors.get(listener)
-        return (dialled[0], 0) if door is None else door.advertised or (dialled[0], door.port)
+        endpoint = self.endpoints.get(listener)
+        return (dialled[0], 0) if endpoint is None else endpoint.advertised or (dialled[0], endpoint.port)
 
     def forget_sessions(self) -> None:
         """The node stops, and with it go its fetch sessions."""

@@ -31,7 +31,7 @@ class LogKeeper(Protocol):
         """Let a log act on a new configuration."""
         ...
 
-    def let_go(self, partition: "Partition") -> None:
+    def forget_partition(self, partition: "Partition") -> None:
         """The partition is going to be deleted."""
         ...
 
@@ -106,7 +106,7 @@ class Partition:
 
     def delete(self) -> str:
         """Give the partition up; returns where its directory has gone, for `purge`. OSError when that fails."""
-        self._keeper.let_go(self)
+        self._keeper.forget_partition(self)
         if self._log is not None:
             return self._log.delete()
         renamed = delete_directory_name(self.directory)

@@ -66,7 +66,7 @@ class Release(NamedTuple):
     features: Mapping[str, Feature]
 
     @property
-    def told(self) -> Mapping[int, tuple[int, int]]:
+    def advertised(self) -> Mapping[int, tuple[int, int]]:
         """What ApiVersions tells, as `served`; they are the same but for Produce (KIP-896)."""
         if not self.is_at_least(_FIRST_WITHOUT_OLD_PRODUCE):
             return self.served

@@ -55,7 +55,7 @@ class FaultError(OperationError):
     """A fault that cannot be; the message begins with the name of the field."""
 
 
-class Asked(NamedTuple):
+class RequestContext(NamedTuple):
     """What a fault looks at in a request."""
 
     api: str
@@ -196,22 +196,22 @@ class Fault:
                 return False
         return True
 
-    def matches(self, asked: Asked) -> bool:
+    def matches(self, context: RequestContext) -> bool:
         """Does it match a request, however often it did before?"""
         return (
-            (self._is_api is None or self._is_api(asked.api))
-            and (self._versions is None or asked.version in self._versions)
-            and (self.node is None or self.node == asked.node)
-            and ((is_client := self._is_named["client_id"]) is None or is_client(asked.client_id or ""))
-            and (self.corrupt != "records" or asked.api == "Fetch")
-            and (self.stale_metadata is None or asked.api == "Metadata")
-            and (self.partition is None or "partition" in named_by(endpoint_named(asked.api)))
-            and any(map(self.is_about, asked.targets))
+            (self._is_api is None or self._is_api(context.api))
+            and (self._versions is None or context.version in self._versions)
+            and (self.node is None or self.node == context.node)
+            and ((is_client := self._is_named["client_id"]) is None or is_client(context.client_id or ""))
+            and (self.corrupt != "records" or context.api == "Fetch")
+            and (self.stale_metadata is None or context.api == "Metadata")
+            and (self.partition is None or "partition" in named_by(endpoint_named(context.api)))
+            and any(map(self.is_about, context.targets))
         )
 
-    def is_due(self, asked: Asked) -> bool:
+    def is_due(self, context: RequestContext) -> bool:
         """Does it match, and is it this request's turn? Counts the requests that match."""
-        if not self.matches(asked):
+        if not self.matches(context):
             return False
         self._matched += 1
         if self.nth is not None and self._matched != self.nth:

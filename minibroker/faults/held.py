@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from minibroker.api.interceptors import Line
     from minibroker.clock import Clock, Timer
     from minibroker.faults.fault import Fault
-    from minibroker.faults.registry import Strike
+    from minibroker.faults.registry import MatchedFault
 
 _BODY_AT: Final = 8
 _CORRELATION_ID_AT: Final = 4
@@ -28,7 +28,7 @@ _CRC_OF_MESSAGES_AT: Final = 12
 _WITHOUT_ANSWER: Final = frozenset({"disconnect", "black_hole", "drop"})
 
 
-class HeldRequest(DelayedResponse):
+class DelayedByFault(DelayedResponse):
     """Waits for a handler's response, if there is one to come, then for the delay, and then does what the fault says.
 
     It is parked like any other: requests behind it wait, and what it has appended is written before it strikes.
@@ -43,7 +43,7 @@ class HeldRequest(DelayedResponse):
         self,
         line: Line,
         clock: Clock,
-        strike: Strike,
+        matched: MatchedFault,
         answer: Answer,
         inner: DelayedResponse | None,
         *,
@@ -51,7 +51,7 @@ class HeldRequest(DelayedResponse):
     ) -> None:
         self._line = line
         self._clock = clock
-        self._strike = strike
+        self._matched = matched
         self._answer = answer
         self._inner = inner
         self._has_answer = has_answer
@@ -74,12 +74,12 @@ class HeldRequest(DelayedResponse):
         if self._gone:
             return
         if response is not None:
-            if self._strike.throttle_ms and hasattr(response, "throttle_time_ms"):
-                response.throttle_time_ms = self._strike.throttle_ms
+            if self._matched.throttle_ms and hasattr(response, "throttle_time_ms"):
+                response.throttle_time_ms = self._matched.throttle_ms
             self._answer.entry.response = detached(response)
-            if self._strike.delay_ms:
+            if self._matched.delay_ms:
                 _read_ranges(response)  # whose files may be gone by then
-        self._after(self._strike.delay_ms, partial(self._act_or_fail, response))
+        self._after(self._matched.delay_ms, partial(self._act_or_fail, response))
 
     def _after(self, delay_ms: float, then: Any) -> None:
         if delay_ms:
@@ -100,7 +100,7 @@ class HeldRequest(DelayedResponse):
             self._line.fail(error)
 
     def _act(self, response: Any) -> None:
-        fault, line = self._strike.fault, self._line
+        fault, line = self._matched.fault, self._line
         action = None if fault is None else fault.action
         if response is None or action in _WITHOUT_ANSWER:
             self._answer.entry.end()
@@ -124,7 +124,7 @@ class HeldRequest(DelayedResponse):
             line.release()
         else:
             self._send(self._frame(response))
-            self._after(self._strike.throttle_ms, line.release)
+            self._after(self._matched.throttle_ms, line.release)
 
     def _frame(self, response: Any) -> bytearray:
         """The whole answer, with what is read from files in it."""

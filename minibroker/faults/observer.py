@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from minibroker.api.delayed import DelayedResponse, UnservedRequestError
 from minibroker.api.outcomes import Answer, Outcome, Waiting, outcome_of
-from minibroker.faults.fault import Asked, Fault
-from minibroker.faults.held import HeldRequest
+from minibroker.faults.fault import Fault, RequestContext
+from minibroker.faults.held import DelayedByFault
 from minibroker.faults.observed import installed_faults
 from minibroker.faults.refusals import refuse
-from minibroker.faults.registry import FaultRegistry, Strike
+from minibroker.faults.registry import FaultRegistry, MatchedFault
 from minibroker.faults.stale_metadata import MetadataHistory
 from minibroker.inspection.journal import DEFAULT_CAPACITY, Entry, Journal
 from minibroker.inspection.message_json import detached
@@ -171,15 +171,15 @@ class RequestObserver:
         session, header = request.call.session, request.header
         if self.history is not None:
             self.history.note()
-        asked = Asked(request.api, header.api_version, header.client_id, session.node.id, request.targets)
-        strike = None if self.faults is None else self.faults.strike(asked)
-        if self.journal is not None or self.watcher is not None or strike is not None:
+        context = RequestContext(request.api, header.api_version, header.client_id, session.node.id, request.targets)
+        matched = None if self.faults is None else self.faults.match(context)
+        if self.journal is not None or self.watcher is not None or matched is not None:
             request.entry = self._begin(request, line, size)
         try:
-            if strike is None:
+            if matched is None:
                 outcome = request.outcome_of((yield from result_of(request.serve(request.request))))
             else:
-                outcome = yield from self._struck(strike, request, line)
+                outcome = yield from self._act_on(matched, request, line)
         except Exception as error:
             if request.entry is not None:
                 request.entry.failure = str(error) or type(error).__name__
@@ -236,17 +236,17 @@ class RequestObserver:
 
     # The faults
 
-    def _struck(self, strike: Strike, request: _Request, line: Line) -> Steps[Outcome]:
+    def _act_on(self, matched: MatchedFault, request: _Request, line: Line) -> Steps[Outcome]:
         entry = request.entry
         assert entry is not None
-        entry.fault = strike.fault or strike.all[0]
-        for each in strike.all:
+        entry.fault = matched.fault or matched.all[0]
+        for each in matched.all:
             each.fire(entry)
-        fault = strike.fault
+        fault = matched.fault
         action = None if fault is None else fault.action
         lost = fault is not None and (action == "black_hole" or "before" in {fault.drop, fault.disconnect})
-        response = None if lost else (yield from self._respond(strike.fault, request, entry))
-        if action in {None, "error", "stale_metadata"} and not strike.delay_ms and not strike.throttle_ms:
+        response = None if lost else (yield from self._respond(matched.fault, request, entry))
+        if action in {None, "error", "stale_metadata"} and not matched.delay_ms and not matched.throttle_ms:
             return request.outcome_of(response)
         has_answer = request.waits_for_answer()
         if fault is not None and action in {"truncate", "corrupt"} and not has_answer:
@@ -255,7 +255,7 @@ class RequestObserver:
         version = request.call.api_version
         flexible = request.endpoint.has_flexible_response_header(version)
         answer = Answer(None, version, request.header.correlation_id, flexible, entry)
-        held = HeldRequest(line, self._services.core.clock, strike, answer, inner, has_answer=has_answer)
+        held = DelayedByFault(line, self._services.core.clock, matched, answer, inner, has_answer=has_answer)
         if inner is None:
             self._services.core.call_soon(partial(held.go_on, response))  # once what it appends is written
         return Waiting(held, answer)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
-    from minibroker.faults.fault import Asked, Fault
+    from minibroker.faults.fault import Fault, RequestContext
 
 
 @dataclass(slots=True)
-class Strike:
+class MatchedFault:
     """What is to happen to one request.
 
     Attributes:
@@ -79,18 +79,18 @@ class FaultRegistry:
         finally:
             self.remove(fault)
 
-    def strike(self, asked: Asked) -> Strike | None:
+    def match(self, context: RequestContext) -> MatchedFault | None:
         """What hits a request, None if nothing does.
 
         Each fault counts the requests that match it. Of those that are due the first that does more than to delay or
         to throttle decides; faults that only do that come on top, whatever their place.
         """
-        due = [fault for fault in self._faults if fault.is_due(asked)]
+        due = [fault for fault in self._faults if fault.is_due(context)]
         if not due:
             return None
         first = next((fault for fault in due if fault.action is not None), None)
         hitting = [fault for fault in due if fault is first or fault.action is None]
-        return Strike(
+        return MatchedFault(
             first,
             hitting,
             sum(fault.delay_ms or 0 for fault in hitting),

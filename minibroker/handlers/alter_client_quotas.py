@@ -13,7 +13,7 @@ from minibroker.api.delayed import DelayedResponse
 from minibroker.quotas.entities import IP, Entity, QuotaError, check_value, keys_of
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal
-from minibroker.requests.held_answer import hold
+from minibroker.requests.delayed_responses import hold
 from minibroker.requests.requirements import on_cluster
 from minibroker.security.authorization.acls import Operation
 from minibroker.support.slices import Steps, Work

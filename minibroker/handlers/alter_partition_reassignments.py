@@ -14,7 +14,7 @@ from minibroker.api.delayed import DelayedResponse
 from minibroker.cluster.cluster import Cluster
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal, topics_at
-from minibroker.requests.held_answer import hold, refusal
+from minibroker.requests.delayed_responses import hold, refusal
 from minibroker.requests.requirements import on_cluster
 from minibroker.security.authorization.acls import Operation
 from minibroker.support.slices import Steps

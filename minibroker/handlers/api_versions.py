@@ -100,7 +100,7 @@ def _table(call: Call) -> list[ApiVersion]:
     if release is None:
         table = _ALL
     else:
-        told = release.told.items()
+        told = release.advertised.items()
         table = [ApiVersion(api_key=key, min_version=first, max_version=last) for key, (first, last) in told]
     if configs.all_of(ConfigResourceType.CLIENT_METRICS):
         return table

@@ -9,7 +9,7 @@ from typing import Final
 
 from minibroker.api.delayed import DelayedResponse, UnservedRequestError
 from minibroker.requests.call import Call
-from minibroker.requests.held_answer import hold
+from minibroker.requests.delayed_responses import hold
 from minibroker.requests.requirements import on_cluster
 from minibroker.security.authorization.acls import (
     AclBinding,

@@ -10,7 +10,7 @@ from typing import Final
 from minibroker.api.delayed import DelayedResponse
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal
-from minibroker.requests.held_answer import hold
+from minibroker.requests.delayed_responses import hold
 from minibroker.requests.requirements import asked_by_handler
 from minibroker.requests.token_requests import NO_TIME, may_ask, named
 from minibroker.security.authorization.acls import Operation, ResourceType

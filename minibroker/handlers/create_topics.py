@@ -15,7 +15,7 @@ from minibroker.api.delayed import DelayedResponse
 from minibroker.cluster.topics import Topic
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal, topics_at
-from minibroker.requests.held_answer import hold
+from minibroker.requests.delayed_responses import hold
 from minibroker.requests.quota_mutations import count_mutation
 from minibroker.requests.requirements import asked_by_handler
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType

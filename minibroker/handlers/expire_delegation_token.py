@@ -7,7 +7,7 @@ from typing import Final
 
 from minibroker.api.delayed import DelayedResponse
 from minibroker.requests.call import Call
-from minibroker.requests.held_answer import hold
+from minibroker.requests.delayed_responses import hold
 from minibroker.requests.requirements import asked_by_handler
 from minibroker.requests.token_requests import NO_TIME, find
 from minibroker.support.slices import Steps

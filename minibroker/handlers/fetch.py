@@ -96,7 +96,7 @@ def handle(
     results = reader.read()
     if request.max_wait_ms <= 0 or not reader.logs or reader.has_enough():
         return reader.answer(results)
-    return _ParkedFetch(request, call, reader)
+    return _DelayedFetch(request, call, reader)
 
 
 def refuse(request: FetchRequest, version: int, code: ErrorCode) -> FetchResponse:
@@ -125,10 +125,10 @@ def _serve_in_slices(request: FetchRequest, call: Call) -> Steps[FetchResponse |
     results = yield from reader.read_in_steps()
     if request.max_wait_ms <= 0 or not reader.logs or reader.has_enough():
         return (yield from reader.answer_in_steps(results))
-    parked = _ParkedFetch(request, call, reader)
+    delayed = _DelayedFetch(request, call, reader)
     if len(context.partitions) > READ_AT_ONCE:
-        parked.look_soon()  # others may have appended between the steps, to what was read before
-    return parked
+        delayed.look_soon()  # others may have appended between the steps, to what was read before
+    return delayed
 
 
 def _no_session(error: FetchSessionError) -> FetchResponse:
@@ -143,7 +143,7 @@ def _has_many_partitions(request: FetchRequest, call: Call) -> bool:
     return session is not None and len(session.partitions) > _FEW
 
 
-class _ParkedFetch(DelayedResponse):
+class _DelayedFetch(DelayedResponse):
     """A fetch that waits for appends to its partitions, or for its time to be up."""
 
     __slots__ = ("_call", "_is_gone", "_is_over", "_is_reading", "_logs", "_reader", "_timer", "_woken", "deliver")

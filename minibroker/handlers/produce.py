@@ -35,9 +35,9 @@ from minibroker.cluster.topics import Topic
 from minibroker.core import Core
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal, topics_at
+from minibroker.requests.delayed_produce import DelayedProduce, refuse_partition
 from minibroker.requests.leader_hints import hint_of
 from minibroker.requests.long_produce import FIRST_WITH_ONE_BATCH, has_many_records, is_v2, kept, takes_as_it_comes
-from minibroker.requests.parked_produce import ParkedProduce, refuse_partition
 from minibroker.requests.produce_memo import has_many_batches
 from minibroker.requests.requirements import checked, on_each
 from minibroker.security.authorization.acls import Operation, ResourceType
@@ -217,10 +217,10 @@ def _flush(
             continue
         if partition.log.unflushed_records >= topic.log_config.flush_messages:
             due.setdefault(partition, []).append(outcome)
-    parked = ParkedProduce(response, (partition.log for partition in due))
+    delayed = DelayedProduce(response, (partition.log for partition in due))
     for partition, outcomes in due.items():
-        core.logs.flusher.request(partition.log, partial(parked.on_flushed, partition, call.node, outcomes))
-    return parked if parked.is_waiting else None
+        core.logs.flusher.request(partition.log, partial(delayed.on_flushed, partition, call.node, outcomes))
+    return delayed if delayed.is_waiting else None
 
 
 def _append(

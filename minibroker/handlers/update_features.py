@@ -16,7 +16,7 @@ from minibroker.cluster.features import (
     Features,
 )
 from minibroker.requests.call import Call
-from minibroker.requests.held_answer import hold
+from minibroker.requests.delayed_responses import hold
 from minibroker.requests.requirements import on_cluster
 from minibroker.security.authorization.acls import Operation
 from minibroker_protocol.error_codes import ErrorCode

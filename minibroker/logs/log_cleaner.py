@@ -89,7 +89,7 @@ class LogCleaner:
         """Is its log being cleaned right now?"""
         return self._current is not None and self._current.partition is partition
 
-    def let_go(self, partition: Partition) -> None:
+    def forget_partition(self, partition: Partition) -> None:
         """The partition is going to be deleted: give up its cleaning."""
         if self._current is not None and self._current.partition is partition:
             self._current.end()

@@ -129,10 +129,10 @@ class LogManager:
             # What is appended from here on must not be taken for what was on disk before.
             self._recovery_points.offsets = {**self._recovery_points.offsets, key: log.recovery_point}
             self._recovery_points.save(sync=True)
-        self.watch(topic.log_config.flush_ms)
+        self.shorten_flush_interval(topic.log_config.flush_ms)
         return log
 
-    def watch(self, flush_ms: int) -> None:
+    def shorten_flush_interval(self, flush_ms: int) -> None:
         """A log wants to be forced to disk this often: look after it often enough.
 
         In Kafka `flush.ms` has no effect unless `log.flush.scheduler.interval.ms` is set as well.
@@ -149,7 +149,7 @@ class LogManager:
     def reconfigure(self, log: Log, config: LogConfig) -> None:
         """Let a log act on a new configuration."""
         log.config = config
-        self.watch(config.flush_ms)
+        self.shorten_flush_interval(config.flush_ms)
 
     def forget(self, names: Iterable[str]) -> None:
         """New topics take these names: what the checkpoints tell of older ones of that name is not theirs. OSError."""
@@ -157,10 +157,10 @@ class LogManager:
         for checkpoint in self._checkpoints:
             checkpoint.forget(topics)
 
-    def let_go(self, partition: Partition) -> None:
+    def forget_partition(self, partition: Partition) -> None:
         """The partition is going to be deleted."""
         if self._cleaner is not None:
-            self._cleaner.let_go(partition)
+            self._cleaner.forget_partition(partition)
 
     # What can be asked for at any time
 
@@ -361,10 +361,10 @@ class LogManager:
         if self._cleaner is not None and self._cleaner.is_cleaning(partition):
             return 0  # once that is through
         deleted = log.delete_old_segments(self._clock.now_ms())
-        self.bury(partition, log)
+        self.schedule_deletion(partition, log)
         return deleted
 
-    def bury(self, partition: Partition, log: Log) -> None:
+    def schedule_deletion(self, partition: Partition, log: Log) -> None:
         """Remove the files that a log has given up, `file.delete.delay.ms` from now."""
         paths = log.take_deleted_files()
         if paths:

@@ -34,7 +34,7 @@ def configure(services: Services, configs: Mapping[str, Setting]) -> None:
     """Alter keys of all brokers; None takes one back to what it was at the start. `OperationError`, `OSError`."""
     texts = _altered(services.core.configs.of(ConfigResourceType.BROKER, ALL_BROKERS), configs)
     try:
-        check(texts, services.core.config, services.core.cluster.first.doors, is_of_one_broker=False)
+        check(texts, services.core.config, services.core.cluster.first.endpoints, is_of_one_broker=False)
         services.core.configs.with_broker(ALL_BROKERS, texts)
     except ConfigError as error:
         raise OperationError(str(error)) from None

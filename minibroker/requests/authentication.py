@@ -237,17 +237,17 @@ class Authentication:
         """What comes after SaslHandshake v0: tokens without headers, answered in the same way."""
         exchange = self._exchange
         assert exchange is not None
-        parked: DelayedResponse
+        delayed: DelayedResponse
         try:
             answer = exchange.evaluate(token)
             if exchange.is_complete:
                 self._complete(exchange)
         except SaslError as error:
-            parked = self._fail(str(error), None)
+            delayed = self._fail(str(error), None)
         else:
-            parked = _BareAnswer(self._line, answer)
-            self._session.services.core.call_soon(parked.go)
-        return Waiting(parked, Answer(None, 0, 0, flexible_header=False))
+            delayed = _BareAnswer(self._line, answer)
+            self._session.services.core.call_soon(delayed.go)
+        return Waiting(delayed, Answer(None, 0, 0, flexible_header=False))
 
     def _fail(self, reason: str, response: Any) -> DelayedResponse:
         """Answer late, and close."""

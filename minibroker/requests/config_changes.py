@@ -12,10 +12,10 @@ from minibroker.config import ConfigType
 from minibroker.config.resources import ConfigResourceType
 from minibroker.requests.call import Call
 from minibroker.requests.config_resources import (
-    PLACES,
+    CONFIG_RESOURCES,
     Change,
+    ConfigResource,
     Keeping,
-    Place,
     ResourceError,
     Texts,
     as_refusals,
@@ -75,7 +75,7 @@ def outcomes(
         named[resource] += 1
         yield
     found: dict[int, Outcome] = {}
-    due: dict[Keeping, list[tuple[int, Place, Texts]]] = {}
+    due: dict[Keeping, list[tuple[int, ConfigResource, Texts]]] = {}
     for number, (resource, changes) in enumerate(altered):
         try:
             _check_form(changes, named=named[resource])
@@ -92,7 +92,7 @@ def outcomes(
         yield
     for keep, alterations in due.items():
         try:
-            yield from keep([(place, texts) for _, place, texts in alterations], call)
+            yield from keep([(resource, texts) for _, resource, texts in alterations], call)
         except OSError as error:
             found.update((number, _of_disk(error)) for number, _, _ in alterations)
     return list(found.values())
@@ -138,7 +138,7 @@ def _check_operation(what: int) -> None:
 
 def _checked(
     resource: Resource, changes: Changes, call: Call, *, replaces: bool, validate_only: bool
-) -> tuple[Place, Texts] | None:
+) -> tuple[ConfigResource, Texts] | None:
     """The settings that a resource is to have, if others than now. ResourceError. Loggers are altered at once."""
     kind = resource.kind
     if kind not in tuple(ConfigResourceType) or (replaces and kind == ConfigResourceType.BROKER_LOGGER):
@@ -149,25 +149,25 @@ def _checked(
     if kind == ConfigResourceType.BROKER_LOGGER:
         _alter_loggers(resource.name, changes, call, validate_only=validate_only)
         return None
-    place = PLACES[ConfigResourceType(kind)](resource.name, call)
-    before: Texts = {} if replaces else place.texts
+    config = CONFIG_RESOURCES[ConfigResourceType(kind)](resource.name, call)
+    before: Texts = {} if replaces else config.texts
     texts = dict(before)
     for name, what, value in changes:
         _check_operation(what)
         if what == Change.DELETE:
             texts.pop(name, None)
         else:
-            texts[name] = (value or "") if what == Change.SET else _listed(place, before, name, what, value or "")
-    place.check(texts)
-    is_due = not validate_only and (texts != place.texts or kind == ConfigResourceType.BROKER)
-    return (place, texts) if is_due else None
+            texts[name] = (value or "") if what == Change.SET else _listed(config, before, name, what, value or "")
+    config.check(texts)
+    is_due = not validate_only and (texts != config.texts or kind == ConfigResourceType.BROKER)
+    return (config, texts) if is_due else None
 
 
-def _listed(place: Place, before: Texts, name: str, what: int, value: str) -> str:
-    key = place.key(name)
+def _listed(resource: ConfigResource, before: Texts, name: str, what: int, value: str) -> str:
+    key = resource.key(name)
     if key is None or key.type is not ConfigType.LIST:
-        raise place.refuse_list(Change(what), name)
-    items = [item for item in before.get(name, place.default(name)).split(",") if item]
+        raise resource.refuse_list(Change(what), name)
+    items = [item for item in before.get(name, resource.default(name)).split(",") if item]
     for item in value.split(","):
         if what == Change.APPEND and item not in items:
             items.append(item)

@@ -20,8 +20,8 @@ from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 
 Texts = Mapping[str, str]
-Keeping = Callable[["Sequence[tuple[Place, Texts]]", Call], Steps[None]]
-"""See `Place.keep`."""
+Keeping = Callable[["Sequence[tuple[ConfigResource, Texts]]", Call], Steps[None]]
+"""See `ConfigResource.keep`."""
 
 _INVALID: Final = ErrorCode.INVALID_REQUEST
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}\Z")
@@ -65,7 +65,7 @@ def check_node(name: str, call: Call, unexpected: str, what: str) -> None:
         raise ResourceError(_INVALID, f"Unexpected broker id, {unexpected.format(call.node.id, name)}")
 
 
-class Place:
+class ConfigResource:
     """The configuration of one resource: its settings now, and how others are read, checked and kept.
 
     Attributes:
@@ -96,16 +96,16 @@ class Place:
         raise NotImplementedError
 
     @staticmethod
-    def keep(altered: "Sequence[tuple[Place, Texts]]", call: Call) -> Steps[None]:
+    def keep(altered: "Sequence[tuple[ConfigResource, Texts]]", call: Call) -> Steps[None]:
         """Have resources of this kind take settings that were checked, together. OSError, and none has."""
-        yield from call.core.configs.putting_all({(place.kind, place.name): texts for place, texts in altered})
+        yield from call.core.configs.putting_all({(resource.kind, resource.name): texts for resource, texts in altered})
 
     def refuse_list(self, what: Change, name: str) -> ResourceError:
         """The error for who takes a key for a list."""
         return ResourceError(ErrorCode.INVALID_CONFIG, f"Can't {what.name} to key {name} because its type is not LIST.")
 
 
-class _OfTopic(Place):
+class _OfTopic(ConfigResource):
     kind = ConfigResourceType.TOPIC
 
     def __init__(self, name: str, call: Call) -> None:
@@ -132,16 +132,16 @@ class _OfTopic(Place):
             raise ResourceError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{self.name}' does not exist.")
 
     @staticmethod
-    def keep(altered: Sequence[tuple[Place, Texts]], call: Call) -> Steps[None]:
+    def keep(altered: Sequence[tuple[ConfigResource, Texts]], call: Call) -> Steps[None]:
         changes: list[tuple[Topic, TopicConfig]] = []
-        for place, _ in altered:  # the settings are in the configuration that was checked
-            assert isinstance(place, _OfTopic)
-            assert place._topic is not None  # noqa: SLF001 - of this class
-            changes.append((place._topic, place._config))  # noqa: SLF001 - of this class
+        for resource, _ in altered:  # the settings are in the configuration that was checked
+            assert isinstance(resource, _OfTopic)
+            assert resource._topic is not None  # noqa: SLF001 - of this class
+            changes.append((resource._topic, resource._config))  # noqa: SLF001 - of this class
         yield from call.core.topics.configuring(changes)
 
 
-class _OfBroker(Place):
+class _OfBroker(ConfigResource):
     kind = ConfigResourceType.BROKER
     counts_at_once = True
 
@@ -150,7 +150,7 @@ class _OfBroker(Place):
             check_node(name, call, "expected {0}, but received {1}", "Node id")
         self._configs = call.core.configs
         self.name = name and str(call.node.id)
-        self._listeners = call.node.doors
+        self._listeners = call.node.endpoints
         self._before = self._configs.of_node(call.node.id)
         self.texts = self._configs.of(ConfigResourceType.BROKER, self.name)
 
@@ -175,7 +175,7 @@ class _OfBroker(Place):
         )
 
 
-class _OfClientMetrics(Place):
+class _OfClientMetrics(ConfigResource):
     kind = ConfigResourceType.CLIENT_METRICS
 
     def __init__(self, name: str, call: Call) -> None:
@@ -196,7 +196,7 @@ class _OfClientMetrics(Place):
             ClientMetricsConfig(texts)
 
 
-class _OfGroup(Place):
+class _OfGroup(ConfigResource):
     kind = ConfigResourceType.GROUP
 
     def __init__(self, name: str, call: Call) -> None:
@@ -217,7 +217,7 @@ class _OfGroup(Place):
             GroupConfig(self._core.config, texts).check_limits()
 
 
-PLACES: Final[Mapping[ConfigResourceType, type[Place]]] = {
+CONFIG_RESOURCES: Final[Mapping[ConfigResourceType, type[ConfigResource]]] = {
     ConfigResourceType.TOPIC: _OfTopic,
     ConfigResourceType.BROKER: _OfBroker,
     ConfigResourceType.CLIENT_METRICS: _OfClientMetrics,

@@ -53,7 +53,7 @@ class SlicedRequest(DelayedResponse):
     def _done(self, outcome: Outcome) -> None:
         if self._is_gone:
             if isinstance(outcome, Waiting):
-                outcome.parked.cancel()
+                outcome.delayed.cancel()
             return
         if self.amend is not None:
             outcome = self.amend(outcome, self._work.spent_s)

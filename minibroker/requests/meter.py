@@ -52,8 +52,8 @@ class Meter:
             return outcome
         produced = len(frame) if header.api_key == ApiKey.PRODUCE else 0
         charge = partial(self._charge, session, header.client_id or "", produced)
-        if isinstance(outcome, Waiting) and isinstance(outcome.parked, SlicedRequest):
-            outcome.parked.amend = charge
+        if isinstance(outcome, Waiting) and isinstance(outcome.delayed, SlicedRequest):
+            outcome.delayed.amend = charge
             return outcome
         return charge(outcome, (perf_counter_ns() - begin) / 1e9)
 
@@ -63,7 +63,7 @@ class Meter:
         if not wait_ms:
             return outcome
         if isinstance(outcome, Waiting):
-            return outcome._replace(parked=_Throttled(outcome.parked, session, wait_ms))
+            return outcome._replace(delayed=_Throttled(outcome.delayed, session, wait_ms))
         session.muted_ms = max(session.muted_ms, wait_ms)
         if outcome is not None:
             _tell(outcome.response, wait_ms)

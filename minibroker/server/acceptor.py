@@ -16,7 +16,7 @@ from typing import Final
 
 from minibroker.clock import Clock, Timer
 from minibroker.server.connection import Connection
-from minibroker.server.connection_quotas import ConnectionQuotas, Refused, Slot
+from minibroker.server.connection_quotas import ConnectionPermit, ConnectionQuotas, Refused
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ _NO_ROOM: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.EN
 _TRY_AGAIN_SECONDS: Final = 0.1
 _WARN_SECONDS: Final = 60.0
 
-Make = Callable[[Slot], Connection]
+Make = Callable[[ConnectionPermit], Connection]
 
 
 class Acceptor:
@@ -32,7 +32,7 @@ class Acceptor:
 
     Args:
         listener: the name of the one that they belong to.
-        make: a new connection in its slot.
+        make: makes the connection of a permit.
         backlog: how many connections may wait in the kernel.
 
     Attributes:
@@ -163,15 +163,15 @@ class Acceptor:
         except OSError:  # it has gone
             accepted.close()
             return
-        slot = self._quotas.enter(self._listener, address)
-        if isinstance(slot, Slot):
+        permit = self._quotas.enter(self._listener, address)
+        if isinstance(permit, ConnectionPermit):
             self._unbegun.add(accepted)
-            task = self.loop.create_task(self._enter(accepted, slot))
-            slot.abort = task.cancel
+            task = self.loop.create_task(self._enter(accepted, permit))
+            permit.abort = task.cancel
             self.entering.add(task)
-            task.add_done_callback(partial(self._entered, accepted, slot))
+            task.add_done_callback(partial(self._entered, accepted, permit))
         else:
-            self._refuse(accepted, slot)
+            self._refuse(accepted, permit)
 
     def _refuse(self, accepted: socket.socket, refused: Refused) -> None:
         """Close it, but not before its time: who is told at once tries again at once."""
@@ -184,26 +184,26 @@ class Acceptor:
         if self._refused.pop(refused, None) is not None:
             refused.close()
 
-    async def _enter(self, accepted: socket.socket, slot: Slot) -> None:
-        """Make it a connection, which then knows its slot."""
+    async def _enter(self, accepted: socket.socket, permit: ConnectionPermit) -> None:
+        """Make it a connection, which then knows its permit."""
         self._unbegun.discard(accepted)
-        connection = self._make(slot)
+        connection = self._make(permit)
         try:
             await self.open(accepted, connection)
         finally:
             if not connection.is_open:
-                slot.release()
+                permit.release()
 
     async def open(self, accepted: socket.socket, connection: Connection) -> None:
         """Have a connection speak through a socket."""
         await self.loop.connect_accepted_socket(lambda: connection, accepted)
 
-    def _entered(self, accepted: socket.socket, slot: Slot, task: asyncio.Task[None]) -> None:
+    def _entered(self, accepted: socket.socket, permit: ConnectionPermit, task: asyncio.Task[None]) -> None:
         self.entering.discard(task)
         if accepted in self._unbegun:  # it was cancelled before it had begun
             self._unbegun.discard(accepted)
             accepted.close()
-            slot.release()
+            permit.release()
         elif not task.cancelled() and (error := task.exception()) is not None:
             if not isinstance(error, OSError):  # which tells of a client that went while it came
                 _logger.error("A connection could not be taken", exc_info=error)

@@ -21,7 +21,7 @@ from minibroker.requests.dispatch import SlicedRequest, UnencodableAnswerError, 
 from minibroker.requests.produce_memo import ProduceMemo
 from minibroker.requests.request_path import compose
 from minibroker.requests.session import Session
-from minibroker.server.connection_quotas import Slot
+from minibroker.server.connection_quotas import ConnectionPermit
 from minibroker.server.outbox import Outbox
 from minibroker.services import Services
 from minibroker_protocol.codec import Splices
@@ -74,7 +74,7 @@ class Connection(asyncio.BufferedProtocol):
         node: the one whose listener has taken the connection. Where it is not advertised, this client is told the
             address that it has dialled.
         listener: the name of that listener.
-        slot: its place among the connections of that node.
+        permit: its place among the connections of that node.
         security: its TLS and SASL; None for plaintext.
     """
 
@@ -87,11 +87,11 @@ class Connection(asyncio.BufferedProtocol):
         "_now_ms",
         "_outbox",
         "_parked",
+        "_permit",
         "_reader",
         "_security",
         "_services",
         "_session",
-        "_slot",
         "_stopped",
         "_take",
         "_transport",
@@ -110,7 +110,7 @@ class Connection(asyncio.BufferedProtocol):
         connections: "ConnectionSet",
         node: Node,
         listener: str,
-        slot: Slot,
+        permit: ConnectionPermit,
         security: "ListenerSecurity | None" = None,
     ) -> None:
         self._services = services
@@ -121,7 +121,7 @@ class Connection(asyncio.BufferedProtocol):
         self._stopped = False  # reading is paused: the client has to wait, or to read
         self._listener = listener
         self._security = security
-        self._slot = slot
+        self._permit = permit
         self._authentication: Interceptor | None = None
         self._chain_version = _NOT_COMPOSED
         self._now_ms = services.core.clock.monotonic_ms
@@ -131,8 +131,8 @@ class Connection(asyncio.BufferedProtocol):
         """A client has connected."""
         self._transport = cast("asyncio.Transport", transport)
         self._outbox = Outbox(self._transport, self._touch, self._on_drained)
-        slot = self._slot
-        slot.abort, slot.unsent = self.abort, self._transport.get_write_buffer_size
+        permit = self._permit
+        permit.abort, permit.unsent = self.abort, self._transport.get_write_buffer_size
         self._touch()
         security = self._security
         is_tls = security is not None and security.context is not None
@@ -142,7 +142,7 @@ class Connection(asyncio.BufferedProtocol):
         self._session = Session(
             self._services,
             self.node,
-            advertised=self.node.doors[self._listener].advertised or dialled,
+            advertised=self.node.endpoints[self._listener].advertised or dialled,
             client_host=_kafka_address(peer),
             memo=ProduceMemo(),
             listener=self._listener,
@@ -168,7 +168,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _touch(self) -> None:
         """Something has come, or has left."""
-        self._slot.active_ms = self._now_ms()
+        self._permit.active_ms = self._now_ms()
 
     def _secure(self, security: "ListenerSecurity") -> None:
         """Say who the client is, or have it say so first."""
@@ -199,9 +199,9 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         """The client has gone, or we have closed."""
         self._connections.discard(self)
-        self._slot.release()
+        self._permit.release()
         if self._parked is not None:
-            self._parked.parked.cancel()
+            self._parked.delayed.cancel()
             self._parked = None
         self._session.memo = None  # which knows the session
         if self._chain_version != _NOT_COMPOSED:
@@ -220,7 +220,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Bytes have arrived."""
-        self._slot.active_ms = self._now_ms()
+        self._permit.active_ms = self._now_ms()
         self._reader.received(nbytes)
         self._serve()
 
@@ -305,11 +305,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def _park(self, waiting: Waiting) -> None:
         self._parked = waiting
-        parked = waiting.parked
-        if isinstance(parked, SlicedRequest):
-            parked.finish = self._finish
+        delayed = waiting.delayed
+        if isinstance(delayed, SlicedRequest):
+            delayed.finish = self._finish
         else:
-            parked.deliver = self._deliver
+            delayed.deliver = self._deliver
 
     def _finish(self, outcome_of: Callable[[], Outcome]) -> None:
         """A request that was served in slices has come to its end."""

@@ -28,7 +28,7 @@ _logger: Final = logging.getLogger(__name__)
 _SECOND_MS: Final = 1000
 
 
-class Slot:
+class ConnectionPermit:
     """The place of one connection among those that a broker has.
 
     Attributes:
@@ -88,7 +88,7 @@ class ConnectionQuotas:
         self._names = listeners
         config = services.core.config
         self._limits = ConnectionLimits(self._config(), self._names, lambda: self._services.host_names)
-        self._slots: dict[Slot, None] = {}
+        self._permits: dict[ConnectionPermit, None] = {}
         self._of_listener = dict.fromkeys(self._names, 0)
         self._of_address: dict[str, int] = {}
         self._waiting: list[Callable[[], None]] = []
@@ -96,12 +96,12 @@ class ConnectionQuotas:
         self._longest_ms = step_ms
         self._rate = Rate(samples, step_ms)
         self._rates = {name: Rate(samples, step_ms) for name in self._names}
-        self._idle = IdleExpiry(services.core.clock, config.integer("connections.max.idle.ms"), self._slots)
+        self._idle = IdleExpiry(services.core.clock, config.integer("connections.max.idle.ms"), self._permits)
         self.taken = 0
         self.left = 0
 
     def __len__(self) -> int:
-        return len(self._slots)
+        return len(self._permits)
 
     @property
     def rate(self) -> float:
@@ -152,7 +152,7 @@ class ConnectionQuotas:
         limits = self._limits
         if self._of_listener[listener] >= limits.most_of[listener]:
             full, most = f"The listener {listener}", limits.most_of[listener]
-        elif listener != limits.protected and len(self._slots) >= limits.most:
+        elif listener != limits.protected and len(self._permits) >= limits.most:
             full, most = "The broker", limits.most
         else:
             return True
@@ -160,7 +160,7 @@ class ConnectionQuotas:
         self._services.core.advised.advise(CLIENTS, advice, advice)
         return False
 
-    def enter(self, listener: str, address: str) -> Slot | Refused:
+    def enter(self, listener: str, address: str) -> ConnectionPermit | Refused:
         """Let a connection in that has waited for its turn, unless its address has had enough of them."""
         wait_ms = self._pace_of_address(listener, address)
         if wait_ms:
@@ -170,25 +170,25 @@ class ConnectionQuotas:
             _logger.info("Refusing a connection from %s, which has %d of at most %d", address, held, most)
             self._services.core.advised.advise(FULL_ADDRESSES, address, about_full_address(address, most))
             return Refused(0)
-        slot = Slot(self, listener, address, self._clock.monotonic_ms())
-        self._slots[slot] = None
+        permit = ConnectionPermit(self, listener, address, self._clock.monotonic_ms())
+        self._permits[permit] = None
         self._of_listener[listener] += 1
         self._of_address[address] = held + 1
         self.taken += 1
         self._idle.watch()
-        if len(self._slots) > self._limits.most:
+        if len(self._permits) > self._limits.most:
             self._close_excess()
-        return slot
+        return permit
 
-    def leave(self, slot: Slot) -> None:
+    def leave(self, permit: ConnectionPermit) -> None:
         """A connection is closed."""
-        del self._slots[slot]
-        self._of_listener[slot.listener] -= 1
-        held = self._of_address[slot.address] - 1
+        del self._permits[permit]
+        self._of_listener[permit.listener] -= 1
+        held = self._of_address[permit.address] - 1
         if held:
-            self._of_address[slot.address] = held
+            self._of_address[permit.address] = held
         else:
-            del self._of_address[slot.address]
+            del self._of_address[permit.address]
         self.left += 1
         if self._waiting:
             self._wake()
@@ -221,13 +221,13 @@ class ConnectionQuotas:
 
     def _close_excess(self) -> None:
         """Close what is too much, those first that have been silent for longest, but none of the protected listener."""
-        excess = len(self._slots) - self._limits.most
+        excess = len(self._permits) - self._limits.most
         if excess <= 0:
             return
-        unprotected = [slot for slot in self._slots if slot.listener != self._limits.protected]
-        for slot in sorted(unprotected, key=lambda slot: slot.active_ms)[:excess]:
-            _logger.info("Closing a connection from %s: there are more than max.connections", slot.address)
-            slot.close()
+        unprotected = [permit for permit in self._permits if permit.listener != self._limits.protected]
+        for permit in sorted(unprotected, key=lambda permit: permit.active_ms)[:excess]:
+            _logger.info("Closing a connection from %s: there are more than max.connections", permit.address)
+            permit.close()
 
 
 def _nothing() -> None:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     # Which knows this module.
-    from minibroker.server.connection_quotas import Slot
+    from minibroker.server.connection_quotas import ConnectionPermit
 
 _logger: Final = logging.getLogger(__name__)
 _STEP_MS: Final = 300
@@ -23,13 +23,13 @@ class IdleExpiry:
 
     Args:
         longest_ms: how long a connection may be silent; less than nothing is for ever.
-        slots: the connections, as they come and go.
+        permits: the connections, as they come and go.
     """
 
-    def __init__(self, clock: Clock, longest_ms: int, slots: "Collection[Slot]") -> None:
+    def __init__(self, clock: Clock, longest_ms: int, permits: "Collection[ConnectionPermit]") -> None:
         self._clock = clock
         self._longest_ms = longest_ms
-        self._slots = slots
+        self._permits = permits
         self._timer: Timer | None = None
 
     def watch(self) -> None:
@@ -51,20 +51,22 @@ class IdleExpiry:
         self._timer = None
         now_ms = self._clock.monotonic_ms()
         limit_ms = now_ms - self._longest_ms
-        silent = [slot for slot in self._slots if slot.active_ms <= limit_ms]
-        for slot in silent:
-            if not self._is_taking(slot, now_ms):
-                _logger.info("Closing a connection from %s: silent for %d ms", slot.address, now_ms - slot.active_ms)
-                slot.close()
-        if self._slots:
-            oldest_ms = min(slot.active_ms for slot in self._slots)
+        silent = [permit for permit in self._permits if permit.active_ms <= limit_ms]
+        for permit in silent:
+            if not self._is_taking(permit, now_ms):
+                _logger.info(
+                    "Closing a connection from %s: silent for %d ms", permit.address, now_ms - permit.active_ms
+                )
+                permit.close()
+        if self._permits:
+            oldest_ms = min(permit.active_ms for permit in self._permits)
             self._look_after(max(_STEP_MS, oldest_ms + self._longest_ms - now_ms))
 
     @staticmethod
-    def _is_taking(slot: "Slot", now_ms: float) -> bool:
+    def _is_taking(permit: "ConnectionPermit", now_ms: float) -> bool:
         """Has the client read something of a long answer since the last look?"""
-        before, slot.seen_unsent = slot.seen_unsent, slot.unsent()
-        if not slot.seen_unsent or before == slot.seen_unsent:
+        before, permit.seen_unsent = permit.seen_unsent, permit.unsent()
+        if not permit.seen_unsent or before == permit.seen_unsent:
             return False
-        slot.active_ms = now_ms
+        permit.active_ms = now_ms
         return True

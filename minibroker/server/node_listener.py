@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from minibroker.clock import Clock
 from minibroker.server.acceptor import Acceptor
 from minibroker.server.connection import Connection, ConnectionSet
-from minibroker.server.connection_quotas import ConnectionQuotas, Slot
+from minibroker.server.connection_quotas import ConnectionPermit, ConnectionQuotas
 from minibroker.support.advice import Advised
 
 _logger = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class NodeListener:
     and no other program is given them.
 
     Args:
-        make: a connection in a set and a slot, by the listener of that name.
+        make: a connection in a set and a permit, by the listener of that name.
         quotas: how many there may be.
         advised: what was advised before (`Services.advised`).
 
@@ -82,7 +82,7 @@ class NodeListener:
 
     def __init__(
         self,
-        make: Callable[[ConnectionSet, str, Slot], Connection],
+        make: Callable[[ConnectionSet, str, ConnectionPermit], Connection],
         quotas: ConnectionQuotas,
         clock: Clock,
         advised: Advised,

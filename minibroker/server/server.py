@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.clock import Clock, SystemClock
 from minibroker.cluster.listeners import PLAINTEXT, ServedListener, port_step
-from minibroker.cluster.node import Door, Node
+from minibroker.cluster.node import ListenerEndpoint, Node
 from minibroker.config import BrokerConfig
 from minibroker.server.connection import Connection, ConnectionSet
-from minibroker.server.connection_quotas import ConnectionQuotas, Slot
+from minibroker.server.connection_quotas import ConnectionPermit, ConnectionQuotas
 from minibroker.server.node_listener import Kind, NodeListener, check_free
 from minibroker.services import open_services
 from minibroker_protocol.frame import BufferPool
@@ -109,7 +109,7 @@ class Server:
                 kind = Kind(each.name, None if security is None else security.context)
                 told = each.advertised and (each.advertised[0], each.advertised[1] + behind)
                 port = await listener.listen(kind, each.host, each.port and each.port + behind)
-                node.doors[each.name] = Door(told, port)
+                node.endpoints[each.name] = ListenerEndpoint(told, port)
 
     def has_waiting_clients(self) -> bool:
         """Is a connection to be accepted, or a request to be read? For other threads while the loop stands still."""
@@ -126,8 +126,10 @@ class Server:
 
         return ListenerSecurity(self.services.core, lambda: self.services.security, listener.name, listener.protocol)
 
-    def _connection(self, node: Node, connections: ConnectionSet, listener: str, slot: Slot) -> Connection:
-        return Connection(self.services, self._pool, connections, node, listener, slot, self._security[listener])
+    def _connection(
+        self, node: Node, connections: ConnectionSet, listener: str, permit: ConnectionPermit
+    ) -> Connection:
+        return Connection(self.services, self._pool, connections, node, listener, permit, self._security[listener])
 
     async def stop(self, *, keep: bool = True) -> None:
         """Close the listeners and all connections, then the logs; see `Core.close` for `keep`."""

@@ -85,7 +85,7 @@ class Pending:
         self._request = request
         self._version = version
         self._answer = waiting.answer
-        self._parked = waiting.parked
+        self._parked = waiting.delayed
         self._park()
 
     @property
@@ -106,7 +106,7 @@ class Pending:
     def _finish(self, outcome_of: Callable[[], Outcome]) -> None:
         outcome = outcome_of()
         if isinstance(outcome, Waiting):
-            self._answer, self._parked = outcome.answer, outcome.parked
+            self._answer, self._parked = outcome.answer, outcome.delayed
             self._park()
         elif outcome is not None:
             self._read(outcome)

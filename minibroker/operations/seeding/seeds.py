@@ -43,7 +43,7 @@ class Seeds:
     records: dict[str, list[SeededRecord]] = field(default_factory=dict[str, list[SeededRecord]])
 
 
-def plant(services: Services, seeds: Seeds) -> None:
+def load_seeds(services: Services, seeds: Seeds) -> None:
     """Create the topics that are not there, and write records to those that have never had any.
 
     So a broker that starts again with the same directory has each record once. SeedError; `OSError` from the disk.

@@ -6,7 +6,7 @@ import pytest
 
 from minibroker.api.outcomes import Waiting
 from minibroker.cluster.cluster import ClusterError
-from minibroker.cluster.node import Door
+from minibroker.cluster.node import ListenerEndpoint
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages import describe_topic_partitions
 from minibroker_protocol.messages.delete_records import (
@@ -98,7 +98,7 @@ def test_a_node_without_a_replica_serves_nobody(make_cluster: MakeCluster) -> No
 
 def test_a_producer_that_asks_the_wrong_node_learns_of_the_right_one(cluster: Harness) -> None:
     cluster.core.cluster.move_leader("t", 0, 3)
-    cluster.core.cluster.node(3).doors["PLAINTEXT"] = Door(port=9999)
+    cluster.core.cluster.node(3).endpoints["PLAINTEXT"] = ListenerEndpoint(port=9999)
     response: ProduceResponse = at(cluster, 1).ask(produce_request(batch(b"a")), 10)
     outcome: PartitionProduceResponse = response.responses[0].partition_responses[0]
     assert (outcome.error_code, outcome.current_leader.leader_id, outcome.current_leader.leader_epoch) == (

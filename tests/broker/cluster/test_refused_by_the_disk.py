@@ -12,7 +12,7 @@ import pytest
 from minibroker.handlers.create_delegation_token import handle as create_token
 from minibroker.handlers.expire_delegation_token import handle as expire_token
 from minibroker.handlers.renew_delegation_token import handle as renew_token
-from minibroker.requests.held_answer import HeldAnswer
+from minibroker.requests.delayed_responses import DelayedMetadataResponse
 from minibroker.support.slices import drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.alter_configs import AlterableConfig as OldConfig
@@ -167,7 +167,7 @@ def test_a_token_whose_fsync_fails_is_answered_storage_error(harness: Harness, s
         held = drain(renew_token(RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=1000), call))
     else:
         held = drain(expire_token(ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=1000), call))
-    assert isinstance(held, HeldAnswer)
+    assert isinstance(held, DelayedMetadataResponse)
     responses: list[Any] = []
     held.deliver = responses.append
     harness.run_soon()

@@ -52,7 +52,7 @@ def test_api_versions_tells_what_that_release_tells(name: str, tmp_path_factory:
     harness = Harness(str(tmp_path_factory.mktemp("data")), {"minibroker.emulate": name})
     told = harness.ask(ApiVersionsRequest(client_software_name="", client_software_version=""), 0)
     rows = {row.api_key: (row.min_version, row.max_version) for row in told.api_keys}
-    assert rows == {key: versions for key, versions in release(name).told.items() if key not in OF_CLIENT_METRICS}
+    assert rows == {key: versions for key, versions in release(name).advertised.items() if key not in OF_CLIENT_METRICS}
     harness.close()
 
 

@@ -52,7 +52,7 @@ class Keeper:
     def reconfigure(self, log: Log, config: LogConfig) -> None:
         self.reconfigured.append(config)
 
-    def let_go(self, partition: Partition) -> None:
+    def forget_partition(self, partition: Partition) -> None:
         self.let_go_of.append(os.path.basename(partition.directory))
 
     def forget(self, names: Iterable[str]) -> None:

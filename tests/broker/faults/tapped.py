@@ -73,7 +73,7 @@ class Asking:
     def take(self, outcome: Answer | Waiting | None) -> None:
         if isinstance(outcome, Waiting):
             self.waiting = outcome
-            outcome.parked.deliver = lambda response: self._read(outcome.answer._replace(response=response))
+            outcome.delayed.deliver = lambda response: self._read(outcome.answer._replace(response=response))
         elif outcome is not None:
             self._read(outcome)
 

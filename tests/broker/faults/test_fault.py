@@ -5,14 +5,16 @@ from typing import Any
 
 import pytest
 
-from minibroker.faults.fault import Asked, Fault, FaultError
+from minibroker.faults.fault import Fault, FaultError, RequestContext
 from minibroker.faults.files import read_faults
 from minibroker.requests.declarations import Target
 from minibroker_protocol.error_codes import ErrorCode
 
 
-def asked(api: str = "Produce", version: int = 9, client_id: str | None = "c", node: int = 1, **target: Any) -> Asked:
-    return Asked(api, version, client_id, node, (Target(**target),))
+def asked(
+    api: str = "Produce", version: int = 9, client_id: str | None = "c", node: int = 1, **target: Any
+) -> RequestContext:
+    return RequestContext(api, version, client_id, node, (Target(**target),))
 
 
 def fault(**fields: Any) -> Fault:

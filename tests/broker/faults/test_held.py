@@ -74,7 +74,7 @@ def test_nothing_happens_for_a_client_that_has_gone_meanwhile(tapped: Tapped) ->
     parked = tapped.start_asking(fetch_request(("t", 0, 0), max_wait_ms=50), 12)
     for each in (late, parked):
         assert each.waiting is not None
-        each.waiting.parked.cancel()
+        each.waiting.delayed.cancel()
     tapped.clock.advance(1000)
     assert late.events == parked.events == []
 

@@ -10,7 +10,7 @@ import pytest
 from minibroker import Broker
 from minibroker.clock import ManualClock, Timer
 from minibroker.config import BrokerConfig, ConfigError
-from minibroker.server.connection_quotas import ConnectionQuotas, Slot
+from minibroker.server.connection_quotas import ConnectionPermit, ConnectionQuotas
 from minibroker.server.idle import IdleExpiry
 from tests.broker.harness import batch, fetch_request, produce_request
 from tests.broker.server.connecting import PING, Visitors, is_served
@@ -121,13 +121,13 @@ def test_connections_that_come_and_go_all_the_time_keep_nobody(visitors: Visitor
 
 
 class _Nobody(ConnectionQuotas):
-    """Quotas that have one slot after another."""
+    """Quotas that have one permit after another."""
 
-    def __init__(self, slots: dict[Slot, None]) -> None:
-        self._of = slots
+    def __init__(self, permits: dict[ConnectionPermit, None]) -> None:
+        self._of = permits
 
-    def leave(self, slot: Slot) -> None:
-        del self._of[slot]
+    def leave(self, permit: ConnectionPermit) -> None:
+        del self._of[permit]
 
 
 class _CountingClock(ManualClock):
@@ -142,15 +142,15 @@ class _CountingClock(ManualClock):
 
 def test_one_timer_is_enough_and_none_is_there_for_nobody() -> None:
     clock = _CountingClock()
-    slots: dict[Slot, None] = {}
-    quotas = _Nobody(slots)
-    expiry = IdleExpiry(clock, 10_000, slots)
+    permits: dict[ConnectionPermit, None] = {}
+    quotas = _Nobody(permits)
+    expiry = IdleExpiry(clock, 10_000, permits)
     closed: list[int] = []
 
     for number in range(100):
-        slot = Slot(quotas, "PLAINTEXT", "127.0.0.1", clock.monotonic_ms())
-        slot.abort = partial(closed.append, number)
-        slots[slot] = None
+        permit = ConnectionPermit(quotas, "PLAINTEXT", "127.0.0.1", clock.monotonic_ms())
+        permit.abort = partial(closed.append, number)
+        permits[permit] = None
         expiry.watch()
         clock.advance(50)
     assert (closed, clock.asked) == ([], 1)

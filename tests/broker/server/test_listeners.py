@@ -24,7 +24,7 @@ def told(address: tuple[str, int]) -> tuple[str, int]:
 def test_each_listener_sends_clients_where_it_says() -> None:
     further = ["127.0.0.1:0=broker.test:29092", "127.0.0.1:0"]
     with Broker(advertise="first.test:1", also_listen=further) as broker:
-        ports = [door.port for door in broker.twin.services.core.cluster.first.doors.values()][1:]
+        ports = [endpoint.port for endpoint in broker.twin.services.core.cluster.first.endpoints.values()][1:]
         assert told(broker.address) == ("first.test", 1)
         assert told(("127.0.0.1", ports[0])) == ("broker.test", 29092)
         assert told(("127.0.0.1", ports[1])) == ("127.0.0.1", ports[1])

@@ -70,7 +70,7 @@ class ClassicMembers:
             client_host=client[1],
             classic=ClassicMemberMetadata(session_timeout_ms=request.session_timeout_ms, supported_protocols=offered),
         )
-        moved = groups.bring_on(step, member, updated, with_ids(subscription.owned_partitions, self._topics))
+        moved = groups.advance(step, member, updated, with_ids(subscription.owned_partitions, self._topics))
         if known is None or not groups.replace_last(group, step, known, moved):
             groups.finish(group, step, moved)
             groups.timers(group, moved.member_id).has_joined(rebalance_timeout_ms)

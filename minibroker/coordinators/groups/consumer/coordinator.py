@@ -20,7 +20,7 @@ from minibroker.coordinators.groups.consumer.migration import Migration
 from minibroker.coordinators.groups.consumer.partitions import NOTHING, Partitions, is_subset
 from minibroker.coordinators.groups.consumer.reconciliation import UnknownStateError
 from minibroker.coordinators.groups.consumer.sessions import MemberTimers
-from minibroker.coordinators.groups.consumer.steps import Step
+from minibroker.coordinators.groups.consumer.steps import GroupUpdate
 from minibroker.coordinators.groups.consumer.subscriptions import EVERYTHING, MayMatch
 from minibroker.coordinators.groups.consumer.targets import Targets
 from minibroker.coordinators.groups.store import GroupStore
@@ -152,7 +152,7 @@ class ConsumerGroups:
         )
         if updated.regex != member.regex:
             _check_regex(updated.regex)
-        moved = self.bring_on(step, member, updated, said.owned)
+        moved = self.advance(step, member, updated, said.owned)
         self.finish(group, step, moved, before)
         subscribes = said.topics is not None or said.regex is not None
         says_all = said.rebalance_timeout_ms != _NOT_SAID and subscribes and said.owned is not None
@@ -195,13 +195,13 @@ class ConsumerGroups:
                 ErrorCode.GROUP_MAX_SIZE_REACHED, f"The group has {self.max_size} members, and may have no more."
             )
 
-    def begin(self, group: ConsumerGroup, may_describe: Callable[[str], bool] | None = None) -> Step:
+    def begin(self, group: ConsumerGroup, may_describe: Callable[[str], bool] | None = None) -> GroupUpdate:
         """A step of a group; `may_describe` is of the member who makes it, if one does."""
         authorizer = self._authorizer
         may_match: MayMatch | None = EVERYTHING
         if authorizer is not None:
             may_match = None if may_describe is None else MayMatch(may_describe, authorizer.changes)
-        return Step(group, self._core.topics, self.assignors, may_match, self._targets)
+        return GroupUpdate(group, self._core.topics, self.assignors, may_match, self._targets)
 
     def member(self, group: ConsumerGroup, member_id: str, *, joins: bool) -> ConsumerMember:
         """The dynamic member, which may be a new one if it joins. GroupRefusedError."""
@@ -214,7 +214,9 @@ class ConsumerGroups:
             )
         return ConsumerMember(member_id)
 
-    def _static_member(self, group: ConsumerGroup, step: Step, member_id: str, said: Heartbeat) -> ConsumerMember:
+    def _static_member(
+        self, group: ConsumerGroup, step: GroupUpdate, member_id: str, said: Heartbeat
+    ) -> ConsumerMember:
         """The member of an instance id; one that comes back takes the place that it had. GroupRefusedError."""
         known = group.static_member(said.instance_id)
         if said.epoch != JOINING:
@@ -242,19 +244,19 @@ class ConsumerGroups:
         return known
 
     @staticmethod
-    def bring_on(
-        step: Step, member: ConsumerMember, updated: ConsumerMember, owned: Partitions | None
+    def advance(
+        step: GroupUpdate, member: ConsumerMember, updated: ConsumerMember, owned: Partitions | None
     ) -> ConsumerMember:
-        """As `Step.bring_on`. GroupRefusedError."""
+        """As `GroupUpdate.advance`. GroupRefusedError."""
         try:
-            return step.bring_on(member, updated, owned)
+            return step.advance(member, updated, owned)
         except UnknownStateError:
             raise GroupRefusedError(
                 ErrorCode.FENCED_MEMBER_EPOCH, "The member's state is not known here: it has to join anew."
             ) from None
 
     def finish(
-        self, group: ConsumerGroup, step: Step, member: ConsumerMember, before: Collection[NewRecord] = ()
+        self, group: ConsumerGroup, step: GroupUpdate, member: ConsumerMember, before: Collection[NewRecord] = ()
     ) -> None:
         """Write the step, and begin the member's session anew. GroupRefusedError."""
         known = group.members.get(member.member_id)
@@ -314,7 +316,9 @@ class ConsumerGroups:
                     timers.cancel()
         return code
 
-    def replace_last(self, group: ConsumerGroup, step: Step, known: ConsumerMember, member: ConsumerMember) -> bool:
+    def replace_last(
+        self, group: ConsumerGroup, step: GroupUpdate, known: ConsumerMember, member: ConsumerMember
+    ) -> bool:
         """A member of the classic protocol takes a static one's place; is the group a classic one now?
 
         It becomes one where it may, if that was the last member of the consumer protocol, as in Kafka 4

@@ -17,7 +17,7 @@ from minibroker.coordinators.groups.consumer.changes import Change
 from minibroker.coordinators.groups.consumer.classic_protocol import assignment_of, partitions_in, subscription_in
 from minibroker.coordinators.groups.consumer.group import PROTOCOL_TYPE, ConsumerGroup
 from minibroker.coordinators.groups.consumer.member import ConsumerMember
-from minibroker.coordinators.groups.consumer.steps import Step
+from minibroker.coordinators.groups.consumer.steps import GroupUpdate
 from minibroker.coordinators.groups.store import GroupStore
 from minibroker.core import Core
 from minibroker_protocol.coordinator_records.consumer_groups import ClassicMemberMetadata, ClassicProtocol
@@ -105,7 +105,9 @@ class Migration:
         left = [member for member in group.members.values() if member.member_id not in gone]
         return self._downgrade(group, left, records.without_group(group, group.members), rebalances=True)
 
-    def downgrade_with(self, group: ConsumerGroup, step: Step, gone: str, member: ConsumerMember) -> ErrorCode | None:
+    def downgrade_with(
+        self, group: ConsumerGroup, step: GroupUpdate, gone: str, member: ConsumerMember
+    ) -> ErrorCode | None:
         """As `downgrade`, but `member` comes in the place of the one that is gone, and `step` is how.
 
         Everyone keeps what he is to read, so that the group goes on as it was; as in Kafka 4, it rebalances if there is

@@ -24,7 +24,7 @@ from minibroker.support.slices import Work
 _NEVER: Final = 0
 
 
-class Step:
+class GroupUpdate:
     """What changes in a group; nothing has until its changes are written.
 
     Attributes:
@@ -68,7 +68,7 @@ class Step:
 
     # What it wants
 
-    def bring_on(self, member: ConsumerMember, updated: ConsumerMember, owned: Partitions | None) -> ConsumerMember:
+    def advance(self, member: ConsumerMember, updated: ConsumerMember, owned: Partitions | None) -> ConsumerMember:
         """The member after the step; `updated` is what it has said of itself now. UnknownStateError."""
         group = self._group
         subscription_changed = group.epoch == _NEVER or group.has_new_meanings

@@ -48,7 +48,7 @@ def fetched(harness: Harness) -> dict[int, int]:
 def test_many_offsets_are_committed_together_and_told(sliced: Harness) -> None:
     outcome = sliced.accept(commit_request(1000), 8)
     assert isinstance(outcome, Waiting)
-    assert isinstance(outcome.parked, SlicedRequest)
+    assert isinstance(outcome.delayed, SlicedRequest)
     group = sliced.services.groups.store.find("g")
     assert group is None or not group.offsets
     pending = Pending(commit_request(1000), 8, outcome)

@@ -21,7 +21,7 @@ def refuse_partition(answer: PartitionProduceResponse, code: ErrorCode, reason: 
     answer.error_message = str(reason)
 
 
-class ParkedProduce(DelayedResponse):
+class DelayedProduce(DelayedResponse):
     """An answer that waits until what it tells of is on disk."""
 
     deliver: Callable[[ProduceResponse], None]

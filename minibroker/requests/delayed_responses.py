@@ -19,7 +19,7 @@ def hold(response: _T, request: Any, call: Call, refused: Callable[[], Any] | No
     durability = call.core.durability
     if not durability.is_behind:
         return response
-    held = HeldAnswer(response, refused or (lambda: refusal(request, call)))
+    held = DelayedMetadataResponse(response, refused or (lambda: refusal(request, call)))
     if durability.wait(held.release):  # the thread was quick
         held.cancel()
         return response
@@ -35,7 +35,7 @@ def refusal(request: Any, call: Call) -> Any:
     return error_answer(endpoint, request, call.api_version, ErrorCode.KAFKA_STORAGE_ERROR)
 
 
-class HeldAnswer(DelayedResponse):
+class DelayedMetadataResponse(DelayedResponse):
     """A response that waits for its `release`."""
 
     def __init__(self, response: Any, refused: Callable[[], Any]) -> None:
