@@ -6,6 +6,7 @@ the first answer is the coordinator. COORDINATOR_NOT_AVAILABLE while nobody lead
 coordinates share groups (version 6, KIP-932): COORDINATOR_NOT_AVAILABLE, as from Kafka 3.9.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from minibroker.cluster.node import NO_NODE, Node
@@ -31,20 +32,21 @@ _GROUP: Final = 0
 _TRANSACTION: Final = 1
 _SHARE: Final = 2
 _NO_PORT: Final = -1
+_FEW: Final = 16
+"""More keys are looked up in steps."""
 
 NAMES: Final = coordinator_keys_at("coordinator_keys", "key")
 NEEDS: Final = on_each(Operation.DESCRIBE, ResourceType.ANY)
 REFUSAL: Final = Refusal({"node_id": -1, "port": -1}, explained=True)
 
 
-def handle(request: FindCoordinatorRequest, call: Call) -> Steps[FindCoordinatorResponse]:
+def handle(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse | Steps[FindCoordinatorResponse]:
     """Tell each key's coordinator (`KafkaApis.handleFindCoordinatorRequest`)."""
     if call.api_version >= _FIRST_WITH_MANY:
-        coordinators: list[Coordinator] = []
-        for key in request.coordinator_keys:
-            coordinators.append(_find(key, request.key_type, call))
-            yield
-        return FindCoordinatorResponse(coordinators=coordinators)
+        keys = request.coordinator_keys
+        if len(keys) > _FEW:
+            return _find_in_steps(keys, request.key_type, call)
+        return FindCoordinatorResponse(coordinators=[_find(key, request.key_type, call) for key in keys])
     found = _find(request.key, request.key_type, call)
     code = ErrorCode(found.error_code)
     return FindCoordinatorResponse(
@@ -54,6 +56,14 @@ def handle(request: FindCoordinatorRequest, call: Call) -> Steps[FindCoordinator
         host=found.host,
         port=found.port,
     )
+
+
+def _find_in_steps(keys: Sequence[str], key_type: int, call: Call) -> Steps[FindCoordinatorResponse]:
+    coordinators: list[Coordinator] = []
+    for key in keys:
+        coordinators.append(_find(key, key_type, call))
+        yield
+    return FindCoordinatorResponse(coordinators=coordinators)
 
 
 def _find(key: str, key_type: int, call: Call) -> Coordinator:

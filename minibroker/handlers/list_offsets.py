@@ -13,7 +13,8 @@ Only its leader answers (NOT_LEADER_OR_FOLLOWER), who is held against the epoch 
 
 import os
 from collections import Counter
-from typing import Final
+from collections.abc import Collection, Sequence
+from typing import Final, NamedTuple
 
 from minibroker.cluster.partition import Partition
 from minibroker.requests.call import Call
@@ -30,6 +31,7 @@ from minibroker_protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from minibroker_storage.data_directory.names import TopicPartition
 from minibroker_storage.log import Log
 
 _LATEST: Final = -1
@@ -39,36 +41,84 @@ _EARLIEST_LOCAL: Final = -4
 _FIRST_WITH: Final = {_LATEST: 1, _EARLIEST: 1, _MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, -5: 9, -6: 11}
 """The timestamps that ask for a place in the log, and the first versions that know them."""
 _READ_COMMITTED: Final = 1
+_FEW: Final = 8
+"""More partitions are looked up in steps: each may have a log to be opened, which takes half a millisecond."""
 
 NAMES: Final = topics_at("topics.name", "partitions.partition_index")
 NEEDS: Final = on_each(Operation.DESCRIBE, ResourceType.TOPIC)
 
 
-def handle(request: ListOffsetsRequest, call: Call) -> Steps[ListOffsetsResponse]:
-    """Look every partition up by itself; in steps, since a look-up by time may read many records."""
-    committed = request.isolation_level == _READ_COMMITTED
-    asked = Counter((topic.name, wanted.partition_index) for topic in request.topics for wanted in topic.partitions)
+class _Search(NamedTuple):
+    """A look-up by time, which may read many records.
+
+    Attributes:
+        answer: gets what is found.
+    """
+
+    log: Log
+    timestamp: int
+    answer: ListOffsetsPartitionResponse
+
+
+def handle(request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse | Steps[ListOffsetsResponse]:
+    """Look every partition up by itself; in steps if there are many, or a look-up by time."""
+    if call.api_version == 0 or sum(len(topic.partitions) for topic in request.topics) > _FEW:
+        return _look_up_in_steps(request, call)
+    twice = _named_twice(request, call)
     response = ListOffsetsResponse(topics=[])
+    searches: list[_Search] = []
+    for topic in request.topics:
+        answers = [_answer(topic.name, wanted, request, call, twice, searches) for wanted in topic.partitions]
+        response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+    return _search_all(searches, request, response) if searches else response
+
+
+def _look_up_in_steps(request: ListOffsetsRequest, call: Call) -> Steps[ListOffsetsResponse]:
+    twice = _named_twice(request, call)
+    response = ListOffsetsResponse(topics=[])
+    searches: list[_Search] = []
     for topic in request.topics:
         answers: list[ListOffsetsPartitionResponse] = []
         response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
         for wanted in topic.partitions:
-            if asked[topic.name, wanted.partition_index] == 1 or call.api_version == 0:
-                answers.append((yield from _answer(topic.name, wanted, call, committed=committed)))
-            else:
-                answers.append(_refusal(wanted, ErrorCode.INVALID_REQUEST))
+            answers.append(_answer(topic.name, wanted, request, call, twice, searches))
+            if searches:
+                yield from _search(searches.pop(), request)
             yield
     return response
 
 
-def _refusal(wanted: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitionResponse:
-    return ListOffsetsPartitionResponse(partition_index=wanted.partition_index, error_code=code)
+def _search_all(
+    searches: Sequence[_Search], request: ListOffsetsRequest, response: ListOffsetsResponse
+) -> Steps[ListOffsetsResponse]:
+    for each in searches:
+        yield from _search(each, request)
+        yield
+    return response
+
+
+def _named_twice(request: ListOffsetsRequest, call: Call) -> Collection[TopicPartition]:
+    """The partitions that are asked for more than once, which version 0 allows."""
+    topics = request.topics
+    if call.api_version == 0 or (len(topics) == 1 and len(topics[0].partitions) == 1):
+        return ()
+    asked = Counter((topic.name, wanted.partition_index) for topic in topics for wanted in topic.partitions)
+    return {key for key, count in asked.items() if count > 1}
 
 
 def _answer(
-    topic_name: str, wanted: ListOffsetsPartition, call: Call, *, committed: bool
-) -> Steps[ListOffsetsPartitionResponse]:
+    topic_name: str,
+    wanted: ListOffsetsPartition,
+    request: ListOffsetsRequest,
+    call: Call,
+    twice: Collection[TopicPartition],
+    searches: list[_Search],
+) -> ListOffsetsPartitionResponse:
+    """The answer for one partition; one that has to be searched is added to `searches`."""
     answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index, error_code=ErrorCode.NONE)
+    if twice and (topic_name, wanted.partition_index) in twice:
+        answer.error_code = ErrorCode.INVALID_REQUEST
+        return answer
     topic = call.core.topics.get(topic_name)
     partition = topic.partition(wanted.partition_index) if topic is not None else None
     first_version = _FIRST_WITH.get(wanted.timestamp, call.api_version + 1)
@@ -81,7 +131,9 @@ def _answer(
     else:
         try:
             if call.api_version > 0:
-                yield from _look_up(partition, wanted.timestamp, answer, committed=committed)
+                committed = request.isolation_level == _READ_COMMITTED
+                if not _look_up(partition, wanted.timestamp, answer, committed=committed):
+                    searches.append(_Search(partition.log, wanted.timestamp, answer))
             elif wanted.timestamp < _EARLIEST:
                 answer.error_code = ErrorCode.UNSUPPORTED_VERSION
             else:
@@ -91,22 +143,29 @@ def _answer(
     return answer
 
 
-def _look_up(
-    partition: Partition, timestamp: int, answer: ListOffsetsPartitionResponse, *, committed: bool
-) -> Steps[None]:
+def _look_up(partition: Partition, timestamp: int, answer: ListOffsetsPartitionResponse, *, committed: bool) -> bool:
+    """Look up a place in the log. Returns whether that is all: a time has to be searched for."""
     log = partition.log
     if timestamp == _LATEST:
         answer.offset = log.last_stable_offset if committed else log.high_watermark
         answer.leader_epoch = partition.leader_epoch
-        return
-    if timestamp in {_EARLIEST, _EARLIEST_LOCAL}:
+    elif timestamp in {_EARLIEST, _EARLIEST_LOCAL}:
         answer.offset = log.log_start_offset
         answer.leader_epoch = _epoch_of_start(partition)
+    else:
+        return timestamp < _EARLIEST_LOCAL
+    return True
+
+
+def _search(search: _Search, request: ListOffsetsRequest) -> Steps[None]:
+    log, timestamp, answer = search
+    committed = request.isolation_level == _READ_COMMITTED
+    try:
+        largest = timestamp == _MAX_TIMESTAMP
+        found = yield from log.search_max_timestamp() if largest else log.search_by_timestamp(timestamp)
+    except MAPPED as error:
+        answer.error_code = error_code_of(error)
         return
-    if timestamp < _EARLIEST_LOCAL:
-        return
-    largest = timestamp == _MAX_TIMESTAMP
-    found = yield from log.search_max_timestamp() if largest else log.search_by_timestamp(timestamp)
     if found is not None and not (committed and found.offset >= log.last_stable_offset):
         answer.timestamp, answer.offset, answer.leader_epoch = found
 

@@ -39,6 +39,10 @@ _FIRST_WITH_GROUP_ERROR: Final = first_version(OffsetFetchResponse, "error_code"
 _FIRST_WITH_GROUPS: Final = first_version(OffsetFetchRequest, "groups")
 _FIRST_WITH_TOPIC_IDS: Final = first_version(OffsetFetchRequestTopics, "topic_id")
 _NO_EPOCH: Final = -1
+_OF_A_STEP: Final = 64
+"""Partitions, or topics, between two steps; most requests have fewer."""
+_GROUPS_OF_A_STEP: Final = 4
+"""The partition of a group may have to be loaded."""
 
 
 class _Found(NamedTuple):
@@ -80,7 +84,8 @@ def handle(request: OffsetFetchRequest, call: Call) -> Steps[OffsetFetchResponse
                     topic = yield from _unknown(each)
                     told.append(topic)
             groups.append(OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=code, topics=told))
-            yield
+            if not len(groups) % _GROUPS_OF_A_STEP:
+                yield
         return OffsetFetchResponse(groups=groups)
     topics = None if request.topics is None else [(each.name, each.partition_indexes) for each in request.topics]
     code, found = yield from _fetch(call, request, topics, stable=stable)
@@ -108,9 +113,8 @@ def _unknown(wanted: OffsetFetchRequestTopics) -> Steps[OffsetFetchResponseTopic
     return told
 
 
-def _fetch(
-    call: Call, wanted: OffsetFetchRequest | OffsetFetchRequestGroup, topics: _Topics | None, *, stable: bool
-) -> Steps[_Answer]:
+def _offsets_of(wanted: OffsetFetchRequest | OffsetFetchRequestGroup, call: Call) -> tuple[ErrorCode, GroupOffsets]:
+    """(what there is against telling a group's offsets, the offsets)."""
     store = call.services.groups.store
     group = None
     code = ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -120,20 +124,31 @@ def _fetch(
         group = store.find(wanted.group_id)
         if isinstance(group, ConsumerGroup) and isinstance(wanted, OffsetFetchRequestGroup):
             code = group.validate_fetch(wanted.member_id, wanted.member_epoch)
+    return code, GroupOffsets() if group is None else group.offsets
+
+
+def _fetch(
+    call: Call, wanted: OffsetFetchRequest | OffsetFetchRequestGroup, topics: _Topics | None, *, stable: bool
+) -> Steps[_Answer]:
+    code, offsets = _offsets_of(wanted, call)
     if code:
         if call.api_version >= _FIRST_WITH_GROUP_ERROR:
             return code, []
         return ErrorCode.NONE, [(name, [_none(each, code) for each in indexes]) for name, indexes in topics or ()]
-    offsets = GroupOffsets() if group is None else group.offsets
     named: dict[str, Iterable[int]] = {}
     if topics is None:
         named.update((name, indexes) for name, indexes in offsets.committed.items() if _may_describe(name, call))
     else:
-        for name, indexes in topics:  # what is named twice is told once
-            if indexes:
-                named[name] = {**dict.fromkeys(named[name]), **dict.fromkeys(indexes)} if name in named else indexes
-            yield
+        for number, (name, indexes) in enumerate(topics, 1):  # what is named twice is told once
+            if name in named:
+                named[name] = {**dict.fromkeys(named[name]), **dict.fromkeys(indexes)}
+                yield
+            elif indexes:
+                named[name] = indexes
+            if not number % _OF_A_STEP:
+                yield
     answer: list[tuple[str, list[_Found]]] = []
+    looked_up = 0
     for name, partitions in named.items():
         may_describe = _may_describe(name, call)
         found: list[_Found] = []
@@ -143,7 +158,9 @@ def _fetch(
                 if may_describe
                 else _none(each, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             )
-            yield
+            looked_up += 1
+            if not looked_up % _OF_A_STEP:
+                yield
         answer.append((name, found))
     return ErrorCode.NONE, answer
 
@@ -170,6 +187,7 @@ def _told(
 ) -> Steps[list[_Topic]]:
     """The answer, in the classes that the version has for topics and partitions."""
     topics: list[_Topic] = []
+    made = 0
     for name, results in found:
         partitions: list[object] = []
         for each in results:
@@ -182,6 +200,8 @@ def _told(
                     error_code=each.error_code,
                 )
             )
-            yield
+            made += 1
+            if not made % _OF_A_STEP:
+                yield
         topics.append(topic(name=name, partitions=partitions))
     return topics

@@ -139,29 +139,44 @@ def handle(request: ProduceRequest, call: Call) -> ProduceResponse | DelayedResp
     if request.acks not in {-1, 0, 1}:
         acks_error = _RefusedError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks: {request.acks} is not -1, 0 or 1")
     asked_topics = request.topic_data
-    is_one = len(asked_topics) == 1 and len(asked_topics[0].partition_data) == 1  # as most requests are
-    if not is_one:
-        if has_many_batches(request):  # which dispatch has copied already
-            return _append_many(request, call, acks_error)
-        if has_many_records(request, call):
-            return _append_many(kept(request), call, acks_error)
+    if len(asked_topics) == 1 and len(asked_topics[0].partition_data) == 1:
+        return _append_one(asked_topics[0], request, call, acks_error)
+    if has_many_batches(request):  # which dispatch has copied already
+        return _append_many(request, call, acks_error)
+    if has_many_records(request, call):
+        return _append_many(kept(request), call, acks_error)
     responses: list[TopicProduceResponse] = []
     flushed: list[tuple[Topic, PartitionProduceResponse]] = []
     topics, by_id = call.core.topics, call.api_version >= _FIRST_WITH_IDS
     for asked in asked_topics:
         topic = topics.with_id(asked.topic_id) if by_id else topics.get(asked.name)
-        is_plain = topic is not None and topic.keeps_batches and call.api_version >= FIRST_WITH_ONE_BATCH
-        if is_one and not is_plain and has_many_records(request, call):
-            return _append_many(kept(request), call, acks_error)
         name = asked.name if topic is None else topic.name
         outcomes = [_append(topic, data, call, acks_error, request) for data in asked.partition_data]
         responses.append(TopicProduceResponse(name=name, topic_id=asked.topic_id, partition_responses=outcomes))
         if topic is not None and topic.flushes_on_append:
             flushed += [(topic, outcome) for outcome in outcomes]
-    response = ProduceResponse(responses=responses)
-    if request.acks and not flushed and call.core.cluster.is_single:
+    return _outcome_of(request, ProduceResponse(responses=responses), flushed, call)
+
+
+def _append_one(
+    asked: TopicProduceData, request: ProduceRequest, call: Call, refusal: _RefusedError | None
+) -> ProduceResponse | DelayedResponse | Steps[Any] | None:
+    """`handle` for a single partition, as most requests have it."""
+    core = call.core
+    version = call.api_version
+    topic = core.topics.with_id(asked.topic_id) if version >= _FIRST_WITH_IDS else core.topics.get(asked.name)
+    is_plain = topic is not None and topic.keeps_batches and version >= FIRST_WITH_ONE_BATCH
+    if not is_plain and has_many_records(request, call):
+        return _append_many(kept(request), call, refusal)
+    outcome = _append(topic, asked.partition_data[0], call, refusal, request)
+    name = asked.name if topic is None else topic.name
+    response = ProduceResponse(
+        responses=[TopicProduceResponse(name=name, topic_id=asked.topic_id, partition_responses=[outcome])]
+    )
+    is_flushed = topic is not None and topic.flushes_on_append
+    if request.acks and not is_flushed and core.cluster.is_single:
         return response
-    return _outcome_of(request, response, flushed, call)
+    return _outcome_of(request, response, [(topic, outcome)] if topic is not None and is_flushed else [], call)
 
 
 def _append_many(request: ProduceRequest, call: Call, refusal: _RefusedError | None) -> Steps[Any]:

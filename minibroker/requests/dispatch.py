@@ -247,7 +247,8 @@ def _read_header(frame: memoryview, services: Services) -> tuple[Endpoint, Reque
 
 
 def _accept_repeated(frame: memoryview, memo: ProduceMemo[Call]) -> Answer | Waiting | None:
-    served, call = endpoint(_PRODUCE), memo.call
+    call = memo.call
+    served = endpoint(_PRODUCE)
     response = serve(served, memo.request, call)
     memo.forget_records()
     if isinstance(response, GeneratorType):
