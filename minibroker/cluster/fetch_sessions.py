@@ -203,7 +203,9 @@ class FetchSessionCache:
         if session is None:
             asked = {}
             for topic in request.topics:
-                _ask(asked, topic, topic.partitions, ids)
+                named = topic.topic if ids is None else topic.topic_id
+                for each in topic.partitions:
+                    asked[named, each.partition] = each
             session = self._new(request, len(asked), now_ms, ids)
             if session is None:
                 return FetchContext(asked)
@@ -218,7 +220,8 @@ class FetchSessionCache:
         if session is None:
             asked = {}
             for topic, partitions in _pieces(request):
-                _ask(asked, topic, partitions, ids)
+                named = topic.topic if ids is None else topic.topic_id
+                asked.update(((named, each.partition), each) for each in partitions)
                 yield
             session = self._new(request, len(asked), now_ms, ids)
             if session is None:
@@ -294,17 +297,6 @@ class FetchSessionCache:
             session_id = secrets.randbelow(_MAX_EPOCH) + 1
             if session_id not in self._sessions:
                 return session_id
-
-
-def _ask(
-    asked: dict[FetchKey, FetchPartition],
-    topic: FetchTopic,
-    partitions: Iterable[FetchPartition],
-    ids: TopicIds | None,
-) -> None:
-    named = topic.topic if ids is None else topic.topic_id
-    for each in partitions:
-        asked[named, each.partition] = each
 
 
 def _pieces(request: FetchRequest) -> Iterable[tuple[FetchTopic, list[FetchPartition]]]:

@@ -137,7 +137,12 @@ def _no_session(error: FetchSessionError) -> FetchResponse:
 
 def _has_many_partitions(request: FetchRequest, call: Call) -> bool:
     """Whether the request names many partitions, or its session has them."""
-    if len(request.topics) > _FEW or sum(len(topic.partitions) for topic in request.topics) > _FEW:
+    topics = request.topics
+    if len(topics) == 1:  # as in most requests
+        many = len(topics[0].partitions) > _FEW
+    else:
+        many = len(topics) > _FEW or sum(len(topic.partitions) for topic in topics) > _FEW
+    if many:
         return True
     session = call.node.fetch_sessions.get(request.session_id) if request.session_id else None
     return session is not None and len(session.partitions) > _FEW

@@ -5,7 +5,7 @@ No sockets here: a test can drive it with bytes alone. Interceptors stand before
 
 from collections.abc import Callable
 from types import GeneratorType
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from minibroker.api.delayed import DelayedResponse, UnservedRequestError
 from minibroker.api.outcomes import NO_ANSWER, Answer, Outcome, Waiting, outcome_of
@@ -138,7 +138,7 @@ def accept(frame: memoryview, session: Session) -> Answer | Waiting | None:
     if memo is not None:
         memo.forget_records()
     if isinstance(response, GeneratorType):
-        steps = cast("Steps[Any]", response)
+        steps: Steps[Any] = response
         try:  # most requests are small: their steps end before it is worth while to look at the clock
             next(steps)
             next(steps)
@@ -242,7 +242,8 @@ def _read_header(frame: memoryview, services: Services) -> tuple[Endpoint, Reque
         return served, header, 0, None
     body = header.body
     if version in served.flexible:
-        body = skip_tagged_fields(frame, body)
+        has_none = body < len(frame) and not frame[body]  # as nearly all headers
+        body = body + 1 if has_none else skip_tagged_fields(frame, body)
     return served, header, version, body
 
 
