@@ -128,8 +128,6 @@ NEEDS: Final = checked(_transaction_error, "WRITE on the transactional id, for t
     Operation.WRITE, ResourceType.TOPIC
 )
 REFUSAL: Final = Refusal({"base_offset": -1})
-
-
 _REFUSALS: Final[tuple[type[Exception], ...]] = (_RefusedError, *MAPPED)
 
 
@@ -141,10 +139,9 @@ def handle(request: ProduceRequest, call: Call) -> ProduceResponse | DelayedResp
     asked_topics = request.topic_data
     if len(asked_topics) == 1 and len(asked_topics[0].partition_data) == 1:
         return _append_one(asked_topics[0], request, call, acks_error)
-    if has_many_batches(request):  # which dispatch has copied already
-        return _append_many(request, call, acks_error)
-    if has_many_records(request, call):
-        return _append_many(kept(request), call, acks_error)
+    is_kept = has_many_batches(request)  # dispatch has copied those
+    if is_kept or has_many_records(request, call):
+        return _append_many(request if is_kept else kept(request), call, acks_error)
     responses: list[TopicProduceResponse] = []
     flushed: list[tuple[Topic, PartitionProduceResponse]] = []
     topics, by_id = call.core.topics, call.api_version >= _FIRST_WITH_IDS
@@ -162,21 +159,16 @@ def _append_one(
     asked: TopicProduceData, request: ProduceRequest, call: Call, refusal: _RefusedError | None
 ) -> ProduceResponse | DelayedResponse | Steps[Any] | None:
     """`handle` for a single partition, as most requests have it."""
-    core = call.core
-    version = call.api_version
-    topic = core.topics.with_id(asked.topic_id) if version >= _FIRST_WITH_IDS else core.topics.get(asked.name)
-    is_plain = topic is not None and topic.keeps_batches and version >= FIRST_WITH_ONE_BATCH
+    topics, by_id = call.core.topics, call.api_version >= _FIRST_WITH_IDS
+    topic = topics.with_id(asked.topic_id) if by_id else topics.get(asked.name)
+    is_plain = topic is not None and topic.keeps_batches and call.api_version >= FIRST_WITH_ONE_BATCH
     if not is_plain and has_many_records(request, call):
         return _append_many(kept(request), call, refusal)
     outcome = _append(topic, asked.partition_data[0], call, refusal, request)
     name = asked.name if topic is None else topic.name
-    response = ProduceResponse(
-        responses=[TopicProduceResponse(name=name, topic_id=asked.topic_id, partition_responses=[outcome])]
-    )
-    is_flushed = topic is not None and topic.flushes_on_append
-    if request.acks and not is_flushed and core.cluster.is_single:
-        return response
-    return _outcome_of(request, response, [(topic, outcome)] if topic is not None and is_flushed else [], call)
+    answer = TopicProduceResponse(name=name, topic_id=asked.topic_id, partition_responses=[outcome])
+    flushed = [(topic, outcome)] if topic is not None and topic.flushes_on_append else []
+    return _outcome_of(request, ProduceResponse(responses=[answer]), flushed, call)
 
 
 def _append_many(request: ProduceRequest, call: Call, refusal: _RefusedError | None) -> Steps[Any]:
@@ -207,6 +199,8 @@ def _outcome_of(
 ) -> ProduceResponse | DelayedResponse | None:
     """The response, once all is appended: perhaps after a flush, and none for acks=0."""
     core = call.core
+    if request.acks and not flushed and core.cluster.is_single:
+        return response
     if not core.cluster.is_single:
         _hint(response, call)
     waiting = _flush(flushed, response, call) if flushed else None
