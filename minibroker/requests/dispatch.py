@@ -5,7 +5,7 @@ No sockets here: a test can drive it with bytes alone. Interceptors stand before
 
 from collections.abc import Callable
 from types import GeneratorType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from minibroker.api.delayed import DelayedResponse, UnservedRequestError
 from minibroker.api.outcomes import NO_ANSWER, Answer, Outcome, Waiting, outcome_of
