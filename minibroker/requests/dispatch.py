@@ -138,7 +138,7 @@ def accept(frame: memoryview, session: Session) -> Answer | Waiting | None:
     if memo is not None:
         memo.forget_records()
     if isinstance(response, GeneratorType):
-        steps: Steps[Any] = response
+        steps = cast("Steps[Any]", response)
         try:  # most requests are small: their steps end before it is worth while to look at the clock
             next(steps)
             next(steps)
