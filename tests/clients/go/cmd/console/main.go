@@ -129,14 +129,20 @@ func (c console) topic() {
 	c.tell("topic configuration", chosen(configs, "cleanup.policy", "retention.bytes"), errors.Join(err, err2))
 	set := kadm.TopicsSet{}
 	set.Add(c.Topic, 0, 1)
-	dirs, err := c.admin.DescribeAllLogDirs(c.ctx, set)
 	var replicas []string
-	dirs.Each(func(dir kadm.DescribedLogDir) {
-		err = errors.Join(err, dir.Err)
-		dir.Topics.Each(func(each kadm.DescribedLogDirPartition) {
-			replicas = append(replicas, fmt.Sprint(each.Broker, " ", each.Partition, " ", each.Size > 0, " ", each.IsFuture))
+	var dirs kadm.DescribedAllLogDirs
+	for ; len(replicas) < 2; time.Sleep(50 * time.Millisecond) { // Kafka makes a partition's directory after its answer
+		replicas = nil
+		if dirs, err = c.admin.DescribeAllLogDirs(c.ctx, set); err != nil {
+			break
+		}
+		dirs.Each(func(dir kadm.DescribedLogDir) {
+			err = errors.Join(err, dir.Err)
+			dir.Topics.Each(func(each kadm.DescribedLogDirPartition) {
+				replicas = append(replicas, fmt.Sprint(each.Broker, " ", each.Partition, " ", each.Size > 0, " ", each.IsFuture))
+			})
 		})
-	})
+	}
 	sort.Strings(replicas)
 	c.tell("replicas", replicas, err)
 	c.tell("directories", len(dirs), err)
