@@ -3,9 +3,9 @@
     NAMES = topics_at("topics.name", "partitions.partition_index")
     REFUSAL = Refusal({"base_offset": -1})
 
-Both are optional. A field `group_id` or `transactional_id` is found without a declaration. `dispatch.endpoint` collects
-the declarations; `requests.targets` and `requests.refusals` act on them. The rights that an API needs are its `NEEDS`:
-see `security.authorization.requirements`.
+Both are optional. A field `group_id` or `transactional_id` is found without a declaration. `requests.endpoints`
+collects the declarations; `requests.targets` and `requests.refusals` act on them. The rights that an API
+needs are its `NEEDS`: see `requests.requirements`.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class OffsetIndex(IndexFile):
 
     Bytes: 8 per entry, big-endian: relative offset int32 (the last offset of a batch, minus the segment's base
     offset), then int32 position where that batch starts. Both ascend. At most one entry per `index.interval.bytes` of
-    log. Crash rule: see `IndexFile`.
+    log. Crash rule: see `IndexFile` and `LogSegment`.
     """
 
     __slots__ = ("last_offset", "last_position")
