@@ -3,7 +3,12 @@
 import json
 import subprocess
 import uuid
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from minibroker import Broker
 from tests.clients import go_programs
@@ -22,10 +27,18 @@ def answers(bootstrap: str) -> list[Any]:
     return [json.loads(line.replace(run, "run")) for line in done.stdout.splitlines()]
 
 
-def test_redpanda_console_is_answered_as_by_kafka(real_kafka: RealKafka) -> None:
+@pytest.fixture
+def lone_kafka(kafka_libs: Path, tmp_path: Path) -> Iterator[RealKafka]:
+    """A Kafka for this test alone: the program counts transactions and rules, of which other tests leave some."""
+    with closing(RealKafka(tmp_path / "kafka", kafka_libs)) as running:
+        running.start()
+        yield running
+
+
+def test_redpanda_console_is_answered_as_by_kafka(lone_kafka: RealKafka) -> None:
     with Broker(config={"node.id": "1", "minibroker.emulate": "3.9"}) as broker:
         ours = answers(broker.bootstrap_servers)
-    assert ours == answers(real_kafka.bootstrap)
+    assert ours == answers(lone_kafka.bootstrap)
     told = {line["event"]: line["answer"] for line in ours}
     assert told["messages"] == ["7 key 7 7", "8 key 8 8", "9 key 9 9"]
     assert told["edited"] is None
