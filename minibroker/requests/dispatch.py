@@ -181,14 +181,12 @@ def _serve_large(frame: memoryview, session: Session) -> Steps[Outcome]:
     services = session.services
     served, header, version, request = yield from read_large_request(frame, services)
     response = serve(served, request, Call(services.core, services, version, header.client_id, session))
-    response = yield from result_of(response)
-    flexible_header = served.has_flexible_response_header(version)
-    return outcome_of(response, version, header.correlation_id, flexible_header=flexible_header)
+    return (yield from _outcome_in_slices(response, served, header, version))
 
 
-def _outcome_in_slices(response: Steps[Any], served: Endpoint, header: RequestHeader, version: int) -> Steps[Outcome]:
+def _outcome_in_slices(response: Any, served: Endpoint, header: RequestHeader, version: int) -> Steps[Outcome]:
     flexible_header = served.has_flexible_response_header(version)
-    result = yield from response
+    result = yield from result_of(response)
     return outcome_of(result, version, header.correlation_id, flexible_header=flexible_header)
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from minibroker_protocol.messages.produce import TopicProduceData
 from minibroker_protocol.records.header import CODEC_MASK, MAGIC_AT, MAGIC_V2, RECORD_BATCH_OVERHEAD
+from minibroker_protocol.schema import first_version
 
 if TYPE_CHECKING:
     from minibroker.cluster.topics import Topic
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 FIRST_WITH_ONE_BATCH: Final = 3
 """The first version of Produce in which a partition gets one batch of format v2."""
-_FIRST_WITH_IDS: Final = 13
+_FIRST_WITH_IDS: Final = first_version(TopicProduceData, "topic_id")
 _FEW_RECORDS: Final = 1000
 _SMALL_SET: Final = 16_384
 _RECORD_COUNT: Final = slice(RECORD_BATCH_OVERHEAD - 4, RECORD_BATCH_OVERHEAD)
