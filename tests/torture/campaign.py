@@ -28,6 +28,8 @@ TORN: Final = 0.2
 DISK_EVERY: Final = 3
 """The files are looked at before every so manieth start."""
 
+_GLIMPSE_S: Final = 0.2
+_MOVED: Final = "verifications of a log whose start had moved"
 _HOUR_MS: Final = 60 * 60 * 1000
 
 
@@ -82,7 +84,7 @@ class Campaign:
                     self._on_round(f"seed {self.seed}, round {number}, {self.kills} kills: {what}")
             self._start()
             self._verify()
-            self._await_cleaning()
+            self._await_chores()
             self._stop()
             self._look_at_files()
         except Exception as error:
@@ -247,15 +249,27 @@ class Campaign:
                 producer.settle()
         self._torn.clear()
 
-    def _await_cleaning(self) -> None:
-        """See one cleaning at least. On a busy machine it may take longer than any of the rounds."""
-        compacted = [ledger for ledger in self._ledgers if ledger.topic.is_compacted]
+    def _await_chores(self) -> None:
+        """Load the broker until the cleaner and retention have been seen: on a busy machine, rounds are too short."""
         deadline = time.monotonic() + PATIENCE_S
-        while compacted and not any(ledger.counts["offsets compacted away"] for ledger in compacted):
-            if time.monotonic() > deadline:
-                return
-            time.sleep(0.1)
+        while not (self._has_seen_cleaning() and self._has_seen_retention()) and time.monotonic() < deadline:
+            if not self._producers:
+                self._make_producers()
+            self._connect(self._producers)
+            enough = threading.Event()
+            timer = threading.Timer(_GLIMPSE_S, enough.set)
+            timer.start()
+            drive(self._producers, enough)
+            timer.join()
+            self._disconnect()
             self._verify()
+
+    def _has_seen_cleaning(self) -> bool:
+        compacted = [ledger for ledger in self._ledgers if ledger.topic.is_compacted]
+        return not compacted or any(ledger.counts["offsets compacted away"] for ledger in compacted)
+
+    def _has_seen_retention(self) -> bool:
+        return all(topic.retention_bytes is None for topic in self._topics) or self.counts[_MOVED] > 0
 
     def _look_at_files(self) -> None:
         for ledger in self._ledgers:
@@ -265,7 +279,7 @@ class Campaign:
 
     def _check_retention(self, topic: Topic, name: str, start: int) -> None:
         if topic.retention_bytes is not None and start > 0:
-            self.counts["verifications of a log whose start had moved"] += 1
+            self.counts[_MOVED] += 1
             kept = _size_of_logs(self._broker.data_dir / name)
             if kept < topic.retention_bytes:
                 raise TortureError(f"{name}: only {kept} bytes are left of the {topic.retention_bytes} to be kept")
