@@ -152,7 +152,7 @@ def pytest_runtest_makereport(
     report = yield
     if report.failed:
         _shorten(report, call)
-        report.sections += [(title, _told(broker)) for title, broker in _brokers_of(item)]
+        report.sections += [(title, _overview(broker)) for title, broker in _brokers_of(item)]
     return report
 
 
@@ -176,7 +176,7 @@ def _brokers_of(item: pytest.Item) -> Iterator[tuple[str, Broker]]:
             yield "kafka_factory" if len(started) == 1 else f"kafka_factory, broker {number}", each
 
 
-def _told(broker: Broker) -> str:
+def _overview(broker: Broker) -> str:
     from minibroker.operations.overview import overview  # noqa: PLC0415 - most tests do not fail
 
     try:

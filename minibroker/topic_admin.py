@@ -119,7 +119,7 @@ def is_strict_about_replicas(config: BrokerConfig) -> bool:
     return config.boolean("minibroker.replication.factor.strict")
 
 
-def _replication_factor(cluster: Cluster, wanted: int, config: BrokerConfig) -> int:
+def _replication_factor(cluster: Cluster, requested: int, config: BrokerConfig) -> int:
     """How many replicas a partition gets.
 
     INVALID_REPLICATION_FACTOR when a client wants more than there are brokers. The default goes as far as there are,
@@ -128,17 +128,17 @@ def _replication_factor(cluster: Cluster, wanted: int, config: BrokerConfig) -> 
     nodes = len(cluster.nodes)
     is_strict = is_strict_about_replicas(config)
     default = config.integer("default.replication.factor")
-    if wanted == DEFAULT and is_strict:
-        wanted = default
-    if wanted == DEFAULT or (nodes == 1 and not is_strict):
+    if requested == DEFAULT and is_strict:
+        requested = default
+    if requested == DEFAULT or (nodes == 1 and not is_strict):
         return min(default, nodes)
-    if wanted > nodes:
+    if requested > nodes:
         raise TopicError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"Unable to replicate the partition {wanted} time(s): The target replication factor of {wanted} cannot be "
-            f"reached because only {nodes} broker(s) are registered.",
+            f"Unable to replicate the partition {requested} time(s): The target replication factor of {requested} "
+            f"cannot be reached because only {nodes} broker(s) are registered.",
         )
-    return wanted
+    return requested
 
 
 def check_replicas(core: Core, replicas: Sequence[Sequence[int]], first_partition: int = 0) -> tuple[Replicas, ...]:

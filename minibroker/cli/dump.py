@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
     from minibroker_storage.dump.options import DumpOptions  # noqa: PLC0415 - `serve` needs none of it
 
     options.print_data_log |= options.offsets_decoder or options.transaction_log_decoder
-    wanted = DumpOptions(
+    dump_options = DumpOptions(
         deep_iteration=options.deep_iteration or options.print_data_log,
         max_bytes=options.max_bytes,
         index_sanity_check=options.index_sanity_check,
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
     )
     with _standard_output() as out:
         try:
-            sound = _explain(options, wanted, out) if options.explain else _dump(options, wanted, out)
+            sound = _explain(options, dump_options, out) if options.explain else _dump(options, dump_options, out)
             out.flush()
         except BrokenPipeError:
             _discard_output()  # whoever read this has seen enough
@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
     return _SOUND if sound else _FAULTY
 
 
-def _dump(options: argparse.Namespace, wanted: Any, out: TextIO) -> bool:
+def _dump(options: argparse.Namespace, dump_options: Any, out: TextIO) -> bool:
     from minibroker_storage.dump import find  # noqa: PLC0415 - `serve` needs none of it
     from minibroker_storage.dump.events import is_fault  # noqa: PLC0415 - the same
 
@@ -102,7 +102,7 @@ def _dump(options: argparse.Namespace, wanted: Any, out: TextIO) -> bool:
         writer = TextWriter(out, sys.stderr, **shown)
     write: Callable[[Any], None] = writer.write
     sound = True
-    for event in find(options.files, wanted):
+    for event in find(options.files, dump_options):
         write(event)
         sound = sound and not is_fault(event)
     writer.finish()
@@ -120,10 +120,10 @@ def _decoder(options: argparse.Namespace) -> Any:
     )
 
 
-def _explain(options: argparse.Namespace, wanted: Any, out: TextIO) -> bool:
+def _explain(options: argparse.Namespace, dump_options: Any, out: TextIO) -> bool:
     from minibroker_storage.explain import explain  # noqa: PLC0415 - only where it is asked for
 
-    return explain(options.files, wanted, out)
+    return explain(options.files, dump_options, out)
 
 
 @contextlib.contextmanager

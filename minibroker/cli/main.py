@@ -172,7 +172,7 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
             if len(broker.twin.listener_names) > 1:
                 where += f" listeners={_listeners(broker)}"
             print(f"minibroker ready: {where}", flush=True)  # noqa: T201 - the one line that others wait for
-            console.greet(_told(broker, control=options.control))
+            console.greet(_summary(broker, control=options.control))
             for host in {host for host, _ in broker.twin.advertised}:
                 console.check_advertised(host)
             _warm_up(broker.services.core)
@@ -210,7 +210,7 @@ def _warm_up(core: "Core") -> None:
     warm_up(core)
 
 
-def _told(broker: "Broker", *, control: str | None) -> dict[str, str]:
+def _summary(broker: "Broker", *, control: str | None) -> dict[str, str]:
     """What people want to know of a broker that has just started."""
     topics = [topic.name for topic in broker.twin.services.core.topics if not topic.is_internal]
     release = broker.twin.services.release

@@ -96,8 +96,8 @@ def served_listeners(configs: Mapping[str, str], text: str, source: str) -> list
 
 def advertised_addresses(configs: Mapping[str, str]) -> dict[str, tuple[str, int]]:
     """What `advertised.listeners` says, by the listener's name; wildcards are no address. ListenerError."""
-    told = parse_listeners("advertised.listeners", configs.get("advertised.listeners", ""))
-    return {entry.name: (entry.host.strip("[]"), entry.port) for entry in told if entry.host not in WILDCARDS}
+    entries = parse_listeners("advertised.listeners", configs.get("advertised.listeners", ""))
+    return {entry.name: (entry.host.strip("[]"), entry.port) for entry in entries if entry.host not in WILDCARDS}
 
 
 def _protocol(name: str, protocols: Mapping[str, str], source: str) -> str:

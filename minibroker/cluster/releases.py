@@ -88,7 +88,7 @@ def release(text: str) -> Release:
         for route in ROUTES
         if route.history and (versions := _range_at(route.history, at)) is not None
     }
-    levels = {name: found for name, told in _FEATURES.items() if (found := _range_at(told, at)) is not None}
+    levels = {name: found for name, history in _FEATURES.items() if (found := _range_at(history, at)) is not None}
     return Release(name, served, {each: Feature(*found, _fresh(each, found[1], at)) for each, found in levels.items()})
 
 
@@ -107,10 +107,10 @@ def _name(text: str) -> str | None:
     return same_line[-1] if same_line and all(map(str.isdecimal, numbers)) else None
 
 
-def _range_at(told: str, at: int) -> tuple[int, int] | None:
+def _range_at(history: str, at: int) -> tuple[int, int] | None:
     """What a line of the history says of one release."""
     found = None
-    for entry in told.split(", "):
+    for entry in history.split(", "):
         since, _, versions = entry.partition(": ")
         if RELEASES.index(since) > at:
             break

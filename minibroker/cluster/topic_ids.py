@@ -16,11 +16,11 @@ class ById(Protocol):
 _T = TypeVar("_T", bound=ById)
 
 
-def with_names(topics: Topics, wanted: Iterable[_T]) -> tuple[list[_T], list[_T]]:
+def with_names(topics: Topics, requested: Iterable[_T]) -> tuple[list[_T], list[_T]]:
     """(topics that there are, with their names filled in; those whose id nobody has), each in the order of `wanted`."""
     known: list[_T] = []
     unknown: list[_T] = []
-    for each in wanted:
+    for each in requested:
         topic = topics.with_id(each.topic_id)
         if topic is None:
             unknown.append(each)

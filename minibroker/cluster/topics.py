@@ -214,15 +214,15 @@ class Topics:
 
     def create(
         self,
-        wanted: Sequence[tuple[str, int, TopicConfig]],
+        specs: Sequence[tuple[str, int, TopicConfig]],
         placements: Sequence[Sequence[Replicas] | None] | None = None,
     ) -> list[Topic]:
         """All slices of `creation` at once."""
-        return drain(self.creation(wanted, placements))
+        return drain(self.creation(specs, placements))
 
     def creation(
         self,
-        wanted: Sequence[tuple[str, int, TopicConfig]],
+        specs: Sequence[tuple[str, int, TopicConfig]],
         placements: Sequence[Sequence[Replicas] | None] | None = None,
         *,
         directories: bool = True,
@@ -233,10 +233,10 @@ class Topics:
         `placements` has the replicas of each topic's partitions; None for one each. Without `directories` each
         partition gets its own when its log is opened.
         """
-        self._keeper.forget(name for name, _, _ in wanted)
-        created = [Topic(name, new_uuid(), config) for name, _, config in wanted]
+        self._keeper.forget(name for name, _, _ in specs)
+        created = [Topic(name, new_uuid(), config) for name, _, config in specs]
         replicas = placements or [None] * len(created)
-        for topic, (_, partitions, _), placed in zip(created, wanted, replicas, strict=True):
+        for topic, (_, partitions, _), placed in zip(created, specs, replicas, strict=True):
             self._begin_partitions(topic, partitions, placed)
         self._coming.update((topic.name, topic) for topic in created)
         try:
@@ -260,23 +260,23 @@ class Topics:
         """All slices of `growth` at once, for one topic."""
         drain(self.growth([(topic, total, replicas)]))
 
-    def growth(self, wanted: Sequence[tuple[Topic, int, Sequence[Replicas] | None]]) -> Steps[None]:
+    def growth(self, growths: Sequence[tuple[Topic, int, Sequence[Replicas] | None]]) -> Steps[None]:
         """Grow topics to so many partitions; with an OSError of the disk they are as they were.
 
         A slice makes a directory; clients see the partitions when all are made. The replicas are those of the new
         partitions; None for one each. A topic whose partitions are still coming may not be grown again, but deleted.
         """
-        for topic, total, replicas in wanted:
+        for topic, total, replicas in growths:
             self._begin_partitions(topic, total, replicas)
         try:
             self.save()
-            yield from make_directories([partition for topic, _, _ in wanted for partition in topic.coming])
+            yield from make_directories([partition for topic, _, _ in growths for partition in topic.coming])
         except (OSError, GeneratorExit):
-            for topic, _, _ in wanted:
+            for topic, _, _ in growths:
                 topic.coming, topic.line = [], None
             self._save_if_possible()
             raise
-        for topic, _, _ in wanted:
+        for topic, _, _ in growths:
             self._end_partitions(topic)
 
     def delete(self, topic: Topic) -> list[str]:

@@ -46,9 +46,9 @@ def at_most(lower: str, upper: str) -> Rule:
     return lower, lambda values: values[lower] <= values[upper], f"{lower} must be less than or equals to {upper}"
 
 
-def bounded(group: str, what: str) -> tuple[Rule, ...]:
+def bounded(group: str, setting: str) -> tuple[Rule, ...]:
     """What a group has by default lies between the least and the most that one may be given."""
-    least, most, usual = f"{group}.min.{what}", f"{group}.max.{what}", f"{group}.{what}"
+    least, most, usual = f"{group}.min.{setting}", f"{group}.max.{setting}", f"{group}.{setting}"
     return at_least(most, least), at_least(usual, least), at_most(usual, most)
 
 
@@ -191,8 +191,8 @@ class BrokerConfig(ConfigValues):
         found = [
             f"{name} is not known and has no effect{_hint(name)}" for name in self.unknown if not _is_prefixed(name)
         ]
-        wanted = self.items("group.coordinator.rebalance.protocols")
-        others = [protocol for protocol in wanted if protocol not in _PROTOCOLS]
+        protocols = self.items("group.coordinator.rebalance.protocols")
+        others = [protocol for protocol in protocols if protocol not in _PROTOCOLS]
         if others:
             found.append(
                 f"group.coordinator.rebalance.protocols: {', '.join(others)} is not served; classic and consumer are"
@@ -212,10 +212,10 @@ class BrokerConfig(ConfigValues):
 
         A broker that is alone says nothing: whatever is configured for a cluster should run there.
         """
-        wanted = {name: self.integer(name) for name in _REPLICATION_FACTORS if name in self.given}
+        factors = {name: self.integer(name) for name in _REPLICATION_FACTORS if name in self.given}
         return [
             f"{name} is {factor}, but there are {brokers} brokers; topics get so many replicas"
-            for name, factor in wanted.items()
+            for name, factor in factors.items()
             if 1 < brokers < factor
         ]
 

@@ -62,8 +62,8 @@ class GroupConfig(ConfigValues):
     def check_limits(self) -> None:
         """Raise ConfigError where a value lies outside of what the broker allows (`GroupConfig.validateValues`)."""
         for name in (_HEARTBEAT, _SESSION):
-            what = name.removeprefix("consumer.")
-            least, most = f"group.consumer.min.{what}", f"group.consumer.max.{what}"
+            setting = name.removeprefix("consumer.")
+            least, most = f"group.consumer.min.{setting}", f"group.consumer.max.{setting}"
             if self.integer(name) < self.broker.integer(least):
                 raise ConfigError(f"{name} must be greater than or equal to {least}")
             if self.integer(name) > self.broker.integer(most):

@@ -13,8 +13,8 @@ _OF_STORES: Final = frozenset(
     f"ssl.{name}"
     for name in (
         "key.password",
-        *(f"keystore.{what}" for what in ("certificate.chain", "key", "location", "password", "type")),
-        *(f"truststore.{what}" for what in ("certificates", "location", "password", "type")),
+        *(f"keystore.{setting}" for setting in ("certificate.chain", "key", "location", "password", "type")),
+        *(f"truststore.{setting}" for setting in ("certificates", "location", "password", "type")),
     )
 )
 """These may be altered for one listener at a time only."""
@@ -189,17 +189,17 @@ def _integer(name: str, text: str) -> int:
     return value
 
 
-def _check_threads(name: str, wanted: int, current: int) -> None:
+def _check_threads(name: str, requested: int, current: int) -> None:
     """A pool grows to twice its size at most, and shrinks to half of it (`DynamicThreadPool`)."""
     because = None
-    if wanted <= 0:
+    if requested <= 0:
         because = "value should be at least 1"
-    elif wanted > 2 * current:
+    elif requested > 2 * current:
         because = f"value should not be greater than double the current value {current}"
-    elif wanted < current // 2:
+    elif requested < current // 2:
         because = f"value should be at least half the current value {current}"
     if because is not None:
-        raise _refused_by_a_part(f"Dynamic thread count update validation failed for {name}={wanted}, {because}")
+        raise _refused_by_a_part(f"Dynamic thread count update validation failed for {name}={requested}, {because}")
 
 
 def _refused_by_a_part(because: str) -> ConfigError:

@@ -43,7 +43,7 @@ class TopicConfig(ConfigValues):
         shared = self.broker.topic_entries
         if not shared:
             shared.extend(TopicConfig(self.broker, {}).entry(name) for name in self.keys)
-        return [self.entry(told.name) if told.name in self.overrides else told for told in shared]
+        return [self.entry(entry.name) if entry.name in self.overrides else entry for entry in shared]
 
     def value_text(self, name: str) -> str | None:
         """Write the value as DescribeConfigs shows it; None for null and for passwords."""

@@ -49,8 +49,8 @@ class Guard:
         given = headers.get("authorization", "").encode("latin-1")
         if hmac.compare_digest(given, self._expected):
             return None
-        wanted = "a token is needed: Authorization: Bearer TOKEN"
-        return problem(401, "the token is wrong" if given else wanted, headers={"WWW-Authenticate": "Bearer"})
+        hint = "a token is needed: Authorization: Bearer TOKEN"
+        return problem(401, "the token is wrong" if given else hint, headers={"WWW-Authenticate": "Bearer"})
 
     def _is_ours(self, host: str) -> bool:
         name = host.partition("]")[0].removeprefix("[") if host.startswith("[") else host.partition(":")[0]

@@ -48,9 +48,9 @@ def render() -> str:
 
 
 def _operation(title: str, operation: dict[str, Any]) -> str:
-    said = " ".join(operation["description"].split())
+    description = " ".join(operation["description"].split())
     python = ", ".join(f"`{_written(each)}`" for each in operation["x-python"])
-    lines = [f"#### `{title}`", "", said, ""]
+    lines = [f"#### `{title}`", "", description, ""]
     rows = [
         _row(f"`{each['name']}`", each["schema"], each.get("description"), required=each["required"])
         for each in operation.get("parameters", [])
@@ -78,8 +78,8 @@ def _answers(responses: dict[str, Any]) -> Iterator[str]:
         content = response.get("content", {})
         schema = content.get("application/json", {}).get("schema")
         if status.startswith("2"):
-            what = "nothing" if not content else _type(schema) if schema else "text"
-            yield f"{status}, {what}"
+            body = "nothing" if not content else _type(schema) if schema else "text"
+            yield f"{status}, {body}"
 
 
 def _object(name: str, schema: dict[str, Any]) -> str:
@@ -88,8 +88,10 @@ def _object(name: str, schema: dict[str, Any]) -> str:
         _row(f"`{field}`", each, each.get("description"), required=field in required or "default" not in each)
         for field, each in schema["properties"].items()
     ]
-    said = " ".join(schema.get("description", "").split())
-    return "\n".join([f"#### {name}", "", said, "", "| Field | Type | Meaning |", "| --- | --- | --- |", *rows, ""])
+    description = " ".join(schema.get("description", "").split())
+    return "\n".join(
+        [f"#### {name}", "", description, "", "| Field | Type | Meaning |", "| --- | --- | --- |", *rows, ""]
+    )
 
 
 def _row(name: str, schema: dict[str, Any], meaning: str | None, *, required: bool) -> str:
@@ -98,8 +100,8 @@ def _row(name: str, schema: dict[str, Any], meaning: str | None, *, required: bo
         if required or schema.get("default") in (None, {})
         else f"Default `{json.dumps(schema['default']).strip(_QUOTE)}`."
     )
-    what = " ".join(filter(None, (meaning, default)))
-    return f"| {name} | {_type(schema)} | {' '.join(what.split())} |"
+    description = " ".join(filter(None, (meaning, default)))
+    return f"| {name} | {_type(schema)} | {' '.join(description.split())} |"
 
 
 def _type(schema: dict[str, Any]) -> str:  # noqa: PLR0911 - one for each kind of schema

@@ -56,9 +56,9 @@ class MetadataHistory:
             for broker in past.brokers
         ]
         past.topics = [each for each in past.topics if _may_describe(each.name, call)]
-        wanted = request.topics
-        if wanted is not None and (wanted or call.api_version > 0):
-            past.topics = [_find(each, past.topics, call) for each in wanted]
+        requested = request.topics
+        if requested is not None and (requested or call.api_version > 0):
+            past.topics = [_find(each, past.topics, call) for each in requested]
         return past
 
 
@@ -74,14 +74,14 @@ def _may_describe(name: str | None, call: Call) -> bool:
     return call.allows(Operation.DESCRIBE, ResourceType.TOPIC, name or "")
 
 
-def _find(wanted: Any, topics: list[MetadataResponseTopic], call: Call) -> MetadataResponseTopic:
-    by_id = wanted.topic_id != ZERO_UUID
+def _find(requested: Any, topics: list[MetadataResponseTopic], call: Call) -> MetadataResponseTopic:
+    by_id = requested.topic_id != ZERO_UUID
     for topic in topics:
-        if topic.topic_id == wanted.topic_id if by_id else topic.name == wanted.name:
+        if topic.topic_id == requested.topic_id if by_id else topic.name == requested.name:
             return topic
     code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if not by_id and not _may_describe(wanted.name, call):
+    if not by_id and not _may_describe(requested.name, call):
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return MetadataResponseTopic(
-        error_code=code, name=None if by_id else wanted.name, topic_id=wanted.topic_id, partitions=[]
+        error_code=code, name=None if by_id else requested.name, topic_id=requested.topic_id, partitions=[]
     )

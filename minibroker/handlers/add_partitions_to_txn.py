@@ -56,18 +56,18 @@ def handle(request: AddPartitionsToTxnRequest, call: Call) -> Steps[AddPartition
             results.append(AddPartitionsToTxnResult(transactional_id=each.transactional_id, topic_results=topics))
             yield
         return AddPartitionsToTxnResponse(results_by_transaction=results)
-    wanted = AddPartitionsToTxnTransaction(
+    transaction = AddPartitionsToTxnTransaction(
         transactional_id=request.v3_and_below_transactional_id,
         producer_id=request.v3_and_below_producer_id,
         producer_epoch=request.v3_and_below_producer_epoch,
         topics=request.v3_and_below_topics,
     )
-    topics = yield from _outcomes(wanted, call)
+    topics = yield from _outcomes(transaction, call)
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
 
 
-def _outcomes(wanted: AddPartitionsToTxnTransaction, call: Call) -> Steps[list[AddPartitionsToTxnTopicResult]]:
-    partitions = list(_partitions(wanted.topics))
+def _outcomes(transaction: AddPartitionsToTxnTransaction, call: Call) -> Steps[list[AddPartitionsToTxnTopicResult]]:
+    partitions = list(_partitions(transaction.topics))
     refused: dict[TopicPartition, ErrorCode] = {}
     for each in partitions:
         error = _existence_error(each, call)
@@ -78,8 +78,8 @@ def _outcomes(wanted: AddPartitionsToTxnTransaction, call: Call) -> Steps[list[A
         once = dict.fromkeys(partitions)
         return (yield from _topics((each, refused.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED)) for each in once))
     coordinator = call.services.transactions
-    producer = wanted.transactional_id, wanted.producer_id, wanted.producer_epoch
-    if wanted.verify_only:
+    producer = transaction.transactional_id, transaction.producer_id, transaction.producer_epoch
+    if transaction.verify_only:
         verified = ((each, coordinator.verify(*producer, *each, node=call.node)) for each in dict.fromkeys(partitions))
         return (yield from _topics(verified))
     # Only brokers send these versions, for producers that know of epochs which are raised.

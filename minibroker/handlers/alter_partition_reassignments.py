@@ -64,37 +64,39 @@ def handle(
 
 
 def _outcome(
-    name: str, wanted: ReassignablePartition, call: Call, *, may_resize: bool
+    name: str, requested: ReassignablePartition, call: Call, *, may_resize: bool
 ) -> ReassignablePartitionResponse:
     code, message = ErrorCode.NONE, None
     try:
-        _reassign(name, wanted, call, may_resize=may_resize)
+        _reassign(name, requested, call, may_resize=may_resize)
     except TopicError as error:
         code, message = error.code, str(error) or None
-    return ReassignablePartitionResponse(partition_index=wanted.partition_index, error_code=code, error_message=message)
+    return ReassignablePartitionResponse(
+        partition_index=requested.partition_index, error_code=code, error_message=message
+    )
 
 
-def _reassign(name: str, wanted: ReassignablePartition, call: Call, *, may_resize: bool) -> None:
+def _reassign(name: str, requested: ReassignablePartition, call: Call, *, may_resize: bool) -> None:
     topic = call.core.topics.get(name)
     if topic is None:
         raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}.")
-    partition = topic.partition(wanted.partition_index)
+    partition = topic.partition(requested.partition_index)
     if partition is None:
         raise TopicError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{wanted.partition_index}."
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{requested.partition_index}."
         )
-    if wanted.replicas is None:
+    if requested.replicas is None:
         raise TopicError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "")
     cluster = call.core.cluster
-    _check(cluster, wanted.replicas)
-    if not may_resize and len(wanted.replicas) != len(partition.replicas):
+    _check(cluster, requested.replicas)
+    if not may_resize and len(requested.replicas) != len(partition.replicas):
         raise TopicError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"The replication factor is changed from {len(partition.replicas)} to {len(wanted.replicas)}",
+            f"The replication factor is changed from {len(partition.replicas)} to {len(requested.replicas)}",
         )
-    if not any(cluster.nodes[node_id].is_up for node_id in wanted.replicas):
+    if not any(cluster.nodes[node_id].is_up for node_id in requested.replicas):
         raise _refusal("None of the brokers in the manual partition assignment is up.")
-    cluster.reassign(partition, tuple(wanted.replicas))
+    cluster.reassign(partition, tuple(requested.replicas))
 
 
 def _check(cluster: Cluster, replicas: Sequence[int]) -> None:

@@ -41,8 +41,8 @@ def handle(
     stored = call.services.security.scram
     refused: dict[str, _Refusal] = {}
     changes: dict[str, tuple[str, ScramCredential | None]] = {}
-    wanted: list[_Change] = [*request.deletions, *request.upsertions]
-    for each in wanted:
+    alterations: list[_Change] = [*request.deletions, *request.upsertions]
+    for each in alterations:
         yield
         if each.name in refused:
             continue

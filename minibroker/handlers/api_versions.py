@@ -100,8 +100,8 @@ def _table(call: Call) -> list[ApiVersion]:
     if release is None:
         table = _ALL
     else:
-        told = release.advertised.items()
-        table = [ApiVersion(api_key=key, min_version=first, max_version=last) for key, (first, last) in told]
+        advertised = release.advertised.items()
+        table = [ApiVersion(api_key=key, min_version=first, max_version=last) for key, (first, last) in advertised]
     if configs.all_of(ConfigResourceType.CLIENT_METRICS):
         return table
     return [row for row in table if row.api_key not in _OF_CLIENT_METRICS]

@@ -56,11 +56,11 @@ def handle(request: ConsumerGroupHeartbeatRequest, call: Call) -> ConsumerGroupH
         if request.member_epoch in {LEAVING, AWAY}:
             answer = consumers.leave(request.group_id, request.member_id, request.instance_id, request.member_epoch)
         else:
-            answer = consumers.heartbeat(_said(request, call))
+            answer = consumers.heartbeat(_heartbeat(request, call))
     except GroupRefusedError as error:
         return _refused(error.code, error.message)
     interval_ms = 0 if request.member_epoch < 0 else consumers.heartbeat_interval_ms(request.group_id)
-    return _told(answer, interval_ms)
+    return _response(answer, interval_ms)
 
 
 def _validate(request: ConsumerGroupHeartbeatRequest, version: int, consumers: ConsumerGroups) -> None:
@@ -98,7 +98,7 @@ def _wrong_with_joining(request: ConsumerGroupHeartbeatRequest) -> str | None:
     return None
 
 
-def _said(request: ConsumerGroupHeartbeatRequest, call: Call) -> Heartbeat:
+def _heartbeat(request: ConsumerGroupHeartbeatRequest, call: Call) -> Heartbeat:
     names, owned = request.subscribed_topic_names, request.topic_partitions
     return Heartbeat(
         request.group_id,
@@ -117,7 +117,7 @@ def _said(request: ConsumerGroupHeartbeatRequest, call: Call) -> Heartbeat:
     )
 
 
-def _told(answer: Answer, interval_ms: int) -> ConsumerGroupHeartbeatResponse:
+def _response(answer: Answer, interval_ms: int) -> ConsumerGroupHeartbeatResponse:
     assignment = None
     if answer.assignment is not None:
         listed = [TopicPartitions(topic_id=id_, partitions=sorted(each)) for id_, each in answer.assignment.items()]

@@ -41,15 +41,15 @@ def handle(request: CreateAclsRequest, call: Call) -> Steps[CreateAclsResponse |
     authorizer = call.services.authorizer
     if authorizer is None:
         return _all(request, ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
-    wanted: list[AclBinding] = []
+    bindings: list[AclBinding] = []
     for each in request.creations:
-        wanted.append(_binding(each))
-        if _is_for_filters(wanted[-1]):
+        bindings.append(_binding(each))
+        if _is_for_filters(bindings[-1]):
             return _all(request, ErrorCode.UNKNOWN_SERVER_ERROR, None)
         yield
     results: list[AclCreationResult] = []
     valid: list[AclBinding] = []
-    for acl in wanted:
+    for acl in bindings:
         try:
             acl.check()
         except InvalidAclError as error:

@@ -48,22 +48,22 @@ def handle(request: CreatePartitionsRequest, call: Call) -> Steps[CreatePartitio
     results: dict[str, CreatePartitionsTopicResult] = {}
     grown: list[_Growth] = []
     try:
-        refuse_too_large(sum(_added(wanted, call) for wanted in request.topics if named[wanted.name] == 1))
+        refuse_too_large(sum(_added(requested, call) for requested in request.topics if named[requested.name] == 1))
     except TopicError as error:
         refused = [_refusal(topic.name, error) for topic in request.topics]
         return CreatePartitionsResponse(throttle_time_ms=call.session.muted_ms, results=refused)
     for (
-        wanted
+        requested
     ) in request.topics:  # in one slice with the growth's beginning: nobody else may grow these topics meanwhile
         try:
-            refuse_duplicate(wanted.name, named)
-            growth = _plan(wanted, call)
+            refuse_duplicate(requested.name, named)
+            growth = _plan(requested, call)
             if not request.validate_only:
                 count_mutation(call, growth[1] - len(growth[0].partitions), _FIRST_STRICT)
                 grown.append(growth)
-            results[wanted.name] = CreatePartitionsTopicResult(name=wanted.name, error_code=ErrorCode.NONE)
+            results[requested.name] = CreatePartitionsTopicResult(name=requested.name, error_code=ErrorCode.NONE)
         except TopicError as error:
-            results[wanted.name] = _refusal(wanted.name, error)
+            results[requested.name] = _refusal(requested.name, error)
     try:
         if grown:
             yield from call.core.topics.growth(grown)
@@ -74,49 +74,49 @@ def handle(request: CreatePartitionsRequest, call: Call) -> Steps[CreatePartitio
     )
 
 
-def _added(wanted: CreatePartitionsTopic, call: Call) -> int:
+def _added(requested: CreatePartitionsTopic, call: Call) -> int:
     """How many partitions a topic would get, if nothing else is wrong."""
-    topic = call.core.topics.get(wanted.name)
-    added = 0 if topic is None else max(0, wanted.count - len(topic.partitions))
-    return added if wanted.assignments is None or len(wanted.assignments) == added else 0
+    topic = call.core.topics.get(requested.name)
+    added = 0 if topic is None else max(0, requested.count - len(topic.partitions))
+    return added if requested.assignments is None or len(requested.assignments) == added else 0
 
 
 def _refusal(name: str, error: TopicError) -> CreatePartitionsTopicResult:
     return CreatePartitionsTopicResult(name=name, error_code=error.code, error_message=str(error))
 
 
-def _plan(wanted: CreatePartitionsTopic, call: Call) -> _Growth:
+def _plan(requested: CreatePartitionsTopic, call: Call) -> _Growth:
     """The topic, its new number of partitions, and the replicas of those that are added. TopicError."""
-    topic = call.core.topics.get(wanted.name)
+    topic = call.core.topics.get(requested.name)
     if topic is None:
-        raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{wanted.name}' does not exist.")
+        raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{requested.name}' does not exist.")
     current = len(topic.partitions)
     if topic.coming:
         raise TopicError(
             ErrorCode.REASSIGNMENT_IN_PROGRESS, f"Partitions of the topic {topic.name} are being added already."
         )
-    if wanted.count == current:
+    if requested.count == current:
         raise TopicError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {current} partition(s).")
-    if wanted.count < current:
+    if requested.count < current:
         raise TopicError(
             ErrorCode.INVALID_PARTITIONS,
-            f"The topic {topic.name} currently has {current} partition(s); {wanted.count} would not be an increase.",
+            f"The topic {topic.name} currently has {current} partition(s); {requested.count} would not be an increase.",
         )
-    added = wanted.count - current
-    if wanted.assignments is not None and len(wanted.assignments) != added:
+    added = requested.count - current
+    if requested.assignments is not None and len(requested.assignments) != added:
         raise TopicError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"Attempted to add {added} additional partition(s), but only {len(wanted.assignments)} assignment(s) were "
-            "specified.",
+            f"Attempted to add {added} additional partition(s), but only {len(requested.assignments)} assignment(s) "
+            "were specified.",
         )
-    if wanted.assignments is None:
+    if requested.assignments is None:
         replicas = tuple(call.core.cluster.place_more(topic, added))
     else:
-        replicas = check_replicas(call.core, [assignment.broker_ids for assignment in wanted.assignments], current)
+        replicas = check_replicas(call.core, [assignment.broker_ids for assignment in requested.assignments], current)
         if len(replicas[0]) != len(topic.partitions[0].replicas):
             raise TopicError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 f"The manual partition assignment includes a partition with {len(replicas[0])} replica(s), but this is "
                 f"not consistent with previous partitions, which have {len(topic.partitions[0].replicas)} replica(s).",
             )
-    return topic, wanted.count, replicas
+    return topic, requested.count, replicas

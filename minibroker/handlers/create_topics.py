@@ -63,18 +63,18 @@ def handle(request: CreateTopicsRequest, call: Call) -> Steps[CreateTopicsRespon
         refuse_too_many(sum(_partitions(each, call) for each in request.topics if named[each.name] == 1))
     except TopicError as error:
         return _refuse_all(request, error, call)
-    for wanted in request.topics:
+    for requested in request.topics:
         try:
-            refuse_duplicate(wanted.name, named)
-            _check_rights(wanted.name, call)
-            plan = _plan(wanted, call)
+            refuse_duplicate(requested.name, named)
+            _check_rights(requested.name, call)
+            plan = _plan(requested, call)
             if not request.validate_only:
                 count_mutation(call, plan.partitions, _FIRST_STRICT)
         except TopicError as error:
-            results[wanted.name] = _refusal(wanted.name, error)
+            results[requested.name] = _refusal(requested.name, error)
         else:
             plans.append(plan)
-            results[wanted.name] = None  # keeps its place
+            results[requested.name] = None  # keeps its place
         yield
     for plan, refusal in taken(call.core, plans):  # between two slices
         plans.remove(plan)
@@ -101,13 +101,13 @@ def handle(request: CreateTopicsRequest, call: Call) -> Steps[CreateTopicsRespon
     )
 
 
-def _partitions(wanted: CreatableTopic, call: Call) -> int:
+def _partitions(requested: CreatableTopic, call: Call) -> int:
     """How many partitions are asked for, as far as that can be."""
-    if wanted.assignments:
-        return len(wanted.assignments)
-    if wanted.num_partitions == DEFAULT:
+    if requested.assignments:
+        return len(requested.assignments)
+    if requested.num_partitions == DEFAULT:
         return call.core.config.integer("num.partitions")
-    return max(0, wanted.num_partitions)
+    return max(0, requested.num_partitions)
 
 
 def _refuse_all(request: CreateTopicsRequest, error: TopicError, call: Call) -> CreateTopicsResponse:
@@ -123,20 +123,20 @@ def _check_rights(name: str, call: Call) -> None:
         raise TopicError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
 
 
-def _plan(wanted: CreatableTopic, call: Call) -> TopicPlan:
-    partitions, replication_factor = wanted.num_partitions, wanted.replication_factor
+def _plan(requested: CreatableTopic, call: Call) -> TopicPlan:
+    partitions, replication_factor = requested.num_partitions, requested.replication_factor
     replicas = None
-    if wanted.assignments:
-        check_new_name(call.core, wanted.name)
-        for number, what in ((replication_factor, "replication factor"), (partitions, "numPartitions")):
+    if requested.assignments:
+        check_new_name(call.core, requested.name)
+        for number, field in ((replication_factor, "replication factor"), (partitions, "numPartitions")):
             if number != DEFAULT:
                 raise TopicError(
                     ErrorCode.INVALID_REQUEST,
-                    f"A manual partition assignment was specified, but {what} was not set to -1.",
+                    f"A manual partition assignment was specified, but {field} was not set to -1.",
                 )
-        by_hand = {assignment.partition_index: assignment.broker_ids for assignment in wanted.assignments}
-        refuse_empty_replicas(assignment.broker_ids for assignment in wanted.assignments)
-        partitions = len(wanted.assignments)
+        by_hand = {assignment.partition_index: assignment.broker_ids for assignment in requested.assignments}
+        refuse_empty_replicas(assignment.broker_ids for assignment in requested.assignments)
+        partitions = len(requested.assignments)
         if by_hand.keys() != set(range(partitions)):
             raise TopicError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
@@ -144,10 +144,10 @@ def _plan(wanted: CreatableTopic, call: Call) -> TopicPlan:
         replicas = check_replicas(call.core, [by_hand[index] for index in range(partitions)])
     return plan_topic(
         call.core,
-        wanted.name,
+        requested.name,
         partitions,
         replication_factor,
-        {config.name: config.value for config in wanted.configs},
+        {config.name: config.value for config in requested.configs},
         replicas,
     )
 

@@ -47,14 +47,14 @@ def handle(request: DeleteAclsRequest, call: Call) -> Steps[DeleteAclsResponse |
     gone: dict[AclBinding, None] = {}
     for each in request.filters:
         yield
-        wanted = _filter(each)
+        acl_filter = _filter(each)
         try:
-            wanted.check()
+            acl_filter.check()
         except InvalidAclError as error:
             results.append(_error(ErrorCode.INVALID_REQUEST, str(error)))
             continue
         found: list[DeleteAclsMatchingAcl] = []
-        for acl in (yield from authorizer.finding(wanted)):
+        for acl in (yield from authorizer.finding(acl_filter)):
             gone[acl] = None
             found.append(_matching(acl))
             yield
@@ -66,19 +66,19 @@ def handle(request: DeleteAclsRequest, call: Call) -> Steps[DeleteAclsResponse |
     return hold(DeleteAclsResponse(filter_results=results), request, call)
 
 
-def _numbers(wanted: DeleteAclsFilter) -> tuple[int, ...]:
-    return wanted.resource_type_filter, wanted.pattern_type_filter, wanted.operation, wanted.permission_type
+def _numbers(requested: DeleteAclsFilter) -> tuple[int, ...]:
+    return requested.resource_type_filter, requested.pattern_type_filter, requested.operation, requested.permission_type
 
 
-def _filter(wanted: DeleteAclsFilter) -> AclFilter:
+def _filter(requested: DeleteAclsFilter) -> AclFilter:
     return AclFilter(
-        ResourceType(wanted.resource_type_filter),
-        wanted.resource_name_filter,
-        PatternType(wanted.pattern_type_filter),
-        wanted.principal_filter,
-        wanted.host_filter,
-        Operation(wanted.operation),
-        PermissionType(wanted.permission_type),
+        ResourceType(requested.resource_type_filter),
+        requested.resource_name_filter,
+        PatternType(requested.pattern_type_filter),
+        requested.principal_filter,
+        requested.host_filter,
+        Operation(requested.operation),
+        PermissionType(requested.permission_type),
     )
 
 

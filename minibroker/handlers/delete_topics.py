@@ -40,7 +40,7 @@ NEEDS: Final = asked_by_handler("DELETE on the cluster or on each topic; DESCRIB
 
 def handle(request: DeleteTopicsRequest, call: Call) -> Steps[DeleteTopicsResponse | DelayedResponse]:
     """Delete the topics that exist, and say for each whether it did."""
-    wanted = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
+    states = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
     if not call.core.config.boolean("delete.topic.enable"):
         code = (
             ErrorCode.TOPIC_DELETION_DISABLED
@@ -48,10 +48,10 @@ def handle(request: DeleteTopicsRequest, call: Call) -> Steps[DeleteTopicsRespon
             else ErrorCode.INVALID_REQUEST
         )
         return DeleteTopicsResponse(
-            responses=[_refusal(topic, code, "Topic deletion is disabled.") for topic in wanted]
+            responses=[_refusal(topic, code, "Topic deletion is disabled.") for topic in states]
         )
-    named = Counter(filter(None, (_target(topic, call) for topic in wanted)))
-    distinct = {(topic.name, topic.topic_id): topic for topic in wanted}
+    named = Counter(filter(None, (_target(topic, call) for topic in states)))
+    distinct = {(topic.name, topic.topic_id): topic for topic in states}
     results: list[DeletableTopicResult] = []
     gone: list[_Gone] = []
     try:
@@ -68,48 +68,48 @@ def handle(request: DeleteTopicsRequest, call: Call) -> Steps[DeleteTopicsRespon
     return hold(DeleteTopicsResponse(throttle_time_ms=call.session.muted_ms, responses=results), request, call)
 
 
-def _target(wanted: DeleteTopicState, call: Call) -> Topic | None:
+def _target(state: DeleteTopicState, call: Call) -> Topic | None:
     topics = call.core.topics
-    return topics.get(wanted.name) if wanted.name is not None else topics.with_id(wanted.topic_id)
+    return topics.get(state.name) if state.name is not None else topics.with_id(state.topic_id)
 
 
-def _delete(wanted: DeleteTopicState, call: Call, named: Counter[Topic], gone: list[_Gone]) -> DeletableTopicResult:
+def _delete(state: DeleteTopicState, call: Call, named: Counter[Topic], gone: list[_Gone]) -> DeletableTopicResult:
     """Take a topic away, which joins those that are `gone`."""
-    if wanted.name is not None and wanted.topic_id != ZERO_UUID:
-        return _refusal(wanted, ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
-    if wanted.name is None and wanted.topic_id == ZERO_UUID:
-        return _refusal(wanted, ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
-    topic = _target(wanted, call)
-    refusal = _refusal_of_rights(wanted, topic, call)
+    if state.name is not None and state.topic_id != ZERO_UUID:
+        return _refusal(state, ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
+    if state.name is None and state.topic_id == ZERO_UUID:
+        return _refusal(state, ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
+    topic = _target(state, call)
+    refusal = _refusal_of_rights(state, topic, call)
     if refusal is not None:
         return refusal
     if topic is None:
-        missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if wanted.name is not None else ErrorCode.UNKNOWN_TOPIC_ID
-        return _refusal(wanted, missing, missing.meaning)
+        missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if state.name is not None else ErrorCode.UNKNOWN_TOPIC_ID
+        return _refusal(state, missing, missing.meaning)
     if named[topic] > 1:
-        return _refusal(wanted, ErrorCode.INVALID_REQUEST, "The topic is named more than once.")
-    return _remove(topic, wanted, call, gone)
+        return _refusal(state, ErrorCode.INVALID_REQUEST, "The topic is named more than once.")
+    return _remove(topic, state, call, gone)
 
 
-def _refusal_of_rights(wanted: DeleteTopicState, topic: Topic | None, call: Call) -> DeletableTopicResult | None:
+def _refusal_of_rights(state: DeleteTopicState, topic: Topic | None, call: Call) -> DeletableTopicResult | None:
     """What is said to who may not delete a topic: its name only if the client knows it, or may describe it."""
-    name = wanted.name if topic is None else topic.name
+    name = state.name if topic is None else topic.name
     if name is None or call.allows(Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME):
         return None
     may_describe = call.allows(Operation.DESCRIBE, ResourceType.TOPIC, name)
     if may_describe and (topic is None or call.allows(Operation.DELETE, ResourceType.TOPIC, name)):
         return None
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    known = DeleteTopicState(name=name, topic_id=wanted.topic_id) if may_describe else wanted
+    known = DeleteTopicState(name=name, topic_id=state.topic_id) if may_describe else state
     return _refusal(known, code, code.meaning)
 
 
-def _remove(topic: Topic, wanted: DeleteTopicState, call: Call, gone: list[_Gone]) -> DeletableTopicResult:
+def _remove(topic: Topic, state: DeleteTopicState, call: Call, gone: list[_Gone]) -> DeletableTopicResult:
     try:
         count_mutation(call, len(topic.partitions), _FIRST_STRICT)
         gone.append((topic, call.core.topics.take_away(topic)))
     except TopicError as error:
-        return _refusal(wanted, error.code, str(error))
+        return _refusal(state, error.code, str(error))
     except OSError as error:
         refusal = disk_refusal(error)
         return DeletableTopicResult(
@@ -119,5 +119,5 @@ def _remove(topic: Topic, wanted: DeleteTopicState, call: Call, gone: list[_Gone
     return DeletableTopicResult(name=topic.name, topic_id=topic.id, error_code=ErrorCode.NONE)
 
 
-def _refusal(wanted: DeleteTopicState, code: ErrorCode, reason: str) -> DeletableTopicResult:
-    return DeletableTopicResult(name=wanted.name, topic_id=wanted.topic_id, error_code=code, error_message=reason)
+def _refusal(state: DeleteTopicState, code: ErrorCode, reason: str) -> DeletableTopicResult:
+    return DeletableTopicResult(name=state.name, topic_id=state.topic_id, error_code=code, error_message=reason)

@@ -39,7 +39,7 @@ def handle(request: DescribeAclsRequest, call: Call) -> Steps[DescribeAclsRespon
             error_message="No Authorizer is configured on the broker",
             resources=[],
         )
-    wanted = AclFilter(
+    acl_filter = AclFilter(
         ResourceType(request.resource_type_filter),
         request.resource_name_filter,
         PatternType(request.pattern_type_filter),
@@ -49,7 +49,7 @@ def handle(request: DescribeAclsRequest, call: Call) -> Steps[DescribeAclsRespon
         PermissionType(request.permission_type),
     )
     found: dict[tuple[ResourceType, str, PatternType], list[AclDescription]] = {}
-    for acl in (yield from authorizer.finding(wanted)):
+    for acl in (yield from authorizer.finding(acl_filter)):
         found.setdefault(acl[:3], []).append(
             AclDescription(
                 principal=acl.principal,

@@ -36,9 +36,9 @@ def handle(request: DescribeClusterRequest, call: Call) -> DescribeClusterRespon
     if request.endpoint_type != _BROKERS:
         return _refusal(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {request.endpoint_type}")
     cluster = call.core.cluster
-    wanted = [node for node in cluster.nodes.values() if node.id not in cluster.unregistered]
+    registered = [node for node in cluster.nodes.values() if node.id not in cluster.unregistered]
     brokers: list[DescribeClusterBroker] = []
-    for node in wanted:
+    for node in registered:
         if not node.is_up and not request.include_fenced_brokers:
             continue
         host, port = call.address_of(node)

@@ -67,8 +67,8 @@ def _describe(resource: DescribeConfigsResource, request: DescribeConfigsRequest
     except ResourceError as error:
         return _refused(resource, error)
     if resource.configuration_keys:
-        wanted = frozenset(resource.configuration_keys)
-        rows = [row for row in rows if row.name in wanted]
+        requested = frozenset(resource.configuration_keys)
+        rows = [row for row in rows if row.name in requested]
     for row in rows:
         if not request.include_synonyms:
             row.synonyms = []

@@ -40,14 +40,14 @@ def handle(request: DescribeDelegationTokenRequest, call: Call) -> Steps[Describ
         for owner in request.owners:
             owners.add(Principal(owner.principal_type, owner.principal_name))
             yield
-    told: list[DescribedDelegationToken] = []
+    described: list[DescribedDelegationToken] = []
     for each in tokens.all():
         yield
         if owners is not None and each.owner not in owners and owners.isdisjoint(each.renewers):
             continue
         if _may_see(each, call):
-            told.append((yield from _described(each, tokens.hmac_of(each))))
-    return DescribeDelegationTokenResponse(error_code=ErrorCode.NONE, tokens=told)
+            described.append((yield from _described(each, tokens.hmac_of(each))))
+    return DescribeDelegationTokenResponse(error_code=ErrorCode.NONE, tokens=described)
 
 
 def _described(token: DelegationToken, proof: bytes) -> Steps[DescribedDelegationToken]:

@@ -41,7 +41,7 @@ def handle(request: ElectLeadersRequest, call: Call) -> Steps[ElectLeadersRespon
     unclean = request.election_type == _UNCLEAN
     results: list[ReplicaElectionResult] = []
     try:
-        for name, index in _wanted(request, call):
+        for name, index in _requested(request, call):
             if index is None:
                 results.append(ReplicaElectionResult(topic=name, partition_result=[]))
                 continue
@@ -76,7 +76,7 @@ def refuse(
     return ElectLeadersResponse(error_code=code, replica_election_results=results)
 
 
-def _wanted(request: ElectLeadersRequest, call: Call) -> Iterator[tuple[str, int | None]]:
+def _requested(request: ElectLeadersRequest, call: Call) -> Iterator[tuple[str, int | None]]:
     """The partitions that are meant, behind a None for their topic, which is told also where there is nothing to do."""
     if request.topic_partitions is None:
         for known in tuple(call.core.topics):

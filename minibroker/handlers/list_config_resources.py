@@ -26,12 +26,12 @@ def handle(request: ListConfigResourcesRequest, call: Call) -> ListConfigResourc
     if not call.allows(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
         return ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, config_resources=[])
     known = list(ConfigResourceType) if call.api_version else [ConfigResourceType.CLIENT_METRICS]
-    wanted = dict.fromkeys(request.resource_types or known)
-    if not wanted.keys() <= set(known):
+    kinds = dict.fromkeys(request.resource_types or known)
+    if not kinds.keys() <= set(known):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, config_resources=[])
     listed = [
         ConfigResource(resource_name=name, resource_type=kind)
-        for kind in wanted
+        for kind in kinds
         for name in _names(ConfigResourceType(kind), call)
     ]
     return ListConfigResourcesResponse(error_code=ErrorCode.NONE, config_resources=listed)

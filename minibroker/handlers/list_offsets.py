@@ -68,7 +68,7 @@ def handle(request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse | Ste
     response = ListOffsetsResponse(topics=[])
     searches: list[_Search] = []
     for topic in request.topics:
-        answers = [_answer(topic.name, wanted, request, call, twice, searches) for wanted in topic.partitions]
+        answers = [_answer(topic.name, partition, request, call, twice, searches) for partition in topic.partitions]
         response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
     return _search_all(searches, request, response) if searches else response
 
@@ -80,8 +80,8 @@ def _look_up_in_steps(request: ListOffsetsRequest, call: Call) -> Steps[ListOffs
     for topic in request.topics:
         answers: list[ListOffsetsPartitionResponse] = []
         response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
-        for wanted in topic.partitions:
-            answers.append(_answer(topic.name, wanted, request, call, twice, searches))
+        for partition in topic.partitions:
+            answers.append(_answer(topic.name, partition, request, call, twice, searches))
             if searches:
                 yield from _search(searches.pop(), request)
             yield
@@ -102,42 +102,42 @@ def _named_twice(request: ListOffsetsRequest, call: Call) -> Collection[TopicPar
     topics = request.topics
     if call.api_version == 0 or (len(topics) == 1 and len(topics[0].partitions) == 1):
         return ()
-    asked = Counter((topic.name, wanted.partition_index) for topic in topics for wanted in topic.partitions)
+    asked = Counter((topic.name, partition.partition_index) for topic in topics for partition in topic.partitions)
     return {key for key, count in asked.items() if count > 1}
 
 
 def _answer(
     topic_name: str,
-    wanted: ListOffsetsPartition,
+    requested: ListOffsetsPartition,
     request: ListOffsetsRequest,
     call: Call,
     twice: Collection[TopicPartition],
     searches: list[_Search],
 ) -> ListOffsetsPartitionResponse:
     """The answer for one partition; one that has to be searched is added to `searches`."""
-    answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index, error_code=ErrorCode.NONE)
-    if twice and (topic_name, wanted.partition_index) in twice:
+    answer = ListOffsetsPartitionResponse(partition_index=requested.partition_index, error_code=ErrorCode.NONE)
+    if twice and (topic_name, requested.partition_index) in twice:
         answer.error_code = ErrorCode.INVALID_REQUEST
         return answer
     topic = call.core.topics.get(topic_name)
-    partition = topic.partition(wanted.partition_index) if topic is not None else None
-    first_version = _FIRST_WITH.get(wanted.timestamp, call.api_version + 1)
-    if call.api_version > 0 > wanted.timestamp and call.api_version < first_version:
+    partition = topic.partition(requested.partition_index) if topic is not None else None
+    first_version = _FIRST_WITH.get(requested.timestamp, call.api_version + 1)
+    if call.api_version > 0 > requested.timestamp and call.api_version < first_version:
         answer.error_code = ErrorCode.UNSUPPORTED_VERSION  # Kafka does not look for the partition then
     elif partition is None:
         answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    elif mistaken := partition.access_error(call.node, wanted.current_leader_epoch):
+    elif mistaken := partition.access_error(call.node, requested.current_leader_epoch):
         answer.error_code = mistaken
     else:
         try:
             if call.api_version > 0:
                 committed = request.isolation_level == _READ_COMMITTED
-                if not _look_up(partition, wanted.timestamp, answer, committed=committed):
-                    searches.append(_Search(partition.log, wanted.timestamp, answer))
-            elif wanted.timestamp < _EARLIEST:
+                if not _look_up(partition, requested.timestamp, answer, committed=committed):
+                    searches.append(_Search(partition.log, requested.timestamp, answer))
+            elif requested.timestamp < _EARLIEST:
                 answer.error_code = ErrorCode.UNSUPPORTED_VERSION
             else:
-                answer.old_style_offsets = _segment_offsets(partition.log, wanted, call.core.clock.now_ms())
+                answer.old_style_offsets = _segment_offsets(partition.log, requested, call.core.clock.now_ms())
         except MAPPED as error:
             answer.error_code = error_code_of(error)
     return answer
@@ -178,7 +178,7 @@ def _epoch_of_start(partition: Partition) -> int:
     return log.epochs.epoch_for(log.log_start_offset)
 
 
-def _segment_offsets(log: Log, wanted: ListOffsetsPartition, now_ms: int) -> list[int]:
+def _segment_offsets(log: Log, requested: ListOffsetsPartition, now_ms: int) -> list[int]:
     """Start offsets of segments and the log's end, newest first; see Kafka's `UnifiedLog.legacyFetchOffsetsBefore`."""
     known = [
         (max(segment.base_offset, log.log_start_offset), os.stat(segment.log.path).st_mtime_ns // 1_000_000)
@@ -186,11 +186,11 @@ def _segment_offsets(log: Log, wanted: ListOffsetsPartition, now_ms: int) -> lis
     ]
     if log.segments[-1].size:
         known.append((log.high_watermark, now_ms))
-    if wanted.timestamp == _EARLIEST:
+    if requested.timestamp == _EARLIEST:
         count = 1
-    elif wanted.timestamp == _LATEST:
+    elif requested.timestamp == _LATEST:
         count = len(known)
     else:
-        count = next((n for n in range(len(known), 0, -1) if known[n - 1][1] <= wanted.timestamp), 0)
+        count = next((n for n in range(len(known), 0, -1) if known[n - 1][1] <= requested.timestamp), 0)
     offsets = [offset for offset, _ in reversed(known[:count])]
-    return offsets[: max(wanted.max_num_offsets, 0)]
+    return offsets[: max(requested.max_num_offsets, 0)]

@@ -153,31 +153,31 @@ def refuse(request: MetadataRequest, _version: int, code: ErrorCode) -> Metadata
     return MetadataResponse(error_code=code, brokers=[], topics=topics)
 
 
-def _find(wanted: MetadataRequestTopic, request: MetadataRequest, call: Call) -> Topic | ErrorCode | str:
+def _find(requested: MetadataRequestTopic, request: MetadataRequest, call: Call) -> Topic | ErrorCode | str:
     """The topic that is asked for, the error, or the name of the topic that has to be made."""
     topics = call.core.topics
-    by_id = _is_by_id(wanted)
-    known = topics.with_id(wanted.topic_id) if by_id else topics.get(wanted.name or "")
+    by_id = _is_by_id(requested)
+    known = topics.with_id(requested.topic_id) if by_id else topics.get(requested.name or "")
     if by_id and known is None:
         return ErrorCode.UNKNOWN_TOPIC_ID
-    name = wanted.name or "" if known is None else known.name
+    name = requested.name or "" if known is None else known.name
     if not _may_describe(name, call):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return known or _creatable(name, request, call)
 
 
-def _is_by_id(wanted: MetadataRequestTopic) -> bool:
-    return wanted.name is None or wanted.topic_id != ZERO_UUID
+def _is_by_id(requested: MetadataRequestTopic) -> bool:
+    return requested.name is None or requested.topic_id != ZERO_UUID
 
 
 def _answer(
-    wanted: MetadataRequestTopic, found: Topic | ErrorCode, request: MetadataRequest, call: Call
+    requested: MetadataRequestTopic, found: Topic | ErrorCode, request: MetadataRequest, call: Call
 ) -> MetadataResponseTopic:
     if not isinstance(found, ErrorCode):
         return _describe(found, request, call)
-    if _is_by_id(wanted):
-        return _error(found, None, wanted.topic_id)
-    name = wanted.name or ""
+    if _is_by_id(requested):
+        return _error(found, None, requested.topic_id)
+    name = requested.name or ""
     answer = _error(found, name)
     if found is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         answer.topic_authorized_operations = _operations(name, request, call)
@@ -275,11 +275,11 @@ def _partitions(topic: Topic, call: Call) -> list[MetadataResponsePartition]:
     if call.api_version > 0 or all(not each.offline_replicas for each in partitions):
         return partitions
     nodes = call.core.cluster.nodes
-    told: list[MetadataResponsePartition] = []
+    reported: list[MetadataResponsePartition] = []
     for each in partitions:
         replicas = [node_id for node_id in each.replica_nodes if nodes[node_id].is_up]
         code = ErrorCode.REPLICA_NOT_AVAILABLE if len(replicas) < len(each.replica_nodes) else ErrorCode.NONE
-        told.append(
+        reported.append(
             MetadataResponsePartition(
                 error_code=each.error_code or code,
                 partition_index=each.partition_index,
@@ -288,7 +288,7 @@ def _partitions(topic: Topic, call: Call) -> list[MetadataResponsePartition]:
                 isr_nodes=[node_id for node_id in each.isr_nodes if nodes[node_id].is_up],
             )
         )
-    return told
+    return reported
 
 
 def _error(code: ErrorCode, name: str | None, topic_id: bytes = ZERO_UUID) -> MetadataResponseTopic:

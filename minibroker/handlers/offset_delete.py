@@ -36,15 +36,15 @@ def handle(request: OffsetDeleteRequest, call: Call) -> Steps[OffsetDeleteRespon
         return OffsetDeleteResponse(error_code=code, topics=[])
     subscribed = set[str]() if group.is_empty else group.subscribed_topics()
     codes: list[tuple[TopicPartition, ErrorCode]] = []
-    for wanted in request.topics:
-        topic = core.topics.get(wanted.name)
-        for each in wanted.partitions:
+    for requested in request.topics:
+        topic = core.topics.get(requested.name)
+        for each in requested.partitions:
             code = ErrorCode.NONE
             if topic is None or topic.partition(each.partition_index) is None:
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            elif subscribed is None or wanted.name in subscribed:  # it is None when it cannot be known
+            elif subscribed is None or requested.name in subscribed:  # it is None when it cannot be known
                 code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-            codes.append(((wanted.name, each.partition_index), code))
+            codes.append(((requested.name, each.partition_index), code))
             yield
     deleted = [key for key, code in codes if not code]
     code = call.services.groups.store.delete_offsets(group, deleted) if deleted else ErrorCode.NONE

@@ -69,36 +69,36 @@ def handle(request: OffsetFetchRequest, call: Call) -> Steps[OffsetFetchResponse
     stable = request.require_stable
     if call.api_version >= _FIRST_WITH_GROUPS:
         groups: list[OffsetFetchResponseGroup] = []
-        for wanted in request.groups:
-            named, unknown = wanted.topics, list[OffsetFetchRequestTopics]()
+        for requested in request.groups:
+            named, unknown = requested.topics, list[OffsetFetchRequestTopics]()
             if named is not None and call.api_version >= _FIRST_WITH_TOPIC_IDS:
                 named, unknown = with_names(call.core.topics, named)
             topics = None if named is None else [(each.name, each.partition_indexes) for each in named]
-            code, found = yield from _fetch(call, wanted, topics, stable=stable)
-            told: list[OffsetFetchResponseTopics] = yield from _told(
+            code, found = yield from _fetch(call, requested, topics, stable=stable)
+            results: list[OffsetFetchResponseTopics] = yield from _responses(
                 found, OffsetFetchResponseTopics, OffsetFetchResponsePartitions
             )
             if call.api_version >= _FIRST_WITH_TOPIC_IDS:
-                told = _with_ids(told, call)
+                results = _with_ids(results, call)
                 for each in () if code else unknown:
                     topic = yield from _unknown(each)
-                    told.append(topic)
-            groups.append(OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=code, topics=told))
+                    results.append(topic)
+            groups.append(OffsetFetchResponseGroup(group_id=requested.group_id, error_code=code, topics=results))
             if not len(groups) % _GROUPS_OF_A_STEP:
                 yield
         return OffsetFetchResponse(groups=groups)
     topics = None if request.topics is None else [(each.name, each.partition_indexes) for each in request.topics]
     code, found = yield from _fetch(call, request, topics, stable=stable)
-    answered: list[OffsetFetchResponseTopic] = yield from _told(
+    answered: list[OffsetFetchResponseTopic] = yield from _responses(
         found, OffsetFetchResponseTopic, OffsetFetchResponsePartition
     )
     return OffsetFetchResponse(error_code=code, topics=answered)
 
 
-def _with_ids(told: list[OffsetFetchResponseTopics], call: Call) -> list[OffsetFetchResponseTopics]:
+def _with_ids(results: list[OffsetFetchResponseTopics], call: Call) -> list[OffsetFetchResponseTopics]:
     """What can be told of by id."""
     kept: list[OffsetFetchResponseTopics] = []
-    for each in told:
+    for each in results:
         topic = call.core.topics.get(each.name)
         if topic is not None:
             each.topic_id = topic.id
@@ -106,31 +106,31 @@ def _with_ids(told: list[OffsetFetchResponseTopics], call: Call) -> list[OffsetF
     return kept
 
 
-def _unknown(wanted: OffsetFetchRequestTopics) -> Steps[OffsetFetchResponseTopics]:
-    nothing = [_none(index, ErrorCode.UNKNOWN_TOPIC_ID) for index in wanted.partition_indexes]
-    (told,) = yield from _told([("", nothing)], OffsetFetchResponseTopics, OffsetFetchResponsePartitions)
-    told.topic_id = wanted.topic_id
-    return told
+def _unknown(requested: OffsetFetchRequestTopics) -> Steps[OffsetFetchResponseTopics]:
+    nothing = [_none(index, ErrorCode.UNKNOWN_TOPIC_ID) for index in requested.partition_indexes]
+    (result,) = yield from _responses([("", nothing)], OffsetFetchResponseTopics, OffsetFetchResponsePartitions)
+    result.topic_id = requested.topic_id
+    return result
 
 
-def _offsets_of(wanted: OffsetFetchRequest | OffsetFetchRequestGroup, call: Call) -> tuple[ErrorCode, GroupOffsets]:
+def _offsets_of(requested: OffsetFetchRequest | OffsetFetchRequestGroup, call: Call) -> tuple[ErrorCode, GroupOffsets]:
     """(what there is against telling a group's offsets, the offsets)."""
     store = call.services.groups.store
     group = None
     code = ErrorCode.GROUP_AUTHORIZATION_FAILED
-    if call.allows(Operation.DESCRIBE, ResourceType.GROUP, wanted.group_id):
-        code = store.readiness(wanted.group_id, call.node)
+    if call.allows(Operation.DESCRIBE, ResourceType.GROUP, requested.group_id):
+        code = store.readiness(requested.group_id, call.node)
     if not code:
-        group = store.find(wanted.group_id)
-        if isinstance(group, ConsumerGroup) and isinstance(wanted, OffsetFetchRequestGroup):
-            code = group.validate_fetch(wanted.member_id, wanted.member_epoch)
+        group = store.find(requested.group_id)
+        if isinstance(group, ConsumerGroup) and isinstance(requested, OffsetFetchRequestGroup):
+            code = group.validate_fetch(requested.member_id, requested.member_epoch)
     return code, GroupOffsets() if group is None else group.offsets
 
 
 def _fetch(
-    call: Call, wanted: OffsetFetchRequest | OffsetFetchRequestGroup, topics: _Topics | None, *, stable: bool
+    call: Call, requested: OffsetFetchRequest | OffsetFetchRequestGroup, topics: _Topics | None, *, stable: bool
 ) -> Steps[_Answer]:
-    code, offsets = _offsets_of(wanted, call)
+    code, offsets = _offsets_of(requested, call)
     if code:
         if call.api_version >= _FIRST_WITH_GROUP_ERROR:
             return code, []
@@ -182,7 +182,7 @@ def _none(partition: int, code: ErrorCode) -> _Found:
     return _Found(partition, NO_OFFSET, _NO_EPOCH, "", code)
 
 
-def _told(
+def _responses(
     found: list[tuple[str, list[_Found]]], topic: Callable[..., _Topic], partition: Callable[..., object]
 ) -> Steps[list[_Topic]]:
     """The answer, in the classes that the version has for topics and partitions."""

@@ -40,17 +40,17 @@ def handle(request: OffsetForLeaderEpochRequest, call: Call) -> Steps[OffsetForL
     return response
 
 
-def _answer(name: str, wanted: OffsetForLeaderPartition, call: Call) -> EpochEndOffset:
-    answer = EpochEndOffset(error_code=ErrorCode.NONE, partition=wanted.partition)
+def _answer(name: str, requested: OffsetForLeaderPartition, call: Call) -> EpochEndOffset:
+    answer = EpochEndOffset(error_code=ErrorCode.NONE, partition=requested.partition)
     topic = call.core.topics.get(name)
-    partition = topic.partition(wanted.partition) if topic is not None else None
+    partition = topic.partition(requested.partition) if topic is not None else None
     if partition is None:
         answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return answer
-    answer.error_code = partition.access_error(call.node, wanted.current_leader_epoch)
+    answer.error_code = partition.access_error(call.node, requested.current_leader_epoch)
     if not answer.error_code:
         try:
-            answer.leader_epoch, answer.end_offset = _end_of(partition, wanted.leader_epoch)
+            answer.leader_epoch, answer.end_offset = _end_of(partition, requested.leader_epoch)
         except MAPPED as error:
             answer.error_code = error_code_of(error)
     return answer

@@ -330,10 +330,10 @@ def _check_replicas(partition: Partition, answer: PartitionProduceResponse, node
         raise _not_leader()
     if acks == _ALL and partition.is_under_min_isr:
         answer.log_start_offset = partition.log.log_start_offset
-        wanted = min(partition.topic.min_insync_replicas, len(partition.replicas))
+        required = min(partition.topic.min_insync_replicas, len(partition.replicas))
         raise _RefusedError(
             ErrorCode.NOT_ENOUGH_REPLICAS,
-            f"{partition.topic.name}-{partition.index} needs {wanted} replicas in sync for acks=all; there are "
+            f"{partition.topic.name}-{partition.index} needs {required} replicas in sync for acks=all; there are "
             f"{len(partition.isr)}.",
         )
 

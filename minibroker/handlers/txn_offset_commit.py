@@ -81,7 +81,7 @@ def handle(request: TxnOffsetCommitRequest, call: Call) -> Steps[TxnOffsetCommit
     outcomes = yield from commit(call.core, topics, Commit(admit, encode, write))
     if call.api_version < _FIRST_WITH_LOADING:
         outcomes = {
-            name: [(index, _told(code, call.api_version)) for index, code in partitions]
+            name: [(index, _reported(code, call.api_version)) for index, code in partitions]
             for name, partitions in outcomes.items()
         }
     answer: list[TxnOffsetCommitResponseTopic] = yield from answered(
@@ -110,7 +110,7 @@ def _verify(request: TxnOffsetCommitRequest, call: Call) -> ErrorCode:
     return as_writers_know_it(code, knows_abortable=call.api_version >= _FIRST_WITH_ABORTABLE)
 
 
-def _told(code: ErrorCode, version: int) -> ErrorCode:
+def _reported(code: ErrorCode, version: int) -> ErrorCode:
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < _FIRST_WITH_LOADING:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return code

@@ -19,11 +19,11 @@ REFUSAL: Final = Refusal(explained=True)
 
 def handle(request: UnregisterControllerRequest, call: Call) -> UnregisterControllerResponse:
     """Say why not."""
-    wanted, controller = request.controller_id, call.core.cluster.controller
-    if controller is not None and wanted == controller.id:
-        because = f"Cannot unregister controller {wanted} because it is part of the voter set."
+    requested, controller = request.controller_id, call.core.cluster.controller
+    if controller is not None and requested == controller.id:
+        because = f"Cannot unregister controller {requested} because it is part of the voter set."
         return _refused(ErrorCode.INVALID_REQUEST, because)
-    return _refused(ErrorCode.CONTROLLER_ID_NOT_REGISTERED, f"Controller ID {wanted} is not currently registered.")
+    return _refused(ErrorCode.CONTROLLER_ID_NOT_REGISTERED, f"Controller ID {requested} is not currently registered.")
 
 
 def _refused(code: ErrorCode, message: str) -> UnregisterControllerResponse:

@@ -78,47 +78,47 @@ def handle(request: UpdateFeaturesRequest, call: Call) -> UpdateFeaturesResponse
 
 def _level(update: FeatureUpdateKey, features: Features, controller: str) -> int:
     """The level that a feature shall have."""
-    name, wanted = update.feature, update.max_version_level
+    name, requested = update.feature, update.max_version_level
     current = features.level(name)
     kind = update.upgrade_type  # in version 0 always a raise: Kafka does not look at `allow_downgrade` any more
     supported = features.supported.get(name)
     if kind not in {_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE}:
-        raise _refused(name, wanted, "The controller does not support the given upgrade type.")
-    if wanted < 0:
-        raise _refused(name, wanted, "A feature version cannot be less than 0.")
-    if supported is None and wanted > 0:
-        raise _refused(name, wanted, f"{controller} does not support this feature.")
-    if supported is not None and not supported.first <= wanted <= supported.last:
-        raise _refused(name, wanted, f"{controller} only supports versions {supported.first}-{supported.last}")
-    if wanted < current and kind == _UPGRADE:
+        raise _refused(name, requested, "The controller does not support the given upgrade type.")
+    if requested < 0:
+        raise _refused(name, requested, "A feature version cannot be less than 0.")
+    if supported is None and requested > 0:
+        raise _refused(name, requested, f"{controller} does not support this feature.")
+    if supported is not None and not supported.first <= requested <= supported.last:
+        raise _refused(name, requested, f"{controller} only supports versions {supported.first}-{supported.last}")
+    if requested < current and kind == _UPGRADE:
         raise _refused(
             name,
-            wanted,
+            requested,
             "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe "
             "downgrade.",
         )
-    if wanted > current and kind != _UPGRADE:
-        raise _refused(name, wanted, "Can't downgrade to a newer version.")
-    if name == KRAFT_VERSION and wanted != current:
-        raise _refused(name, wanted, "The voters of this quorum are fixed.")
-    if name == METADATA_VERSION and any(wanted < level <= current for level in _CHANGED_METADATA):
+    if requested > current and kind != _UPGRADE:
+        raise _refused(name, requested, "Can't downgrade to a newer version.")
+    if name == KRAFT_VERSION and requested != current:
+        raise _refused(name, requested, "The voters of this quorum are fixed.")
+    if name == METADATA_VERSION and any(requested < level <= current for level in _CHANGED_METADATA):
         reason = (
             "Unsafe metadata downgrade is not supported in this version."
             if kind == _UNSAFE_DOWNGRADE
             else "Refusing to perform the requested downgrade because it might delete metadata information."
         )
-        raise _RefusedError(f"Unsupported metadata.version downgrade from {current} to {wanted}. {reason}")
-    return wanted
+        raise _RefusedError(f"Unsupported metadata.version downgrade from {current} to {requested}. {reason}")
+    return requested
 
 
 def _check_dependencies(levels: Mapping[str, int], features: Features) -> None:
     """Eligible leader replicas need records that metadata has from a certain level on."""
-    wanted = levels.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0)
-    if wanted and levels.get(METADATA_VERSION, features.level(METADATA_VERSION)) < _METADATA_FOR_ELR:
+    level = levels.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0)
+    if level and levels.get(METADATA_VERSION, features.level(METADATA_VERSION)) < _METADATA_FOR_ELR:
         raise _refused(
             ELIGIBLE_LEADER_REPLICAS_VERSION,
-            wanted,
-            f"{ELIGIBLE_LEADER_REPLICAS_VERSION} could not be set to {wanted} because it depends on metadata.version "
+            level,
+            f"{ELIGIBLE_LEADER_REPLICAS_VERSION} could not be set to {level} because it depends on metadata.version "
             f"level {_METADATA_FOR_ELR}",
         )
 

@@ -146,8 +146,8 @@ def _value(field: Field, value: Any, version: int, *, flexible: bool) -> Any:
     if value is None:
         return None
     if field.kind is p.RECORDS:
-        told = summary(value)
-        return None if told is None else told._asdict()
+        records = summary(value)
+        return None if records is None else records._asdict()
     if field.kind is p.UUID:
         return base64.urlsafe_b64encode(value).decode().rstrip("=")
     if field.kind is p.BYTES:

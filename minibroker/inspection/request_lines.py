@@ -18,8 +18,8 @@ def line_of(entry: Entry) -> str:
     """The line, without an end."""
     words = [f"{entry.api or 'unreadable request'} v{entry.version}" if entry.version >= 0 else "unreadable request"]
     words += _subjects(entry)
-    if told := _records(entry.request):
-        words.append(f"({told})")
+    if records := _records(entry.request):
+        words.append(f"({records})")
     client = entry.connection.rpartition("-")[2]
     words.append(f"from {entry.client_id} {client}" if entry.client_id else f"from {client}")
     return f"{' '.join(words)}: {_outcome(entry)}"
@@ -35,8 +35,8 @@ def _outcome(entry: Entry) -> str:
         parts.append("no answer")
     else:
         parts.append(" ".join(sorted(code.name for code in entry.error_codes)) or "ok")
-        if told := _records(entry.response):
-            parts.append(told)
+        if records := _records(entry.response):
+            parts.append(records)
     text = ", ".join(parts)
     return text if entry.duration_ms is None else f"{text} in {entry.duration_ms:.1f} ms"
 
@@ -55,12 +55,12 @@ def _subjects(entry: Entry) -> Iterator[str]:
     ]
     if names:
         yield _short("", names)
-    for what, found in (
+    for kind, found in (
         ("group", {each.group for each in entry.targets if each.group}),
         ("transactional id", {each.transactional_id for each in entry.targets if each.transactional_id}),
     ):
         if found:
-            yield _short(f"{what} ", sorted(found))
+            yield _short(f"{kind} ", sorted(found))
 
 
 def _short(prefix: str, names: Sequence[str]) -> str:
@@ -76,8 +76,8 @@ def _records(message: Any) -> str:
     size = sum(each.size for each in found)
     counts = [each.records for each in found if each.records is not None]
     number = sum(counts)
-    told = f"{number} record{'' if number == 1 else 's'}, " if len(counts) == len(found) else ""
-    return f"{told}{size} bytes"
+    counted = f"{number} record{'' if number == 1 else 's'}, " if len(counts) == len(found) else ""
+    return f"{counted}{size} bytes"
 
 
 def _summaries(value: Any) -> Iterator[RecordsSummary]:

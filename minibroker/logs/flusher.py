@@ -26,12 +26,12 @@ class Flusher:
         background: see `Background`.
     """
 
-    __slots__ = ("_background", "_call_soon", "_running", "_wanted")
+    __slots__ = ("_background", "_call_soon", "_requested", "_running")
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object], background: Background) -> None:
         self._call_soon = call_soon
         self._background = background
-        self._wanted: dict[Log, list[Done]] = {}
+        self._requested: dict[Log, list[Done]] = {}
         self._running = False
 
     def request(self, log: Log, done: Done | None = None) -> None:
@@ -39,36 +39,36 @@ class Flusher:
 
         `done` gets the error of a failed fsync, which was logged, or None.
         """
-        if not self._wanted and not self._running:
+        if not self._requested and not self._running:
             self._call_soon(self._start)
-        waiting = self._wanted.setdefault(log, [])
+        waiting = self._requested.setdefault(log, [])
         if done is not None:
             waiting.append(done)
 
     def _start(self) -> None:
-        wanted, self._wanted = self._wanted, {}
+        requested, self._requested = self._requested, {}
         flushes: list[tuple[LogFlush, list[Done]]] = []
-        told: list[Done] = []
-        for log, waiting in wanted.items():
+        finished: list[Done] = []
+        for log, waiting in requested.items():
             flush = log.begin_flush()
             if flush is not None:
                 flushes.append((flush, waiting))
             else:
-                told += waiting
+                finished += waiting
         if flushes:
             self._running = True
             errors: list[OSError | None] = []
             self._background(
                 lambda: errors.extend(_run(flush) for flush, _ in flushes), lambda: self._end(flushes, errors)
             )
-        for done in told:
+        for done in finished:
             done(None)
 
     def _end(self, flushes: list[tuple[LogFlush, list[Done]]], errors: list[OSError | None]) -> None:
         self._running = False
         for (flush, _), error in zip(flushes, errors, strict=True):
             flush.finish(error)
-        if self._wanted:
+        if self._requested:
             self._start()
         for (_, waiting), error in zip(flushes, errors, strict=True):
             for done in waiting:

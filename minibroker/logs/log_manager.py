@@ -306,21 +306,21 @@ class LogManager:
             if log is not None:
                 yield partition, log
 
-    def _for_each(self, what: str, act: Callable[[Partition, Log], object]) -> Steps:
+    def _for_each(self, subject: str, act: Callable[[Partition, Log], object]) -> Steps:
         """Do something to every open log, one log a step; one that fails is passed over."""
         for partition, log in self._opened():
-            self._try(what, act, partition, log)
+            self._try(subject, act, partition, log)
             yield
 
-    def _try(self, what: str, act: Callable[[Partition, Log], object], partition: Partition, log: Log) -> bool:
+    def _try(self, subject: str, act: Callable[[Partition, Log], object], partition: Partition, log: Log) -> bool:
         """Whether `act` went well. Its error is logged, once until it goes well again."""
-        complaint = what, partition.directory
+        complaint = subject, partition.directory
         try:
             act(partition, log)
         except (OSError, StorageError, DecodeError) as error:
             if complaint not in self._complaints:
                 self._complaints.add(complaint)
-                _logger.error("%s: %s: %s", what, partition.directory, error)  # noqa: TRY400 - the disk's fault
+                _logger.error("%s: %s: %s", subject, partition.directory, error)  # noqa: TRY400 - the disk's fault
             return False
         self._complaints.discard(complaint)
         return True

@@ -99,9 +99,9 @@ def _named(resource: Resource) -> tuple[ResourceType, str]:
 
 def _operation(text: str) -> Operation:
     """By its name, in any case, with or without underscores ("describe_configs", "DescribeConfigs")."""
-    wanted = str(text).replace("_", "").upper()
+    requested = str(text).replace("_", "").upper()
     for each in Operation:
-        if each > Operation.ANY and each.name.replace("_", "") == wanted:
+        if each > Operation.ANY and each.name.replace("_", "") == requested:
             return each
     known = ", ".join(each.name.lower() for each in Operation if each > Operation.ANY)
     raise OperationError(f"operation {text!r} is not known; there are {known}")

@@ -342,8 +342,8 @@ class AsyncOperations:
         """
         from minibroker.operations.requests import wait_for_requests  # noqa: PLC0415 - see above
 
-        wanted = {"api": api, "client_id": client_id, "topic": topic, "group": group, "error": error}
-        return await wait_for_requests(self.requests, count, wanted, self._patience(timeout))
+        filters = {"api": api, "client_id": client_id, "topic": topic, "group": group, "error": error}
+        return await wait_for_requests(self.requests, count, filters, self._patience(timeout))
 
     # Faults
 

@@ -94,8 +94,8 @@ async def wait_for_records(
             return f"{there}; {missing_topic(services, topic)}"
         if isinstance(matching, RecordMatcher):
             return f"{there}, {len(watched.found)} match\n{explain(matching, watched.seen)}"
-        what = f"{len(watched.found)} match, of" if matching is not None else "found"
-        return "\n".join([f"{there}; {what} {len(watched.seen)}", *_described(watched.seen)])
+        found = f"{len(watched.found)} match, of" if matching is not None else "found"
+        return "\n".join([f"{there}; {found} {len(watched.seen)}", *_described(watched.seen)])
 
     return await eventually(look, complain, timeout, watched.logs)
 

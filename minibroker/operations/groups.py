@@ -172,18 +172,18 @@ async def wait_until_stable(
 
     def look() -> GroupDescription | None:
         group = find_group(services, group_id)
-        wanted = members if members is not None else max(1, len(group.members) if group is not None else 0)
-        if group is None or len(group.members) != wanted:
+        expected = members if members is not None else max(1, len(group.members) if group is not None else 0)
+        if group is None or len(group.members) != expected:
             return None
-        settled = group.state in SETTLED if wanted else group.is_empty
+        settled = group.state in SETTLED if expected else group.is_empty
         found = describe_group(services, group_id)
         return found if settled and not unassigned_partitions(services, group, found) else None
 
     def describe() -> str:
         found = describe_group(services, group_id)
-        wanted = "members" if members is None else counted(members, "member")
+        expected = "members" if members is None else counted(members, "member")
         stands = f"{found.state}, generation {found.generation}, {counted(len(found.members), 'member')}"
-        lines = [f"group {group_id!r} was not stable with {wanted} within {timeout:g} s: {stands}"]
+        lines = [f"group {group_id!r} was not stable with {expected} within {timeout:g} s: {stands}"]
         group = find_group(services, group_id)
         if group is None:
             lines.append(f"  {missing_group(services, group_id)}")

@@ -54,10 +54,10 @@ class RecordMatcher:
         return not self.mismatches(record)
 
     def __str__(self) -> str:
-        said = [f"{name}={value!r}" for name in ("key", "value") if (value := getattr(self, name)) is not ANY]
+        conditions = [f"{name}={value!r}" for name in ("key", "value") if (value := getattr(self, name)) is not ANY]
         names = ("headers", "partition", "offset", "timestamp")
-        said += [f"{name}={value!r}" for name in names if (value := getattr(self, name)) is not None]
-        return f"record({', '.join(said)})"
+        conditions += [f"{name}={value!r}" for name in names if (value := getattr(self, name)) is not None]
+        return f"record({', '.join(conditions)})"
 
 
 def record(
@@ -103,22 +103,22 @@ def describe(found: ConsumerRecord) -> str:
     return f"{place}: key={_shown(found.key)}, value={_shown(found.value)}{headers}"
 
 
-def _compare(what: str, expected: Any, actual: bytes | None) -> list[str]:
+def _compare(subject: str, expected: Any, actual: bytes | None) -> list[str]:
     if expected is ANY:
         return []
     if expected is None or actual is None or isinstance(expected, bytes | bytearray | str):
-        wanted = expected.encode() if isinstance(expected, str) else expected
-        if wanted == actual:
+        raw = expected.encode() if isinstance(expected, str) else expected
+        if raw == actual:
             return []
-        return [f"{what}: expected {_cut(repr(expected))}, found {_shown(actual)}"]
+        return [f"{subject}: expected {_cut(repr(expected))}, found {_shown(actual)}"]
     try:
         found = json.loads(actual)
     except ValueError:
-        return [f"{what}: expected JSON {_cut(repr(expected))}, found {_shown(actual)}, which is none"]
-    return _compare_json(what, expected, found)
+        return [f"{subject}: expected JSON {_cut(repr(expected))}, found {_shown(actual)}, which is none"]
+    return _compare_json(subject, expected, found)
 
 
-def _compare_json(what: str, expected: Any, found: Any) -> list[str]:
+def _compare_json(subject: str, expected: Any, found: Any) -> list[str]:
     if expected is ANY:
         return []
     if isinstance(expected, Mapping) and isinstance(found, dict):
@@ -126,20 +126,20 @@ def _compare_json(what: str, expected: Any, found: Any) -> list[str]:
         mismatches: list[str] = []
         for name, value in cast("Mapping[str, Any]", expected).items():
             if name not in members:
-                mismatches.append(f"{what}.{name}: expected {_cut(repr(value))}, missing")
+                mismatches.append(f"{subject}.{name}: expected {_cut(repr(value))}, missing")
             else:
-                mismatches += _compare_json(f"{what}.{name}", value, members[name])
+                mismatches += _compare_json(f"{subject}.{name}", value, members[name])
         return mismatches
     if isinstance(expected, list | tuple) and isinstance(found, list):
-        wanted, there = _items(expected), _items(found)
-        if len(wanted) == len(there):
-            pairs = zip(wanted, there, strict=True)
-            return [line for index, pair in enumerate(pairs) for line in _compare_json(f"{what}[{index}]", *pair)]
+        items, there = _items(expected), _items(found)
+        if len(items) == len(there):
+            pairs = zip(items, there, strict=True)
+            return [line for index, pair in enumerate(pairs) for line in _compare_json(f"{subject}[{index}]", *pair)]
     is_same_kind = isinstance(expected, bool) is isinstance(found, bool)  # to Python, True is 1
     if is_same_kind and expected == found:
         return []
-    said, is_there = f"{expected!r}", f"{found!r}"
-    return [f"{what}: expected {_cut(said)}, found {_cut(is_there)}"]
+    wording, is_there = f"{expected!r}", f"{found!r}"
+    return [f"{subject}: expected {_cut(wording)}, found {_cut(is_there)}"]
 
 
 def _items(value: Any) -> list[Any]:

@@ -19,7 +19,7 @@ _BASE64: Final = "base64"
 _JSON: Final = "json"
 
 
-def payload_of(value: Any, what: str) -> Payload:
+def payload_of(value: Any, subject: str) -> Payload:
     """What the broker's Python methods take for a JSON value. `OperationError` for what is no base64."""
     if isinstance(value, str):
         return value.encode()
@@ -27,10 +27,10 @@ def payload_of(value: Any, what: str) -> Payload:
         return cast("Payload", value)
     members = cast("dict[str, Any]", value)
     if members.keys() == {_BASE64}:
-        return _decoded(members[_BASE64], what)
+        return _decoded(members[_BASE64], subject)
     if members.keys() == {_JSON}:
-        said = members[_JSON]
-        return json.dumps(said, ensure_ascii=False).encode() if said is None or isinstance(said, str) else said
+        item = members[_JSON]
+        return json.dumps(item, ensure_ascii=False).encode() if item is None or isinstance(item, str) else item
     return members
 
 
@@ -46,12 +46,13 @@ def shown(data: bytes | None, form: Form) -> Any:
         return None
     if form == "json":
         try:
-            said = json.loads(data)
-            json.dumps(said, ensure_ascii=False, allow_nan=False).encode()  # JSON to Python need not be JSON to others
+            content = json.loads(data)
+            # Python reads JSON that others refuse.
+            json.dumps(content, ensure_ascii=False, allow_nan=False).encode()
         except (ValueError, RecursionError):
             pass
         else:
-            return said
+            return content
     if form != "base64":
         try:
             return data.decode()
@@ -60,8 +61,8 @@ def shown(data: bytes | None, form: Form) -> Any:
     return {_BASE64: base64.b64encode(data).decode()}
 
 
-def _decoded(text: Any, what: str) -> bytes:
+def _decoded(text: Any, subject: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (TypeError, ValueError, binascii.Error) as error:
-        raise OperationError(f"{what}: {text!r} is no base64: {error}") from None
+        raise OperationError(f"{subject}: {text!r} is no base64: {error}") from None

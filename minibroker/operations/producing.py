@@ -63,7 +63,7 @@ class RecordMetadata(NamedTuple):
     offset: int
 
 
-def payload_bytes(payload: Payload, what: str) -> bytes | None:
+def payload_bytes(payload: Payload, subject: str) -> bytes | None:
     """A key or value as it is stored. `OperationError` for what has no form as bytes."""
     if payload is None or isinstance(payload, bytes):
         return payload
@@ -74,7 +74,7 @@ def payload_bytes(payload: Payload, what: str) -> bytes | None:
             return payload.encode()
         return json.dumps(payload, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError) as error:
-        raise OperationError(f"{what}: {payload!r} is neither bytes nor text, and no JSON: {error}") from None
+        raise OperationError(f"{subject}: {payload!r} is neither bytes nor text, and no JSON: {error}") from None
 
 
 def produce(

@@ -14,7 +14,7 @@ __tracebackhide__ = is_the_callers
 async def wait_for_requests(
     journal: Journal,
     count: int,
-    wanted: dict[str, Any],
+    filters: dict[str, Any],
     timeout: float,  # noqa: ASYNC109 - part of what is asked
 ) -> list[Entry]:
     """Wait until the journal has `count` entries that fit; returns all that do. `WaitTimeoutError` tells what came."""
@@ -22,13 +22,13 @@ async def wait_for_requests(
         raise OperationError(f"count: {count}")
 
     def look() -> list[Entry] | None:
-        found = journal.entries(**wanted)
+        found = journal.entries(**filters)
         return found if len(found) >= count else None
 
     def complain() -> str:
-        asked = ", ".join(f"{name}={value!r}" for name, value in wanted.items() if value is not None) or "any"
+        asked = ", ".join(f"{name}={value!r}" for name, value in filters.items() if value is not None) or "any"
         came = ", ".join(f"{name} {number}x" for name, number in Counter(each.api for each in journal).most_common())
-        fitting = len(journal.entries(**wanted))
+        fitting = len(journal.entries(**filters))
         expected = f"expected {counted(count, 'request')} ({asked}) within {timeout:g} s"
         return f"{expected}, {fitting} came; all: {came or 'none'}"
 

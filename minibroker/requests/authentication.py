@@ -197,17 +197,17 @@ class Authentication:
             token = exchange.evaluate(bytes(request.auth_bytes))
             lifetime_ms = self._complete(exchange) if exchange.is_complete else 0
         except SaslError as error:
-            return self._fail(str(error), _refusal(self._told(error, exchange.mechanism)))
+            return self._fail(str(error), _refusal(self._error_message(error, exchange.mechanism)))
         return SaslAuthenticateResponse(
             error_code=ErrorCode.NONE, error_message="", auth_bytes=token, session_lifetime_ms=lifetime_ms
         )
 
-    def _told(self, error: SaslError, mechanism: str) -> str:
+    def _error_message(self, error: SaslError, mechanism: str) -> str:
         """What a client learns of an error: not which users there are."""
         if isinstance(error, SaslAuthenticationError):
             return str(error)
-        what = "re-authentication" if self._mechanism else "authentication"
-        return f"Authentication failed during {what} due to invalid credentials with SASL mechanism {mechanism}"
+        phase = "re-authentication" if self._mechanism else "authentication"
+        return f"Authentication failed during {phase} due to invalid credentials with SASL mechanism {mechanism}"
 
     def _complete(self, exchange: SaslServer) -> int:
         """The client is known from now on; how long, in milliseconds, or 0 for ever. SaslAuthenticationError."""
@@ -252,8 +252,8 @@ class Authentication:
     def _fail(self, reason: str, response: Any) -> DelayedResponse:
         """Answer late, and close."""
         kind = FAILED_LOGINS.format("no mechanism" if self._exchange is None else self._exchange.mechanism)
-        said = f"{self._session.client_host} failed to authenticate: {one_line(reason)}"
-        self._session.services.core.advised.advise(kind, said, said)
+        message = f"{self._session.client_host} failed to authenticate: {one_line(reason)}"
+        self._session.services.core.advised.advise(kind, message, message)
         self._state = _State.FAILED
         self._exchange = None
         self.close()

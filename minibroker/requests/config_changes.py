@@ -126,14 +126,14 @@ def _check_form(changes: Changes, *, named: int) -> None:
     names = [name for name, _, _ in changes]
     if len(set(names)) < len(names):
         raise ResourceError(_INVALID, "Error due to duplicate config keys")
-    nulls = [name for name, what, value in changes if value is None and what != Change.DELETE]
+    nulls = [name for name, operation, value in changes if value is None and operation != Change.DELETE]
     if nulls:
         raise ResourceError(_INVALID, f"Null value not supported for : {', '.join(nulls)}")
 
 
-def _check_operation(what: int) -> None:
-    if what not in tuple(Change):
-        raise ResourceError(_INVALID, f"Unknown operations type {what}")
+def _check_operation(operation: int) -> None:
+    if operation not in tuple(Change):
+        raise ResourceError(_INVALID, f"Unknown operations type {operation}")
 
 
 def _checked(
@@ -152,26 +152,28 @@ def _checked(
     config = CONFIG_RESOURCES[ConfigResourceType(kind)](resource.name, call)
     before: Texts = {} if replaces else config.texts
     texts = dict(before)
-    for name, what, value in changes:
-        _check_operation(what)
-        if what == Change.DELETE:
+    for name, operation, value in changes:
+        _check_operation(operation)
+        if operation == Change.DELETE:
             texts.pop(name, None)
         else:
-            texts[name] = (value or "") if what == Change.SET else _listed(config, before, name, what, value or "")
+            texts[name] = (
+                (value or "") if operation == Change.SET else _listed(config, before, name, operation, value or "")
+            )
     config.check(texts)
     is_due = not validate_only and (texts != config.texts or kind == ConfigResourceType.BROKER)
     return (config, texts) if is_due else None
 
 
-def _listed(resource: ConfigResource, before: Texts, name: str, what: int, value: str) -> str:
+def _listed(resource: ConfigResource, before: Texts, name: str, operation: int, value: str) -> str:
     key = resource.key(name)
     if key is None or key.type is not ConfigType.LIST:
-        raise resource.refuse_list(Change(what), name)
+        raise resource.refuse_list(Change(operation), name)
     items = [item for item in before.get(name, resource.default(name)).split(",") if item]
     for item in value.split(","):
-        if what == Change.APPEND and item not in items:
+        if operation == Change.APPEND and item not in items:
             items.append(item)
-        elif what == Change.SUBTRACT and item in items:
+        elif operation == Change.SUBTRACT and item in items:
             items.remove(item)
     return ",".join(items)
 
@@ -179,20 +181,20 @@ def _listed(resource: ConfigResource, before: Texts, name: str, what: int, value
 def _alter_loggers(name: str, changes: Changes, call: Call, *, validate_only: bool) -> None:
     check_node(name, call, "expected {0}, but received {1}", "Node id")
     loggers = call.services.loggers
-    for logger, what, level in changes:
-        _check_operation(what)
-        if what not in {Change.SET, Change.DELETE}:
+    for logger, operation, level in changes:
+        _check_operation(operation)
+        if operation not in {Change.SET, Change.DELETE}:
             raise ResourceError(
-                _INVALID, f"{Change(what).name} operation is not allowed for the BROKER_LOGGER resource"
+                _INVALID, f"{Change(operation).name} operation is not allowed for the BROKER_LOGGER resource"
             )
-        if what == Change.DELETE and logger == ROOT:
+        if operation == Change.DELETE and logger == ROOT:
             raise ResourceError(_INVALID, "Removing the log level of the root logger is not allowed")
-        if what == Change.SET:
+        if operation == Change.SET:
             with as_refusals():
                 loggers.check_level(logger, level or "")
         else:
             with as_refusals():
                 loggers.check_name(logger)
     if not validate_only:
-        for logger, what, level in changes:
-            loggers.set_level(logger, level if what == Change.SET else None)
+        for logger, operation, level in changes:
+            loggers.set_level(logger, level if operation == Change.SET else None)

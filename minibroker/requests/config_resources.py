@@ -57,10 +57,10 @@ def as_refusals() -> Generator[None]:
         raise ResourceError(ErrorCode.INVALID_CONFIG, str(error)) from None
 
 
-def check_node(name: str, call: Call, unexpected: str, what: str) -> None:
+def check_node(name: str, call: Call, unexpected: str, subject: str) -> None:
     """Raise ResourceError unless `name` is the number of the node that was asked, in these words."""
     if not _INTEGER.match(name):
-        raise ResourceError(_INVALID, f"{what} must be an integer, but it is: {name}")
+        raise ResourceError(_INVALID, f"{subject} must be an integer, but it is: {name}")
     if int(name) != call.node.id:
         raise ResourceError(_INVALID, f"Unexpected broker id, {unexpected.format(call.node.id, name)}")
 
@@ -100,9 +100,11 @@ class ConfigResource:
         """Have resources of this kind take settings that were checked, together. OSError, and none has."""
         yield from call.core.configs.putting_all({(resource.kind, resource.name): texts for resource, texts in altered})
 
-    def refuse_list(self, what: Change, name: str) -> ResourceError:
+    def refuse_list(self, operation: Change, name: str) -> ResourceError:
         """The error for who takes a key for a list."""
-        return ResourceError(ErrorCode.INVALID_CONFIG, f"Can't {what.name} to key {name} because its type is not LIST.")
+        return ResourceError(
+            ErrorCode.INVALID_CONFIG, f"Can't {operation.name} to key {name} because its type is not LIST."
+        )
 
 
 class _OfTopic(ConfigResource):
@@ -169,9 +171,9 @@ class _OfBroker(ConfigResource):
         except ConfigError as error:
             raise ResourceError(_INVALID, str(error)) from None
 
-    def refuse_list(self, what: Change, name: str) -> ResourceError:
+    def refuse_list(self, operation: Change, name: str) -> ResourceError:
         return ResourceError(
-            ErrorCode.INVALID_CONFIG, f"Config value {what.name.lower()} is not allowed for config key: {name}"
+            ErrorCode.INVALID_CONFIG, f"Config value {operation.name.lower()} is not allowed for config key: {name}"
         )
 
 

@@ -111,13 +111,13 @@ class Reader:
         left = self._left
         by_name, by_id = self._call.core.topics.get, self._call.core.topics.with_id
         guarded = self._call.services.authorizer is not None
-        for key, wanted in partitions:
+        for key, requested in partitions:
             named = key[0]
             topic = by_name(named) if isinstance(named, str) else by_id(named)
             if guarded and not self._may_read(named if topic is None else topic.name):
                 data = failed_partition(key[1], ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             else:
-                data = self._unknown(key) if topic is None else self._read_partition(topic, wanted, left)
+                data = self._unknown(key) if topic is None else self._read_partition(topic, requested, left)
             results[key] = data
             records = data.records
             if isinstance(records, LogSlice):
@@ -143,12 +143,12 @@ class Reader:
             return True
         committed = self._request.isolation_level == _READ_COMMITTED
         readable = 0
-        for log, (found, wanted) in zip(self.logs, self._found, strict=True):
+        for log, (found, requested) in zip(self.logs, self._found, strict=True):
             if found.size:
                 size = log.readable_size(found, end_offset=log.last_stable_offset if committed else None)
                 if size is None:
                     return True
-                readable += min(size, wanted.partition_max_bytes)
+                readable += min(size, requested.partition_max_bytes)
         return readable >= self._least
 
     def _may_read(self, named: str | bytes) -> bool:
@@ -233,61 +233,61 @@ class Reader:
         """The data of one partition for a client that reads no v2."""
         from minibroker.logs.down_conversion import converted  # noqa: PLC0415 - most brokers never need it
 
-        wanted = self._context.partitions[key]
+        requested = self._context.partitions[key]
         topic = self._topic(key[0])
-        partition = topic.partition(wanted.partition) if topic is not None else None
+        partition = topic.partition(requested.partition) if topic is not None else None
         if topic is None or partition is None:
-            return failed_partition(wanted.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return failed_partition(requested.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         try:
             records = yield from converted(
                 partition.log,
                 found,
-                wanted.fetch_offset,
-                wanted.partition_max_bytes,
+                requested.fetch_offset,
+                requested.partition_max_bytes,
                 self._call.api_version,
                 allowed=topic.config.boolean("message.downconversion.enable"),
             )
         except MAPPED as error:
-            return failed_partition(wanted.partition, error_code_of(error))
+            return failed_partition(requested.partition, error_code_of(error))
         if records is None:
-            return failed_partition(wanted.partition, ErrorCode.UNSUPPORTED_VERSION)
+            return failed_partition(requested.partition, ErrorCode.UNSUPPORTED_VERSION)
         data.records = records
         return data
 
-    def _read_partition(self, topic: Topic, wanted: FetchPartition, left: int) -> PartitionData:
-        partition = topic.partition(wanted.partition)
+    def _read_partition(self, topic: Topic, requested: FetchPartition, left: int) -> PartitionData:
+        partition = topic.partition(requested.partition)
         if partition is None:
-            return failed_partition(wanted.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        node, epoch = self._call.node, wanted.current_leader_epoch
+            return failed_partition(requested.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        node, epoch = self._call.node, requested.current_leader_epoch
         if partition.leader is not node or epoch != partition.leader_epoch:
             leader_only = self._call.api_version < _FIRST_FROM_FOLLOWERS
             mistaken = partition.access_error(node, epoch, leader_only=leader_only)
             if mistaken:
-                return failed_partition(wanted.partition, mistaken)
+                return failed_partition(requested.partition, mistaken)
         try:
             log = partition.log
             version = self._call.api_version
             committed = self._request.isolation_level == _READ_COMMITTED
-            limit = min(wanted.partition_max_bytes, left)
+            limit = min(requested.partition_max_bytes, left)
             whole = version >= _FIRST_WITH_A_WHOLE_BATCH
             found = log.read(
-                wanted.fetch_offset,
+                requested.fetch_offset,
                 limit,
                 min_one_batch=whole and self._size == 0,
                 end_offset=log.last_stable_offset if committed else None,
             )
             records: LogSlice | bytes = found if found.size else _NOTHING
-            aborted = _aborted(log, wanted.fetch_offset, found) if committed else None
+            aborted = _aborted(log, requested.fetch_offset, found) if committed else None
             if whole and self._size and 0 < found.size == limit and not found.begins_with_a_whole_batch():
                 records, aborted = _NOTHING, None
         except MAPPED as error:
-            return failed_partition(wanted.partition, error_code_of(error))
+            return failed_partition(requested.partition, error_code_of(error))
         if version < _FIRST_WITH_ZSTD and topic.config.text("compression.type") == _ZSTD:
-            return failed_partition(wanted.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+            return failed_partition(requested.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
         self.logs.append(log)
-        self._found.append((found, wanted))
+        self._found.append((found, requested))
         return PartitionData(
-            partition_index=wanted.partition,
+            partition_index=requested.partition,
             error_code=0,
             high_watermark=log.high_watermark,
             last_stable_offset=log.last_stable_offset,

@@ -5,8 +5,8 @@ class MissingExtraError(ValueError):
     """A package of the extra `security` is not installed."""
 
 
-def missing_extra(what: str, package: str) -> MissingExtraError:
+def missing_extra(feature: str, package: str) -> MissingExtraError:
     """The error of something that needs a package of the extra."""
     from minibroker_storage.extras import pip_install  # noqa: PLC0415 - only messages need it
 
-    return MissingExtraError(f"{what} needs the package {package}: {pip_install('security')}")
+    return MissingExtraError(f"{feature} needs the package {package}: {pip_install('security')}")

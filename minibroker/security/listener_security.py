@@ -98,15 +98,15 @@ class ListenerSecurity:
     # Mechanisms
 
     def _enabled(self) -> list[str]:
-        wanted = self._settings.items("sasl.enabled.mechanisms")
-        served = [each for each in wanted if each in MECHANISMS]
-        for other in wanted:
+        enabled = self._settings.items("sasl.enabled.mechanisms")
+        served = [each for each in enabled if each in MECHANISMS]
+        for other in enabled:
             if other not in MECHANISMS and served:
                 _logger.warning("sasl.enabled.mechanisms: %s is not served", other)
         if not served:
             raise SecurityConfigError(
-                f"sasl.enabled.mechanisms: {', '.join(wanted) or 'nothing'} is not served on the listener {self.name}, "
-                f"which needs one of {', '.join(MECHANISMS)}"
+                f"sasl.enabled.mechanisms: {', '.join(enabled) or 'nothing'} is not served on the listener "
+                f"{self.name}, which needs one of {', '.join(MECHANISMS)}"
             )
         return served
 

@@ -107,9 +107,9 @@ class Server:
             for each in self._given:
                 security = self._security[each.name]
                 kind = Kind(each.name, None if security is None else security.context)
-                told = each.advertised and (each.advertised[0], each.advertised[1] + behind)
+                advertised = each.advertised and (each.advertised[0], each.advertised[1] + behind)
                 port = await listener.listen(kind, each.host, each.port and each.port + behind)
-                node.endpoints[each.name] = ListenerEndpoint(told, port)
+                node.endpoints[each.name] = ListenerEndpoint(advertised, port)
 
     def has_waiting_clients(self) -> bool:
         """Is a connection to be accepted, or a request to be read? For other threads while the loop stands still."""
@@ -196,11 +196,11 @@ class Server:
 def _log_file_limit() -> int:
     """How many log files may be open at once: half of what the process may open, the rest is for connections."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _WANTED_FILES if hard == resource.RLIM_INFINITY else min(hard, _WANTED_FILES)
-    if soft < wanted:
+    limit = _WANTED_FILES if hard == resource.RLIM_INFINITY else min(hard, _WANTED_FILES)
+    if soft < limit:
         try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-            soft = wanted
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+            soft = limit
         except (OSError, ValueError):  # macOS has a lower limit of its own
             pass
     return max(_LEAST_LOG_FILES, min(soft, _WANTED_FILES) // 2)

@@ -60,13 +60,13 @@ _HTTP: Final = (b"GET ", b"POST", b"HEAD", b"PUT ")
 class _Kind:
     """What was said of one kind."""
 
-    __slots__ = ("began_ms", "lines", "suppressed", "told")
+    __slots__ = ("began_ms", "given", "lines", "suppressed")
 
     def __init__(self, now_ms: float) -> None:
         self.began_ms = now_ms
         self.lines = 0
         self.suppressed = 0
-        self.told: dict[str, None] = {}
+        self.given: dict[str, None] = {}
 
 
 class Advised:
@@ -91,7 +91,7 @@ class Advised:
         known = self._kinds.get(kind)
         if known is None:
             known = self._kinds[kind] = _Kind(now_ms)
-        if about in known.told:
+        if about in known.given:
             return
         if now_ms - known.began_ms >= PERIOD_MS:
             known.began_ms, known.lines = now_ms, 0
@@ -102,9 +102,9 @@ class Advised:
             known.suppressed += 1
             return
         known.lines += 1
-        known.told[about] = None
-        if len(known.told) > MOST_KEPT:
-            del known.told[next(iter(known.told))]
+        known.given[about] = None
+        if len(known.given) > MOST_KEPT:
+            del known.given[next(iter(known.given))]
         _logger.info("%s", advice)
 
 

@@ -19,7 +19,7 @@ def read_text(path: str) -> str:
             raise ValueError(f"{path}: not UTF-8: {error.reason}") from None
 
 
-def read_document(path: str, what: str) -> object:
+def read_document(path: str, form: str) -> object:
     """The document in a file, which is YAML if its name says so, else JSON. ValueError that names it; OSError.
 
     `what` is what should be in it, for a document that has no end.
@@ -28,7 +28,7 @@ def read_document(path: str, what: str) -> object:
     try:
         return _yaml(text, path) if path.endswith(_YAML) else parse_json(text, path)
     except RecursionError:
-        raise ValueError(f"{path}: not {what}: nested too deeply") from None
+        raise ValueError(f"{path}: not {form}: nested too deeply") from None
 
 
 def parse_json(text: str, source: str) -> object:

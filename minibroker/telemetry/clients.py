@@ -141,8 +141,8 @@ class Telemetry:
 
     def _subscribed(self, instance_id: bytes, identity: Mapping[str, str]) -> ClientInstance:
         matching = [each for each in self._subscriptions if each.matches(identity)]
-        wanted = {metric for each in matching for metric in each.metrics}
-        metrics = [ALL_METRICS] if ALL_METRICS in wanted else sorted(wanted)
+        subscribed = {metric for each in matching for metric in each.metrics}
+        metrics = [ALL_METRICS] if ALL_METRICS in subscribed else sorted(subscribed)
         interval_ms = min((each.interval_ms for each in matching), default=DEFAULT_INTERVAL_MS)
         interval_ms = min(interval_ms, DEFAULT_INTERVAL_MS)
         return ClientInstance(metrics, interval_ms, _subscription_id(metrics, interval_ms, instance_id))
@@ -157,8 +157,8 @@ def identity_of(
 ) -> dict[str, str]:
     """A client as subscriptions match it; clients name themselves, so names have a bound."""
     host, port = address
-    told = uuid_text(instance_id), client_id or "", *software, host.removeprefix("/"), str(port)
-    return dict(zip(MATCHED, (each[:_LONGEST] for each in told), strict=True))
+    values = uuid_text(instance_id), client_id or "", *software, host.removeprefix("/"), str(port)
+    return dict(zip(MATCHED, (each[:_LONGEST] for each in values), strict=True))
 
 
 def _subscription_id(metrics: list[str], interval_ms: int, instance_id: bytes) -> int:

@@ -70,12 +70,12 @@ def _labels(point: bytes) -> dict[str, str]:
     }
 
 
-def _text(message: bytes, wanted: int) -> str:
-    return next((value.decode(errors="replace") for value in _all(message, wanted)), "")
+def _text(message: bytes, field: int) -> str:
+    return next((value.decode(errors="replace") for value in _all(message, field)), "")
 
 
-def _all(message: bytes, wanted: int) -> Iterator[bytes]:
-    return (value for number, value in _fields(message) if number == wanted and isinstance(value, bytes))
+def _all(message: bytes, field: int) -> Iterator[bytes]:
+    return (value for number, value in _fields(message) if number == field and isinstance(value, bytes))
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, Value]]:

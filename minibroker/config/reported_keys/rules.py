@@ -35,6 +35,6 @@ RULES: Final[tuple[Rule, ...]] = (
         lambda values: values[_WAIT] <= values[_LAG],
         f"{_WAIT} should always be less than or equal to {_LAG} to prevent frequent changes in ISR",
     ),
-    *(rule for group, bounds in _BOUNDED.items() for what in bounds for rule in bounded(group, what)),
+    *(rule for group, bounds in _BOUNDED.items() for setting in bounds for rule in bounded(group, setting)),
     at_most("group.streams.num.standby.replicas", "group.streams.max.standby.replicas"),
 )

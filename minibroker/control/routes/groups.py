@@ -160,20 +160,20 @@ async def group_lag(group_id: str, on_broker: OnBroker) -> Lag:
 
 
 @router.post("/groups/{group_id:path}/wait-until-stable", openapi_extra=calls("group.wait_until_stable"))
-async def wait_until_stable(group_id: str, on_broker: OnBroker, wanted: GroupWait | None = None) -> Group:
+async def wait_until_stable(group_id: str, on_broker: OnBroker, options: GroupWait | None = None) -> Group:
     """Wait until every member has its assignment, and somebody has each partition that they subscribe to."""
-    said = wanted or GroupWait()
+    wait = options or GroupWait()
     return Group.of(
-        await on_broker(lambda broker: broker.group(group_id).wait_until_stable(said.members, timeout=said.timeout))
+        await on_broker(lambda broker: broker.group(group_id).wait_until_stable(wait.members, timeout=wait.timeout))
     )
 
 
 @router.post("/groups/{group_id:path}/wait-until-caught-up", openapi_extra=calls("group.wait_until_caught_up"))
 async def wait_until_caught_up(
-    group_id: str, on_broker: OnBroker, wanted: CatchingUp | None = None
+    group_id: str, on_broker: OnBroker, options: CatchingUp | None = None
 ) -> CommittedOffsets:
     """Wait until a group has read and committed all records; `message` names the partitions that are behind."""
-    asked = wanted or CatchingUp()
+    asked = options or CatchingUp()
     return CommittedOffsets.of(
         await on_broker(lambda broker: broker.group(group_id).wait_until_caught_up(asked.topic, timeout=asked.timeout))
     )

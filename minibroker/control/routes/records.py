@@ -231,26 +231,24 @@ async def read_records(
 
 
 @router.post("/topics/{topic}/records/wait", openapi_extra=calls("wait_for"))
-async def wait_for_records(topic: str, wanted: RecordWait, on_broker: OnBroker, form: Format = "text") -> RecordList:
+async def wait_for_records(topic: str, wait: RecordWait, on_broker: OnBroker, form: Format = "text") -> RecordList:
     """Wait until a topic has so many committed records, and return all there are."""
-    matching = None if wanted.matching is None else _matcher(wanted.matching)
-    found = await on_broker(
-        lambda broker: broker.wait_for(topic, wanted.count, matching=matching, timeout=wanted.timeout)
-    )
+    matching = None if wait.matching is None else _matcher(wait.matching)
+    found = await on_broker(lambda broker: broker.wait_for(topic, wait.count, matching=matching, timeout=wait.timeout))
     return RecordList.of(found, form)
 
 
 @router.post("/topics/{topic}/records/expect", openapi_extra=calls("expect"))
-async def expect(topic: str, wanted: Expectation, on_broker: OnBroker, form: Format = "text") -> Record:
+async def expect(topic: str, expectation: Expectation, on_broker: OnBroker, form: Format = "text") -> Record:
     """Wait for a record like this and return it; when none comes, `message` compares with what is there."""
     found = await on_broker(
         lambda broker: broker.expect(
             topic,
-            _expected(wanted, "value"),
-            key=_expected(wanted, "key"),
-            headers=_headers(wanted.headers),
-            partition=wanted.partition,
-            timeout=wanted.timeout,
+            _expected(expectation, "value"),
+            key=_expected(expectation, "key"),
+            headers=_headers(expectation.headers),
+            partition=expectation.partition,
+            timeout=expectation.timeout,
         )
     )
     return Record.of(found, form)
@@ -272,21 +270,21 @@ async def expect_none(topic: str, on_broker: OnBroker, ruled_out: Absence | None
     )
 
 
-def _matcher(wanted: Matching) -> RecordMatcher:
+def _matcher(matching: Matching) -> RecordMatcher:
     return record(
-        _expected(wanted, "value"),
-        key=_expected(wanted, "key"),
-        headers=_headers(wanted.headers),
-        partition=wanted.partition,
-        offset=wanted.offset,
-        timestamp=wanted.timestamp,
+        _expected(matching, "value"),
+        key=_expected(matching, "key"),
+        headers=_headers(matching.headers),
+        partition=matching.partition,
+        offset=matching.offset,
+        timestamp=matching.timestamp,
     )
 
 
-def _expected(wanted: Matching | Expectation | Absence, name: str) -> Any:
+def _expected(expectation: Matching | Expectation | Absence, name: str) -> Any:
     """A key or value; null is null, but what is not said may be anything."""
-    return payload_of(getattr(wanted, name), name) if name in wanted.model_fields_set else ANY
+    return payload_of(getattr(expectation, name), name) if name in expectation.model_fields_set else ANY
 
 
-def _headers(wanted: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    return None if wanted is None else {name: payload_of(value, f"header {name!r}") for name, value in wanted.items()}
+def _headers(headers: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return None if headers is None else {name: payload_of(value, f"header {name!r}") for name, value in headers.items()}

@@ -120,11 +120,11 @@ async def list_requests(
     limit: Annotated[int, Query(ge=1, le=_MOST, description="The newest so many of those that fit.")] = _NEWEST,
 ) -> JournalEntries:
     """What clients have asked and were told, as far as it fits all that is given. 409 unless a journal is kept."""
-    wanted: dict[str, Any] = {"api": api, "client_id": client_id, "topic": topic, "group": group}
+    filters: dict[str, Any] = {"api": api, "client_id": client_id, "topic": topic, "group": group}
 
     async def work(broker: AsyncOperations) -> JournalEntries:
         journal = _journal(broker)
-        return _entries(journal, journal.entries(**wanted, error=_error(error), after=after)[-limit:])
+        return _entries(journal, journal.entries(**filters, error=_error(error), after=after)[-limit:])
 
     return await on_broker(work)
 
@@ -140,19 +140,19 @@ async def forget_requests(on_broker: OnBroker) -> None:
 
 
 @router.post("/requests/wait", openapi_extra=calls("wait_for_requests"))
-async def wait_for_requests(wanted: RequestWait, on_broker: OnBroker) -> JournalEntries:
+async def wait_for_requests(wait: RequestWait, on_broker: OnBroker) -> JournalEntries:
     """Wait for so many requests that fit all that is given, and return all there are."""
 
     async def work(broker: AsyncOperations) -> JournalEntries:
         journal = _journal(broker)
         found = await broker.wait_for_requests(
-            wanted.count,
-            api=wanted.api,
-            client_id=wanted.client_id,
-            topic=wanted.topic,
-            group=wanted.group,
-            error=_error(wanted.error),
-            timeout=wanted.timeout,
+            wait.count,
+            api=wait.api,
+            client_id=wait.client_id,
+            topic=wait.topic,
+            group=wait.group,
+            error=_error(wait.error),
+            timeout=wait.timeout,
         )
         return _entries(journal, found)
 

@@ -105,9 +105,9 @@ router = APIRouter(tags=["Settings"])
 
 
 @router.post("/configs", status_code=204, openapi_extra=calls("configure"))
-async def configure(what: Configuration, on_broker: OnBroker) -> None:
+async def configure(configuration: Configuration, on_broker: OnBroker) -> None:
     """Alter keys of the broker that Kafka lets change while it runs."""
-    await on_broker(lambda broker: broker.configure(what.configs))
+    await on_broker(lambda broker: broker.configure(configuration.configs))
 
 
 @router.get("/topics/{topic}/configs", openapi_extra=calls("topic_config"))
@@ -121,19 +121,19 @@ async def read_topic_configs(topic: str, on_broker: OnBroker) -> TopicConfigurat
 
 
 @router.post("/topics/{topic}/configs", status_code=204, openapi_extra=calls("configure_topic"))
-async def configure_topic(topic: str, what: Configuration, on_broker: OnBroker) -> None:
+async def configure_topic(topic: str, configuration: Configuration, on_broker: OnBroker) -> None:
     """Alter keys of a topic."""
 
     async def work(broker: AsyncOperations) -> None:
-        await broker.configure_topic(topic_of(broker.services, topic).name, what.configs)
+        await broker.configure_topic(topic_of(broker.services, topic).name, configuration.configs)
 
     await on_broker(work)
 
 
 @router.post("/quotas", status_code=204, openapi_extra=calls("set_quota"))
-async def set_quota(what: Quota, on_broker: OnBroker) -> None:
+async def set_quota(quota: Quota, on_broker: OnBroker) -> None:
     """Limit what clients may do, or do so no longer."""
-    await on_broker(lambda broker: broker.set_quota(what.entity, what.limits))
+    await on_broker(lambda broker: broker.set_quota(quota.entity, quota.limits))
 
 
 @router.get("/acls", openapi_extra=calls("acls"))

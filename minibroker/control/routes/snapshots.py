@@ -124,10 +124,10 @@ async def list_snapshots(shelf: Shelf) -> Snapshots:
 @router.post("/snapshots", status_code=201, openapi_extra=calls("snapshot"))
 async def take_snapshot(on_broker: OnBroker, shelf: Shelf, new: NewSnapshot | None = None) -> Snapshot:
     """Copy all topics, records, groups and transactions."""
-    said = new or NewSnapshot()
-    name = shelf.reserve(said.name)
+    options = new or NewSnapshot()
+    name = shelf.reserve(options.name)
     try:
-        snapshot = await on_broker(lambda broker: broker.snapshot(said.directory))
+        snapshot = await on_broker(lambda broker: broker.snapshot(options.directory))
     except BaseException:
         shelf.drop(name)
         raise
@@ -149,6 +149,6 @@ async def delete_snapshot(name: str, shelf: Shelf) -> None:
 
 
 @router.post("/restore", status_code=204, openapi_extra=calls("restore"))
-async def restore_directory(what: Restore, on_broker: OnBroker) -> None:
+async def restore_directory(restore: Restore, on_broker: OnBroker) -> None:
     """Bring back what the directory of a snapshot holds."""
-    await on_broker(lambda broker: broker.restore(what.directory))
+    await on_broker(lambda broker: broker.restore(restore.directory))

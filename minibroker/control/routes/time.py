@@ -62,7 +62,7 @@ async def run_retention(on_broker: OnBroker) -> Retained:
 
 
 @router.post("/compact", status_code=204, openapi_extra=calls("compact"))
-async def compact(on_broker: OnBroker, what: Compaction | None = None) -> None:
+async def compact(on_broker: OnBroker, options: Compaction | None = None) -> None:
     """Compact up to what was produced until now; the answer comes when it is done."""
-    topic = None if what is None else what.topic
+    topic = None if options is None else options.topic
     await on_broker(lambda broker: broker.compact(topic))

@@ -72,7 +72,7 @@ class Commit(NamedTuple):
 
 
 def commit(
-    core: Core, topics: Sequence[WantedTopic], what: Commit, *, retention_ms: int = _AS_LONG_AS_THE_GROUP
+    core: Core, topics: Sequence[WantedTopic], operation: Commit, *, retention_ms: int = _AS_LONG_AS_THE_GROUP
 ) -> Steps[Outcomes]:
     """Commit what can be.
 
@@ -86,12 +86,12 @@ def commit(
     expire_timestamp = NO_TIMESTAMP if retention_ms == _AS_LONG_AS_THE_GROUP else min(now_ms + retention_ms, LONG_MAX)
     offsets: dict[TopicPartition, CommittedOffset] = {}
     codes: list[tuple[TopicPartition, ErrorCode]] = []
-    for number, wanted in enumerate(topics, 1):
+    for number, requested in enumerate(topics, 1):
         if not number % _PIECE:
             yield
-        topic = core.topics.get(wanted.name)
-        for each in wanted.partitions:
-            key = wanted.name, each.partition_index
+        topic = core.topics.get(requested.name)
+        for each in requested.partitions:
+            key = requested.name, each.partition_index
             if topic is None or topic.partition(each.partition_index) is None:
                 codes.append((key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             elif _length(each.committed_metadata or "") > longest:
@@ -103,7 +103,7 @@ def commit(
                 yield
     if any(code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for _, code in codes):
         try:
-            written = yield from _write(what, offsets)
+            written = yield from _write(operation, offsets)
         except RefusedCommitError as error:
             unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return (yield from by_topic((key, unknown if code is unknown else error.code) for key, code in codes))
@@ -111,29 +111,29 @@ def commit(
     return (yield from by_topic(codes))
 
 
-def _write(what: Commit, offsets: Mapping[TopicPartition, CommittedOffset]) -> Steps[ErrorCode]:
+def _write(operation: Commit, offsets: Mapping[TopicPartition, CommittedOffset]) -> Steps[ErrorCode]:
     """Write offsets. RefusedCommitError."""
-    group = what.admit()
+    group = operation.admit()
     if not offsets:
         return ErrorCode.NONE
     try:
-        records = yield from what.encode(offsets)
+        records = yield from operation.encode(offsets)
     except CoordinatorLogError as error:
         return commit_error(error.code)
     if len(offsets) >= _PIECE:  # others were served meanwhile, and the group may not be what it was
-        group = what.admit()
-    return what.write(group, offsets, records)
+        group = operation.admit()
+    return operation.write(group, offsets, records)
 
 
 def by_topic(codes: Iterable[tuple[TopicPartition, ErrorCode]]) -> Steps[Outcomes]:
     """Outcomes as they are answered: each partition that exists once, each other as often as it was named."""
-    told: set[TopicPartition] = set()
+    reported: set[TopicPartition] = set()
     outcomes: Outcomes = {}
     for number, (key, code) in enumerate(codes, 1):
         topic, partition = key
-        if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or key not in told:
+        if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or key not in reported:
             outcomes.setdefault(topic, []).append((partition, code))
-            told.add(key)
+            reported.add(key)
         if not number % _PIECE:
             yield
     return outcomes
@@ -170,13 +170,13 @@ def answered(
     return listed
 
 
-def _offset(wanted: WantedPartition, now_ms: int, expire_timestamp: int) -> CommittedOffset:
+def _offset(partition: WantedPartition, now_ms: int, expire_timestamp: int) -> CommittedOffset:
     """What a client commits; version 1 of OffsetCommit tells the time of the commit itself."""
-    timestamp = getattr(wanted, "commit_timestamp", -1)
+    timestamp = getattr(partition, "commit_timestamp", -1)
     return CommittedOffset(
-        wanted.committed_offset,
-        wanted.committed_leader_epoch,
-        wanted.committed_metadata or "",
+        partition.committed_offset,
+        partition.committed_leader_epoch,
+        partition.committed_metadata or "",
         now_ms if timestamp == -1 else timestamp,
         expire_timestamp,
     )

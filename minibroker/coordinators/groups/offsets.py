@@ -93,9 +93,9 @@ class GroupOffsets:
 
     def of_topics(self, topics: Iterable[str]) -> list[TopicPartition]:
         """The partitions of some topics that something is committed or pending for."""
-        wanted = set(topics)
-        found = {(topic, partition): None for topic in wanted for partition in self.committed.get(topic, ())}
-        return self._with_pending(found, wanted.__contains__)
+        names = set(topics)
+        found = {(topic, partition): None for topic in names for partition in self.committed.get(topic, ())}
+        return self._with_pending(found, names.__contains__)
 
     def _with_pending(self, found: dict[TopicPartition, None], wants: Callable[[str], bool]) -> list[TopicPartition]:
         for offsets in self.pending.values():

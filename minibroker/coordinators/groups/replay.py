@@ -147,20 +147,20 @@ class Replay:
         if known is None:
             known = self.groups[key.group] = (None, GroupOffsets())
         offsets = known[1]
-        what: dict[TopicPartition, CommittedOffset] = {(key.topic, key.partition): offset}
+        committed: dict[TopicPartition, CommittedOffset] = {(key.topic, key.partition): offset}
         if producer_id is not None:
-            offsets.commit_pending(producer_id, what)
+            offsets.commit_pending(producer_id, committed)
             return
         earlier = offsets.get(key.topic, key.partition)  # from a key of the other version
         if earlier is None or earlier.log_offset < offset.log_offset:
-            offsets.commit(what)
+            offsets.commit(committed)
 
-    def _complain(self, what: str) -> None:
+    def _complain(self, complaint: str) -> None:
         """Say it once; a damaged file must not fill the disk with words."""
-        if what not in self._complaints:
+        if complaint not in self._complaints:
             if len(self._complaints) < _STEP:
-                _logger.warning("%s: %s; passed over", self._name, what)
-            self._complaints.add(what)
+                _logger.warning("%s: %s; passed over", self._name, complaint)
+            self._complaints.add(complaint)
 
 
 def _is_commit(key: bytes | None) -> bool:

@@ -111,11 +111,11 @@ class TransactionStore:
 
         A transactional id that has taken another step when its turn comes stays.
         """
-        wanted: dict[int, dict[bytes, Transaction]] = {}
+        by_partition: dict[int, dict[bytes, Transaction]] = {}
         for each in transactions:
             partition = self.log.partition_of(each.transactional_id)
-            wanted.setdefault(partition, {})[encode_key(each.transactional_id)] = each
-        for partition, by_key in wanted.items():
+            by_partition.setdefault(partition, {})[encode_key(each.transactional_id)] = each
+        for partition, by_key in by_partition.items():
             for batch in self.log.tombstone_batches(by_key):
                 self._look_at_topic()
                 keys = [key for key in batch if self.get(by_key[key].transactional_id) is by_key[key]]
@@ -212,8 +212,8 @@ class _Loading:
             if not number % _STEP:
                 yield
 
-    def _complain(self, what: str) -> None:
+    def _complain(self, complaint: str) -> None:
         """Say it once; a damaged file must not fill the disk with words."""
-        if what not in self._complaints and len(self._complaints) < _COMPLAINTS:
-            self._complaints.add(what)
-            _logger.warning("%s: %s; passed over", self._name, what)
+        if complaint not in self._complaints and len(self._complaints) < _COMPLAINTS:
+            self._complaints.add(complaint)
+            _logger.warning("%s: %s; passed over", self._name, complaint)

@@ -180,8 +180,8 @@ def _checked(check: Callable[..., T], *values: Any, place: str) -> T:
         raise SeedError(f"{place}: {error}") from None
 
 
-def _bytes(value: Any, what: str) -> bytes | None:
-    return payload_bytes(payload_of(value, what), what)
+def _bytes(value: Any, subject: str) -> bytes | None:
+    return payload_bytes(payload_of(value, subject), subject)
 
 
 def _text(value: Any) -> str:

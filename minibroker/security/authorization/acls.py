@@ -137,14 +137,14 @@ class AclBinding(NamedTuple):
             raise InvalidAclError(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
         if not self.resource_name:
             raise InvalidAclError("Invalid empty resource name")
-        for what, value, forbidden in (
+        for field, value, forbidden in (
             ("resourceType", self.resource_type, {ResourceType.UNKNOWN, ResourceType.ANY}),
             ("patternType", self.pattern_type, {PatternType.UNKNOWN, PatternType.ANY, PatternType.MATCH}),
             ("operation", self.operation, {Operation.UNKNOWN, Operation.ANY}),
             ("permissionType", self.permission_type, {PermissionType.UNKNOWN, PermissionType.ANY}),
         ):
             if value in forbidden:
-                raise InvalidAclError(f"Invalid {what} {value.name}")
+                raise InvalidAclError(f"Invalid {field} {value.name}")
         if ":" not in self.principal:
             raise InvalidAclError(
                 f"Could not parse principal from `{self.principal}` "

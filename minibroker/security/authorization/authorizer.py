@@ -150,9 +150,9 @@ class Authorizer:
             [each for each in SUPPORTED_OPERATIONS[resource_type] if self._may(session, each, resource_type, name)]
         )
 
-    def find(self, wanted: AclFilter) -> list[AclBinding]:
+    def find(self, acl_filter: AclFilter) -> list[AclBinding]:
         """`finding`, at once."""
-        return drain(self.finding(wanted))
+        return drain(self.finding(acl_filter))
 
     def add(self, acls: Iterable[AclBinding]) -> None:
         """`adding`, at once."""
@@ -162,9 +162,9 @@ class Authorizer:
         """`removing`, at once."""
         drain(self.removing(tuple(acls)))
 
-    def finding(self, wanted: AclFilter) -> Steps[list[AclBinding]]:
+    def finding(self, acl_filter: AclFilter) -> Steps[list[AclBinding]]:
         """The rules that a filter finds, in the order in which they were made."""
-        return self._rules.find(wanted)
+        return self._rules.find(acl_filter)
 
     def adding(self, acls: Collection[AclBinding]) -> Steps[None]:
         """Make rules; those that exist stay. InvalidAclError, before any is made. OSError of the disk."""
@@ -196,8 +196,8 @@ class Authorizer:
         principal, host, operation, resource_type, name = question
         allowed = self._answer(str(principal), _address(host), operation, resource_type, name)
         if not allowed:
-            what = f"{principal} at {_address(host)} may not {operation.name} {resource_type.name} {name}"
-            _logger.info("%s", one_line(what))
+            message = f"{principal} at {_address(host)} may not {operation.name} {resource_type.name} {name}"
+            _logger.info("%s", one_line(message))
         if len(name) > _LONGEST_REMEMBERED:
             return allowed
         if len(self._decisions) >= _REMEMBERED:

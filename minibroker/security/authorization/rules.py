@@ -113,14 +113,14 @@ class RuleSet:
             by_type.setdefault(acl.resource_type, Rules()).add(acl)
         return cls(entries, by_type)
 
-    def find(self, wanted: AclFilter) -> Steps[list[AclBinding]]:
+    def find(self, acl_filter: AclFilter) -> Steps[list[AclBinding]]:
         """The rules that a filter finds, in the order in which they were made."""
-        only = wanted.only
+        only = acl_filter.only
         if only is not None:
             return [only] if only in self.entries else []
         found: list[AclBinding] = []
         for number, acl in enumerate(self.entries, 1):
-            if wanted.matches(acl):
+            if acl_filter.matches(acl):
                 found.append(acl)
             if not number % _BY_STEP:
                 yield

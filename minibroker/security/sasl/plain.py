@@ -27,7 +27,7 @@ class PlainServer(SaslServer):
         parts = token.decode(errors="replace").split("\0", _PARTS)  # Kafka counts no further, either
         if len(parts) != _PARTS:
             raise SaslAuthenticationError(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
-        wanted, name, password = parts
+        authorization_id, name, password = parts
         if not name:
             raise SaslAuthenticationError("Authentication failed: username not specified")
         if not password:
@@ -37,7 +37,7 @@ class PlainServer(SaslServer):
         matches = hmac.compare_digest((expected or "").encode(), password.encode())
         if expected is None or not matches:
             raise SaslAuthenticationError("Authentication failed: Invalid username or password")
-        if wanted and wanted != name:
+        if authorization_id and authorization_id != name:
             raise SaslAuthenticationError(
                 "Authentication failed: Client requested an authorization id that is different from username"
             )

@@ -94,7 +94,7 @@ class ScramServer(SaslServer):
         self._find = find
         self._account: ScramAccount | None = None
         self._nonce = ""
-        self._said = ""  # both messages that the proofs are made over
+        self._auth_message = ""  # both messages that the proofs are made over
         self._failed = False
 
     def evaluate(self, token: bytes) -> bytes:
@@ -128,7 +128,7 @@ class ScramServer(SaslServer):
         self._nonce = match["nonce"] + secrets.token_urlsafe(_NONCE_BYTES)
         salt = base64.b64encode(account.credential.salt).decode()
         answer = f"r={self._nonce},s={salt},i={account.credential.iterations}"
-        self._said = f"{match['bare']},{answer}"
+        self._auth_message = f"{match['bare']},{answer}"
         return answer
 
     def _final(self, text: str, account: ScramAccount) -> str:
@@ -137,9 +137,9 @@ class ScramServer(SaslServer):
             raise SaslError("Invalid SCRAM client final message format")
         if not hmac.compare_digest(match["nonce"], self._nonce):
             raise SaslError("Invalid client nonce in the final client message.")
-        said = f"{self._said},{match['unproved']}".encode()
+        auth_message = f"{self._auth_message},{match['unproved']}".encode()
         credential = account.credential
-        signature = hmac.digest(credential.stored_key, said, self._hash)
+        signature = hmac.digest(credential.stored_key, auth_message, self._hash)
         proof = base64.b64decode(match["proof"])
         if len(proof) != len(signature):
             raise SaslError("Invalid client credentials")
@@ -147,4 +147,4 @@ class ScramServer(SaslServer):
         if not hmac.compare_digest(hashlib.new(self._hash, client_key).digest(), credential.stored_key):
             raise SaslError("Invalid client credentials")
         self.user, self.expires_ms = account.user, account.expires_ms
-        return "v=" + base64.b64encode(hmac.digest(credential.server_key, said, self._hash)).decode()
+        return "v=" + base64.b64encode(hmac.digest(credential.server_key, auth_message, self._hash)).decode()

@@ -24,10 +24,12 @@ def server_context(settings: ListenerSettings, *, may_ask: bool) -> ssl.SSLConte
     `may_ask` is False where `ssl.client.auth` does not count: with SASL, unless it is set for the listener itself.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    wanted = settings.items("ssl.enabled.protocols")
-    versions = [_VERSIONS[name] for name in wanted if name in _VERSIONS]
+    protocols = settings.items("ssl.enabled.protocols")
+    versions = [_VERSIONS[name] for name in protocols if name in _VERSIONS]
     if not versions:
-        raise TlsError(f"ssl.enabled.protocols: of {', '.join(wanted)} none is served, only {', '.join(_VERSIONS)} are")
+        raise TlsError(
+            f"ssl.enabled.protocols: of {', '.join(protocols)} none is served, only {', '.join(_VERSIONS)} are"
+        )
     context.minimum_version, context.maximum_version = min(versions), max(versions)
     suites = settings.items("ssl.cipher.suites")
     if suites:

@@ -183,7 +183,7 @@ def test_advice_is_given_once_and_not_kept_without_end(advice: pytest.LogCapture
         if number % MOST_LINES == MOST_LINES - 1:
             clock.advance(PERIOD_MS)
     assert advice.messages == [f"number {number}" for number in range(2 * MOST_KEPT)]
-    assert [len(kind.told) for kind in advised._kinds.values()] == [MOST_KEPT]
+    assert [len(kind.given) for kind in advised._kinds.values()] == [MOST_KEPT]
 
 
 def test_too_much_advice_of_a_kind_is_counted_and_hides_no_other(advice: pytest.LogCaptureFixture) -> None:

@@ -126,36 +126,36 @@ class ConsumerGroups:
 
     # Heartbeats
 
-    def heartbeat(self, said: Heartbeat) -> Answer:
+    def heartbeat(self, request: Heartbeat) -> Answer:
         """A member joins or is heard of. GroupRefusedError."""
-        joins = said.epoch == JOINING
-        group, before = self._group_for(said.group_id, joins=joins)
-        self.check_room(group, said.member_id)
-        member_id = said.member_id or new_member_id()
-        step = self.begin(group, said.may_describe)
-        if said.instance_id is None:
+        joins = request.epoch == JOINING
+        group, before = self._group_for(request.group_id, joins=joins)
+        self.check_room(group, request.member_id)
+        member_id = request.member_id or new_member_id()
+        step = self.begin(group, request.may_describe)
+        if request.instance_id is None:
             member = self.member(group, member_id, joins=joins)
-            _check_epoch(member, said)
+            _check_epoch(member, request)
         else:
-            member = self._static_member(group, step, member_id, said)
+            member = self._static_member(group, step, member_id, request)
         updated = replace(
             member,
-            instance_id=member.instance_id if said.instance_id is None else said.instance_id,
-            rack_id=member.rack_id if said.rack_id is None else said.rack_id,
-            rebalance_timeout_ms=_latest(said.rebalance_timeout_ms, member.rebalance_timeout_ms),
-            server_assignor=said.server_assignor or member.server_assignor,
-            topics=member.topics if said.topics is None else said.topics,
-            regex=member.regex if said.regex is None else said.regex,
-            client_id=said.client_id,
-            client_host=said.client_host,
+            instance_id=member.instance_id if request.instance_id is None else request.instance_id,
+            rack_id=member.rack_id if request.rack_id is None else request.rack_id,
+            rebalance_timeout_ms=_latest(request.rebalance_timeout_ms, member.rebalance_timeout_ms),
+            server_assignor=request.server_assignor or member.server_assignor,
+            topics=member.topics if request.topics is None else request.topics,
+            regex=member.regex if request.regex is None else request.regex,
+            client_id=request.client_id,
+            client_host=request.client_host,
             classic=None,
         )
         if updated.regex != member.regex:
             _check_regex(updated.regex)
-        moved = self.advance(step, member, updated, said.owned)
+        moved = self.advance(step, member, updated, request.owned)
         self.finish(group, step, moved, before)
-        subscribes = said.topics is not None or said.regex is not None
-        says_all = said.rebalance_timeout_ms != _NOT_SAID and subscribes and said.owned is not None
+        subscribes = request.topics is not None or request.regex is not None
+        says_all = request.rebalance_timeout_ms != _NOT_SAID and subscribes and request.owned is not None
         is_told = joins or says_all or moved.assigned != member.assigned
         return Answer(moved.member_id, moved.epoch, moved.assigned if is_told else None)
 
@@ -215,19 +215,19 @@ class ConsumerGroups:
         return ConsumerMember(member_id)
 
     def _static_member(
-        self, group: ConsumerGroup, step: GroupUpdate, member_id: str, said: Heartbeat
+        self, group: ConsumerGroup, step: GroupUpdate, member_id: str, request: Heartbeat
     ) -> ConsumerMember:
         """The member of an instance id; one that comes back takes the place that it had. GroupRefusedError."""
-        known = group.static_member(said.instance_id)
-        if said.epoch != JOINING:
-            member = self.known_static(group, member_id, said.instance_id or "")
-            _check_epoch(member, said)
+        known = group.static_member(request.instance_id)
+        if request.epoch != JOINING:
+            member = self.known_static(group, member_id, request.instance_id or "")
+            _check_epoch(member, request)
             return member
         if known is None:
             return self.member(group, member_id, joins=True)
         if known.epoch != AWAY:
             raise GroupRefusedError(
-                ErrorCode.UNRELEASED_INSTANCE_ID, f"Member {known.member_id} has the instance id {said.instance_id}."
+                ErrorCode.UNRELEASED_INSTANCE_ID, f"Member {known.member_id} has the instance id {request.instance_id}."
             )
         return step.take_over(known, member_id)
 
@@ -385,15 +385,15 @@ class ConsumerGroups:
         return self._store.save_changes(group, [records.group_epoch(group.group_id, group.epoch + 1)])
 
 
-def _check_epoch(member: ConsumerMember, said: Heartbeat) -> None:
+def _check_epoch(member: ConsumerMember, request: Heartbeat) -> None:
     """Is it the epoch that the member is in? One before will do while it reads nothing else. GroupRefusedError."""
-    if said.epoch == member.epoch:
+    if request.epoch == member.epoch:
         return
-    missed = said.epoch < member.epoch and said.epoch == member.previous_epoch
-    if not missed or said.owned is None or not is_subset(said.owned, member.assigned):
+    missed = request.epoch < member.epoch and request.epoch == member.previous_epoch
+    if not missed or request.owned is None or not is_subset(request.owned, member.assigned):
         raise GroupRefusedError(
             ErrorCode.FENCED_MEMBER_EPOCH,
-            f"The member is in epoch {member.epoch}, not in {said.epoch}: it has to give up all and join anew.",
+            f"The member is in epoch {member.epoch}, not in {request.epoch}: it has to give up all and join anew.",
         )
 
 
@@ -404,8 +404,8 @@ def _check_regex(regex: str) -> None:
         raise GroupRefusedError(ErrorCode.INVALID_REGULAR_EXPRESSION, str(error)) from None
 
 
-def _latest(said: int, before: int) -> int:
-    return before if said == _NOT_SAID else said
+def _latest(requested: int, before: int) -> int:
+    return before if requested == _NOT_SAID else requested
 
 
 def new_member_id() -> str:

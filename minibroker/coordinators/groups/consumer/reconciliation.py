@@ -63,8 +63,8 @@ def _next(
     revoked = frozen({topic: indexes - target.get(topic, frozenset()) for topic, indexes in has.items()})
     if revoked and _owns(owned, revoked):
         return member.at(epoch, MemberState.UNREVOKED_PARTITIONS, kept, revoked)
-    wanted = {topic: indexes - kept.get(topic, frozenset()) for topic, indexes in target.items()}
-    free = {topic: {index for index in indexes if is_free(topic, index)} for topic, indexes in wanted.items()}
-    state = MemberState.STABLE if free == wanted else MemberState.UNRELEASED_PARTITIONS
+    missing = {topic: indexes - kept.get(topic, frozenset()) for topic, indexes in target.items()}
+    free = {topic: {index for index in indexes if is_free(topic, index)} for topic, indexes in missing.items()}
+    state = MemberState.STABLE if free == missing else MemberState.UNRELEASED_PARTITIONS
     assigned = {topic: kept.get(topic, frozenset()) | free.get(topic, set()) for topic in (*kept, *free)}
     return member.at(target_epoch, state, frozen(assigned))

@@ -46,8 +46,8 @@ def resolve(
 
     Without `may_match` nobody is there whose rights decide what is news to them: they mean what they have meant.
     """
-    wanted = {member.regex for member in members if member.regex}
-    if not wanted:
+    regexes = {member.regex for member in members if member.regex}
+    if not regexes:
         group.note_meanings({}, None)
         return
     known, of = group.regexes, group.regexes_of
@@ -55,10 +55,10 @@ def resolve(
         of = frozenset(topic.name for topic in topics), may_match.rules
         if of != group.regexes_of:
             known = {}
-    missing = wanted - known.keys() if may_match is not None else set[str]()
+    missing = regexes - known.keys() if may_match is not None else set[str]()
     if not missing:
-        if known.keys() != wanted:
-            group.note_meanings({regex: known[regex] for regex in wanted if regex in known}, of)
+        if known.keys() != regexes:
+            group.note_meanings({regex: known[regex] for regex in regexes if regex in known}, of)
         return
     if group.is_matching:
         return
@@ -69,7 +69,7 @@ def resolve(
         group.is_matching = True
         found.then(partial(_has_matched, group, known, of), partial(_has_failed, group))
     else:
-        group.note_meanings({**{regex: known[regex] for regex in wanted if regex in known}, **found}, of)
+        group.note_meanings({**{regex: known[regex] for regex in regexes if regex in known}, **found}, of)
 
 
 def _has_matched(

@@ -16,12 +16,12 @@ Assignor = Callable[[GroupSpec], Steps[dict[str, Partitions]]]
 _BY_NAME: Final[Mapping[str, Assignor]] = {"uniform": assign_uniformly, "range": assign_ranges}
 
 
-def named(wanted: Iterable[str]) -> dict[str, Assignor]:
+def named(requested: Iterable[str]) -> dict[str, Assignor]:
     """The assignors of `group.consumer.assignors`, by their names; what cannot be run here is passed over.
 
     Without any that can, both are there.
     """
-    names = [ASSIGNORS[each] for each in wanted if each in ASSIGNORS]
+    names = [ASSIGNORS[each] for each in requested if each in ASSIGNORS]
     return {name: _BY_NAME[name] for name in names or _BY_NAME}
 
 
