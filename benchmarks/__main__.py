@@ -55,8 +55,8 @@ def _chosen(only: str | None) -> list[Measure]:
     if only is None:
         return [measure for measure in MEASURES if not measure.title]
     names = {measure.name for measure in MEASURES}
-    exact = {wanted for wanted in only.split(",") if wanted in names}
-    prefixes = tuple(wanted for wanted in only.split(",") if wanted and wanted not in names)
+    exact = {name for name in only.split(",") if name in names}
+    prefixes = tuple(name for name in only.split(",") if name and name not in names)
     return [measure for measure in MEASURES if measure.name in exact or measure.name.startswith(prefixes)]
 
 

@@ -175,8 +175,8 @@ def first_test() -> None:
                 [python, "-m", "pytest", "test_first.py"], cwd=directory, check=False, capture_output=True, text=True
             )
             seconds = time.perf_counter() - began
-            said = re.findall(r"=+ (.*) =+", done.stdout)[-1:]
-            print(f"{'first test, from the wheel':32} {said} by pytest's own clock, {seconds:.2f} s for the process")
+            summary = re.findall(r"=+ (.*) =+", done.stdout)[-1:]
+            print(f"{'first test, from the wheel':32} {summary} by pytest's own clock, {seconds:.2f} s for the process")
 
 
 if __name__ == "__main__":

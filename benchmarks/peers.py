@@ -242,17 +242,17 @@ class MinibrokerPeer(Peer):
     python = sys.executable
 
     def command(self) -> list[str]:
-        wanted = self.settings
-        program = ["benchmarks.loop_meter", str(self.hold_file)] if wanted.is_watched else ["minibroker"]
+        settings = self.settings
+        program = ["benchmarks.loop_meter", str(self.hold_file)] if settings.is_watched else ["minibroker"]
         command = [self.python, "-m", *program, "serve", "--data-dir", str(self.data)]
-        if wanted.is_secured:
+        if settings.is_secured:
             for key, value in {"listeners": self._listeners, **_SECURITY}.items():
                 command += ["--set", f"{key}={value}"]
         else:
             command += ["--listen", self.bootstrap]
-        if wanted.brokers > 1:
-            command += ["--brokers", str(wanted.brokers)]
-        if wanted.has_control:
+        if settings.brokers > 1:
+            command += ["--brokers", str(settings.brokers)]
+        if settings.has_control:
             command += ["--control", f"127.0.0.1:{self.control_address[1]}"]
         return command
 

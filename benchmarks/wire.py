@@ -202,11 +202,11 @@ def fetch_request(topic: str, ranges: Sequence[FetchRange], options: FetchOption
     body += struct.pack(">iii", options.session_id, options.session_epoch, 1 if ranges else 0)
     if ranges:
         body += string(topic) + struct.pack(">i", len(ranges))
-    for wanted in ranges:
-        body += struct.pack(">i", wanted.partition)
+    for fetch_range in ranges:
+        body += struct.pack(">i", fetch_range.partition)
         if options.version >= 9:
             body += struct.pack(">i", -1)  # current leader epoch: not checked
-        body += struct.pack(">qqi", wanted.offset, -1, wanted.max_bytes)
+        body += struct.pack(">qqi", fetch_range.offset, -1, fetch_range.max_bytes)
     body += struct.pack(">i", 0)  # no forgotten topics
     if options.version >= 11:
         body += string("")  # rack

@@ -137,8 +137,8 @@ def advertised_list(configs: Mapping[str, str]) -> str:
 
 def client_listeners(configs: Mapping[str, str]) -> list[ServedListener]:
     """Choose the listeners that are served; see `listeners.served_listeners`."""
-    told = {**configs, "advertised.listeners": advertised_list(configs)}
-    return listeners.served_listeners(told, listener_list(configs), "KAFKA_LISTENERS")
+    with_advertised = {**configs, "advertised.listeners": advertised_list(configs)}
+    return listeners.served_listeners(with_advertised, listener_list(configs), "KAFKA_LISTENERS")
 
 
 def security_configs(environment: Mapping[str, str], configs: Mapping[str, str]) -> dict[str, str]:
@@ -216,8 +216,8 @@ def serve_options(environment: Mapping[str, str]) -> tuple[list[str], dict[str, 
             if first.advertised is not None:
                 options.setdefault("--advertise", _address(first.advertised))
             for each in others:
-                told = "" if each.advertised is None else f"={_address(each.advertised)}"
-                further.append(_address((each.host, each.port)) + told)
+                suffix = "" if each.advertised is None else f"={_address(each.advertised)}"
+                further.append(_address((each.host, each.port)) + suffix)
         else:
             settings["listeners"] = listener_list(configs)
             settings["advertised.listeners"] = advertised_list(configs)

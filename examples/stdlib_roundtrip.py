@@ -193,8 +193,8 @@ class Verifier:
 class Progress:
     """One line that is rewritten in place; on something other than a terminal, only how it ended."""
 
-    def __init__(self, what: str, total: int | None) -> None:
-        self._what = what
+    def __init__(self, label: str, total: int | None) -> None:
+        self._label = label
         self._total = total
         self._start = time.monotonic()
         self._next = UPDATE_EVERY
@@ -211,13 +211,13 @@ class Progress:
             return
         self._next = lines + UPDATE_EVERY
         share = f" ({lines / self._total:.0%})" if self._total else ""
-        print(f"\r\x1b[2K{self._what}: {lines:,} lines{share}, {lines / self.seconds:,.0f}/s", end="", flush=True)
+        print(f"\r\x1b[2K{self._label}: {lines:,} lines{share}, {lines / self.seconds:,.0f}/s", end="", flush=True)
 
     def finish(self, lines: int, outcome: str) -> None:
         """Replace the line by its last state."""
         rate = lines / max(self.seconds, 1e-9)
         start = "\r\x1b[2K" if self._terminal else ""
-        print(f"{start}{self._what}: {lines:,} lines in {self.seconds:.1f} s, {rate:,.0f} lines/s, {outcome}")
+        print(f"{start}{self._label}: {lines:,} lines in {self.seconds:.1f} s, {rate:,.0f} lines/s, {outcome}")
 
 
 class BrokerProcess:

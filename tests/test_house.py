@@ -1,5 +1,6 @@
 """The house rules that a tool can check; CONTRIBUTING.md says them in words."""
 
+import ast
 import fnmatch
 import os
 import re
@@ -41,6 +42,15 @@ WAIVER = re.compile(r"#\s*(noqa|type:\s*ignore|pyright:\s*ignore)")
 REASONED_WAIVER = re.compile(
     r"#\s*(noqa: [A-Z]+\d+(, [A-Z]+\d+)*|(type|pyright): ignore\[[\w, -]+\])\s*(-|#|:)\s*\S.{4,}"
 )
+
+# Names that do not tell what a value is: a message, a response, the expected value?
+VAGUE_NAMES = {"said", "told", "wanted", "what"}
+# Such a word where a name is bound; in prose it is seldom followed so.
+VAGUE_WORD = re.compile(
+    rf"(?<![^\W_])({'|'.join(VAGUE_NAMES)})_*\s*([-+*/%@&|^<>:,=()\]]|(in|if|as)\b|$)", re.MULTILINE
+)
+# docs/spark-jobs.md shows it to users.
+DOCUMENTED_NAMES = [("pipeline/minibroker_pipeline/jobs/verify/findings.py", "what")]
 
 REASON_FOR_LENGTH = re.compile(r"\b(long|one file|one module|one table)\b[^.]*\b(because|since|so that)\b", re.DOTALL)
 
@@ -173,6 +183,63 @@ def test_every_waiver_in_the_code_names_its_rule_and_its_reason() -> None:
                 and not REASONED_WAIVER.search(token.string)
             ]
     assert bare == []
+
+
+def bound_names(source: str) -> Iterator[tuple[int, str]]:
+    """Yield line and name of everything that a module binds: variables, parameters, attributes, functions, imports."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()) | ast.arg(arg=name):
+                yield node.lineno, name
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield node.lineno, name
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                yield node.lineno, name
+            case ast.alias(asname=str(name)):
+                yield node.lineno, name
+            case _:
+                pass
+
+
+def vague_names(source: str) -> list[tuple[int, str]]:
+    """Return line and name of each bound name that is one of `VAGUE_NAMES`, with or without underscores."""
+    if not VAGUE_WORD.search(source):  # parsing takes longer than all the rest
+        return []
+    return [(line, name) for line, name in bound_names(source) if name.strip("_") in VAGUE_NAMES]
+
+
+def test_names_tell_what_a_value_is() -> None:
+    found: list[str] = []
+    for path in python_files():
+        place = path.relative_to(ROOT).as_posix()
+        found += [
+            f"{place}:{line}: {name}"
+            for line, name in vague_names(path.read_text(encoding="utf-8"))
+            if (place, name) not in DOCUMENTED_NAMES
+        ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "told = 1",
+        "self._told = 1",
+        "for said, _ in pairs: pass",
+        "def find(*, wanted): pass",
+        "def _said(): pass",
+        "any(what for what in pairs)",
+        "if told := 1: pass",
+        "import sys as what",
+        "match 1:\n    case wanted: pass",
+    ],
+)
+def test_vague_names_are_recognised(source: str) -> None:
+    assert len(vague_names(source)) == 1
+
+
+def test_names_that_only_contain_a_vague_word_are_not_vague() -> None:
+    assert vague_names("is_told = what_for = 1  # wanted, said, told") == []
 
 
 @pytest.mark.parametrize("room", ROOMS_WITHOUT_A_PACKAGE)

@@ -14,10 +14,10 @@ import sys
 def raise_descriptor_limit() -> None:
     """As many open files as the system allows, within reason: a thousand connections need as many descriptors."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 20_000 if hard == resource.RLIM_INFINITY else min(hard, 20_000)
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
+    limit = 20_000 if hard == resource.RLIM_INFINITY else min(hard, 20_000)
+    if soft == resource.RLIM_INFINITY or soft >= limit:
         return
-    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
 def main() -> None:

@@ -32,8 +32,8 @@ def first_assignment(address: Address, pid: int, topic: str, *, client: str, cou
     join(servers, topic, "warm-up")
     watch = Stopwatch(pid)
     times = [join(servers, topic, f"group-{uuid.uuid4().hex}") for _ in range(count)]
-    told, given = (sorted(each) for each in zip(*times, strict=True))
-    return {**watch.read(), "p50": percentile(told, 0.5), "with_partitions": percentile(given, 0.5)}
+    assigned, given = (sorted(each) for each in zip(*times, strict=True))
+    return {**watch.read(), "p50": percentile(assigned, 0.5), "with_partitions": percentile(given, 0.5)}
 
 
 class _Assignments:
@@ -41,11 +41,11 @@ class _Assignments:
 
     def __init__(self) -> None:
         self._begin = time.perf_counter()
-        self._told = self._given = 0.0
+        self._assigned = self._given = 0.0
 
     def add(self, partitions: Collection[object]) -> None:
         now = (time.perf_counter() - self._begin) * 1000
-        self._told = self._told or now
+        self._assigned = self._assigned or now
         if partitions:
             self._given = self._given or now
 
@@ -54,7 +54,7 @@ class _Assignments:
             poll()
             if time.perf_counter() - self._begin > _TIMEOUT:
                 raise wire.WireError(f"no assignment within {_TIMEOUT:.0f} s")
-        return self._told, self._given
+        return self._assigned, self._given
 
 
 def _join_librdkafka(servers: str, topic: str, group: str) -> tuple[float, float]:

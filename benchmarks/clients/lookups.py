@@ -48,12 +48,12 @@ def look_up(address: Address, pid: int, topic: str, *, batches: int, records: in
             begin = time.perf_counter()
             header = _fetch_one(connection, topic, offset)
             middle = time.perf_counter()
-            wanted = chance.randrange(batches)
+            target = chance.randrange(batches)
             between = time.perf_counter()
-            found = connection.offset(topic, 0, _FIRST_MS + wanted * _STEP_MS - 1)
+            found = connection.offset(topic, 0, _FIRST_MS + target * _STEP_MS - 1)
             end = time.perf_counter()
-            if not header.base_offset <= offset < header.base_offset + header.records or found != wanted * each:
-                raise wire.WireError(f"offset {offset} is not in the batch, or time {wanted} is not at offset {found}")
+            if not header.base_offset <= offset < header.base_offset + header.records or found != target * each:
+                raise wire.WireError(f"offset {offset} is not in the batch, or time {target} is not at offset {found}")
             if number >= count // 10:  # the first ones open files and warm a JVM
                 fetches.append((middle - begin) * 1e6)
                 searches.append((end - between) * 1e6)

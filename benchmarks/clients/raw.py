@@ -103,9 +103,9 @@ class _RangeReader:
         self._check_in_full(connection)
 
     def _request(self) -> bytearray:
-        wanted = wire.FetchRange(0, self.offset, self._max_bytes)
+        fetch_range = wire.FetchRange(0, self.offset, self._max_bytes)
         return wire.fetch_request(
-            self._topic, [wanted], wire.FetchOptions(max_bytes=max(self._max_bytes, 50 * 1024 * 1024))
+            self._topic, [fetch_range], wire.FetchOptions(max_bytes=max(self._max_bytes, 50 * 1024 * 1024))
         )
 
     def _check_in_full(self, connection: wire.Connection) -> None:

@@ -83,11 +83,11 @@ class Target:
         names = self.names(count)
         chosen = [CreatableTopicConfig(name=name, value=value) for name, value in (configs or {}).items()]
         for begin in range(0, count, 1_000):
-            wanted = [
+            creatable = [
                 CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=chosen)
                 for name in names[begin : begin + 1_000]
             ]
-            answer = self.ask(CreateTopicsRequest(topics=wanted, timeout_ms=60_000), 7)
+            answer = self.ask(CreateTopicsRequest(topics=creatable, timeout_ms=60_000), 7)
             if failed := [topic for topic in answer.topics if topic.error_code]:
                 raise wire.WireError(f"CreateTopics: {failed[0].error_code} {failed[0].error_message}")
         with wire.Connection(self.address, timeout=TIMEOUT_S) as connection:

@@ -57,33 +57,33 @@ def tagged_fields(target: Target, size: int) -> Attack:
 @case("DescribeTopicPartitions of 5,000 topics", 5_000)
 def describe_topic_partitions(target: Target, size: int) -> Attack:
     names = target.topics(size)
-    wanted = [TopicRequest(name=name) for name in names]
-    return sent((DescribeTopicPartitionsRequest(topics=wanted, response_partition_limit=2_000), 0))
+    topics = [TopicRequest(name=name) for name in names]
+    return sent((DescribeTopicPartitionsRequest(topics=topics, response_partition_limit=2_000), 0))
 
 
 @case("ListOffsets of 100,000 unknown partitions", 100_000)
 def list_offsets_unknown(target: Target, size: int) -> Attack:
-    wanted = [ListOffsetsPartition(partition_index=number, timestamp=-1) for number in range(size)]
-    return sent((ListOffsetsRequest(topics=[ListOffsetsTopic(name=target.tag, partitions=wanted)]), 5))
+    partitions = [ListOffsetsPartition(partition_index=number, timestamp=-1) for number in range(size)]
+    return sent((ListOffsetsRequest(topics=[ListOffsetsTopic(name=target.tag, partitions=partitions)]), 5))
 
 
 @case("ListOffsets of 5,000 partitions", 5_000)
 def list_offsets(target: Target, size: int) -> Attack:
     name = target.topic(size)
-    wanted = [ListOffsetsPartition(partition_index=number, timestamp=-1) for number in range(size)]
-    return sent((ListOffsetsRequest(topics=[ListOffsetsTopic(name=name, partitions=wanted)]), 5))
+    partitions = [ListOffsetsPartition(partition_index=number, timestamp=-1) for number in range(size)]
+    return sent((ListOffsetsRequest(topics=[ListOffsetsTopic(name=name, partitions=partitions)]), 5))
 
 
 @case("OffsetForLeaderEpoch of 100,000 unknown partitions", 100_000)
 def offset_for_leader_epoch(target: Target, size: int) -> Attack:
-    wanted = [OffsetForLeaderPartition(partition=number, leader_epoch=0) for number in range(size)]
-    topics = [OffsetForLeaderTopic(topic=target.tag, partitions=wanted)]
+    partitions = [OffsetForLeaderPartition(partition=number, leader_epoch=0) for number in range(size)]
+    topics = [OffsetForLeaderTopic(topic=target.tag, partitions=partitions)]
     return sent((OffsetForLeaderEpochRequest(topics=topics), 3))
 
 
 def _fetch(name: str, size: int, version: int, session_epoch: int) -> Attack:
-    wanted = [FetchPartition(partition=number, fetch_offset=0, partition_max_bytes=1) for number in range(size)]
-    topics = [FetchTopic(topic=name, partitions=wanted)]
+    partitions = [FetchPartition(partition=number, fetch_offset=0, partition_max_bytes=1) for number in range(size)]
+    topics = [FetchTopic(topic=name, partitions=partitions)]
     request = FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, topics=topics, session_epoch=session_epoch)
     return sent((request, version))
 

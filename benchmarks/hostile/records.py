@@ -32,8 +32,8 @@ def _fill(target: Target, topic: str, batches: list[bytes]) -> None:
 
 
 def _by_time(topic: str, moment_ms: int) -> ListOffsetsRequest:
-    wanted = ListOffsetsPartition(partition_index=0, timestamp=moment_ms)
-    return ListOffsetsRequest(topics=[ListOffsetsTopic(name=topic, partitions=[wanted])])
+    partition = ListOffsetsPartition(partition_index=0, timestamp=moment_ms)
+    return ListOffsetsRequest(topics=[ListOffsetsTopic(name=topic, partitions=[partition])])
 
 
 @case("Produce of 50 zstd batches of 4 KB that hold 127 MiB each", 50)
@@ -89,8 +89,8 @@ def look_up_promises(target: Target, size: int) -> Attack:
 def fetch_converted(target: Target, size: int) -> Attack:
     name = target.topic(max_message_bytes=_LARGE)
     _fill(target, name, [_long_batch(size)])
-    wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
-    topics = [FetchTopic(topic=name, partitions=[wanted])]
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    topics = [FetchTopic(topic=name, partitions=[partition])]
     return sent((FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, topics=topics), 3))
 
 

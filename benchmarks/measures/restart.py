@@ -32,8 +32,8 @@ def _run(bench: Bench) -> Numbers:
         for partition, end in enumerate(ends):
             if connection.offset(topic, partition) != end:
                 return False
-            wanted = wire.FetchRange(partition, end - 1, 1024 * 1024)
-            connection.socket.sendall(wire.fetch_request(topic, [wanted], wire.FetchOptions(max_wait=0)))
+            fetch_range = wire.FetchRange(partition, end - 1, 1024 * 1024)
+            connection.socket.sendall(wire.fetch_request(topic, [fetch_range], wire.FetchOptions(max_wait=0)))
             (found,) = wire.fetched(connection.receive(), 11).partitions
             if found.error or not found.records:
                 return False

@@ -60,9 +60,9 @@ class ProgressLine(StreamingQueryListener):
         with self._changed:
             self._changed.wait_for(lambda: self._names.keys() <= set(active), _LAST_WORDS_S)
 
-    def _say(self, query: str, what: str, *, stays: bool = True) -> None:
+    def _say(self, query: str, status: str, *, stays: bool = True) -> None:
         with self._changed:
-            line = f"{self._names.get(query, f'query {query[:8]}')}: {what}"
+            line = f"{self._names.get(query, f'query {query[:8]}')}: {status}"
             self.last[query] = line
             if self._is_terminal:
                 begin = _CLEAR if self._has_open_line else ""

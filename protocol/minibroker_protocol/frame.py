@@ -147,7 +147,7 @@ class FrameReader:
         own = self._own
         if own is None:
             return self._offer
-        frame_end = self._start + self._wanted()
+        frame_end = self._start + self._frame_size()
         if self._end - self._start >= _LENGTH.size and self._end < frame_end <= len(own):
             return own[self._end : frame_end]
         return own[self._end :]
@@ -194,7 +194,7 @@ class FrameReader:
             kept = memoryview(bytearray(self._view[self._start : self._end]))
         else:
             # A peer is granted twice what it has sent, so that a length alone costs no memory.
-            capacity = max(left + 1, min(self._wanted(), max(self.grant, 2 * left)))
+            capacity = max(left + 1, min(self._frame_size(), max(self.grant, 2 * left)))
             kept = self._pool.acquire(capacity)
             kept[:left] = self._view[self._start : self._end]
         if own is not None:
@@ -216,7 +216,7 @@ class FrameReader:
         self._start = self._end
         self.settle()
 
-    def _wanted(self) -> int:
+    def _frame_size(self) -> int:
         """Bytes that the first frame takes as far as is known; a bad length is left for `next_frame` to refuse."""
         if self._end - self._start < _LENGTH.size:
             return _LENGTH.size

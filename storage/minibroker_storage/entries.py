@@ -122,8 +122,8 @@ def scan(fd: int, size: int, position: int = 0) -> Iterator[tuple[memoryview, tu
     needed = 0
     unpack = HEADER.unpack_from
     while size - position >= max(needed, MIN_ENTRY_BYTES):
-        wanted = min(max(needed, SCAN_CHUNK_BYTES), size - position)
-        chunk = memoryview(os.pread(fd, wanted, position))
+        requested = min(max(needed, SCAN_CHUNK_BYTES), size - position)
+        chunk = memoryview(os.pread(fd, requested, position))
         at, end, needed = 0, len(chunk), 0
         while end - at >= MIN_ENTRY_BYTES:
             if end - at >= RECORD_BATCH_OVERHEAD:
@@ -147,7 +147,7 @@ def scan(fd: int, size: int, position: int = 0) -> Iterator[tuple[memoryview, tu
             yield entry, fields
             at = behind
         position += at
-        if end < wanted:
+        if end < requested:
             return  # someone cuts the file meanwhile
 
 

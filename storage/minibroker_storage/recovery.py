@@ -368,9 +368,9 @@ def recall_batches(segments: list[LogSegment], producers: ProducerStateManager) 
     Walks back from where the snapshot was taken, until all are found or `RECALLED_BATCHES` were looked at, so many that
     those of requests in flight at that moment are among them. `OSError`.
     """
-    wanted = producers.incomplete()
+    incomplete = producers.incomplete()
     looked = 0
-    for segment in reversed(segments if wanted else []):
+    for segment in reversed(segments if incomplete else []):
         if segment.base_offset >= producers.map_end_offset:
             continue
         end = segment.position_of(producers.map_end_offset)
@@ -378,9 +378,9 @@ def recall_batches(segments: list[LogSegment], producers: ProducerStateManager) 
             start = segment.offset_index.position_at_or_below(max(end - RECALL_WINDOW_BYTES, 0))
             headers = [header for _, header in segment.headers_from(start, RECALL_WINDOW_BYTES, end=end)]
             for header in reversed(headers):
-                if header.producer_id in wanted and producers.recall(header):
-                    wanted.remove(header.producer_id)
+                if header.producer_id in incomplete and producers.recall(header):
+                    incomplete.remove(header.producer_id)
             looked += len(headers)
-            if not wanted or looked >= RECALLED_BATCHES:
+            if not incomplete or looked >= RECALLED_BATCHES:
                 return
             end = start

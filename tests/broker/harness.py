@@ -206,16 +206,16 @@ class Harness:
         self, plan: CleaningPlan, done: Callable[[CleaningResult | BaseException], None]
     ) -> Callable[[], None]:
         """A real cleaning, in this process and after this wake-up."""
-        wanted = True
+        is_current = True
 
         def end() -> None:
-            nonlocal wanted
-            wanted = False
+            nonlocal is_current
+            is_current = False
 
         def run() -> None:
             outcome: CleaningResult | BaseException
             try:
-                outcome = clean(plan) if wanted else CleaningAbortedError("ended")
+                outcome = clean(plan) if is_current else CleaningAbortedError("ended")
             except (OSError, StorageError) as error:
                 outcome = error
             done(outcome)
@@ -279,13 +279,13 @@ class Harness:
 
     def create(self, name: str = "t", partitions: int = 1, /, **configs: str) -> None:
         """Create a topic; `max_message_bytes="100"` stands for max.message.bytes=100."""
-        wanted = CreatableTopic(
+        topic = CreatableTopic(
             name=name,
             num_partitions=partitions,
             replication_factor=1,
             configs=[CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()],
         )
-        (result,) = self.ask(CreateTopicsRequest(topics=[wanted]), 7).topics
+        (result,) = self.ask(CreateTopicsRequest(topics=[topic]), 7).topics
         assert result.error_code == 0, result.error_message
 
     def produce(
@@ -338,17 +338,17 @@ def fetch_request(
     """A fetch request for (topic, partition, offset)s."""
     topics: dict[str, list[FetchPartition]] = {}
     for topic, partition, offset in partitions:
-        wanted = FetchPartition(
+        requested_partition = FetchPartition(
             partition=partition,
             fetch_offset=offset,
             partition_max_bytes=partition_max_bytes,
             current_leader_epoch=current_leader_epoch,
         )
-        topics.setdefault(topic, []).append(wanted)
+        topics.setdefault(topic, []).append(requested_partition)
     return FetchRequest(
         max_wait_ms=max_wait_ms,
         min_bytes=min_bytes,
-        topics=[FetchTopic(topic=topic, partitions=wanted) for topic, wanted in topics.items()],
+        topics=[FetchTopic(topic=topic, partitions=each) for topic, each in topics.items()],
         forgotten_topics_data=[ForgottenTopic(topic=name, partitions=left) for name, left in (forgotten or {}).items()],
         **fields,
     )

@@ -104,8 +104,8 @@ def test_topics_and_configuration_are_given() -> None:
 @pytest.mark.parametrize(("advertise", "host"), [("broker.test:5", "broker.test"), (None, "127.0.0.1")])
 def test_clients_are_told_where_they_have_found_it_or_what_is_advertised(advertise: str | None, host: str) -> None:
     with Broker(advertise=advertise) as broker, SocketClient(broker.address) as client:
-        (told,) = client.ask(MetadataRequest(topics=[]), 12).brokers
-        assert (told.host, told.port) == (host, 5 if advertise else broker.address[1])
+        (described_broker,) = client.ask(MetadataRequest(topics=[]), 12).brokers
+        assert (described_broker.host, described_broker.port) == (host, 5 if advertise else broker.address[1])
 
 
 def test_a_clock_can_be_given() -> None:
@@ -143,8 +143,8 @@ def test_arguments_that_are_wrong_are_refused_at_once(arguments: dict[str, Any],
         Broker(**arguments)
 
 
-def broken(tmp_path: Path, what: str) -> tuple[Broker, type[Exception]]:
-    match what:
+def broken(tmp_path: Path, fault: str) -> tuple[Broker, type[Exception]]:
+    match fault:
         case "a file for a data directory":
             (tmp_path / "file").write_text("")
             return Broker(data_dir=str(tmp_path / "file")), OSError
@@ -155,18 +155,18 @@ def broken(tmp_path: Path, what: str) -> tuple[Broker, type[Exception]]:
             return Broker(topics=["fine", "a b"]), TopicError
 
 
-@pytest.mark.parametrize("what", ["a file for a data directory", "a damaged topics file", "an impossible topic"])
-def test_an_error_at_the_start_reaches_the_one_who_asked(tmp_path: Path, temporary: Path, what: str) -> None:
-    broker, error = broken(tmp_path, what)
+@pytest.mark.parametrize("fault", ["a file for a data directory", "a damaged topics file", "an impossible topic"])
+def test_an_error_at_the_start_reaches_the_one_who_asked(tmp_path: Path, temporary: Path, fault: str) -> None:
+    broker, error = broken(tmp_path, fault)
     with pytest.raises(error), broker:
         raise AssertionError("it has started")
     assert list(temporary.iterdir()) == []
     assert "minibroker" not in {thread.name for thread in threading.enumerate()}
 
 
-@pytest.mark.parametrize("what", ["a file for a data directory", "a damaged topics file", "an impossible topic"])
-async def test_an_error_at_the_start_reaches_the_callers_loop(tmp_path: Path, temporary: Path, what: str) -> None:
-    broker, error = broken(tmp_path, what)
+@pytest.mark.parametrize("fault", ["a file for a data directory", "a damaged topics file", "an impossible topic"])
+async def test_an_error_at_the_start_reaches_the_callers_loop(tmp_path: Path, temporary: Path, fault: str) -> None:
+    broker, error = broken(tmp_path, fault)
     with pytest.raises(error):
         await broker.__aenter__()
     assert os.listdir(temporary) == []

@@ -120,8 +120,8 @@ class Member:
         self._reader.start()
 
     def __repr__(self) -> str:
-        told = [event for event in self.events if event["event"] != "record"][-20:]
-        return f"{self.program.name} {self.name}: holds {sorted(self.holding)}; told {told}; {self.complaints()}"
+        latest = [event for event in self.events if event["event"] != "record"][-20:]
+        return f"{self.program.name} {self.name}: holds {sorted(self.holding)}; told {latest}; {self.complaints()}"
 
     def count(self, *names: str) -> int:
         """How many events of these names it has told."""
@@ -131,9 +131,9 @@ class Member:
         """The events of these names from the `start`-th event of all on."""
         return [event for event in self.events[start:] if event["event"] in names]
 
-    def wait_for(self, condition: Callable[[], bool], what: str) -> None:
+    def wait_for(self, condition: Callable[[], bool], description: str) -> None:
         """Wait until it is so. AssertionError if it takes too long, or if the member ends before."""
-        wait_until(self._changed, condition, what, [self])
+        wait_until(self._changed, condition, description, [self])
 
     def send(self, command: Mapping[str, Any]) -> None:
         """Give it a command."""
@@ -230,14 +230,14 @@ class Member:
 
 
 def wait_until(
-    changed: threading.Condition, condition: Callable[[], bool], what: str, members: Sequence[Member]
+    changed: threading.Condition, condition: Callable[[], bool], description: str, members: Sequence[Member]
 ) -> None:
     """Wait until it is so, looking whenever one of the members has said something. AssertionError if it never is."""
     deadline = time.monotonic() + TIMEOUT
     with changed:
         while not condition():
             gone = [member for member in members if member.is_gone()]
-            assert not gone, f"ended while waiting for {what}: {gone}"
+            assert not gone, f"ended while waiting for {description}: {gone}"
             left = deadline - time.monotonic()
-            assert left > 0, f"waited in vain for {what}: {members}"
+            assert left > 0, f"waited in vain for {description}: {members}"
             changed.wait(min(left, 1.0))

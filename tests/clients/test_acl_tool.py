@@ -44,8 +44,8 @@ def secured_kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 def printed(oracle: Oracle, bootstrap: str, step: str) -> list[str]:
     """The lines of one call, in an order of their own: Kafka takes rules out of hash maps."""
-    said = oracle.attempt(TOOL, "--bootstrap-server", bootstrap, *step.split()).splitlines()
-    return sorted(line.strip() for line in said if not line.startswith("log4j:"))
+    lines = oracle.attempt(TOOL, "--bootstrap-server", bootstrap, *step.split()).splitlines()
+    return sorted(line.strip() for line in lines if not line.startswith("log4j:"))
 
 
 def test_the_tool_prints_the_same_on_both(oracle: Oracle, secured_kafka: SecuredKafka) -> None:
@@ -58,5 +58,5 @@ def test_the_tool_prints_the_same_on_both(oracle: Oracle, secured_kafka: Secured
 
 
 def test_the_tool_says_that_a_broker_has_no_authorizer(oracle: Oracle, broker: Broker) -> None:
-    said = oracle.attempt(TOOL, "--bootstrap-server", broker.bootstrap_servers, "--list")
-    assert "SecurityDisabledException: No Authorizer is configured on the broker" in said
+    output = oracle.attempt(TOOL, "--bootstrap-server", broker.bootstrap_servers, "--list")
+    assert "SecurityDisabledException: No Authorizer is configured on the broker" in output

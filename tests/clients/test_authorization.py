@@ -111,11 +111,11 @@ def test_topics_are_listed_for_who_may_describe_them(guarded: Broker) -> None:
 
 def test_an_admin_client_makes_finds_and_removes_rules(guarded: Broker) -> None:
     admin = AdminClient(configuration(guarded, "admin"))
-    wanted = ResourceType.TOPIC, "made-by-client", ResourcePatternType.LITERAL, "User:bob", "*", AclOperation.READ
-    binding = AclBinding(*wanted, AclPermissionType.ALLOW)
+    rule = ResourceType.TOPIC, "made-by-client", ResourcePatternType.LITERAL, "User:bob", "*", AclOperation.READ
+    binding = AclBinding(*rule, AclPermissionType.ALLOW)
     for each in admin.create_acls([binding]).values():
         each.result(PATIENCE_S)
-    looked = AclBindingFilter(*wanted, AclPermissionType.ALLOW)
+    looked = AclBindingFilter(*rule, AclPermissionType.ALLOW)
     assert admin.describe_acls(looked).result(PATIENCE_S) == [binding]
     assert [each.result(PATIENCE_S) for each in admin.delete_acls([looked]).values()] == [[binding]]
     alice = AdminClient(configuration(guarded, "alice"))

@@ -95,17 +95,19 @@ def test_topics_are_made_described_grown_and_deleted_as_on_kafka(compare: Compar
             "--delete --topic {}-by-hand",
         )
 
-    said = compare(scenario)
-    assert "PartitionCount: 3" in said.commands[16].text()
+    comparison = compare(scenario)
+    assert "PartitionCount: 3" in comparison.commands[16].text()
 
 
 def test_leaders_and_replicas_are_chosen_as_on_kafka(compare: Compare, tmp_path: Path) -> None:
-    to_move, wanted, impossible, leaders = (tmp_path / name for name in ("move", "wanted", "impossible", "leaders"))
+    to_move, reassignment, impossible, leaders = (
+        tmp_path / name for name in ("move", "wanted", "impossible", "leaders")
+    )
 
     def scenario(on: Transcript) -> None:
         topic = fill(on)
         to_move.write_text(json.dumps({"version": 1, "topics": [{"topic": topic}]}))
-        wanted.write_text(partitions(topic, replicas=[1]))
+        reassignment.write_text(partitions(topic, replicas=[1]))
         impossible.write_text(partitions(topic, replicas=[1, 7]))
         leaders.write_text(partitions(topic))
         on.run_all(
@@ -119,15 +121,15 @@ def test_leaders_and_replicas_are_chosen_as_on_kafka(compare: Compare, tmp_path:
         on.run_all(
             "kafka-reassign-partitions",
             f"--generate --topics-to-move-json-file {to_move} --broker-list 1",
-            f"--execute --reassignment-json-file {wanted}",
-            f"--verify --reassignment-json-file {wanted}",
+            f"--execute --reassignment-json-file {reassignment}",
+            f"--verify --reassignment-json-file {reassignment}",
             "--list",
-            f"--cancel --reassignment-json-file {wanted}",
+            f"--cancel --reassignment-json-file {reassignment}",
             f"--execute --reassignment-json-file {impossible}",
         )
 
-    said = compare(scenario)
-    assert f"Reassignment of partition {said.prefix}-topic-0 is completed." in said.find("--verify").text()
+    comparison = compare(scenario)
+    assert f"Reassignment of partition {comparison.prefix}-topic-0 is completed." in comparison.find("--verify").text()
 
 
 def test_records_and_directories_are_measured_and_deleted_as_on_kafka(compare: Compare, tmp_path: Path) -> None:
@@ -153,8 +155,8 @@ def test_records_and_directories_are_measured_and_deleted_as_on_kafka(compare: C
             "--topic-partitions {}-topic:1",
         )
 
-    said = compare(scenario)
-    assert f"{said.prefix}-topic:1:3" in said.find("earliest").lines
+    comparison = compare(scenario)
+    assert f"{comparison.prefix}-topic:1:3" in comparison.find("earliest").lines
 
 
 def test_the_cluster_is_described_as_on_kafka(compare: Compare) -> None:
@@ -172,10 +174,10 @@ def test_the_cluster_is_described_as_on_kafka(compare: Compare) -> None:
         )
         on.run_all("kafka-acls", "--list", "--add --allow-principal User:alice --operation Read --topic {}-topic")
 
-    said = compare(scenario)
+    comparison = compare(scenario)
     assert served[0] == served[1]
-    assert any("metadata.version" in line for line in said.find("kafka-features").lines)
-    assert "No Authorizer is configured" in said.find("kafka-acls", "--add").text()
+    assert any("metadata.version" in line for line in comparison.find("kafka-features").lines)
+    assert "No Authorizer is configured" in comparison.find("kafka-acls", "--add").text()
 
 
 def test_programs_that_measure_end_as_on_kafka(compare: Compare) -> None:
@@ -191,9 +193,9 @@ def test_programs_that_measure_end_as_on_kafka(compare: Compare) -> None:
         on.run_all("kafka-get-offsets", "--topic {}-topic")
         assert written.text().startswith("2000 records sent")
 
-    said = compare(scenario)
+    comparison = compare(scenario)
     assert measured[0] == measured[1]
-    assert said.commands[0].lines == (f"{said.prefix}-topic:0:2000",)
+    assert comparison.commands[0].lines == (f"{comparison.prefix}-topic:0:2000",)
 
 
 def run_program(libs: Path, name: str, *arguments: str) -> list[Any]:
@@ -269,7 +271,7 @@ def test_replicas_and_leaders_of_three_brokers_are_moved_by_kafkas_tools(oracle:
         assert "Successfully completed leader election (PREFERRED) for partitions t-0" in everything
         assert "Topic: t" not in run(TOPICS, "--describe --under-replicated-partitions")
 
-        topics, wanted = tmp_path / "topics", tmp_path / "wanted"
+        topics, reassignment = tmp_path / "topics", tmp_path / "wanted"
         topics.write_text(json.dumps({"version": 1, "topics": [{"topic": "t"}]}))
         proposed = run(
             "kafka-reassign-partitions", f"--generate --topics-to-move-json-file {topics} --broker-list 1,2,3"
@@ -279,10 +281,12 @@ def test_replicas_and_leaders_of_three_brokers_are_moved_by_kafkas_tools(oracle:
         assert described.count('"partition":"t-0"') == 3
         (directory, *_) = re.findall(r'"logDir":"([^"]+)"', described)
         move = {"topic": "t", "partition": 0, "replicas": [3, 2], "log_dirs": [directory, "any"]}
-        wanted.write_text(json.dumps({"version": 1, "partitions": [move]}))
-        execution = run("kafka-reassign-partitions", f"--execute --throttle 1000 --reassignment-json-file {wanted}")
+        reassignment.write_text(json.dumps({"version": 1, "partitions": [move]}))
+        execution = run(
+            "kafka-reassign-partitions", f"--execute --throttle 1000 --reassignment-json-file {reassignment}"
+        )
         assert "Successfully started partition reassignment for t-0" in execution
-        verified = run("kafka-reassign-partitions", f"--verify --reassignment-json-file {wanted}")
+        verified = run("kafka-reassign-partitions", f"--verify --reassignment-json-file {reassignment}")
         assert "Reassignment of partition t-0 is completed." in verified
         assert "Reassignment of replica t-0-3 completed successfully." in verified
         assert broker.leader("t", 0) == 3

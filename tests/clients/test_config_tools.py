@@ -78,9 +78,9 @@ def test_topics_are_made_described_and_altered_as_on_kafka(compare: Compare) -> 
             "--delete --topic {}-topic",
         )
 
-    said = compare(scenario)
-    assert "retention.ms=1000" in said.commands[1].text()
-    assert "compact,delete" in said.find("--topics-with-overrides").text()
+    comparison = compare(scenario)
+    assert "retention.ms=1000" in comparison.commands[1].text()
+    assert "compact,delete" in comparison.find("--topics-with-overrides").text()
 
 
 def test_brokers_are_described_and_altered_as_on_kafka(compare: Compare) -> None:
@@ -99,8 +99,8 @@ def test_brokers_are_described_and_altered_as_on_kafka(compare: Compare) -> None
             until_told(on, CONFIGS, f"{of_broker} --describe", "log.roll.ms", is_there=False)
             on.run_all(CONFIGS, f"{of_broker} --alter --delete-config log.roll.ms", f"{of_broker} --describe")
 
-    said = compare(scenario)
-    assert "DYNAMIC_BROKER_CONFIG:log.roll.ms=7000000" in said.commands[1].text()
+    comparison = compare(scenario)
+    assert "DYNAMIC_BROKER_CONFIG:log.roll.ms=7000000" in comparison.commands[1].text()
 
 
 def test_loggers_are_altered_as_on_kafka(compare: Compare) -> None:
@@ -135,8 +135,8 @@ def test_client_metrics_are_described_and_altered_as_on_kafka(compare: Compare) 
         until_told(on, METRICS, "--list", on.prefix, is_there=False)
         on.run_all(METRICS, "--list")
 
-    said = compare(scenario)
-    assert f"{said.prefix}-sub" in said.commands[-3].text()
+    comparison = compare(scenario)
+    assert f"{comparison.prefix}-sub" in comparison.commands[-3].text()
 
 
 def test_every_key_of_a_broker_that_is_not_set_is_printed_as_on_kafka(

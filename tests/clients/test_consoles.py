@@ -39,6 +39,6 @@ def test_redpanda_console_is_answered_as_by_kafka(lone_kafka: RealKafka) -> None
     with Broker(config={"node.id": "1", "minibroker.emulate": "3.9"}) as broker:
         ours = answers(broker.bootstrap_servers)
     assert ours == answers(lone_kafka.bootstrap)
-    told = {line["event"]: line["answer"] for line in ours}
-    assert told["messages"] == ["7 key 7 7", "8 key 8 8", "9 key 9 9"]
-    assert told["edited"] is None
+    by_event = {line["event"]: line["answer"] for line in ours}
+    assert by_event["messages"] == ["7 key 7 7", "8 key 8 8", "9 key 9 9"]
+    assert by_event["edited"] is None

@@ -75,8 +75,8 @@ class Group:
         wait_until(self.changed, shared, f"{len(self.partitions)} partitions with {len(members)} members", members)
         described = self.broker.group(self.name).wait_until_stable(members=len(members))
         assert described.type == "consumer"
-        told = {place for member in described.members for place in member.partitions or ()}
-        assert told == self.partitions
+        assigned = {place for member in described.members for place in member.partitions or ()}
+        assert assigned == self.partitions
 
     def until_delivered(self, value: str, *members: Member) -> None:
         """Produce into every partition, and wait until the members have got all of it."""
@@ -95,10 +95,10 @@ class Group:
 
     def grow(self, partitions: int) -> None:
         """Give the topic more partitions."""
-        wanted = CreatePartitionsTopic(name=self.topic, count=partitions, assignments=None)
+        topic = CreatePartitionsTopic(name=self.topic, count=partitions, assignments=None)
         host, _, port = self.broker.bootstrap_servers.rpartition(":")
         with SocketClient((host, int(port))) as client:
-            client.ask(CreatePartitionsRequest(topics=[wanted], timeout_ms=10_000), 1)
+            client.ask(CreatePartitionsRequest(topics=[topic], timeout_ms=10_000), 1)
         self.partitions = {(self.topic, number) for number in range(partitions)}
 
     def close(self) -> None:

@@ -80,8 +80,8 @@ def test_a_consumer_that_does_not_read_its_socket_holds_up_nobody_and_gets_every
 def file_descriptors(count: int) -> Iterator[None]:
     """Allow that many in this process and in those that it starts; macOS gives 256 unless asked."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+    limit = count if hard == resource.RLIM_INFINITY else min(count, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, limit), hard))
     try:
         yield
     finally:

@@ -151,12 +151,18 @@ def test_groups_with_members_are_shown_and_protected_as_on_kafka(compare: Compar
                 "--reset-offsets --group {}-group --all-topics --to-earliest --execute",
             )
 
-    said = compare(scenario)
-    group = f"{said.prefix}-group"
-    assert f"{group} {said.prefix}-topic 0 2 5 3 one-UUID /127.0.0.1 one" in said.find("--describe", group).lines
-    assert f"{group} BROKER (1) range Stable 2" in said.find("--state", group).lines
-    assert f"{said.prefix}-static three-UUID" not in said.find("--members", f"{said.prefix}-static").text()
-    assert "GroupNotEmptyException" in said.find("--delete").text()
+    comparison = compare(scenario)
+    group = f"{comparison.prefix}-group"
+    assert (
+        f"{group} {comparison.prefix}-topic 0 2 5 3 one-UUID /127.0.0.1 one"
+        in comparison.find("--describe", group).lines
+    )
+    assert f"{group} BROKER (1) range Stable 2" in comparison.find("--state", group).lines
+    assert (
+        f"{comparison.prefix}-static three-UUID"
+        not in comparison.find("--members", f"{comparison.prefix}-static").text()
+    )
+    assert "GroupNotEmptyException" in comparison.find("--delete").text()
 
 
 class RawMember:
@@ -224,7 +230,7 @@ def test_groups_in_the_middle_of_a_rebalance_or_of_other_programs_are_shown_as_o
             for group in ("completing", "preparing", "connectors", "empty-assignment", "unreadable"):
                 on.run_all(
                     GROUPS,
-                    *(f"--describe --group {{}}-{group} {what}" for what in ("--offsets", "--state")),
+                    *(f"--describe --group {{}}-{group} {option}" for option in ("--offsets", "--state")),
                     f"--describe --group {{}}-{group} --members --verbose",
                 )
             on.run_all(
@@ -234,8 +240,8 @@ def test_groups_in_the_middle_of_a_rebalance_or_of_other_programs_are_shown_as_o
                 "--reset-offsets --group {}-completing --topic {}-topic --to-latest --execute",
             )
 
-    said = compare(scenario)
-    assert f"{said.prefix}-completing CompletingRebalance" in said.find("--list", "--state").lines
+    comparison = compare(scenario)
+    assert f"{comparison.prefix}-completing CompletingRebalance" in comparison.find("--list", "--state").lines
 
 
 def test_groups_without_members_have_their_offsets_moved_and_deleted_as_on_kafka(
@@ -286,10 +292,10 @@ def test_groups_without_members_have_their_offsets_moved_and_deleted_as_on_kafka
             "--list",
         )
 
-    said = compare(scenario)
-    group, topic = f"{said.prefix}-group", f"{said.prefix}-topic"
-    assert f"{group} {topic} 2 4 5 1 - - -" in said.find("--offsets").lines
-    assert said.commands[-1].lines == ()
+    comparison = compare(scenario)
+    group, topic = f"{comparison.prefix}-group", f"{comparison.prefix}-topic"
+    assert f"{group} {topic} 2 4 5 1 - - -" in comparison.find("--offsets").lines
+    assert comparison.commands[-1].lines == ()
 
 
 def transactional(on: Transcript, name: str) -> Producer:
@@ -341,10 +347,10 @@ def test_transactions_are_shown_and_aborted_as_on_kafka(compare: Compare) -> Non
         until_complete(on)
         on.run_all(TRANSACTIONS, "list")
 
-    said = compare(scenario)
-    shown = said.commands[-1].text()
+    comparison = compare(scenario)
+    shown = comparison.commands[-1].text()
     for name, state in {"idle": "Empty", "done": "CompleteCommit", "given-up": "CompleteAbort"}.items():
-        assert f"{said.prefix}-{name} | 1 | - | {state}" in shown
+        assert f"{comparison.prefix}-{name} | 1 | - | {state}" in shown
 
 
 def write_without_coordinator(on: Transcript, topic: str) -> int:
@@ -389,9 +395,9 @@ def test_a_hanging_transaction_is_found_and_aborted_as_on_kafka(compare: Compare
         )
         assert Librdkafka(on.bootstrap).consume(topic, 5, isolation="read_committed")[-1].value == b"4"
 
-    said = compare(scenario)
-    assert f"{said.prefix}-topic | 0 |" in said.find("find-hanging", "--broker-id").text()
-    assert f"{said.prefix}-topic" not in said.commands[-2].text()
+    comparison = compare(scenario)
+    assert f"{comparison.prefix}-topic | 0 |" in comparison.find("find-hanging", "--broker-id").text()
+    assert f"{comparison.prefix}-topic" not in comparison.commands[-2].text()
 
 
 def records_in(bootstrap: str, topic: str) -> int:

@@ -34,9 +34,9 @@ def rare_tool(name: str) -> str:
     found = shutil.which(name)
     if found is None:
         pytest.skip(f"there is no {name} on the PATH, and no package registry brings one")
-    said = run([found, "--version"], Path.cwd())  # rustup's cargo is there before there is a Rust
-    if said is not None:
-        pytest.skip(said)
+    complaint = run([found, "--version"], Path.cwd())  # rustup's cargo is there before there is a Rust
+    if complaint is not None:
+        pytest.skip(complaint)
     return found
 
 

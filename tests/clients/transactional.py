@@ -74,9 +74,11 @@ class KafkaPythonTransactions(TransactionalProducer):
             return offset
 
     def send_offsets(self, group: str, offsets: Offsets) -> None:
-        wanted = {TopicPartition(*each): OffsetAndMetadata(offset, "", -1) for each, offset in offsets.items()}
+        requested_offsets = {
+            TopicPartition(*each): OffsetAndMetadata(offset, "", -1) for each, offset in offsets.items()
+        }
         with self._errors():
-            self._producer.send_offsets_to_transaction(wanted, group)
+            self._producer.send_offsets_to_transaction(requested_offsets, group)
 
     def commit(self) -> None:
         with self._errors():
@@ -134,11 +136,11 @@ class LibrdkafkaTransactions(TransactionalProducer):
         return offset
 
     def send_offsets(self, group: str, offsets: Offsets) -> None:
-        wanted = [rdkafka.TopicPartition(*each, offset) for each, offset in offsets.items()]
+        partitions = [rdkafka.TopicPartition(*each, offset) for each, offset in offsets.items()]
         consumer = rdkafka.Consumer({"bootstrap.servers": self._bootstrap, "group.id": group})
         try:
             with self._errors():
-                self._producer.send_offsets_to_transaction(wanted, consumer.consumer_group_metadata(), TIMEOUT)
+                self._producer.send_offsets_to_transaction(partitions, consumer.consumer_group_metadata(), TIMEOUT)
         finally:
             consumer.close()
 
@@ -186,8 +188,8 @@ class AiokafkaTransactions(TransactionalProducer):
         return offset
 
     def send_offsets(self, group: str, offsets: Offsets) -> None:
-        wanted = {aiokafka.TopicPartition(*each): offset for each, offset in offsets.items()}
-        self._run(self._producer.send_offsets_to_transaction(wanted, group))
+        requested_offsets = {aiokafka.TopicPartition(*each): offset for each, offset in offsets.items()}
+        self._run(self._producer.send_offsets_to_transaction(requested_offsets, group))
 
     def commit(self) -> None:
         self._run(self._producer.commit_transaction())

@@ -181,9 +181,9 @@ def test_users_of_bitnamis_image_may_log_in_by_every_mechanism() -> None:
 
 
 def test_users_without_as_many_passwords_are_refused() -> None:
-    told = run({"KAFKA_CLIENT_USERS": "a,b", "KAFKA_CLIENT_PASSWORDS": "one"}, "--print-command")
-    assert told.returncode == 1
-    assert told.stderr == "minibroker container: KAFKA_CLIENT_USERS names 2 but KAFKA_CLIENT_PASSWORDS has 1\n"
+    done = run({"KAFKA_CLIENT_USERS": "a,b", "KAFKA_CLIENT_PASSWORDS": "one"}, "--print-command")
+    assert done.returncode == 1
+    assert done.stderr == "minibroker container: KAFKA_CLIENT_USERS names 2 but KAFKA_CLIENT_PASSWORDS has 1\n"
 
 
 def test_key_stores_are_found_where_the_images_have_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,8 +101,8 @@ def test_a_compose_file_listens_and_advertises_as_it_publishes(name: str, option
         check=True,
     )
     assert printed.stderr == ""
-    said = printed.stdout.replace(" --data-dir /var/lib/minibroker", "")
-    assert options in said
+    command = printed.stdout.replace(" --data-dir /var/lib/minibroker", "")
+    assert options in command
     (port,) = service["ports"]
     assert port.startswith("127.0.0.1:9092")
 

@@ -79,8 +79,8 @@ def about_groups(group_id: str, topic: str) -> Iterator[Asked]:
     yield leave_request(group_id, ("stranger", None)), (0, 3, 5)
     yield join_request(group_id, "stranger"), (0, 5, 9)
     yield committed(group_id, topic), (2, 5, 7)  # version 1 has no place for an error where Kafka puts it
-    wanted = [OffsetFetchRequestTopics(name=topic, partition_indexes=[0])]
-    several = [OffsetFetchRequestGroup(group_id=each, topics=wanted) for each in (group_id, "a", "b", "c", "d")]
+    topics = [OffsetFetchRequestTopics(name=topic, partition_indexes=[0])]
+    several = [OffsetFetchRequestGroup(group_id=each, topics=topics) for each in (group_id, "a", "b", "c", "d")]
     yield OffsetFetchRequest(groups=several), (8, 9)
     yield DescribeGroupsRequest(groups=[group_id, "a", "b", "c", "d"]), (0, 5)
     yield ListGroupsRequest(), (0, 5)
@@ -96,12 +96,12 @@ def about_transactions(transactional_id: str, topic: str) -> Iterator[Asked]:
     """Requests about a transaction of somebody who has begun none."""
     strange: dict[str, Any] = {"transactional_id": transactional_id, "producer_id": 77_777, "producer_epoch": 0}
     yield InitProducerIdRequest(transaction_timeout_ms=-5, transactional_id=transactional_id), (0, 4, 5)
-    wanted = [AddPartitionsToTxnTopic(name=topic, partitions=[0])]
+    topics = [AddPartitionsToTxnTopic(name=topic, partitions=[0])]
     adding = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=transactional_id,
         v3_and_below_producer_id=77_777,
         v3_and_below_producer_epoch=0,
-        v3_and_below_topics=wanted,
+        v3_and_below_topics=topics,
     )
     yield adding, (0, 3)
     yield AddOffsetsToTxnRequest(group_id="a", **strange), (0, 4)

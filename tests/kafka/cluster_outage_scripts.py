@@ -73,14 +73,14 @@ def administer(world: ClusterWorld) -> None:
     """Ask for what needs the brokers that are down, and change nothing that lasts."""
     topic = world.topic("new")
     any_three = CreatableTopic(name=world.topic("three"), num_partitions=1, replication_factor=3)
-    for wanted in (
+    for creatable in (
         any_three,
         CreatableTopic(name=topic, num_partitions=1, replication_factor=4),
         placed(topic, (3,)),
         placed(topic, (3, 2)),
         placed(topic, (3, 1), (1, 3)),
     ):
-        world.do(1, creation(wanted), 7)
+        world.do(1, creation(creatable), 7)
     world.ask_all(metadata(topic), 9)
     for given in ([3, 2], [3, 1]):
         more = CreatePartitionsTopic(name=topic, count=3, assignments=[CreatePartitionsAssignment(broker_ids=given)])

@@ -78,35 +78,35 @@ def produce(name: str, *partitions: int, acks: int = -1) -> ProduceRequest:
 
 def fetch(name: str, topic_id: bytes, *partitions: int, epoch: int = -1, offset: int = 0) -> FetchRequest:
     """A Fetch that waits for nothing."""
-    wanted = [
+    requested_partitions = [
         FetchPartition(partition=index, current_leader_epoch=epoch, fetch_offset=offset, partition_max_bytes=1 << 20)
         for index in partitions
     ]
-    topic = FetchTopic(topic=name, topic_id=topic_id, partitions=wanted)
+    topic = FetchTopic(topic=name, topic_id=topic_id, partitions=requested_partitions)
     return FetchRequest(max_wait_ms=0, min_bytes=0, topics=[topic])
 
 
 def offsets(name: str, *partitions: int, time: int = LATEST, epoch: int = -1) -> ListOffsetsRequest:
     """A ListOffsets."""
-    wanted = [
+    requested_partitions = [
         ListOffsetsPartition(partition_index=index, current_leader_epoch=epoch, timestamp=time) for index in partitions
     ]
-    return ListOffsetsRequest(topics=[ListOffsetsTopic(name=name, partitions=wanted)])
+    return ListOffsetsRequest(topics=[ListOffsetsTopic(name=name, partitions=requested_partitions)])
 
 
 def epoch_ends(name: str, *partitions: int, asked: int = 0, epoch: int = -1) -> OffsetForLeaderEpochRequest:
     """An OffsetForLeaderEpoch."""
-    wanted = [
+    requested_partitions = [
         OffsetForLeaderPartition(partition=index, current_leader_epoch=epoch, leader_epoch=asked)
         for index in partitions
     ]
-    return OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic=name, partitions=wanted)])
+    return OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic=name, partitions=requested_partitions)])
 
 
 def election(kind: int, name: str, *partitions: int) -> ElectLeadersRequest:
     """An ElectLeaders."""
-    wanted = [TopicPartitions(topic=name, partitions=list(partitions))]
-    return ElectLeadersRequest(election_type=kind, topic_partitions=wanted, timeout_ms=TIMEOUT_MS)
+    topics = [TopicPartitions(topic=name, partitions=list(partitions))]
+    return ElectLeadersRequest(election_type=kind, topic_partitions=topics, timeout_ms=TIMEOUT_MS)
 
 
 def reassignment(name: str, *replicas: list[int] | None, **more: Any) -> AlterPartitionReassignmentsRequest:

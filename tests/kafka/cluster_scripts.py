@@ -100,8 +100,8 @@ def more_partitions(world: ClusterWorld) -> None:
 
     def more(count: int, *replicas: tuple[int, ...]) -> CreatePartitionsRequest:
         given = [CreatePartitionsAssignment(broker_ids=list(ids)) for ids in replicas] or None
-        wanted = CreatePartitionsTopic(name=topic, count=count, assignments=given)
-        return CreatePartitionsRequest(topics=[wanted], timeout_ms=TIMEOUT_MS)
+        requested_topic = CreatePartitionsTopic(name=topic, count=count, assignments=given)
+        return CreatePartitionsRequest(topics=[requested_topic], timeout_ms=TIMEOUT_MS)
 
     for refused in (
         more(1),
@@ -152,8 +152,10 @@ def those_who_do_not_lead(world: ClusterWorld) -> None:
         for version in (2, 3, 4):
             world.ask_all(epoch_ends(topic, 0, 1, 2, epoch=epoch), version)
     world.ask_all(epoch_ends(topic, 0, 1, 2), 0, 1, 3)
-    wanted = [DeleteRecordsPartition(partition_index=index, offset=0) for index in (0, 1, 2)]
-    deletion = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=topic, partitions=wanted)], timeout_ms=TIMEOUT_MS)
+    partitions = [DeleteRecordsPartition(partition_index=index, offset=0) for index in (0, 1, 2)]
+    deletion = DeleteRecordsRequest(
+        topics=[DeleteRecordsTopic(name=topic, partitions=partitions)], timeout_ms=TIMEOUT_MS
+    )
     world.ask_all(deletion, 0, 2)
     world.ask_all(DescribeProducersRequest(topics=[TopicRequest(name=topic, partition_indexes=[0, 1, 2])]), 0)
 
@@ -164,14 +166,14 @@ def log_directories(world: ClusterWorld) -> None:
     world.do(1, creation(placed(topic, (1, 2), (3, 1))), 7)
     world.ask_all(offsets(topic, 0, 1), 1)
     world.do(1, produce(topic, 0), 9)
-    wanted = DescribableLogDirTopic(topic=topic, partitions=[0, 1, 2])
-    world.ask_all(DescribeLogDirsRequest(topics=[wanted]), 1, 2, 3, 4)
+    requested_topic = DescribableLogDirTopic(topic=topic, partitions=[0, 1, 2])
+    world.ask_all(DescribeLogDirsRequest(topics=[requested_topic]), 1, 2, 3, 4)
 
 
 @script
 def the_quorum(world: ClusterWorld) -> None:
-    wanted = TopicData(topic_name="__cluster_metadata", partitions=[PartitionData(partition_index=0)])
-    world.ask_all(DescribeQuorumRequest(topics=[wanted]), 0, 1, 2)
+    topic = TopicData(topic_name="__cluster_metadata", partitions=[PartitionData(partition_index=0)])
+    world.ask_all(DescribeQuorumRequest(topics=[topic]), 0, 1, 2)
 
 
 @script
@@ -187,9 +189,9 @@ def configurations_of_other_brokers(world: ClusterWorld) -> None:
             change = AlterableConfig(name="log.retention.ms", config_operation=0, value="-1")
             if kind == 8:
                 change = AlterableConfig(name="none", config_operation=0, value="INFO")
-            wanted = AlterConfigsResource(resource_type=kind, resource_name=name, configs=[change])
+            resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=[change])
             for node_id in world.up:
-                world.do(node_id, IncrementalAlterConfigsRequest(resources=[wanted], validate_only=True), 1)
+                world.do(node_id, IncrementalAlterConfigsRequest(resources=[resource], validate_only=True), 1)
 
 
 @script

@@ -175,11 +175,11 @@ class ClusterWorld:
     def topic_id(self, letter: str) -> bytes:
         """The id of a topic that every broker knows by now."""
         if letter not in self._topic_ids:
-            wanted = MetadataRequest(
+            request = MetadataRequest(
                 topics=[MetadataRequestTopic(name=self.topic(letter))], allow_auto_topic_creation=False
             )
-            (told,) = self._client(self.up[0]).ask(wanted, 12).topics
-            self._topic_ids[letter] = bytes(told.topic_id)
+            (topic,) = self._client(self.up[0]).ask(request, 12).topics
+            self._topic_ids[letter] = bytes(topic.topic_id)
         return self._topic_ids[letter]
 
     # Answers without what differs from cluster to cluster

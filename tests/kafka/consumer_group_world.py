@@ -61,18 +61,18 @@ class ConsumerWorld(World):
 
     def create(self, **partitions: int) -> None:
         """Create topics, and wait until the broker knows them."""
-        wanted = [
+        topics = [
             CreatableTopic(name=self.topic(name), num_partitions=count, replication_factor=1)
             for name, count in partitions.items()
         ]
-        self.client("admin").ask(CreateTopicsRequest(topics=wanted), 5)
+        self.client("admin").ask(CreateTopicsRequest(topics=topics), 5)
         for name, count in partitions.items():
             self._until_it_has(name, count)
 
     def grow(self, name: str, partitions: int) -> None:
         """Give a topic more partitions."""
-        wanted = CreatePartitionsTopic(name=self.topic(name), count=partitions, assignments=None)
-        self.client("admin").ask(CreatePartitionsRequest(topics=[wanted], timeout_ms=10_000), 1)
+        topic = CreatePartitionsTopic(name=self.topic(name), count=partitions, assignments=None)
+        self.client("admin").ask(CreatePartitionsRequest(topics=[topic], timeout_ms=10_000), 1)
         self._until_it_has(name, partitions)
 
     def drop(self, name: str) -> None:
@@ -90,8 +90,8 @@ class ConsumerWorld(World):
 
     def _look(self, name: str) -> int:
         """How many partitions a topic has."""
-        wanted = MetadataRequest(topics=[MetadataRequestTopic(name=self.topic(name))], allow_auto_topic_creation=False)
-        (topic,) = self.client("admin").ask(wanted, 10).topics
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=self.topic(name))], allow_auto_topic_creation=False)
+        (topic,) = self.client("admin").ask(request, 10).topics
         if topic.partitions:
             self._names[bytes(topic.topic_id)] = name
         return len(topic.partitions)
@@ -186,8 +186,8 @@ class ConsumerWorld(World):
         tombstones and the target assignments of one change are put in order.
         """
         found: list[tuple[int, Any, Any]] = []
-        wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 24)
-        request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic=_OFFSETS, partitions=[wanted])])
+        partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 24)
+        request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic=_OFFSETS, partitions=[partition])])
         (topic,) = self.client("admin").ask(request, 11).responses
         (data,) = topic.partitions
         for batch in iter_batches(memoryview(bytes(data.records))):

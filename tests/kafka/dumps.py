@@ -27,11 +27,11 @@ def check_directory(oracle: Oracle, partition: Path, *, compacted: bool = False)
     assert compacted or _GAP not in records
     sane = dump(oracle, "--files", ",".join(indexes), "--index-sanity-check")
     assert sane.count(" passed sanity check.") + sane.count(" is empty.") == len(indexes), sane
-    for said in (
+    for output in (
         records,
         dump(oracle, "--files", ",".join(indexes + others)),
         dump(oracle, "--files", ",".join(indexes), "--verify-index-only"),
     ):
-        text = "\n".join(line for line in said.splitlines() if not line.startswith("| offset:"))
+        text = "\n".join(line for line in output.splitlines() if not line.startswith("| offset:"))
         found = _WRONG.search(text)
         assert found is None, f"{partition.name}: {text[max(0, found.start() - 300) : found.end() + 300]}"

@@ -233,8 +233,8 @@ class World:
 
     def records(self) -> None:
         """Note all records that describe the group, in the order in which they were written; None for a tombstone."""
-        wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 24)
-        request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic=_OFFSETS, partitions=[wanted])])
+        partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 24)
+        request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic=_OFFSETS, partitions=[partition])])
         (topic,) = self.client("admin").ask(request, 11).responses
         (data,) = topic.partitions
         for batch in iter_batches(memoryview(bytes(data.records))):

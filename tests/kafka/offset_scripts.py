@@ -126,8 +126,8 @@ class OffsetWorld(World):
 
     def offset_records(self) -> None:
         """Note what was written about the group's offsets; times are only there or not."""
-        wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 24)
-        request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic=_OFFSETS, partitions=[wanted])])
+        partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 24)
+        request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic=_OFFSETS, partitions=[partition])])
         (topic,) = self.broker.ask(request, 11).responses
         for batch in iter_batches(memoryview(bytes(topic.partitions[0].records))):
             assert isinstance(batch, RecordBatch)
@@ -139,12 +139,12 @@ class OffsetWorld(World):
                 key = read_group_key(record.key or b"")
                 if not isinstance(key, OffsetCommitKey) or key.group != self.group_id:
                     continue
-                told: Any = None
+                stored: Any = None
                 if record.value is not None:
                     value = decode_versioned(OffsetCommitValue, record.value)
                     kept_ms = value.expire_timestamp - value.commit_timestamp if value.expire_timestamp >= 0 else None
-                    told = record.value[:2], value.offset, value.leader_epoch, value.metadata, kept_ms
-                found.append([(record.key or b"")[:2], key.topic, key.partition, told])
+                    stored = record.value[:2], value.offset, value.leader_epoch, value.metadata, kept_ms
+                found.append([(record.key or b"")[:2], key.topic, key.partition, stored])
             if found:
                 self.note("batch", [header.is_transactional, header.base_sequence, header.record_count])
                 self.note("records", found)
@@ -275,8 +275,8 @@ def several_groups_at_once(world: OffsetWorld) -> None:
     topics = [OffsetFetchRequestTopics(name=world.t, partition_indexes=[1, 0, 1])]
     names = (world.group_id, "nobody", world.group_id + "-other", world.group_id)
     for version in (8, 9):
-        for wanted in (topics, None, []):
-            groups = [OffsetFetchRequestGroup(group_id=name, topics=wanted) for name in names[:3]]
+        for requested in (topics, None, []):
+            groups = [OffsetFetchRequestGroup(group_id=name, topics=requested) for name in names[:3]]
             world.ask("offsets", OffsetFetchRequest(groups=groups), version)
 
 
@@ -289,8 +289,10 @@ def partitions_named_twice(world: OffsetWorld) -> None:
     topics = [OffsetCommitRequestTopic(name=world.t, partitions=each) for each in (offsets, offsets, unknown)]
     world.ask("offsets", OffsetCommitRequest(group_id=world.group_id, topics=topics), 8)
     world.fetch_offsets()
-    wanted = [OffsetFetchRequestTopic(name=name, partition_indexes=[1, 0, 1]) for name in (world.t, world.u, world.t)]
-    world.ask("offsets", OffsetFetchRequest(group_id=world.group_id, topics=wanted), 7)
+    requested_topics = [
+        OffsetFetchRequestTopic(name=name, partition_indexes=[1, 0, 1]) for name in (world.t, world.u, world.t)
+    ]
+    world.ask("offsets", OffsetFetchRequest(group_id=world.group_id, topics=requested_topics), 7)
     gone = [OffsetDeleteRequestPartition(partition_index=each) for each in (0, 0, 7, 7)]
     names = [OffsetDeleteRequestTopic(name=world.t, partitions=gone)] * 2
     world.ask("offsets", OffsetDeleteRequest(group_id=world.group_id, topics=names), 0)
@@ -304,8 +306,8 @@ def no_partitions(world: OffsetWorld) -> None:
         world.ask("offsets", OffsetCommitRequest(group_id=world.group_id, topics=topics), 8)
     world.list_groups()
     world.commit_offsets("t0", 1)
-    wanted = [OffsetFetchRequestTopic(name=world.t, partition_indexes=[])]
-    world.ask("offsets", OffsetFetchRequest(group_id=world.group_id, topics=wanted), 7)
+    requested_topics = [OffsetFetchRequestTopic(name=world.t, partition_indexes=[])]
+    world.ask("offsets", OffsetFetchRequest(group_id=world.group_id, topics=requested_topics), 7)
     names = [OffsetDeleteRequestTopic(name=world.t, partitions=[])]
     world.ask("offsets", OffsetDeleteRequest(group_id=world.group_id, topics=names), 0)
     world.ask("offsets", OffsetDeleteRequest(group_id=world.group_id, topics=[]), 0)

@@ -107,12 +107,12 @@ def mistaken_ends(stage: Stage) -> Answers:
     known = stage.second_epoch()
     answers: Answers = [(_send(stage, known), stage.state_of(known))]
     for is_open in (True, False):
-        for what, producer in mistaken(stage, known):
+        for mistake, producer in mistaken(stage, known):
             if is_open:
-                answers.append((what, _send(stage, producer)))
+                answers.append((mistake, _send(stage, producer)))
             for commit in (True, False):
-                code, *told = _end(stage, producer, commit=commit, goes_on=False)
-                answers.append((what, is_open, commit, code, told[:2], stage.state_of(known)))
+                code, *identity = _end(stage, producer, commit=commit, goes_on=False)
+                answers.append((mistake, is_open, commit, code, identity[:2], stage.state_of(known)))
         answers.append(_end(stage, known, commit=True))
     return answers
 

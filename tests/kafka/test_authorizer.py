@@ -105,7 +105,7 @@ def ask_kafka(libs: Path, scenarios: list[Scenario]) -> list[str]:
         lines += [line("add", *acl) for acl in each.acls]
         lines += [line("may", *question) for question in each.questions]
         lines += [line("somewhere", *question) for question in each.by_type]
-        lines += [line("find", *wanted) for wanted in each.filters]
+        lines += [line("find", *fields) for fields in each.filters]
     command = oracle_command(SOURCE, libs, heap="256m")
     asked = "".join(f"{each}\n" for each in lines).encode()
     done = subprocess.run(command, input=asked, capture_output=True, timeout=PATIENCE_S, check=False)
@@ -129,8 +129,8 @@ def ask_ours(directory: Path, scenario: Scenario) -> list[str]:
             for who, host, operation, kind in scenario.by_type
         ),
         *(
-            "|".join(sorted(line(*acl).replace("\t", " ") for acl in authorizer.find(wanted)))
-            for wanted in scenario.filters
+            "|".join(sorted(line(*acl).replace("\t", " ") for acl in authorizer.find(acl_filter)))
+            for acl_filter in scenario.filters
         ),
     ]
 

@@ -90,29 +90,31 @@ def pages(*letters: str, limit: int = 2000, cursor: tuple[str, int] | None = Non
     return make
 
 
-def election(kind: int, *wanted: tuple[str, int]) -> Callable[[str], Any]:
+def election(kind: int, *requested: tuple[str, int]) -> Callable[[str], Any]:
     def make(prefix: str) -> Any:
-        named = [TopicPartitions(topic=prefix + letter, partitions=[index]) for letter, index in wanted]
+        named = [TopicPartitions(topic=prefix + letter, partitions=[index]) for letter, index in requested]
         return ElectLeadersRequest(election_type=kind, topic_partitions=named)
 
     return make
 
 
-def reassignment(*wanted: tuple[str, int, list[int] | None]) -> Callable[[str], Any]:
+def reassignment(*requested: tuple[str, int, list[int] | None]) -> Callable[[str], Any]:
     def make(prefix: str) -> Any:
         topics = [
             ReassignableTopic(
                 name=prefix + letter, partitions=[ReassignablePartition(partition_index=index, replicas=replicas)]
             )
-            for letter, index, replicas in wanted
+            for letter, index, replicas in requested
         ]
         return AlterPartitionReassignmentsRequest(topics=topics)
 
     return make
 
 
-def quorum(*wanted: tuple[str, int]) -> Callable[[str], Any]:
-    topics = [TopicData(topic_name=name, partitions=[PartitionData(partition_index=index)]) for name, index in wanted]
+def quorum(*requested: tuple[str, int]) -> Callable[[str], Any]:
+    topics = [
+        TopicData(topic_name=name, partitions=[PartitionData(partition_index=index)]) for name, index in requested
+    ]
     return always(DescribeQuorumRequest(topics=topics))
 
 
@@ -203,8 +205,8 @@ class Asked:
         eventually(self._has_all)  # the broker follows the controller
 
     def _has_all(self) -> bool:
-        told = str(self.ask(Question("", 4, sizes("a", "b", "c"))))
-        return told.count("'offset_lag': 0") == 6
+        description = str(self.ask(Question("", 4, sizes("a", "b", "c"))))
+        return description.count("'offset_lag': 0") == 6
 
     def remove_topics(self) -> None:
         with self.client:

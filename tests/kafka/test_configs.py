@@ -115,9 +115,9 @@ def both(sides: tuple[Side, Side]) -> Both:
 def topic(sides: tuple[Side, Side]) -> str:
     """A topic of both."""
     name = f"configs-{uuid.uuid4().hex[:8]}"
-    wanted = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+    topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
     for side in sides:
-        (result,) = side.client.ask(CreateTopicsRequest(topics=[wanted]), 7).topics
+        (result,) = side.client.ask(CreateTopicsRequest(topics=[topic]), 7).topics
         assert result.error_code == 0
     return name
 
@@ -125,8 +125,8 @@ def topic(sides: tuple[Side, Side]) -> str:
 def without_words(row: DescribeConfigsResourceResult) -> dict[str, Any]:
     """All that is said of a key, and in the place of the documentation whether there is any."""
     fields = {field: getattr(row, field) for field in ("value", "read_only", "config_source", "is_sensitive")}
-    told = [(each.name, each.value, each.source) for each in row.synonyms]
-    return {**fields, "type": row.config_type, "synonyms": told, "words": bool(row.documentation)}
+    synonyms = [(each.name, each.value, each.source) for each in row.synonyms]
+    return {**fields, "type": row.config_type, "synonyms": synonyms, "words": bool(row.documentation)}
 
 
 def described(side: Side, kind: int, name: str, *keys: str, version: int = 4) -> dict[str, dict[str, Any]]:
@@ -141,18 +141,18 @@ def test_a_topic_is_described_as_by_kafka(both: Both, sides: tuple[Side, Side], 
 
 
 def test_every_key_of_a_broker_is_described_as_by_kafka(sides: tuple[Side, Side]) -> None:
-    def told(row: DescribeConfigsResourceResult) -> tuple[Any, ...]:
+    def described(row: DescribeConfigsResourceResult) -> tuple[Any, ...]:
         defaults = [(each.name, each.value) for each in row.synonyms if each.source == DEFAULT_SOURCE]
         return row.read_only, row.is_sensitive, row.config_type, defaults, bool(row.documentation)
 
     ours, theirs = (side.describe(BROKER, NODE) for side in sides)
     assert theirs.keys() <= ours.keys()
-    wanted = theirs.keys() - OTHERWISE_HERE
-    assert {name: told(ours[name]) for name in wanted} == {name: told(theirs[name]) for name in wanted}
+    names = theirs.keys() - OTHERWISE_HERE
+    assert {name: described(ours[name]) for name in names} == {name: described(theirs[name]) for name in names}
     alike = [name for name in theirs if ours[name].documentation == theirs[name].documentation]
     assert not alike, "these are Kafka's own words"
     for name in OTHERWISE_HERE:
-        here, there = told(ours[name]), told(theirs[name])
+        here, there = described(ours[name]), described(theirs[name])
         assert here != there
         assert here[:3] == there[:3]
 

@@ -41,7 +41,7 @@ class Scene:
         world.beat("a", 2, owned={"t": [0, 1, 2, 3]})
         world.commit_as("classic", 3)
         world.look()
-        self.told = world.transcript[-1]
+        self.expected = world.transcript[-1]
         world.close()
 
     def _protocols(self, world: ConsumerWorld) -> tuple[tuple[str, bytes], ...]:
@@ -63,7 +63,7 @@ class Scene:
         world.heartbeat("c", "classic", 3)
         world.beat("a", 3)
         world.look()
-        self.told = world.transcript[-1]
+        self.expected = world.transcript[-1]
         world.close()
         return world.transcript
 
@@ -96,7 +96,7 @@ def test_groups_of_consumers_go_from_kafka_to_us_and_back(kafka: RealKafka, ours
     hand_over(kafka, ours, end)
     address = address_of(ours.bootstrap)
     for scene in (theirs, other, mine):
-        assert scene.look(address) == scene.told
+        assert scene.look(address) == scene.expected
     assert theirs.go_on(address) == their_way
     our_end = other.end(address)
     mine.go_on(address)
@@ -104,6 +104,6 @@ def test_groups_of_consumers_go_from_kafka_to_us_and_back(kafka: RealKafka, ours
     hand_over(ours, kafka, end)
     address = with_coordinators(kafka.bootstrap)
     for scene in (theirs, mine):
-        assert scene.look(address) == scene.told
+        assert scene.look(address) == scene.expected
         assert scene.end(address) == our_end
     assert errors_of(kafka) == []

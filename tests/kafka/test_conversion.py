@@ -43,8 +43,8 @@ def test_batches_are_converted_as_kafka_converts_them(
                 for number, record in enumerate(other.records)
             ],
         )
-        wanted = chance.choice(case.records).offset
-        cases.append(Conversion(target, wanted, written(case) + written(behind)))
+        offset = chance.choice(case.records).offset
+        cases.append(Conversion(target, offset, written(case) + written(behind)))
     theirs = [accepted(data) for data in oracle.down_convert(cases)]
     for asked, data, read in zip(cases, theirs, oracle.read(theirs), strict=True):
         ours = converted(asked)

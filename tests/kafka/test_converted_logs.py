@@ -114,8 +114,10 @@ def test_kafka_reads_batches_under_another_codec_as_they_were(
     data = b"".join(map(written, cases))
     ours = converted(tmp_path, data, codec=codec.name.lower())
     (before,), (after,) = oracle.read([data]), oracle.read([ours])
-    told = [[line._replace(codec=0, checksum=0, size_in_bytes=0) for line in accepted(one)] for one in (before, after)]
-    assert told[0] == told[1]
+    listed = [
+        [line._replace(codec=0, checksum=0, size_in_bytes=0) for line in accepted(one)] for one in (before, after)
+    ]
+    assert listed[0] == listed[1]
     assert {line.codec for line in accepted(after)} == {int(codec)}
     assert all(line.is_valid for line in lines(ours))
 
@@ -143,7 +145,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Converted]:
         create(broker.bootstrap, {**TOPICS, **TRANSACTIONAL})
         write_all(broker.bootstrap, broker.data_dir / "cleaner-offset-checkpoint")
         write_transactions(broker.bootstrap)
-        told = all_answers(broker.bootstrap, [*NEWER, *OLDER])
+        answers_by_topic = all_answers(broker.bootstrap, [*NEWER, *OLDER])
         broker.terminate()
     finally:
         broker.close()
@@ -156,7 +158,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Converted]:
         target = home / topics[0]
         convert([str(broker.data_dir)], str(target), settings, processes=1)
         paths |= dict.fromkeys(topics, target)
-    yield Converted(paths, told)
+    yield Converted(paths, answers_by_topic)
     shutil.rmtree(home)
 
 
@@ -172,12 +174,14 @@ def test_what_was_converted_is_sound(ours: Converted) -> None:
         assert list(verify([str(path)], processes=1).findings) == []
 
 
-def expected(topic: str, told: Answers) -> Answers:
+def expected(topic: str, original: Answers) -> Answers:
     """What a broker has to say of a converted topic: records of format v1 have no headers."""
     if topic not in OLDER:
-        return told
-    records, committed = ([line._replace(headers=()) for line in some] for some in (told.records, told.committed))
-    return told._replace(records=records, committed=committed)
+        return original
+    records, committed = (
+        [line._replace(headers=()) for line in some] for some in (original.records, original.committed)
+    )
+    return original._replace(records=records, committed=committed)
 
 
 @pytest.fixture(scope="module")
@@ -198,12 +202,12 @@ def kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory, ours: Conv
 
 @pytest.mark.parametrize("topic", [*NEWER, *OLDER])
 def test_kafka_serves_what_was_converted_and_goes_on(kafka: RealKafka, ours: Converted, topic: str) -> None:
-    told = expected(topic, ours.answers[topic])
-    assert answers(kafka.bootstrap, topic, list(told.times)) == told
+    before = expected(topic, ours.answers[topic])
+    assert answers(kafka.bootstrap, topic, list(before.times)) == before
     write(kafka.bootstrap, topic, 3, batch=2, start=2_000)
     after = answers(kafka.bootstrap, topic)
-    assert after.records[:-3] == told.records
-    assert [line.offset for line in after.records[-3:]] == list(range(told.end, told.end + 3))
+    assert after.records[:-3] == before.records
+    assert [line.offset for line in after.records[-3:]] == list(range(before.end, before.end + 3))
     assert [line for line in kafka.output().splitlines() if f"{topic}-0" in line] == []
 
 
@@ -215,10 +219,10 @@ def test_this_broker_serves_what_was_converted_and_goes_on(ours: Converted, tmp_
         try:
             broker.start()
             for topic in topics:
-                told = expected(topic, ours.answers[topic])
-                assert answers(broker.bootstrap, topic, list(told.times)) == told
+                before = expected(topic, ours.answers[topic])
+                assert answers(broker.bootstrap, topic, list(before.times)) == before
                 write(broker.bootstrap, topic, 3, batch=2, start=2_000)
-                assert len(answers(broker.bootstrap, topic).records) == len(told.records) + 3
+                assert len(answers(broker.bootstrap, topic).records) == len(before.records) + 3
             broker.terminate()
         finally:
             broker.close()

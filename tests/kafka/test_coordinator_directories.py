@@ -36,7 +36,7 @@ class Scene:
             self._begin_transaction(world)
         finally:
             world.close()
-        self.told = self.look(address)
+        self.expected = self.look(address)
 
     def _commit(self, world: OffsetWorld) -> None:
         world.commit_offsets("t0 t1", 5, metadata="so far", each_committed_leader_epoch=3)
@@ -71,17 +71,19 @@ class Scene:
 
     def look(self, address: Address) -> list[Any]:
         """What OffsetFetch and DescribeGroups say of the groups."""
-        told: list[Any] = []
+        answers: list[Any] = []
         with SocketClient(address) as client:
             for group in (self.name, *(f"{self.name}-{which}" for which in ("gone", "members", "transactions"))):
-                told += [sorted(requests.fetch(client, group_id=group, stable=each).items()) for each in (False, True)]
+                answers += [
+                    sorted(requests.fetch(client, group_id=group, stable=each).items()) for each in (False, True)
+                ]
                 (described,) = client.ask(DescribeGroupsRequest(groups=[group]), 5).groups
                 members = [
                     (each.member_id, each.client_id, bytes(each.member_metadata), bytes(each.member_assignment))
                     for each in described.members
                 ]
-                told.append((group, described.error_code, described.group_state, described.protocol_type, members))
-        return told
+                answers.append((group, described.error_code, described.group_state, described.protocol_type, members))
+        return answers
 
     def go_on(self, address: Address) -> None:
         """The member commits in its generation; the transaction that was left open is committed."""
@@ -98,7 +100,7 @@ class Scene:
             until(lambda: requests.fetch(client, u0, group_id=transactions, stable=True)[u0][0] == 4)
             until(lambda: producer.init() == 0)
             assert (producer.id, producer.epoch) == (self.id, self.epoch + 1)
-        self.told = self.look(address)
+        self.expected = self.look(address)
 
 
 @however_it_ends
@@ -113,13 +115,13 @@ def test_groups_offsets_and_open_transactions_go_from_kafka_to_us_and_back(
 
     hand_over(kafka, ours, end)
     address = address_of(ours.bootstrap)
-    assert theirs.look(address) == theirs.told
+    assert theirs.look(address) == theirs.expected
     theirs.go_on(address)
     mine = Scene(address, "ours")
 
     hand_over(ours, kafka, end)
     address = with_coordinators(kafka.bootstrap)
     for scene in (theirs, mine):
-        assert scene.look(address) == scene.told
+        assert scene.look(address) == scene.expected
     mine.go_on(address)
     assert errors_of(kafka) == []

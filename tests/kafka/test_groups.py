@@ -23,10 +23,10 @@ def config() -> dict[str, str]:
 
 @pytest.fixture(scope="module", autouse=True)
 def a_topic_to_commit_for(kafka_address: Address, our_address: Address) -> None:
-    wanted = CreatableTopic(name=COMMITTED, num_partitions=1, replication_factor=1)
+    topic = CreatableTopic(name=COMMITTED, num_partitions=1, replication_factor=1)
     for address in (kafka_address, our_address):
         with SocketClient(address) as client:
-            client.ask(CreateTopicsRequest(topics=[wanted]), 5)
+            client.ask(CreateTopicsRequest(topics=[topic]), 5)
 
 
 @pytest.mark.parametrize("name", SCRIPTS)

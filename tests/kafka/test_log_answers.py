@@ -40,13 +40,13 @@ class Side(NamedTuple):
 
     def create(self, name: str, **configs: str) -> None:
         """Make a topic, and wait until the broker leads it."""
-        wanted = CreatableTopic(
+        topic = CreatableTopic(
             name=name,
             num_partitions=PARTITIONS,
             replication_factor=1,
             configs=[CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()],
         )
-        (made,) = self.client.ask(CreateTopicsRequest(topics=[wanted], timeout_ms=20_000), 5).topics
+        (made,) = self.client.ask(CreateTopicsRequest(topics=[topic], timeout_ms=20_000), 5).topics
         assert made.error_code == 0, made.error_message
         eventually(lambda: self._leads(name))
 
@@ -67,7 +67,7 @@ class Side(NamedTuple):
         self, name: str, version: int, *, part: int, whole: int, isolation: int = 0
     ) -> list[tuple[int, int, int | None]]:
         """Error, bytes and aborted transactions of each partition, read from its start."""
-        wanted = [
+        partitions = [
             FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=part) for index in range(PARTITIONS)
         ]
         request = FetchRequest(
@@ -75,7 +75,7 @@ class Side(NamedTuple):
             min_bytes=0,
             max_bytes=whole,
             isolation_level=isolation,
-            topics=[FetchTopic(topic=name, partitions=wanted)],
+            topics=[FetchTopic(topic=name, partitions=partitions)],
         )
         (topic,) = self.client.ask(request, version).responses
         found = sorted(topic.partitions, key=lambda each: each.partition_index)
@@ -90,15 +90,15 @@ class Side(NamedTuple):
 
     def looked_up(self, name: str, time: int, version: int = 7) -> tuple[int, int, int, int]:
         """Error, offset, timestamp and leader epoch."""
-        wanted = ListOffsetsPartition(partition_index=0, timestamp=time)
-        request = ListOffsetsRequest(topics=[ListOffsetsTopic(name=name, partitions=[wanted])])
+        partition = ListOffsetsPartition(partition_index=0, timestamp=time)
+        request = ListOffsetsRequest(topics=[ListOffsetsTopic(name=name, partitions=[partition])])
         (found,) = self.client.ask(request, version).topics[0].partitions
         return found.error_code, found.offset, found.timestamp, found.leader_epoch
 
     def records(self, name: str) -> bytes:
         """The first bytes of partition 0."""
-        wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
-        request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic=name, partitions=[wanted])])
+        partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+        request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic=name, partitions=[partition])])
         (topic,) = self.client.ask(request, 4).responses
         return bytes(topic.partitions[0].records)
 

@@ -70,12 +70,12 @@ def _told_by(listener: str) -> dict[str, Table]:
         timeout=PATIENCE_S,
         check=True,
     )
-    told: dict[str, Table] = {}
+    tables: dict[str, Table] = {}
     for line in done.stdout.splitlines():
         jar, key, first, last = line.split()
         version = jar.removeprefix("kafka-clients-").removesuffix(".jar")
-        told.setdefault(release(version).name, {})[int(key)] = (int(first), int(last))
-    return told
+        tables.setdefault(release(version).name, {})[int(key)] = (int(first), int(last))
+    return tables
 
 
 @pytest.mark.parametrize("name", RELEASES)

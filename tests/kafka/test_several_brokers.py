@@ -73,6 +73,6 @@ def ours() -> Iterator[Brokers]:
 def test_three_brokers_of_kafka_and_three_of_ours_answer_alike(name: str, kafka: Brokers, ours: Brokers) -> None:
     expected = ClusterWorld.transcript_of(ours, SCRIPTS[name], name)
     found = ClusterWorld.transcript_of(kafka, SCRIPTS[name], name, expected)
-    for told, line in zip(expected, found, strict=False):
-        assert told.answer == line.answer, line.asked
+    for recorded, line in zip(expected, found, strict=False):
+        assert recorded.answer == line.answer, line.asked
     assert len(found) == len(expected)

@@ -59,18 +59,18 @@ def stable_offset(client: SocketClient) -> int:
 def look(client: SocketClient) -> Seen:
     """All that a broker tells."""
 
-    def told() -> list[Any]:
+    def described() -> list[Any]:
         known = client.ask(DescribeTransactionsRequest(transactional_ids=list(IDS)), 0).transaction_states
         return list(known)
 
-    until(lambda: not any(each.transaction_state.startswith("Prepare") for each in told()))
+    until(lambda: not any(each.transaction_state.startswith("Prepare") for each in described()))
     stable = stable_offset(client)
     offset, values = 0, list[bytes | None]()
     while offset < stable:  # a fetch ends with a segment, and markers of today begin new ones
         data = only_partition(client.ask(fetch_request((TOPIC, 0, offset), isolation_level=READ_COMMITTED), 12))
         values += committed_values(data)
         offset = max(each.header.last_offset for each in iter_batches(memoryview(bytes_in(data)))) + 1
-    return Seen(told(), stable, values)
+    return Seen(described(), stable, values)
 
 
 def _is_added(producer: Producer) -> bool:

@@ -54,7 +54,7 @@ def init_errors(stage: Stage) -> Answers:
 
 def mistaken(stage: Stage, known: Producer) -> Iterator[tuple[str, Producer]]:
     """Producers that pretend to be another one, or are none."""
-    for what, transactional_id, id_step, epoch_step in (
+    for mistake, transactional_id, id_step, epoch_step in (
         ("unknown transactional id", stage.named(), 0, 0),
         ("empty transactional id", "", 0, 0),
         ("another id", known.transactional_id, 1, 0),
@@ -63,7 +63,7 @@ def mistaken(stage: Stage, known: Producer) -> Iterator[tuple[str, Producer]]:
     ):
         producer = Producer(stage.broker, transactional_id, init=False)
         producer.id, producer.epoch = known.id + id_step, known.epoch + epoch_step
-        yield what, producer
+        yield mistake, producer
 
 
 def mistaken_producers(stage: Stage) -> Answers:
@@ -71,17 +71,17 @@ def mistaken_producers(stage: Stage) -> Answers:
     known = stage.second_epoch()
     assert known.add(stage.place()) == [0]
     answers: Answers = []
-    for what, producer in mistaken(stage, known):
+    for mistake, producer in mistaken(stage, known):
         answers += [
-            *((what, "add", version, producer.add(stage.place(1), version=version)) for version in ADD_VERSIONS),
-            *((what, "offsets", version, producer.add_offsets("g", version=version)) for version in END_VERSIONS),
-            *((what, "commit", version, producer.commit(version=version)) for version in END_VERSIONS),
-            *((what, "abort", version, producer.abort(version=version)) for version in END_VERSIONS),
+            *((mistake, "add", version, producer.add(stage.place(1), version=version)) for version in ADD_VERSIONS),
+            *((mistake, "offsets", version, producer.add_offsets("g", version=version)) for version in END_VERSIONS),
+            *((mistake, "commit", version, producer.commit(version=version)) for version in END_VERSIONS),
+            *((mistake, "abort", version, producer.abort(version=version)) for version in END_VERSIONS),
             *(
-                (what, "send", version, producer.send(b"x", topic=stage.topic, version=version).error_code)
+                (mistake, "send", version, producer.send(b"x", topic=stage.topic, version=version).error_code)
                 for version in PRODUCE_VERSIONS
             ),
-            (what, stage.state_of(known)),
+            (mistake, stage.state_of(known)),
         ]
     return answers
 
@@ -129,7 +129,7 @@ def batches_of_brokers(stage: Stage) -> Answers:
         assert ended.commit() == 0
         settled(stage, ended)
         assert opened.add(stage.place()) == [0]
-        for what, producer in (
+        for mistake, producer in (
             ("idle", idle),
             ("ended", ended),
             ("opened", opened),
@@ -143,7 +143,7 @@ def batches_of_brokers(stage: Stage) -> Answers:
                     [("__consumer_offsets", 0)],
                 ):
                     response = stage.broker.ask(_batched((producer, verify_only, places)), version)
-                    answers.append((version, what, verify_only, places, response.error_code, *_outcomes(response)))
+                    answers.append((version, mistake, verify_only, places, response.error_code, *_outcomes(response)))
         one, other = stage.producer(), stage.producer()
         response = stage.broker.ask(_batched((one, False, [stage.place()]), (other, True, [stage.place()])), version)
         answers.append((version, "two", *_outcomes(response)))
@@ -246,16 +246,16 @@ def _writes(stage: Stage, version: int) -> Iterator[tuple[Any, ...]]:
     producer = stage.producer()
     mine = producer.transactional_id
 
-    def sent(what: str, partition: int = 0) -> tuple[Any, ...]:
+    def sent(label: str, partition: int = 0) -> tuple[Any, ...]:
         outcome = producer.send(b"x", topic=stage.topic, partition=partition, version=version)
-        return version, what, outcome.error_code, outcome.base_offset >= 0, stage.state_of(producer)[0]
+        return version, label, outcome.error_code, outcome.base_offset >= 0, stage.state_of(producer)[0]
 
-    def batch(what: str, transactional_id: str | None, partition: int = 0, **fields: Any) -> tuple[Any, ...]:
+    def batch(label: str, transactional_id: str | None, partition: int = 0, **fields: Any) -> tuple[Any, ...]:
         place = stage.place(partition)
         outcome = produce_in(
             stage.broker, transactional_id, producer.batch(b"x", place=place, **fields), place, version
         )
-        return version, what, outcome.error_code, outcome.base_offset >= 0
+        return version, label, outcome.error_code, outcome.base_offset >= 0
 
     yield sent("nothing is open")
     producer.add(stage.place())
@@ -386,7 +386,7 @@ def _markers(stage: Stage, version: int, *, commit: bool) -> Iterator[tuple[Any,
             for place in _producers(stage, stage.place(), stage.place(1))
         ]
 
-    def written(what: str, *places: tuple[str, int], epoch: int = 0, coordinator_epoch: int = 0) -> tuple[Any, ...]:
+    def written(label: str, *places: tuple[str, int], epoch: int = 0, coordinator_epoch: int = 0) -> tuple[Any, ...]:
         marker = WritableTxnMarker(
             producer_id=producer.id,
             producer_epoch=epoch,
@@ -401,7 +401,7 @@ def _markers(stage: Stage, version: int, *, commit: bool) -> Iterator[tuple[Any,
             for topic in each.topics
             for partition in topic.partitions
         )
-        return version, commit, what, results, known()
+        return version, commit, label, results, known()
 
     yield written("another partition too", stage.place(1), ("nowhere", 0), coordinator_epoch=3)
     yield written("the open one", stage.place(), coordinator_epoch=2)
@@ -422,23 +422,23 @@ def _offsets(stage: Stage, version: int) -> Iterator[tuple[Any, ...]]:
     producer = stage.second_epoch()
     group = stage.named()
 
-    def committed(what: str, by: Producer = producer) -> tuple[Any, ...]:
-        return version, what, by.commit_offset(group, 5, topic=stage.topic, version=version)
+    def committed(label: str, by: Producer = producer) -> tuple[Any, ...]:
+        return version, label, by.commit_offset(group, 5, topic=stage.topic, version=version)
 
     yield committed("nothing is open")
     yield version, producer.add_offsets(group, version=version)
-    for what, other in mistaken(stage, producer):
-        yield committed(f"added: {what}", other)
+    for mistake, other in mistaken(stage, producer):
+        yield committed(f"added: {mistake}", other)
     yield committed("open")
     yield committed("again")
-    for what, other in mistaken(stage, producer):
-        if what != "a newer epoch":  # Kafka takes it, and then cannot end the transaction
-            yield committed(f"open: {what}", other)
+    for mistake, other in mistaken(stage, producer):
+        if mistake != "a newer epoch":  # Kafka takes it, and then cannot end the transaction
+            yield committed(f"open: {mistake}", other)
     yield version, producer.commit(version=version)
     settled(stage, producer)
     yield committed("ended")
-    for what, other in mistaken(stage, producer):
-        yield committed(f"ended: {what}", other)
+    for mistake, other in mistaken(stage, producer):
+        yield committed(f"ended: {mistake}", other)
 
 
 SCENARIOS: Final[tuple[Scenario, ...]] = (

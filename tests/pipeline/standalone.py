@@ -94,7 +94,7 @@ class Cluster:
             text=True,
         )
         self._children.append(child)
-        said: list[str] = []
+        output: list[str] = []
         found: list[str] = []
         known = threading.Event()
 
@@ -102,7 +102,7 @@ class Cluster:
             assert child.stderr is not None
             with child.stderr as lines:
                 for line in lines:
-                    said.append(line)
+                    output.append(line)
                     if not found and (match := ready.search(line)):
                         found.append(match[1])
                         known.set()
@@ -110,5 +110,5 @@ class Cluster:
 
         threading.Thread(target=drain, daemon=True).start()
         known.wait(PATIENCE_S)
-        assert found, "".join(said)
+        assert found, "".join(output)
         return found[0]

@@ -120,13 +120,13 @@ def test_an_environment_goes_along_as_an_archive_and_topics_have_the_rows_of_the
     made, installed, *packed = script.splitlines(keepends=True)
     assert made == "python3 -m venv environment\n"
     assert installed == f"environment/bin/pip install {WHEEL} numpy pyarrow fsspec numba\n"
-    told = '--jars "$($PYSPARK_PYTHON -m minibroker_pipeline.jars kafka)"'
-    assert told in first
+    option = '--jars "$($PYSPARK_PYTHON -m minibroker_pipeline.jars kafka)"'
+    assert option in first
     bare_environment(site.directory / "environment")
     (packages,) = (site.directory / "environment").glob("lib/python*/site-packages")
     with zipfile.ZipFile(site.directory / WHEEL) as wheel:
         wheel.extractall(packages)
-    program = f" {told} compare.py {site.broker.bootstrap_servers} {site.logs}"
+    program = f" {option} compare.py {site.broker.bootstrap_servers} {site.logs}"
     output = run(site, "".join(packed).replace(" orders.py", program))
     assert output.splitlines()[-1] == f"rows: {RECORDS} {RECORDS} different: 0"
     assert list(site.directory.glob("spark/work/*/*/environment/bin/python"))

@@ -173,10 +173,12 @@ def test_readme_in_a_shell(logs: Path, tmp_path: Path) -> None:
         finally:
             broker.terminate()
     file = str(next((logs / "orders-0").glob("*.log")))
-    for told in dump.splitlines():
-        if "-decoder" in told:  # tests/storage/dump
+    for documented in dump.splitlines():
+        if "-decoder" in documented:  # tests/storage/dump
             continue
-        line = told.partition(" # ")[0].replace("FILE.log", file).replace("./data/orders-0", str(logs / "orders-0"))
+        line = (
+            documented.partition(" # ")[0].replace("FILE.log", file).replace("./data/orders-0", str(logs / "orders-0"))
+        )
         arguments = shlex.split(line)
         done = subprocess.run(
             [sys.executable, "-m", *arguments], env=environment(), capture_output=True, timeout=PATIENCE_S, check=False

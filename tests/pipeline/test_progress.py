@@ -50,10 +50,10 @@ def test_sources_that_tell_no_offsets_are_described_without() -> None:
 
 
 def test_in_a_file_each_micro_batch_has_a_line() -> None:
-    said = io.StringIO()
-    line = ProgressLine(said)
+    stream = io.StringIO()
+    line = ProgressLine(stream)
     report(line, failure="no broker\n  at somewhere")
-    assert said.getvalue().splitlines() == [
+    assert stream.getvalue().splitlines() == [
         "orders: started",
         "orders: batch 0, 1,000 rows (1,235 rows/s), 2 behind, 1,500 ms",
         "orders: batch 1, 1,000 rows (1,235 rows/s), 2 behind, 1,500 ms",
@@ -63,9 +63,9 @@ def test_in_a_file_each_micro_batch_has_a_line() -> None:
 
 
 def test_on_a_terminal_micro_batches_share_a_line() -> None:
-    said = Terminal()
-    report(ProgressLine(said), failure=None)
-    assert said.getvalue() == (
+    stream = Terminal()
+    report(ProgressLine(stream), failure=None)
+    assert stream.getvalue() == (
         "orders: started\n"
         "orders: batch 0, 1,000 rows (1,235 rows/s), 2 behind, 1,500 ms"
         "\r\x1b[Korders: batch 1, 1,000 rows (1,235 rows/s), 2 behind, 1,500 ms"

@@ -137,27 +137,27 @@ def common_structures(definition: dict[str, Any]) -> dict[str, Any]:
 def all_fields(cls: type[Any], theirs: list[dict[str, Any]]) -> Iterator[tuple[Field, dict[str, Any]]]:
     """Our fields with Kafka's, once for each definition that has them; structures before their content."""
     known: set[tuple[type[Any], str]] = set()
-    wanted: set[tuple[type[Any], str]] = set()
+    expected: set[tuple[type[Any], str]] = set()
     for each in theirs:
-        for owner, field, kafkas_field in _pairs(cls, each["fields"], common_structures(each), wanted):
+        for owner, field, kafkas_field in _pairs(cls, each["fields"], common_structures(each), expected):
             known.add((owner, field.name))
             yield field, kafkas_field
-    assert known == wanted, "fields that no definition has"
+    assert known == expected, "fields that no definition has"
 
 
 def _pairs(
-    cls: type[Any], fields: list[dict[str, Any]], common: dict[str, Any], wanted: set[tuple[type[Any], str]]
+    cls: type[Any], fields: list[dict[str, Any]], common: dict[str, Any], expected: set[tuple[type[Any], str]]
 ) -> Iterator[tuple[type[Any], Field, dict[str, Any]]]:
     by_name = {snake(field["name"]): field for field in fields}
     for field in fields_of(cls):
-        wanted.add((cls, field.name))
+        expected.add((cls, field.name))
         theirs = by_name.get(field.name)
         if theirs is None:
             continue
         yield cls, field, theirs
         if not isinstance(field.kind, p.WireType):
             content = theirs.get("fields") or common[theirs["type"].removeprefix("[]")]
-            yield from _pairs(field.kind, content, common, wanted)
+            yield from _pairs(field.kind, content, common, expected)
 
 
 def kafkas_default(field: dict[str, Any]) -> object:
@@ -216,14 +216,14 @@ def test_declarations_end_with_the_newest_stable_version(cls: type[Any], definit
 def test_a_field_that_may_be_missing_has_kafkas_default(cls: type[Any], definitions: Definitions) -> None:
     versions = schema_of(cls).versions
     for field, theirs in all_fields(cls, definitions(cls.__name__)):
-        wanted = kafkas_default(theirs)
+        expected = kafkas_default(theirs)
         sometimes_missing = any(
             version not in field.present or version in field.tagged_in
             for version in range(versions.first, versions.last + 1)
         )
-        if sometimes_missing and wanted is not _NOT_SAID:
+        if sometimes_missing and expected is not _NOT_SAID:
             # Where null is allowed, ours may say null for what Kafka calls empty: nothing is there either way.
-            accepted = [wanted, None] if not wanted and field.nullable.first <= versions.last else [wanted]
+            accepted = [expected, None] if not expected and field.nullable.first <= versions.last else [expected]
             assert field.default() in accepted, field.name
 
 
@@ -232,9 +232,9 @@ def test_a_default_that_kafka_gives_is_ours_too_unless_we_must_be_told(
     cls: type[Any], definitions: Definitions
 ) -> None:
     for field, theirs in all_fields(cls, definitions(cls.__name__)):
-        wanted = kafkas_default(theirs)
-        if "default" in theirs and not field.required and wanted is not _NOT_SAID:
-            assert field.default() == wanted, field.name
+        expected = kafkas_default(theirs)
+        if "default" in theirs and not field.required and expected is not _NOT_SAID:
+            assert field.default() == expected, field.name
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)

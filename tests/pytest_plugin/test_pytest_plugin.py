@@ -134,9 +134,9 @@ def test_without(kafka_session):
     result = run(tests)
     assert result.returncode == 1
     assert "value: expected 'y', found 'x'" in result.stdout
-    told = result.stdout.split("- kafka -")[1].split("____")[0]
-    assert "  orders (2 partitions), offsets " in told
-    assert re.search(r"  Produce v\d+ orders-\d .*: fault \{'api': 'Produce', .*NOT_LEADER_OR_FOLLOWER in", told)
+    section = result.stdout.split("- kafka -")[1].split("____")[0]
+    assert "  orders (2 partitions), offsets " in section
+    assert re.search(r"  Produce v\d+ orders-\d .*: fault \{'api': 'Produce', .*NOT_LEADER_OR_FOLLOWER in", section)
     assert result.stdout.count("- kafka -") == 1
 
 

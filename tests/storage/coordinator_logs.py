@@ -109,7 +109,7 @@ def _records_of_the_newer_protocol() -> list[KeyAndValue]:
             session_timeout_ms=10, supported_protocols=[ClassicProtocol(name="range", metadata=b"\x00\xff")]
         ),
     )
-    told = [
+    entries = [
         (ConsumerGroupMetadataKey(**group), 3, ConsumerGroupMetadataValue(epoch=4)),
         (ConsumerGroupPartitionMetadataKey(**group), 4, ConsumerGroupPartitionMetadataValue(topics=[topic])),
         (ConsumerGroupMemberMetadataKey(**member), 5, plain),
@@ -137,16 +137,22 @@ def _records_of_the_newer_protocol() -> list[KeyAndValue]:
         ),
     ]
     records: list[KeyAndValue] = []
-    for key, kind, value in told:
+    for key, kind, value in entries:
         named = encode_versioned(key, kind)
         records += [(named, encode_versioned(value, 0)), (named, None)]
     return records
 
 
 def _group(version: int, members: list[MemberMetadata], **fields: Any) -> bytes:
-    told: dict[str, Any] = {"protocol_type": "consumer", "generation": 3, "protocol": "range", "leader": "m0", **fields}
+    defaults: dict[str, Any] = {
+        "protocol_type": "consumer",
+        "generation": 3,
+        "protocol": "range",
+        "leader": "m0",
+        **fields,
+    }
     stamp: dict[str, Any] = {"current_state_timestamp": NOW} if version >= 2 else {}
-    return encode_versioned(GroupMetadataValue(members=members, **told, **stamp), version)
+    return encode_versioned(GroupMetadataValue(members=members, **defaults, **stamp), version)
 
 
 def _member(version: int, number: int, *, subscription: bytes | None = None, assignment: bytes | None = None) -> Any:
@@ -185,13 +191,15 @@ def _assignment(version: int) -> bytes:
 
 def transaction_value(status: int, partitions: dict[str, list[int]] | None, version: int = 0) -> bytes:
     """What `__transaction_state` says of a transaction."""
-    told = None if partitions is None else [PartitionsSchema(topic=t, partition_ids=p) for t, p in partitions.items()]
+    schemas = (
+        None if partitions is None else [PartitionsSchema(topic=t, partition_ids=p) for t, p in partitions.items()]
+    )
     value = TransactionLogValue(
         producer_id=1 << 40,
         producer_epoch=status,
         transaction_timeout_ms=60_000,
         transaction_status=status,
-        transaction_partitions=told,
+        transaction_partitions=schemas,
         transaction_last_update_timestamp_ms=NOW,
         transaction_start_timestamp_ms=NOW - 1,
     )

@@ -37,13 +37,13 @@ def worker() -> subprocess.Popen[bytes]:
     return subprocess.Popen(worker_command(), env=worker_environment(), stdin=pipe, stdout=pipe, stderr=pipe)
 
 
-def work(told: bytes) -> subprocess.CompletedProcess[bytes]:
+def work(plan_bytes: bytes) -> subprocess.CompletedProcess[bytes]:
     """Tell a worker something, keep its standard input open, and wait for its end."""
     with worker() as started:
         assert started.stdin is not None
         assert started.stdout is not None
         assert started.stderr is not None
-        started.stdin.write(told)
+        started.stdin.write(plan_bytes)
         started.stdin.flush()
         output, complaint = started.stdout.read(), started.stderr.read()
         return subprocess.CompletedProcess(worker_command(), started.wait(PATIENCE_S), output, complaint)
@@ -106,9 +106,9 @@ def test_a_worker_that_was_killed_is_a_failure() -> None:
 
 
 def test_an_error_of_the_disk_arrives_as_such() -> None:
-    told = encode_error(OSError(errno.ENOSPC, "No space left on device"))
+    encoded = encode_error(OSError(errno.ENOSPC, "No space left on device"))
     with pytest.raises(OSError, match="No space left on device") as caught:
-        read_outcome(told, 1)
+        read_outcome(encoded, 1)
     assert caught.value.errno == errno.ENOSPC
 
 
@@ -125,10 +125,10 @@ def test_a_worker_gives_way_to_everybody_else() -> None:
         started.communicate(timeout=PATIENCE_S)
 
 
-@pytest.mark.parametrize("told", [0, 3, 20])
-def test_a_worker_that_is_not_told_all_leaves_without_a_word(plan: CleaningPlan, told: int) -> None:
+@pytest.mark.parametrize("size", [0, 3, 20])
+def test_a_worker_that_is_not_told_all_leaves_without_a_word(plan: CleaningPlan, size: int) -> None:
     with worker() as started:
-        output, complaint = started.communicate(encode_plan(plan)[:told], PATIENCE_S)
+        output, complaint = started.communicate(encode_plan(plan)[:size], PATIENCE_S)
     assert (output, complaint) == (b"", b"")
     assert started.returncode not in {0, 1}
 

@@ -195,10 +195,10 @@ def test_a_damaged_batch_does_not_hide_those_behind_it(tmp_path: Path) -> None:
     records = [line for line in dump.lines if line.startswith("| ")]
     assert records == [f"| offset: {offset} {rest}" for offset in (0, 4)]
     assert "compresscodec: unknown(7)" in dump.out
-    told = [line.partition(".log: ")[2] for line in dump.errors.splitlines()[:3]]
-    assert told[0] == f"byte {size}: magic: 9, which no message format has"
-    assert told[1] == f"byte {2 * size}: attributes: unknown compression codec 7"
-    assert told[2].startswith(f"byte {3 * size}: zstd: ")
+    complaints = [line.partition(".log: ")[2] for line in dump.errors.splitlines()[:3]]
+    assert complaints[0] == f"byte {size}: magic: 9, which no message format has"
+    assert complaints[1] == f"byte {2 * size}: attributes: unknown compression codec 7"
+    assert complaints[2].startswith(f"byte {3 * size}: zstd: ")
     assert not dump.sound
 
 

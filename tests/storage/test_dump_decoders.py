@@ -116,8 +116,8 @@ def test_json_has_transactions_as_objects(tmp_path: Path) -> None:
 
 def test_bytes_within_json_are_base_64(tmp_path: Path) -> None:
     lines = as_json(written(tmp_path, group_records()), decode=Decoder(decode_group_record))
-    told = [line["value"] for line in lines if line["type"] == "record" and isinstance(line.get("value"), dict)]
-    members = [member for value in told for member in value["data"].get("members", [])]
+    values = [line["value"] for line in lines if line["type"] == "record" and isinstance(line.get("value"), dict)]
+    members = [member for value in values for member in value["data"].get("members", [])]
     assert {type(member["subscription"]) for member in members} == {str, dict}
     assert "AP8=" in {
         member["subscription"]["userData"] for member in members if isinstance(member["subscription"], dict)

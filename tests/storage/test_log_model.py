@@ -132,10 +132,10 @@ class LogAgainstList(RuleBasedStateMachine):
 
     @rule(before=st.integers(-5, 120))
     def look_up_a_time(self, before: int) -> None:
-        wanted = self.clock - before
+        timestamp = self.clock - before
         records = (record for _, _, data in self.held for (batch,) in [iter_batches(data)] for record in batch)
-        first = next((r for r in records if r.offset >= self.start and r.timestamp >= wanted), None)
-        found = self.home.log.find_by_timestamp(wanted)
+        first = next((r for r in records if r.offset >= self.start and r.timestamp >= timestamp), None)
+        found = self.home.log.find_by_timestamp(timestamp)
         assert (found and found[:2]) == (first and (first.timestamp, first.offset))
 
     @rule()

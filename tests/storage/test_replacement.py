@@ -38,8 +38,8 @@ def cleaned(
     bases = [home.log.segments[number].base_offset for number in numbers]
     scratch = home.path.parent / "scratch"
     scratch.mkdir()
-    wanted = set(keep) & set(range(bases[0], home.log.segments[numbers[-1] + 1].base_offset))
-    kept = [bytes(batch.buffer) for batch in batches_of(home.log) if batch.header.base_offset in wanted]
+    base_offsets = set(keep) & set(range(bases[0], home.log.segments[numbers[-1] + 1].base_offset))
+    kept = [bytes(batch.buffer) for batch in batches_of(home.log) if batch.header.base_offset in base_offsets]
     (scratch / f"{bases[0]:020d}.log").write_bytes(b"".join(kept))
     segment = LogSegment.load(str(scratch), bases[0], home.config, FilePool(5), NOW)
     recover_segment(segment)

@@ -22,14 +22,14 @@ def main() -> int:
     parser.add_argument("--only", help="projects, with commas in between", default=",".join(s.project for s in SUITES))
     parser.add_argument("--directory", type=Path, default=ROOT / "build" / "suites")
     options = parser.parse_args()
-    wanted = options.only.split(",")
-    chosen = [suite for suite in SUITES if suite.project in wanted]
+    projects = options.only.split(",")
+    chosen = [suite for suite in SUITES if suite.project in projects]
     failures = connecting = 0
     for suite in chosen:
         try:
             folder = options.directory / suite.project
             prepare(suite, folder)
-            failed, connected = told(suite, folder)
+            failed, connected = run_and_report(suite, folder)
         except SuiteError as error:
             say(f"{suite.project} {suite.version}: {error}")
             failed, connected = 1, 0
@@ -38,7 +38,7 @@ def main() -> int:
     return int(failures > 0 or (len(chosen) == len(SUITES) and connecting < LEAST))
 
 
-def told(suite: Suite, folder: Path) -> tuple[int, int]:
+def run_and_report(suite: Suite, folder: Path) -> tuple[int, int]:
     """Run a suite and say what came of it; returns how many failed unexpectedly, and how many that passed connected."""
     tests = run(suite, folder)
     outcomes = Counter(test.outcome for test in tests)

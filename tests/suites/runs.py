@@ -49,8 +49,8 @@ class Test:
 def prepare(suite: Suite, folder: Path) -> None:
     """Fetch the tests and make the environment, unless both are there as the catalogue wants them. `SuiteError`."""
     requirements = (HERE / "requirements" / f"{suite.project}.txt").read_text()
-    made, wanted = folder / "made", suite.sha256 + requirements
-    if made.exists() and made.read_text() == wanted:
+    made, stamp = folder / "made", suite.sha256 + requirements
+    if made.exists() and made.read_text() == stamp:
         return
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -64,7 +64,7 @@ def prepare(suite: Suite, folder: Path) -> None:
     _run(sys.executable, "-m", "venv", folder / "env")
     python = folder / "env" / "bin" / "python"
     _run(python, *pip, "install", "--require-hashes", "-r", HERE / "requirements" / f"{suite.project}.txt")
-    made.write_text(wanted)
+    made.write_text(stamp)
 
 
 def _run(*command: str | Path) -> None:

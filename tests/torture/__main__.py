@@ -67,7 +67,7 @@ def main() -> int:
 
 def judge(findings: fuzzing.Findings) -> int:
     """Say what hostile requests have led to; the exit status."""
-    for line in findings.told():
+    for line in findings.lines():
         say(line)
     for name, count in findings.counts.most_common():
         say(f"{count:12,} {name}")
@@ -76,8 +76,8 @@ def judge(findings: fuzzing.Findings) -> int:
 
 
 def kill_at_random(root: Path, seed: int, options: argparse.Namespace) -> None:
-    wanted = options.topics.split(",")
-    topics = [topic for topic in TOPICS if topic.name in wanted]
+    names = options.topics.split(",")
+    topics = [topic for topic in TOPICS if topic.name in names]
     total: Counter[str] = Counter()
     began = time.monotonic()
     while total["kills"] < options.kills:
@@ -141,7 +141,7 @@ def kill_copies(root: Path, seed: int, program: CopierProgram, options: argparse
         say(f"{count:12,} {name}")
 
 
-def has_spark(what: str) -> bool:
+def has_spark(subject: str) -> bool:
     """Whether Spark can run; if not, that `what` is skipped has been said. Under CI it has to."""
     try:
         jars.java()
@@ -149,7 +149,7 @@ def has_spark(what: str) -> bool:
     except jars.NoJarsError as reason:
         if os.environ.get("CI"):
             raise
-        say(f"{what} are skipped: {reason}")
+        say(f"{subject} are skipped: {reason}")
         return False
     return True
 
@@ -186,14 +186,14 @@ def kill_streams(root: Path, seed: int, options: argparse.Namespace) -> None:
 
 
 def kill_at_every_step(root: Path, seed: int) -> None:
-    for what, module in (("logs", steps), ("coordinators", coordinator_steps)):
-        count = module.steps_of(root / f"whole-{what}", seed).calls
+    for subject, module in (("logs", steps), ("coordinators", coordinator_steps)):
+        count = module.steps_of(root / f"whole-{subject}", seed).calls
         for step in range(count):
             for torn in (False, True):
-                directory = root / f"{what}-seed-{seed}-step-{step}"
+                directory = root / f"{subject}-seed-{seed}-step-{step}"
                 module.kill_at(directory, seed, step, torn=torn)
                 shutil.rmtree(directory)
-        say(f"{what}, seed {seed}: killed at each of {count} steps, and within each write, and nothing was lost")
+        say(f"{subject}, seed {seed}: killed at each of {count} steps, and within each write, and nothing was lost")
 
 
 def arguments() -> argparse.Namespace:

@@ -15,7 +15,7 @@ class BackgroundProducer(ABC):
     """Writes from `go_on` to `rest`, again and again, until it is closed or fails."""
 
     def __init__(self) -> None:
-        self.wanted = threading.Event()
+        self.is_writing = threading.Event()
         self.is_closed = False
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -38,11 +38,11 @@ class BackgroundProducer(ABC):
 
     def go_on(self) -> None:
         """Write."""
-        self.wanted.set()
+        self.is_writing.set()
 
     def rest(self) -> None:
         """Write no more, and wait until all is acknowledged or aborted. `TortureError`."""
-        self.wanted.clear()
+        self.is_writing.clear()
         await_that(
             lambda: self._failure is not None or self.is_idle(),
             lambda: f"the broker does not acknowledge: {self.standing()}",
@@ -67,10 +67,10 @@ class BackgroundProducer(ABC):
             self._failure = failure
 
 
-def await_that(condition: Callable[[], bool], what: Callable[[], str]) -> None:
+def await_that(condition: Callable[[], bool], description: Callable[[], str]) -> None:
     """Wait until it is so. `TortureError` if it takes too long."""
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
         if time.monotonic() > deadline:
-            raise TortureError(f"after {PATIENCE_S:.0f} s: {what()}")
+            raise TortureError(f"after {PATIENCE_S:.0f} s: {description()}")
         time.sleep(0.005)

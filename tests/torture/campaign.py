@@ -79,9 +79,9 @@ class Campaign:
         try:
             while self.kills < kills or number < starvations:
                 number += 1
-                what = self._round() if number > starvations else self._play(self._starve_under_load)
+                result = self._round() if number > starvations else self._play(self._starve_under_load)
                 if self._on_round is not None:
-                    self._on_round(f"seed {self.seed}, round {number}, {self.kills} kills: {what}")
+                    self._on_round(f"seed {self.seed}, round {number}, {self.kills} kills: {result}")
             self._start()
             self._verify()
             self._await_chores()
@@ -89,8 +89,8 @@ class Campaign:
             self._look_at_files()
         except Exception as error:
             error.add_note(f"seed {self.seed}, round {number}, in {self.directory}")
-            if said := self._broker.stderr.read_text():
-                error.add_note(f"the broker said: {said[-4000:]}")
+            if stderr := self._broker.stderr.read_text():
+                error.add_note(f"the broker said: {stderr[-4000:]}")
             raise
         finally:
             self._broker.close()

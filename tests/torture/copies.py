@@ -108,9 +108,9 @@ class CopyLedger:
     def check_inputs(self, records: Sequence[Read]) -> None:
         """Hold the whole input against what was fed; all of it has been acknowledged. `TortureError`."""
         expected = [Read(number, input_value(self.partition, number)) for number in range(self.fed)]
-        for found, wanted in zip(records, expected, strict=False):
-            if found != wanted:
-                raise self.fail(f"the input has {found.value!r} at offset {found.offset}, where {wanted} belongs")
+        for found, fed in zip(records, expected, strict=False):
+            if found != fed:
+                raise self.fail(f"the input has {found.value!r} at offset {found.offset}, where {fed} belongs")
         if len(records) != self.fed or self.delivered != self.fed:
             raise self.fail(f"{self.fed} records were fed, {self.delivered} acknowledged, and {len(records)} are there")
 
@@ -150,12 +150,12 @@ class CopyLedger:
         """What it means that the copy of `number` comes first in `records`."""
         offset = records[0].offset
         if number < self.copied:
-            what = f"the copy of input {number} is there twice, at offsets {self._places[number]} and {offset}"
+            complaint = f"the copy of input {number} is there twice, at offsets {self._places[number]} and {offset}"
         elif any(record.value.split(b" ")[0].endswith(b"@%d" % self.copied) for record in records):
-            what = f"the copy of input {number} at offset {offset} is before that of {self.copied}: out of order"
+            complaint = f"the copy of input {number} at offset {offset} is before that of {self.copied}: out of order"
         else:
-            what = f"the copy of input {self.copied} is missing: offset {offset} has that of {number}"
-        return f"{what}; from there on {[tuple(record) for record in records[:_SHOWN]]}"
+            complaint = f"the copy of input {self.copied} is missing: offset {offset} has that of {number}"
+        return f"{complaint}; from there on {[tuple(record) for record in records[:_SHOWN]]}"
 
 
 class Entry(NamedTuple):
@@ -204,10 +204,10 @@ def walk(entries: Iterable[Entry]) -> Walked:
             continue
         epoch = epochs.get(entry.producer_id, entry.epoch)
         if entry.epoch < epoch:
-            what = "a marker" if entry.records is None else "records"
+            kind = "a marker" if entry.records is None else "records"
             raise TortureError(
                 f"producer {entry.producer_id} was fenced at epoch {epoch}, "
-                f"but {what} of its epoch {entry.epoch} came at offset {entry.offset}"
+                f"but {kind} of its epoch {entry.epoch} came at offset {entry.offset}"
             )
         epochs[entry.producer_id] = entry.epoch
         if entry.records is not None:

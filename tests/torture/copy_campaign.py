@@ -91,7 +91,7 @@ class CopyCampaign:
         self._keep_crashed = keep_crashed
         self._on_round = on_round
         self._is_static = self._rng.random() < 0.5 and program.can_be_static
-        self._source, self._target, self._group = (f"{what}-{seed}" for what in ("input", "output", "copiers"))
+        self._source, self._target, self._group = (f"{role}-{seed}" for role in ("input", "output", "copiers"))
         self._ledgers = [CopyLedger(self._source, partition) for partition in range(PARTITIONS)]
         self._bootstrap = bootstrap or ""
         topics = [f"{self._source}:{PARTITIONS}:{_SEGMENTS}", f"{self._target}:{PARTITIONS}:{_SEGMENTS}"]
@@ -128,11 +128,11 @@ class CopyCampaign:
         self._feeder.go_on()
         while self.kills < kills:
             began = time.monotonic()
-            what = self._round()
+            result = self._round()
             if self._on_round is not None:
                 copied = sum(ledger.copied for ledger in self._ledgers)
                 took = time.monotonic() - began
-                self._on_round(f"seed {self.seed}, {self.kills} kills: {what}; {copied} copied; {took:.1f} s")
+                self._on_round(f"seed {self.seed}, {self.kills} kills: {result}; {copied} copied; {took:.1f} s")
         self._rest()
         self._feeder.rest()
         self._count()

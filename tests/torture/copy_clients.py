@@ -43,7 +43,7 @@ class Feeder(BackgroundProducer):
     def step(self) -> None:
         """Feed a partition that has not too many records that wait to be copied."""
         ledger = self._rng.choice(self._ledgers)
-        if self.wanted.is_set() and ledger.fed - ledger.promised < AHEAD:
+        if self.is_writing.is_set() and ledger.fed - ledger.promised < AHEAD:
             for _ in range(self._rng.randint(1, 8)):
                 self._producer.produce(
                     self._topic, ledger.feed(), partition=ledger.partition, on_delivery=self._delivered
@@ -76,9 +76,9 @@ class CommittedReader:
         )
         self._consumer.assign([TopicPartition(topic, ledger.partition, 0) for ledger in ledgers])
 
-    def read_until(self, condition: Callable[[], bool], what: Callable[[], str]) -> None:
+    def read_until(self, condition: Callable[[], bool], description: Callable[[], str]) -> None:
         """Read on, and hold what comes against the ledgers. `TortureError`, also if `condition` does not come true."""
-        await_that(lambda: self._read() or condition(), what)
+        await_that(lambda: self._read() or condition(), description)
 
     def close(self) -> None:
         """Close the client."""

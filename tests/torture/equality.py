@@ -91,17 +91,17 @@ def contents(records: int) -> Iterator[Contents]:
             yield Contents(f"equal-{size}-{codec}", codec, size, count, size >= 1000 and number % 2 == 1)
 
 
-def fill(bootstrap: str, wanted: Contents, seed: int) -> dict[str, Totals]:
+def fill(bootstrap: str, spec: Contents, seed: int) -> dict[str, Totals]:
     """Create the topic and fill it; what readers of each isolation level must find. `TortureError`."""
     config = {
-        "segment.bytes": str(max(wanted.size * wanted.records // _SEGMENTS, 20_000)),
+        "segment.bytes": str(max(spec.size * spec.records // _SEGMENTS, 20_000)),
         "retention.ms": "-1",  # the timestamps are of long ago
-        "message.timestamp.type": "LogAppendTime" if wanted.is_append_time else "CreateTime",
+        "message.timestamp.type": "LogAppendTime" if spec.is_append_time else "CreateTime",
     }
     admin = AdminClient({"bootstrap.servers": bootstrap})  # must outlive its futures
-    for future in admin.create_topics([NewTopic(wanted.topic, wanted.partitions, 1, config=config)]).values():
+    for future in admin.create_topics([NewTopic(spec.topic, spec.partitions, 1, config=config)]).values():
         future.result(PATIENCE_S)
-    return _Filling(bootstrap, wanted, seed).run()
+    return _Filling(bootstrap, spec, seed).run()
 
 
 class _Filling:
@@ -110,21 +110,21 @@ class _Filling:
     They write at the same time, so that batches of all three lie among each other.
     """
 
-    def __init__(self, bootstrap: str, wanted: Contents, seed: int) -> None:
-        self._wanted = wanted
+    def __init__(self, bootstrap: str, spec: Contents, seed: int) -> None:
+        self._spec = spec
         self._rolls = random.Random(seed)
         shared = {
             "bootstrap.servers": bootstrap,
-            "compression.codec": wanted.codec,
+            "compression.codec": spec.codec,
             "enable.idempotence": True,
             "linger.ms": 5,
             "queue.buffering.max.messages": 300_000,
         }
-        names = [f"{wanted.topic}-{number}" for number in range(2)]
+        names = [f"{spec.topic}-{number}" for number in range(2)]
         self._plain = Producer(shared)
         self._transactional = [Producer({**shared, "transactional.id": name}) for name in names]
         self._values = [
-            self._some_bytes(self._rolls.randint(wanted.size * 3 // 4, wanted.size * 5 // 4)) for _ in range(_VALUES)
+            self._some_bytes(self._rolls.randint(spec.size * 3 // 4, spec.size * 5 // 4)) for _ in range(_VALUES)
         ]
 
     def _some_bytes(self, size: int) -> bytes:
@@ -135,28 +135,28 @@ class _Filling:
     def run(self) -> dict[str, Totals]:
         for producer in self._transactional:
             producer.init_transactions(PATIENCE_S)
-        wanted = self._wanted
-        rounds = max(min(wanted.records // _IN_TRANSACTIONS, _MOST_TRANSACTIONS), 2)
-        each = -(-wanted.records // rounds)
+        spec = self._spec
+        rounds = max(min(spec.records // _IN_TRANSACTIONS, _MOST_TRANSACTIONS), 2)
+        each = -(-spec.records // rounds)
         kept, aborted = Totals(), Totals()
         for number in range(rounds):
             committing, aborting = self._transactional if number % 2 else self._transactional[::-1]
             for producer in self._transactional:
                 producer.begin_transaction()
-            end = min((number + 1) * each, wanted.records)
+            end = min((number + 1) * each, spec.records)
             for first in range(number * each, end, _IN_TURN):
                 turn = range(first, min(first + _IN_TURN, end))
                 kept = kept.plus(self._send(self._plain, turn[0::3])).plus(self._send(committing, turn[1::3]))
                 aborted = aborted.plus(self._send(aborting, turn[2::3]))
             for producer in (self._plain, aborting):  # which would drop what has not been sent
                 if producer.flush(PATIENCE_S):
-                    raise TortureError(f"{wanted.topic}: records were not acknowledged within {PATIENCE_S:.0f} s")
+                    raise TortureError(f"{spec.topic}: records were not acknowledged within {PATIENCE_S:.0f} s")
             committing.commit_transaction(PATIENCE_S)
             aborting.abort_transaction(PATIENCE_S)
         return {"read_uncommitted": kept.plus(aborted), "read_committed": kept}
 
     def _send(self, producer: Producer, numbers: range) -> Totals:
-        topic, partitions, values = self._wanted.topic, self._wanted.partitions, self._values
+        topic, partitions, values = self._spec.topic, self._spec.partitions, self._values
         with_value = value_bytes = with_key = header_count = 0
         for number in numbers:
             value = None if number % 11 == 5 else b"%d:" % number + values[number % _VALUES]
@@ -244,18 +244,18 @@ def run(directory: Path, seed: int, records: int, say: Callable[[str], None]) ->
         if not broker.await_ready():
             raise TortureError(f"the broker does not start; see {broker.stderr}")
         bootstrap = f"{broker.address[0]}:{broker.address[1]}"
-        for wanted in contents(records):
+        for spec in contents(records):
             began = time.monotonic()
-            sent = fill(bootstrap, wanted, seed)
+            sent = fill(bootstrap, spec, seed)
             filled = time.monotonic() - began
-            size = sum(path.stat().st_size for path in broker.data_dir.glob(f"{wanted.topic}-*/*.log"))
-            say(f"{wanted.topic}: {wanted.records:,} records, {size / 1e6:,.0f} MB of log, written in {filled:.0f} s")
-            for same in compare(spark, bootstrap, str(broker.data_dir), {wanted.topic: sent}):
+            size = sum(path.stat().st_size for path in broker.data_dir.glob(f"{spec.topic}-*/*.log"))
+            say(f"{spec.topic}: {spec.records:,} records, {size / 1e6:,.0f} MB of log, written in {filled:.0f} s")
+            for same in compare(spark, bootstrap, str(broker.data_dir), {spec.topic: sent}):
                 say(
                     f"    {same.level}: {same.rows:,} rows, the same through the broker ({same.by_connector:.1f} s) and"
                     f" from its files ({same.from_files:.1f} s)"
                 )
-            _delete(bootstrap, wanted.topic)
+            _delete(bootstrap, spec.topic)
         if complaints := broker.complaints():
             raise TortureError(f"the broker complains: {complaints[0]}")
     finally:

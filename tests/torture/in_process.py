@@ -88,8 +88,8 @@ class Torture:
     def delete_records(self, ledger: Ledger, offset: int) -> None:
         """Have a log begin at `offset`."""
         ledger.asked_start = max(ledger.asked_start, offset)
-        wanted = DeleteRecordsPartition(partition_index=ledger.partition, offset=offset)
-        topics = [DeleteRecordsTopic(name=ledger.topic.name, partitions=[wanted])]
+        partition = DeleteRecordsPartition(partition_index=ledger.partition, offset=offset)
+        topics = [DeleteRecordsTopic(name=ledger.topic.name, partitions=[partition])]
         (topic,) = self.harness.ask(DeleteRecordsRequest(topics=topics, timeout_ms=1000), 2).topics
         (result,) = topic.partitions
         assert (result.error_code, result.low_watermark) == (NONE, max(offset, ledger.start))
@@ -171,8 +171,8 @@ class Torture:
         assert self._list_offset(ledger, moment) == (expected, timestamp), f"{ledger.name}: {moment}"
 
     def _list_offset(self, ledger: Ledger, timestamp: int) -> tuple[int, int]:
-        wanted = ListOffsetsPartition(partition_index=ledger.partition, timestamp=timestamp)
-        request = ListOffsetsRequest(topics=[ListOffsetsTopic(name=ledger.topic.name, partitions=[wanted])])
+        partition = ListOffsetsPartition(partition_index=ledger.partition, timestamp=timestamp)
+        request = ListOffsetsRequest(topics=[ListOffsetsTopic(name=ledger.topic.name, partitions=[partition])])
         (topic,) = self.harness.ask(request, 7).topics
         (answer,) = topic.partitions
         assert answer.error_code == NONE

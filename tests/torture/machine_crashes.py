@@ -267,9 +267,9 @@ class MachineCrashes:
             return
         partitions, size = self._rng.randint(1, 3), str(self._rng.randint(1, 9) * 1_000_000)
         config = CreatableTopicConfig(name="max.message.bytes", value=size)
-        wanted = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=[config])
+        topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=[config])
         acked = self._promises.ask(f"topic {name}", (_NEW, partitions, size))
-        self._ask(harness, CreateTopicsRequest(topics=[wanted]), 7, acked)
+        self._ask(harness, CreateTopicsRequest(topics=[topic]), 7, acked)
         made = _topic(harness, name)
         assert made is not None
         self._promises.name(f"topic {name}", made)
@@ -307,9 +307,9 @@ class MachineCrashes:
         if before is None:
             return
         count = before[1] + self._rng.randint(1, 2)
-        wanted = CreatePartitionsTopic(name=name, count=count, assignments=None)
+        topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
         acked = self._promises.ask(f"topic {name}", (before[0], count, before[2]))
-        self._ask(harness, CreatePartitionsRequest(topics=[wanted], timeout_ms=1000), 2, acked)
+        self._ask(harness, CreatePartitionsRequest(topics=[topic], timeout_ms=1000), 2, acked)
 
     def _permit(self, harness: Harness, user: str) -> None:
         """A rule comes, or goes if it is there."""

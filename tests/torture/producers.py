@@ -279,22 +279,22 @@ class Consumer(Party):
     def _act(self, link: Link) -> None:
         if not link.in_flight:
             ledger = self._rng.choice(self._ledgers)
-            wanted = FetchPartition(
+            partition = FetchPartition(
                 partition=ledger.partition, fetch_offset=self._positions[ledger], partition_max_bytes=1 << 16
             )
-            topics = [FetchTopic(topic=ledger.topic.name, partitions=[wanted])]
+            topics = [FetchTopic(topic=ledger.topic.name, partitions=[partition])]
             link.send(Work(FetchRequest(max_wait_ms=0, min_bytes=0, topics=topics), _FETCH_VERSION))
 
     def _answered(self, work: Work, response: Any) -> None:
         (topic,), (asked,) = response.responses, work.request.topics
-        (data,), (wanted,) = topic.partitions, asked.partitions
-        ledger = next(x for x in self._ledgers if x.name == f"{asked.topic}-{wanted.partition}")
+        (data,), (partition,) = topic.partitions, asked.partitions
+        ledger = next(x for x in self._ledgers if x.name == f"{asked.topic}-{partition.partition}")
         if data.error_code == _OFFSET_OUT_OF_RANGE and ledger.topic.start_moves:
             self._positions[ledger] = ledger.acked_end  # the log's start has moved past where we were
         elif self.bears_refusals and data.error_code in _REFUSALS:
             return
         elif data.error_code:
-            raise ledger.fail(f"Fetch from offset {wanted.fetch_offset}: error {data.error_code}")
+            raise ledger.fail(f"Fetch from offset {partition.fetch_offset}: error {data.error_code}")
         for batch in iter_batches(data.records or b""):
             self._positions[ledger] = ledger.note(batch.buffer)
 
@@ -312,18 +312,18 @@ class Trimmer(Party):
             ledger = self._rng.choice(self._ledgers)
             offset = self._rng.randint(ledger.start, ledger.acked_end)
             ledger.asked_start = max(ledger.asked_start, offset)
-            wanted = DeleteRecordsPartition(partition_index=ledger.partition, offset=offset)
-            topics = [DeleteRecordsTopic(name=ledger.topic.name, partitions=[wanted])]
+            partition = DeleteRecordsPartition(partition_index=ledger.partition, offset=offset)
+            topics = [DeleteRecordsTopic(name=ledger.topic.name, partitions=[partition])]
             link.send(Work(DeleteRecordsRequest(topics=topics, timeout_ms=10_000), 2))
 
     def _answered(self, work: Work, response: Any) -> None:
         (topic,), (asked,) = response.topics, work.request.topics
-        (result,), (wanted,) = topic.partitions, asked.partitions
-        ledger = next(x for x in self._ledgers if x.name == f"{asked.name}-{wanted.partition_index}")
+        (result,), (partition,) = topic.partitions, asked.partitions
+        ledger = next(x for x in self._ledgers if x.name == f"{asked.name}-{partition.partition_index}")
         if self.bears_refusals and result.error_code in _REFUSALS:
             return
-        if result.error_code or result.low_watermark < wanted.offset:
-            raise ledger.fail(f"DeleteRecords up to {wanted.offset} was answered with {result}")
+        if result.error_code or result.low_watermark < partition.offset:
+            raise ledger.fail(f"DeleteRecords up to {partition.offset} was answered with {result}")
         ledger.start = max(ledger.start, result.low_watermark)
         ledger.counts["answered deletions of records"] += 1
 

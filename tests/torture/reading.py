@@ -27,8 +27,8 @@ def new_producer_id(client: SocketClient) -> int:
 
 def list_offsets(client: SocketClient, ledger: Ledger, timestamp: int) -> tuple[int, int]:
     """(offset, timestamp) that the broker answers for a moment, or for -1 (the end) or -2 (the start)."""
-    wanted = ListOffsetsPartition(partition_index=ledger.partition, timestamp=timestamp)
-    request = ListOffsetsRequest(topics=[ListOffsetsTopic(name=ledger.topic.name, partitions=[wanted])])
+    partition = ListOffsetsPartition(partition_index=ledger.partition, timestamp=timestamp)
+    request = ListOffsetsRequest(topics=[ListOffsetsTopic(name=ledger.topic.name, partitions=[partition])])
     (topic,) = client.ask(request, 7).topics
     (answer,) = topic.partitions
     if answer.error_code:
@@ -78,8 +78,8 @@ def check_times(client: SocketClient, ledger: Ledger, rng: random.Random, first:
 
 
 def _fetch(client: SocketClient, ledger: Ledger, offset: int) -> Any:
-    wanted = FetchPartition(partition=ledger.partition, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES)
-    topics = [FetchTopic(topic=ledger.topic.name, partitions=[wanted])]
+    partition = FetchPartition(partition=ledger.partition, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES)
+    topics = [FetchTopic(topic=ledger.topic.name, partitions=[partition])]
     (topic,) = client.ask(FetchRequest(max_wait_ms=0, min_bytes=0, topics=topics), 11).responses
     (data,) = topic.partitions
     return data

@@ -92,11 +92,11 @@ class StreamCampaign:
         self._feeder.go_on()
         while self.rounds < rounds:
             began = time.monotonic()
-            what = self._round()
+            result = self._round()
             if self._on_round is not None:
                 took = time.monotonic() - began
                 self._on_round(
-                    f"seed {self.seed}, {self.rounds} rounds: {what}; {len(self._ledger.rows)} rows; {took:.1f} s"
+                    f"seed {self.seed}, {self.rounds} rounds: {result}; {len(self._ledger.rows)} rows; {took:.1f} s"
                 )
         self._rest()
         self._feeder.rest()
@@ -208,9 +208,9 @@ class StreamCampaign:
         """Write no more until all is read, and compare."""
         self._feeder.rest()
         logs = self._committed()
-        wanted = sum(map(len, logs.values()))
+        expected = sum(map(len, logs.values()))
         deadline = time.monotonic() + PATIENCE_S
-        while self._ledger.look() < wanted and time.monotonic() < deadline:
+        while self._ledger.look() < expected and time.monotonic() < deadline:
             self._stream.check()
             time.sleep(0.05)
         self._ledger.check(logs)

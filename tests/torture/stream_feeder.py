@@ -54,7 +54,7 @@ class StreamFeeder(BackgroundProducer):
         """Write some records, and rest a moment."""
         # In this order: who sees it idle after the wish was withdrawn can rely on it.
         self._is_idle = False
-        if self.wanted.is_set():
+        if self.is_writing.is_set():
             self._write()
         else:
             self._is_idle = True
@@ -110,8 +110,10 @@ class StreamFeeder(BackgroundProducer):
 
     def _send(self, producer: Producer, values: Sequence[bytes]) -> None:
         for value in values:
-            told = self._delivered if producer is self._plain else None
-            producer.produce(self._topic, value, partition=self._rng.randrange(self._partitions), on_delivery=told)
+            on_delivery = self._delivered if producer is self._plain else None
+            producer.produce(
+                self._topic, value, partition=self._rng.randrange(self._partitions), on_delivery=on_delivery
+            )
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:

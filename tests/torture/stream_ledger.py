@@ -75,6 +75,6 @@ class StreamLedger:
             self.rows[partition, offset] = value
         return len(found)
 
-    def _fail(self, what: str, places: Sequence[tuple[int, int]]) -> TortureError:
-        told = ", ".join(f"offset {offset} of partition {partition}" for partition, offset in places[:_SHOWN])
-        return TortureError(f"{self.folder}: {what}: {told}")
+    def _fail(self, complaint: str, places: Sequence[tuple[int, int]]) -> TortureError:
+        listing = ", ".join(f"offset {offset} of partition {partition}" for partition, offset in places[:_SHOWN])
+        return TortureError(f"{self.folder}: {complaint}: {listing}")

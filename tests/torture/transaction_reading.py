@@ -25,8 +25,8 @@ def read_entries(client: SocketClient, topic: str, partition: int) -> list[Entry
     entries: list[Entry] = []
     offset = 0
     while True:
-        wanted = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES)
-        topics = [FetchTopic(topic=topic, partitions=[wanted])]
+        requested_partition = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES)
+        topics = [FetchTopic(topic=topic, partitions=[requested_partition])]
         (answer,) = client.ask(FetchRequest(max_wait_ms=0, min_bytes=0, topics=topics), 11).responses
         (data,) = answer.partitions
         if data.error_code:
@@ -60,8 +60,8 @@ def entry_of(batch: Any) -> Entry:
 
 
 def _latest(client: SocketClient, topic: str, partition: int, *, isolation_level: int) -> int:
-    wanted = ListOffsetsPartition(partition_index=partition, timestamp=_LATEST)
-    topics = [ListOffsetsTopic(name=topic, partitions=[wanted])]
+    requested_partition = ListOffsetsPartition(partition_index=partition, timestamp=_LATEST)
+    topics = [ListOffsetsTopic(name=topic, partitions=[requested_partition])]
     (answer,) = client.ask(ListOffsetsRequest(isolation_level=isolation_level, topics=topics), 7).topics
     (found,) = answer.partitions
     if found.error_code:

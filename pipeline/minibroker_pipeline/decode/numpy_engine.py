@@ -243,12 +243,12 @@ class LanesEngine:
                 columns.record_end[with_headers].astype(np.int64),
             )
             blocks[block_of_row[with_headers[bad]], IS_BAD] = 1
-        wanted = (columns.offsets >= first) & (columns.offsets < limit) & (blocks[block_of_row, IS_BAD] == 0)
-        blocks[:, ROWS] = np.bincount(block_of_row[wanted], minlength=len(blocks))
-        if wanted.all():
-            return RecordTable(data, len(wanted), columns.offsets, columns.timestamps, *columns.numbers)
-        numbers = columns.numbers[:, wanted]
-        return RecordTable(data, numbers.shape[1], columns.offsets[wanted], columns.timestamps[wanted], *numbers)
+        selected = (columns.offsets >= first) & (columns.offsets < limit) & (blocks[block_of_row, IS_BAD] == 0)
+        blocks[:, ROWS] = np.bincount(block_of_row[selected], minlength=len(blocks))
+        if selected.all():
+            return RecordTable(data, len(selected), columns.offsets, columns.timestamps, *columns.numbers)
+        numbers = columns.numbers[:, selected]
+        return RecordTable(data, numbers.shape[1], columns.offsets[selected], columns.timestamps[selected], *numbers)
 
     def binary(self, data: _Bytes, at: NDArray[np.int32], size: NDArray[np.int32], rows: int) -> pa.BinaryArray:
         """See `RecordEngine`. Values, which ascend, and gaps between them make an array over the bytes as they are."""

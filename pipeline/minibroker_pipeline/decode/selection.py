@@ -23,15 +23,15 @@ class Selection:
     def lines(self, headers: NDArray[Any]) -> NDArray[np.int64]:
         """The lines of these headers that are wanted, ascending."""
         attributes = headers["attributes"]
-        wanted = headers["last_offset"] >= self._first
+        selected = headers["last_offset"] >= self._first
         is_wrapper = headers["record_count"] < 0  # where it begins, its header does not say
-        wanted &= is_wrapper | (headers["base_offset"] < self._end)
+        selected &= is_wrapper | (headers["base_offset"] < self._end)
         is_control = attributes & CONTROL_FLAG != 0
         if not self._include_control:
-            wanted &= ~is_control
+            selected &= ~is_control
         if self._aborted:
-            wanted &= is_control | ~self._are_aborted(headers, attributes & TRANSACTIONAL_FLAG != 0)
-        return np.flatnonzero(wanted)
+            selected &= is_control | ~self._are_aborted(headers, attributes & TRANSACTIONAL_FLAG != 0)
+        return np.flatnonzero(selected)
 
     def _are_aborted(self, headers: NDArray[Any], is_transactional: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Which entries are data of an aborted transaction: those between its first record and its marker."""

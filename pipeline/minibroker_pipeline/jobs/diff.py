@@ -58,7 +58,7 @@ class Difference(NamedTuple):
     topic: str
     partition: int
     offset: int
-    what: str
+    description: str
 
 
 @dataclass(slots=True)
@@ -137,7 +137,7 @@ class DiffReport:
             text += f"partitions on the {side} only: {', '.join(names)}\n" if names else ""
         for line in self.lines:
             text += "".join(
-                f"{example.topic}-{example.partition} offset {example.offset}: {example.what}\n"
+                f"{example.topic}-{example.partition} offset {example.offset}: {example.description}\n"
                 for example in line.examples
             )
         return text + ("equal\n" if self.is_equal else "different\n")
@@ -201,13 +201,13 @@ def _names(keys: set[tuple[str, int]]) -> list[str]:
 def _ranges_of(path: str, settings: DiffSettings) -> dict[tuple[str, int], _Ranges]:
     """What to read of each partition: all that is there."""
     there = select(find_partitions([path]))
-    wanted = [topic for topic in settings.topics if any(one.topic == topic for one in there)]
-    if settings.topics and not wanted:
+    selected = [topic for topic in settings.topics if any(one.topic == topic for one in there)]
+    if settings.topics and not selected:
         return {}
     # All that is there: a copy of a running broker's directory has an old high watermark.
     options = {"path": path, "isolation": settings.isolation, "mode": settings.mode, "highWatermark": "logEnd"}
-    if wanted:
-        options["topics"] = ",".join(wanted)
+    if selected:
+        options["topics"] = ",".join(selected)
     found: dict[tuple[str, int], _Ranges] = {}
     for key, log in QueryLogs(parse_options(options)).update().items():
         if settings.mode == "failfast":

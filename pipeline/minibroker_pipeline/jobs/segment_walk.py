@@ -64,23 +64,23 @@ def record_engine() -> RecordEngine:
 
 def read_entries(file: OpenFile, size: int, engine: RecordEngine, position: int = 0) -> Iterator[Entries | NoEntries]:
     """A log file from byte `position` to byte `size`, a few megabytes at a time, whatever is in it. `OSError`."""
-    wanted = WINDOW_BYTES
+    window = WINDOW_BYTES
     while position < size:
         left = size - position
-        data = memoryview(file.read_at(position, min(wanted, left))).cast("B").toreadonly()
-        left = left if len(data) == min(wanted, left) else len(data)  # someone cuts the file meanwhile
+        data = memoryview(file.read_at(position, min(window, left))).cast("B").toreadonly()
+        left = left if len(data) == min(window, left) else len(data)  # someone cuts the file meanwhile
         array = as_bytes(data)
         positions, behind = find_positions(array, 0, len(data), engine.chase)
         if len(positions):
             yield Entries(position, data[:behind], read_headers(array, positions))
-            position, wanted = position + behind, WINDOW_BYTES
+            position, window = position + behind, WINDOW_BYTES
         elif len(data) < left and (needed := _size_at(data)) > len(data):
-            wanted = min(needed, left)
+            window = min(needed, left)
         else:
             rest = data if len(data) == left else memoryview(file.read_at(position, left)).cast("B").toreadonly()
             found = _no_entries(position, rest)
             yield found
-            position, wanted = position + found.size, WINDOW_BYTES
+            position, window = position + found.size, WINDOW_BYTES
             if found.size == len(rest):
                 return
 

@@ -88,12 +88,12 @@ def share_out(items: Sequence[T], sizes: Sequence[int], task_bytes: int) -> list
 class Progress:
     """A line on a terminal, such as `verify: 12 of 80 segments`; nothing where there is no terminal."""
 
-    def __init__(self, job: str, total: int, what: str, stream: TextIO | None = None) -> None:
+    def __init__(self, job: str, total: int, unit: str, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
         self._is_shown = self._stream.isatty()
         self._job = job
         self._total = total
-        self._what = what
+        self._unit = unit
         self._done = 0
 
     def add(self, count: int) -> None:
@@ -101,7 +101,7 @@ class Progress:
         self._done += count
         if self._is_shown:
             end = "" if self._done < self._total else _CLEAR
-            self._stream.write(f"{_CLEAR}{self._job}: {self._done:,} of {self._total:,} {self._what}{end}")
+            self._stream.write(f"{_CLEAR}{self._job}: {self._done:,} of {self._total:,} {self._unit}{end}")
             self._stream.flush()
 
 

@@ -53,8 +53,8 @@ def known_topics(data_dir: str) -> dict[str, KnownTopic]:
             topic, partition = named
             counts[topic] = max(counts.get(topic, 0), partition + 1)
     known = {topic: KnownTopic(count, _topic_id(f"{data_dir}/{topic}-{count - 1}")) for topic, count in counts.items()}
-    for topic, told in _told_topics(f"{data_dir}/{TOPICS_FILE}").items():
-        known[topic] = KnownTopic(max(told.partitions, counts.get(topic, 0)), told.topic_id)
+    for topic, stored in _told_topics(f"{data_dir}/{TOPICS_FILE}").items():
+        known[topic] = KnownTopic(max(stored.partitions, counts.get(topic, 0)), stored.topic_id)
     return known
 
 
@@ -67,10 +67,10 @@ def _topic_id(directory: str) -> bytes | None:
 
 def _told_topics(path: str) -> dict[str, KnownTopic]:
     try:
-        told = parse_topics_file(read_file(path), path)
+        document = parse_topics_file(read_file(path), path)
         return {
             topic: KnownTopic(int(entry["partitions"]), parse_uuid(entry["id"]))
-            for topic, entry in told["topics"].items()
+            for topic, entry in document["topics"].items()
         }
     except FileNotFoundError:
         return {}

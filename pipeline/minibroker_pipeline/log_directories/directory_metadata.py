@@ -30,8 +30,8 @@ def carried_files(logs: Sequence[PartitionLog]) -> dict[str, bytes]:
 def _only(content: bytes, topics: set[str]) -> bytes:
     """The file of topics without others; as it is where it cannot be read, for the broker to say so."""
     try:
-        told: Any = json.loads(content)
-        told["topics"] = {name: entry for name, entry in told["topics"].items() if name in topics}
+        document: Any = json.loads(content)
+        document["topics"] = {name: entry for name, entry in document["topics"].items() if name in topics}
     except (ValueError, KeyError, TypeError, AttributeError):
         return content
-    return json.dumps(told, indent=1).encode()
+    return json.dumps(document, indent=1).encode()

@@ -73,8 +73,8 @@ class Transactions:
 
     def note(self, data: memoryview, headers: NDArray[Any], from_offset: int) -> None:
         """Go on with the entries that have these headers, in `data`."""
-        wanted = (headers["attributes"] & TRANSACTIONAL_FLAG != 0) & (headers["last_offset"] >= from_offset)
-        for header in headers[wanted & (headers["magic"] == MAGIC_V2)]:
+        selected = (headers["attributes"] & TRANSACTIONAL_FLAG != 0) & (headers["last_offset"] >= from_offset)
+        for header in headers[selected & (headers["magic"] == MAGIC_V2)]:
             producer, first = int(header["producer_id"]), int(header["base_offset"])
             if not header["attributes"] & CONTROL_FLAG:
                 self.open.setdefault(producer, first)
@@ -245,11 +245,11 @@ class LogTail:
 
     def _entries(self, file: OpenFile, segment: SegmentFiles, path: str) -> Iterator[tuple[memoryview, NDArray[Any]]]:
         """Chunks of whole entries from the position on, which moves with them. Sets `damage`."""
-        wanted = _CHUNK_BYTES
+        window = _CHUNK_BYTES
         while self._position < segment.size:
             left = segment.size - self._position
-            data = memoryview(file.read_at(self._position, min(wanted, left)))
-            if len(data) < min(wanted, left):
+            data = memoryview(file.read_at(self._position, min(window, left)))
+            if len(data) < min(window, left):
                 return  # someone cuts the file meanwhile
             headers = scan_headers(data)
             wrong = wrong_crcs(data, headers) if self._verify_crc else []
@@ -259,9 +259,9 @@ class LogTail:
                 behind = int(headers["position"][-1] + headers["size"][-1])
                 yield data, headers
                 self._position += behind
-                wanted = _CHUNK_BYTES
+                window = _CHUNK_BYTES
             elif not wrong and len(data) < left and stop_fault(data, 0) is None:
-                wanted = max(wanted * 2, int.from_bytes(data[8:LOG_OVERHEAD], "big") + LOG_OVERHEAD)
+                window = max(window * 2, int.from_bytes(data[8:LOG_OVERHEAD], "big") + LOG_OVERHEAD)
             elif not self._pass_damage(file, left, path, is_wrong=bool(wrong)):
                 return
 

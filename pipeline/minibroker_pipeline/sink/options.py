@@ -89,9 +89,9 @@ def check_columns(schema: pa.Schema, options: WriteOptions) -> None:
     if unknown:
         raise OptionError(f"column {unknown[0]!r}: known are {', '.join(_OF_USE)}; select those of use")
     for field_ in schema:
-        wanted = _TYPES.get(field_.name)
-        if wanted is not None and not any(fits(field_.type) for fits in wanted[1]):
-            raise OptionError(f"{field_.name}: {field_.type} is not {wanted[0]}")
+        expected = _TYPES.get(field_.name)
+        if expected is not None and not any(fits(field_.type) for fits in expected[1]):
+            raise OptionError(f"{field_.name}: {field_.type} is not {expected[0]}")
     if not any(name in names for name in _KEY_VALUE):
         raise OptionError("columns: neither key nor value is there")
     if not options.topic and "topic" not in names:

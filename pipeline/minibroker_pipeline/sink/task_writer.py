@@ -70,8 +70,8 @@ class TaskWriter:
 
     def _chunks(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         options = self.options
-        wanted = 4 * options.batch_bytes * max([options.partitions or 1, *self.counts.values()])
-        enough = min(max(wanted, CHUNK_BYTES), _MOST_CHUNK_BYTES)
+        estimate = 4 * options.batch_bytes * max([options.partitions or 1, *self.counts.values()])
+        enough = min(max(estimate, CHUNK_BYTES), _MOST_CHUNK_BYTES)
         waiting: list[pa.RecordBatch] = []
         size = 0
         for batch in batches:

@@ -95,8 +95,8 @@ def offset_at_time(log: QueryLog, timestamp: int) -> int | None:
 
     As ListOffsets finds it: in the order of the log, whatever the order of the timestamps. `OSError`.
     """
-    wanted = WantedOffsets(log.start_offset, log.end_offset, timestamp)
-    for one in log.ranges(wanted, _WHOLE):
+    interval = WantedOffsets(log.start_offset, log.end_offset, timestamp)
+    for one in log.ranges(interval, _WHOLE):
         with one.filesystem.open(one.path) as file:
             position, size = one.position, _CHUNK_BYTES
             while position < one.end_position:

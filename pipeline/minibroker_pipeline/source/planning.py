@@ -73,24 +73,24 @@ class _Piece(NamedTuple):
 
 
 def plan_ranges(
-    log: PartitionLog, tail: LogTail, wanted: WantedOffsets, *, split_bytes: int = SPLIT_BYTES
+    log: PartitionLog, tail: LogTail, interval: WantedOffsets, *, split_bytes: int = SPLIT_BYTES
 ) -> Iterator[LogRange]:
     """What to read of a log, in the order of its offsets. `tail` has been updated with it. `OSError`."""
-    if wanted.first >= wanted.end:
+    if interval.first >= interval.end:
         return
     bounds = np.array([segment.base_offset for segment in log.segments], np.int64)
-    first = max(int(np.searchsorted(bounds, wanted.first, side="right")) - 1, 0)
-    behind = int(np.searchsorted(bounds, wanted.end, side="left"))
+    first = max(int(np.searchsorted(bounds, interval.first, side="right")) - 1, 0)
+    behind = int(np.searchsorted(bounds, interval.end, side="left"))
     aborted = _Aborted(log, first, tail)
     for number in range(first, behind):
         segment = log.segments[number]
         next_base = log.end_of(number)
         size = segment.size if next_base is not None else min(tail.end_position, segment.size)
-        first_offset = max(wanted.first, segment.base_offset)
-        end_offset = wanted.end if next_base is None else min(wanted.end, next_base)
+        first_offset = max(interval.first, segment.base_offset)
+        end_offset = interval.end if next_base is None else min(interval.end, next_base)
         if not size:
             continue
-        after = _offset_before(log, segment, wanted.min_timestamp, is_last=next_base is None)
+        after = _offset_before(log, segment, interval.min_timestamp, is_last=next_base is None)
         if after is None:
             continue
         for piece in _pieces(log, segment, size, max(first_offset, after), end_offset, split_bytes):
@@ -204,14 +204,14 @@ class _Aborted:
         return tuple(self._found[slot] for slot in chosen.tolist())
 
 
-def aborted_around(wanted: LogRange) -> tuple[int, list[AbortedRange]]:
+def aborted_around(log_range: LogRange) -> tuple[int, list[AbortedRange]]:
     """The aborted transactions that end in the range's segment, from the log instead of its indexes. `OSError`.
 
     Also where the log begins: what earlier offsets had is not known.
     """
-    directory, _, name = wanted.path.rpartition("/")
-    data = DataDirectory(directory.rpartition("/")[0], wanted.filesystem)
-    log = open_partition(FoundPartition(wanted.topic, wanted.partition, directory, data))
+    directory, _, name = log_range.path.rpartition("/")
+    data = DataDirectory(directory.rpartition("/")[0], log_range.filesystem)
+    log = open_partition(FoundPartition(log_range.topic, log_range.partition, directory, data))
     bases = [segment.base_offset for segment in log.segments]
     base = offset_of(name)
     return log.start_offset, aborted_in(log, bases.index(base)) if base in bases else []

@@ -44,9 +44,9 @@ class QueryLog(NamedTuple):
         """As Kafka writes a partition."""
         return f"{self.log.topic}-{self.log.partition}"
 
-    def ranges(self, wanted: WantedOffsets, split_bytes: int) -> Iterator[LogRange]:
+    def ranges(self, interval: WantedOffsets, split_bytes: int) -> Iterator[LogRange]:
         """See `plan_ranges`."""
-        return plan_ranges(self.log, self.tail, wanted, split_bytes=split_bytes)
+        return plan_ranges(self.log, self.tail, interval, split_bytes=split_bytes)
 
     def check(self) -> None:
         """`DamagedLogError` when something is wrong with the log's end that is more than an entry cut short."""
@@ -103,7 +103,9 @@ class QueryLogs:
 
     def _check_names(self, log: PartitionLog) -> None:
         if log.odd_names:
-            what = f"{log.directory}/{log.odd_names[0]}: a log file is named by 20 digits, the offset that it begins at"
+            message = (
+                f"{log.directory}/{log.odd_names[0]}: a log file is named by 20 digits, the offset that it begins at"
+            )
             if self._options.mode == "failfast":
-                raise LogNameError(f"{what}; rename it, or read with mode=permissive to leave it out")
-            _logger.warning("%s; it is left out", what)
+                raise LogNameError(f"{message}; rename it, or read with mode=permissive to leave it out")
+            _logger.warning("%s; it is left out", message)

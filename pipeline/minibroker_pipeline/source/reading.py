@@ -42,12 +42,12 @@ _logger = logging.getLogger(__name__)
 class DataLossError(Exception):
     """Records that were asked for are gone. Says which, and that failOnDataLoss=false goes on without them."""
 
-    def __init__(self, what: str) -> None:
-        super().__init__(f"{what} (set failOnDataLoss=false to go on with what is left)")
-        self._what = what
+    def __init__(self, message: str) -> None:
+        super().__init__(f"{message} (set failOnDataLoss=false to go on with what is left)")
+        self._message = message
 
     def __reduce__(self) -> tuple[type["DataLossError"], tuple[str]]:
-        return DataLossError, (self._what,)
+        return DataLossError, (self._message,)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,62 +74,62 @@ def read_ranges(ranges: Sequence[LogRange], settings: ReadSettings) -> Iterator[
     return coalesce(batches, target_bytes=_LEAST_BATCH_BYTES)
 
 
-def _read_range(wanted: LogRange, settings: ReadSettings) -> Iterator[pa.RecordBatch]:
+def _read_range(log_range: LogRange, settings: ReadSettings) -> Iterator[pa.RecordBatch]:
     try:
-        with _open(wanted) as file, ReadBuffer() as buffer:
-            yield from _RangeReading(file, buffer, wanted, settings).batches()
+        with _open(log_range) as file, ReadBuffer() as buffer:
+            yield from _RangeReading(file, buffer, log_range, settings).batches()
     except FileNotFoundError:
-        what = (
-            f"{wanted.path} was deleted before it was read: offsets {wanted.first_offset} to {wanted.end_offset - 1} of"
-            f" {wanted.topic}-{wanted.partition}"
+        message = (
+            f"{log_range.path} was deleted before it was read: offsets {log_range.first_offset} to"
+            f" {log_range.end_offset - 1} of {log_range.topic}-{log_range.partition}"
         )
         if settings.fail_on_data_loss:
-            raise DataLossError(what) from None
-        _logger.warning("%s", what)
+            raise DataLossError(message) from None
+        _logger.warning("%s", message)
 
 
-def _open(wanted: LogRange) -> OpenFile:
+def _open(log_range: LogRange) -> OpenFile:
     """The file that was meant when the range was planned, under its name, or the one that it has until it is deleted.
 
     Retention and compaction rename files, which stay for `file.delete.delay.ms`. `FileNotFoundError`.
     """
-    for name in (wanted.path, wanted.path + DELETED_SUFFIX):
+    for name in (log_range.path, log_range.path + DELETED_SUFFIX):
         try:
-            file = wanted.filesystem.open(name)
+            file = log_range.filesystem.open(name)
         except FileNotFoundError:
             continue
-        if wanted.identity in {UNKNOWN, file.identity}:
+        if log_range.identity in {UNKNOWN, file.identity}:
             return file
         file.__exit__(None, None, None)
-    raise FileNotFoundError(wanted.path)
+    raise FileNotFoundError(log_range.path)
 
 
 class _RangeReading:
     """Reads one range, some megabytes at a time."""
 
-    def __init__(self, file: OpenFile, buffer: ReadBuffer, wanted: LogRange, settings: ReadSettings) -> None:
+    def __init__(self, file: OpenFile, buffer: ReadBuffer, log_range: LogRange, settings: ReadSettings) -> None:
         self._file = file
         self._buffer = buffer
-        self._wanted = wanted
+        self._log_range = log_range
         self._settings = settings
         self._report = DecodeReport()
-        self._watch = MarkerWatch(wanted.aborted)
+        self._watch = MarkerWatch(log_range.aborted)
         self._last_offset = -1
         self._is_corrected = False
         self._in_log: tuple[int, list[AbortedRange]] | None = None
         self._request = DecodeRequest(
-            topic=wanted.topic,
-            partition=wanted.partition,
+            topic=log_range.topic,
+            partition=log_range.partition,
             columns=tuple(column for column in settings.columns if column != DAMAGE_COLUMN) or ("offset",),
-            first_offset=wanted.first_offset,
-            end_offset=wanted.end_offset,
+            first_offset=log_range.first_offset,
+            end_offset=log_range.end_offset,
             isolation=settings.isolation,
-            aborted=wanted.aborted,
+            aborted=log_range.aborted,
             include_control=settings.include_control,
             verify_crc=settings.verify_crc,
             mode=settings.mode,
             engine=settings.engine,
-            file=wanted.path,
+            file=log_range.path,
         )
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -144,7 +144,7 @@ class _RangeReading:
             first = report.damage[0]
             _logger.warning(
                 "%s: %d damaged pieces, %d bytes, left out; the first at byte %d: %s",
-                self._wanted.path,
+                self._log_range.path,
                 report.damaged_batches,
                 report.damaged_bytes,
                 first.position,
@@ -154,13 +154,13 @@ class _RangeReading:
                 yield self._damage_rows()
 
     def _rows(self) -> Iterator[pa.RecordBatch]:
-        wanted, report = self._wanted, self._report
-        position = wanted.position
+        log_range, report = self._log_range, self._report
+        position = log_range.position
         self._check_name()
         # In the permissive mode a piece of an entry is taken for damage if it holds what looks like an entry.
-        size = self._file.bytes_at_once if self._settings.mode == "failfast" else wanted.end_position - position
-        while position < wanted.end_position:
-            left = wanted.end_position - position
+        size = self._file.bytes_at_once if self._settings.mode == "failfast" else log_range.end_position - position
+        while position < log_range.end_position:
+            left = log_range.end_position - position
             data = self._buffer.read(self._file, position, min(size, left))
             if len(data) < min(size, left):
                 self._refuse(position + len(data), left - len(data), "the file ends, and was longer a moment ago")
@@ -184,11 +184,11 @@ class _RangeReading:
 
     def _check_name(self) -> None:
         """A log file is named by an offset at or below its first entry's. Else its records would be passed over."""
-        wanted = self._wanted
-        named = offset_of(wanted.path.rpartition("/")[2])
-        if wanted.position or named is None:
+        log_range = self._log_range
+        named = offset_of(log_range.path.rpartition("/")[2])
+        if log_range.position or named is None:
             return
-        headers = scan_headers(self._file.read_at(0, min(wanted.end_position, _FIRST_ENTRY_BYTES)))
+        headers = scan_headers(self._file.read_at(0, min(log_range.end_position, _FIRST_ENTRY_BYTES)))
         if len(headers) and int(headers["last_offset"][0]) < named:
             self._refuse(0, 0, f"the file is named by offset {named}, but begins at {int(headers['base_offset'][0])}")
 
@@ -210,32 +210,32 @@ class _RangeReading:
 
         What the log itself says counts from then on, besides.
         """
-        wanted, settings = self._wanted, self._settings
+        log_range, settings = self._log_range, self._settings
         if settings.isolation != "read_committed" or self._is_corrected:
             return ""
-        is_inside = (headers["last_offset"] >= wanted.first_offset) & (headers["base_offset"] < wanted.end_offset)
+        is_inside = (headers["last_offset"] >= log_range.first_offset) & (headers["base_offset"] < log_range.end_offset)
         headers = headers[is_inside]
         if not self._watch.is_doubtful(data, headers):
             return ""
         if self._in_log is None:
-            self._in_log = aborted_around(wanted)
+            self._in_log = aborted_around(log_range)
         start, in_log = self._in_log
-        said = self._request.aborted
+        in_index = self._request.aborted
         low, high = int(headers["base_offset"].min()), int(headers["last_offset"].max()) + 1
-        differing = contradictions(said, in_log, start=start, low=low, high=high)
+        differing = contradictions(in_index, in_log, start=start, low=low, high=high)
         if not differing:
             return ""
         self._is_corrected = True
-        self._request = replace(self._request, aborted=(*said, *in_log))
+        self._request = replace(self._request, aborted=(*in_index, *in_log))
         producer, first, last = differing[0]
-        index = wanted.path.removesuffix(LOG_SUFFIX) + TXN_INDEX_SUFFIX
-        has = "has, other than the log," if differing[0] in said else "lacks"
+        index = log_range.path.removesuffix(LOG_SUFFIX) + TXN_INDEX_SUFFIX
+        has = "has, other than the log," if differing[0] in in_index else "lacks"
         return f"{index} {has} an aborted transaction of producer {producer}, offsets {first} to {last}"
 
     def _refuse(self, position: int, size: int, message: str) -> None:
         damage = Damage(position, None, size, message)
         if self._settings.mode == "failfast":
-            raise DamagedLogError(self._wanted.path, damage)
+            raise DamagedLogError(self._log_range.path, damage)
         self._report.add_damage(damage)
 
     def _complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -248,12 +248,12 @@ class _RangeReading:
         return pa.RecordBatch.from_arrays(arrays, schema=output_schema(columns))
 
     def _damage_rows(self) -> pa.RecordBatch:
-        wanted, found = self._wanted, self._report.damage
+        log_range, found = self._log_range, self._report.damage
         known = {
-            "topic": [wanted.topic] * len(found),
-            "partition": [wanted.partition] * len(found),
+            "topic": [log_range.topic] * len(found),
+            "partition": [log_range.partition] * len(found),
             DAMAGE_COLUMN: [
-                f"{wanted.path}: byte {damage.position}: {damage.message} ({damage.size} bytes left out)"
+                f"{log_range.path}: byte {damage.position}: {damage.message} ({damage.size} bytes left out)"
                 for damage in found
             ],
         }

@@ -27,13 +27,13 @@ class LogInputPartition(InputPartition):
 
 def read_settings(options: SourceOptions, schema: StructType) -> tuple[ReadSettings, pa.Schema]:
     """How rows of `schema` are read: only its columns are decoded. `OptionError` for columns that there are not."""
-    wanted = to_arrow_schema(schema, timezone="UTC")
-    columns = tuple(wanted.names)
+    requested = to_arrow_schema(schema, timezone="UTC")
+    columns = tuple(requested.names)
     try:
         known = output_schema(columns)
     except ValueError as error:
         raise OptionError(f"schema: {error}") from None
-    for field, given in zip(known, wanted, strict=True):
+    for field, given in zip(known, requested, strict=True):
         if field.type != given.type:
             raise OptionError(f"schema: {field.name} is {field.type}, not {given.type}")
     settings = ReadSettings(
@@ -45,7 +45,7 @@ def read_settings(options: SourceOptions, schema: StructType) -> tuple[ReadSetti
         engine=options.engine,
         fail_on_data_loss=options.fail_on_data_loss,
     )
-    return settings, wanted
+    return settings, requested
 
 
 def read_task(partition: InputPartition, settings: ReadSettings, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -104,13 +104,13 @@ def _is_abort(data: memoryview, position: int) -> bool:
 
 
 def contradictions(
-    said: Iterable[tuple[int, int, int]], in_log: Iterable[tuple[int, int, int]], *, start: int, low: int, high: int
+    in_index: Iterable[tuple[int, int, int]], in_log: Iterable[tuple[int, int, int]], *, start: int, low: int, high: int
 ) -> list[tuple[int, int, int]]:
     """Aborted transactions that end in [low, high) and that either an index or the log alone knows, ascending.
 
     `start` is where the log begins: of what began before, it cannot tell the first offset, or that it was at all.
     """
-    known, found = set(said), set(in_log)
+    known, found = set(in_index), set(in_log)
     older = {(producer, last) for producer, first, last in known if first < start}
     differing = [one for one in found - known if (one[0], one[2]) not in older]
     differing += [one for one in known - found if one[1] >= start]

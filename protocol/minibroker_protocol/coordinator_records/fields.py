@@ -17,13 +17,13 @@ def fields_by_name(message: Any, version: int) -> dict[str, Any]:
 
     Tagged fields are left out where they say nothing. UUIDs are text, as Kafka writes them.
     """
-    told: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for field in fields_of(message.__class__):
         value = getattr(message, field.name)
         if version not in field.present or (version in field.tagged_in and value == field.default()):
             continue
-        told[_camel(field.name)] = _uuid_text(value) if field.kind is p.UUID else _plain(value, version)
-    return told
+        fields[_camel(field.name)] = _uuid_text(value) if field.kind is p.UUID else _plain(value, version)
+    return fields
 
 
 def _uuid_text(value: Any) -> str:

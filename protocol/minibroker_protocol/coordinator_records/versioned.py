@@ -35,10 +35,10 @@ def encode_versioned(message: object, version: int) -> bytes:
     return bytes(out)
 
 
-def version_of(data: bytes | bytearray | memoryview, what: str) -> int:
+def version_of(data: bytes | bytearray | memoryview, subject: str) -> int:
     """The version that `data` begins with. DecodeError, which names `what` was expected, if it is too short."""
     if len(data) < _INT16.size:
-        raise DecodeError(f"{what}: {len(data)} bytes hold no version")
+        raise DecodeError(f"{subject}: {len(data)} bytes hold no version")
     version: int = _INT16.unpack_from(data)[0]
     return version
 
@@ -53,12 +53,12 @@ def decode_versioned(cls: type[T], data: bytes | bytearray | memoryview) -> T:
     if version > known.last and cls in _READ_IN_NEWEST_FORM:
         version = known.last
     if version not in known:
-        raise DecodeError(f"{cls.__name__}: version {version} is unknown, {_said(known)}")
+        raise DecodeError(f"{cls.__name__}: version {version} is unknown, {_range_text(known)}")
     message, _ = decode(cls, memoryview(data), version, _INT16.size)
     return message
 
 
-def _said(known: VersionRange) -> str:
+def _range_text(known: VersionRange) -> str:
     if known.first == known.last:
         return f"only {known.first} is known"
     return f"{known.first} to {known.last} are known"

@@ -62,8 +62,8 @@ def read_outcome(output: bytes, status: int) -> CleaningResult:
     try:
         if not status:
             return CleaningResult.from_json(output)
-        told = json.loads(output)
-        message, number, aborted = told["error"], told["errno"], told["aborted"]
+        failure = json.loads(output)
+        message, number, aborted = failure["error"], failure["errno"], failure["aborted"]
     except (ValueError, TypeError, KeyError):
         raise CleaningFailedError(f"the cleaning process ended with {status} and said {output[:200]!r}") from None
     if aborted:

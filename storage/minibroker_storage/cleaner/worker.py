@@ -30,10 +30,10 @@ def main() -> int:
     """Clean as the plan says. The status is 0 with a result, 1 with an error, both told on standard output."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C at a terminal is for the broker, which ends this process
     os.nice(NICENESS)
-    told = _read(plan_size(_read(plan_size())))
+    plan = _read(plan_size(_read(plan_size())))
     threading.Thread(target=_leave_with_the_broker, daemon=True).start()
     try:
-        output = clean(CleaningPlan.from_json(told)).to_json()
+        output = clean(CleaningPlan.from_json(plan)).to_json()
     except (OSError, ProtocolError, StorageError) as error:
         output = encode_error(error)
         status = 1

@@ -137,19 +137,19 @@ def _key(record: Record) -> bytes:
     return record.key
 
 
-def _version(data: _Bytes, what: str) -> int:
+def _version(data: _Bytes, part: str) -> int:
     if len(data) < _VERSION_SIZE:
-        raise _UndecodableError(f"Could not read version from {what}'s buffer.")
+        raise _UndecodableError(f"Could not read version from {part}'s buffer.")
     return int.from_bytes(data[:_VERSION_SIZE], "big", signed=True)
 
 
-def _read(cls: type[Any], data: _Bytes, what: str) -> Any:
-    version = _version(data, what)
+def _read(cls: type[Any], data: _Bytes, part: str) -> Any:
+    version = _version(data, part)
     try:
         return decode_versioned(cls, data)
     except DecodeError as error:
         raise _UndecodableError(
-            f"Could not read record with version {version} from {what}'s buffer due to: {error}."
+            f"Could not read record with version {version} from {part}'s buffer due to: {error}."
         ) from None
 
 
@@ -158,9 +158,9 @@ def _group_value(cls: type[Any], data: bytes) -> dict[str, Any]:
     message = _read(cls, data, "value")
     fields = fields_by_name(message, version)
     if isinstance(message, GroupMetadataValue) and message.protocol_type == _CONSUMER:
-        for member, told in zip(message.members, fields["members"], strict=True):
-            told["subscription"] = _embedded(ConsumerProtocolSubscription, member.subscription)
-            told["assignment"] = _embedded(ConsumerProtocolAssignment, member.assignment)
+        for member, fields_of_member in zip(message.members, fields["members"], strict=True):
+            fields_of_member["subscription"] = _embedded(ConsumerProtocolSubscription, member.subscription)
+            fields_of_member["assignment"] = _embedded(ConsumerProtocolAssignment, member.assignment)
     return {"version": str(version), "data": fields}
 
 

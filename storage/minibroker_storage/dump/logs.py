@@ -125,13 +125,13 @@ class LogFile:
     def _fill(self, count: int, at: int = 0) -> bool:
         """Drop what lies before `at` and read `count` bytes more; says whether there are any."""
         pieces = [self._window[at:]]
-        wanted = count if self._left is None else min(count, self._left)
-        while wanted:
-            piece = self._file.read(wanted)
+        missing = count if self._left is None else min(count, self._left)
+        while missing:
+            piece = self._file.read(missing)
             if not piece:
                 self._left = 0
                 break
-            wanted -= len(piece)
+            missing -= len(piece)
             if self._left is not None:
                 self._left -= len(piece)
             pieces.append(piece)

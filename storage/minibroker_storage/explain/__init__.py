@@ -53,8 +53,8 @@ def _explain_file(page: Page, file: DumpFile, options: DumpOptions) -> None:
     if file.kind in {FileKind.LOG, FileKind.LOG_07}:
         explain_log(page, file, options)
     elif file.kind in _EXPLAINERS:
-        what, explainer = _EXPLAINERS[file.kind]
-        page.heading(f"{file.path}: {what}")
+        kind, explainer = _EXPLAINERS[file.kind]
+        page.heading(f"{file.path}: {kind}")
         explainer(page, file)
     else:
         os.stat(file.path)

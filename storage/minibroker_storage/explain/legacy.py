@@ -25,9 +25,9 @@ def explain_message(page: Page, data: memoryview, position: int) -> None:
     """
     entry = LegacyRecordBatch(data)
     header = entry.header
-    what = "wrapper: messages compressed together" if entry.is_compressed else "message"
+    kind = "wrapper: messages compressed together" if entry.is_compressed else "message"
     page.gap()
-    page.heading(f"{what}, at byte {position}: format v{header.magic}, offset {header.base_offset}, {len(data)} bytes")
+    page.heading(f"{kind}, at byte {position}: format v{header.magic}, offset {header.base_offset}, {len(data)} bytes")
     offset = "of the last message in it" if entry.is_compressed else "set by the broker"
     _explain_fields(page, Fields(page, data, position), entry, offset, moment)
     if not entry.is_compressed:

@@ -166,6 +166,6 @@ def moment(timestamp: int) -> str:
         return "no time of our era"
 
 
-def length_meaning(what: str) -> Meaning:
+def length_meaning(field: str) -> Meaning:
     """What the length of something means that may be null."""
-    return lambda length: f"bytes of the {what}" if length >= 0 else f"no {what}: null"
+    return lambda length: f"bytes of the {field}" if length >= 0 else f"no {field}: null"

@@ -210,8 +210,8 @@ def test_names_that_are_not_known_are_warned_of(serve: Serve) -> None:
     served = serve("--set", "no.such.name=1")
     assert served.end() == (0, "minibroker: no.such.name is not known and has no effect\n")
     served = serve("--set", "message.max.byte=1")
-    _, told = served.end()
-    assert told == "minibroker: message.max.byte is not known and has no effect; did you mean message.max.bytes?\n"
+    _, stderr = served.end()
+    assert stderr == "minibroker: message.max.byte is not known and has no effect; did you mean message.max.bytes?\n"
 
 
 # What is wrong is said in one line.
@@ -238,9 +238,9 @@ def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 @pytest.mark.parametrize("address", ["nonsense", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:65536", ":-1"])
 def test_an_address_that_is_none_is_named(refused: Callable[..., str], address: str) -> None:
-    wanted = f"{address!r} is not HOST:PORT, with a port of 0 to 65535"
-    assert refused(listen=address) == f"listen: {wanted}"
-    assert refused("--advertise", address) == f"advertise: {wanted}"
+    message = f"{address!r} is not HOST:PORT, with a port of 0 to 65535"
+    assert refused(listen=address) == f"listen: {message}"
+    assert refused("--advertise", address) == f"advertise: {message}"
 
 
 @pytest.mark.parametrize("address", [":9092", "0.0.0.0:9092", "[::]:9092", "host.test:0"])
@@ -354,8 +354,8 @@ def test_faults_that_cannot_be_are_named_with_their_file(refused: Callable[..., 
     path = tmp_path / "faults.json"
     assert refused("--faults", str(path)) == f"{path}: No such file or directory"
     path.write_text('[{"api": "Fetch", "error": "OOPS"}]')
-    said = refused("--faults", str(path))
-    assert said == f"{path}: fault 1: error: 'OOPS' is neither the name nor the number of one of Kafka's errors"
+    message = refused("--faults", str(path))
+    assert message == f"{path}: fault 1: error: 'OOPS' is neither the name nor the number of one of Kafka's errors"
 
 
 def test_a_ready_file_goes_when_the_broker_stops_and_an_old_one_before_it_starts(
@@ -384,9 +384,9 @@ def test_arguments_that_are_not_understood_end_with_status_2(
 def test_the_option_that_was_probably_meant_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["serve", "--topics", "orders:4"])
-    told = capsys.readouterr().err
-    assert told.startswith("usage: minibroker serve ")
-    assert "unrecognized arguments: --topics orders:4; did you mean --topic?" in told
+    stderr = capsys.readouterr().err
+    assert stderr.startswith("usage: minibroker serve ")
+    assert "unrecognized arguments: --topics orders:4; did you mean --topic?" in stderr
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["serve", "--help"]])
@@ -401,9 +401,9 @@ def test_help_and_version_are_told(arguments: list[str], capsys: pytest.CaptureF
 def test_verbose_tells_requests_on_stderr(serve: Serve) -> None:
     served = serve("-v", "--topic", "t", "--log-format", "json")
     served.metadata()
-    status, said = served.end()
+    status, stderr = served.end()
     assert status == 0
-    assert [json.loads(line)["message"].split()[:2] for line in said.splitlines()] == [["Metadata", "v12"]]
+    assert [json.loads(line)["message"].split()[:2] for line in stderr.splitlines()] == [["Metadata", "v12"]]
 
 
 def test_a_client_that_speaks_tls_is_told_of(serve: Serve) -> None:
@@ -415,5 +415,5 @@ def test_a_client_that_speaks_tls_is_told_of(serve: Serve) -> None:
 
 
 def test_what_ends_a_start_is_json_where_that_is_asked_for(refused: Callable[..., str]) -> None:
-    said = json.loads(refused("--log-format", "json", "--topic", "orders:0"))
-    assert (said["level"], "Number of partitions" in said["message"]) == ("CRITICAL", True)
+    entry = json.loads(refused("--log-format", "json", "--topic", "orders:0"))
+    assert (entry["level"], "Number of partitions" in entry["message"]) == ("CRITICAL", True)

@@ -152,8 +152,8 @@ def test_a_batch_that_is_too_large_is_explained_once_for_each_topic(
     harness.create("small", max_message_bytes="100")
     for _ in range(2):
         assert harness.produce(batch(b"x" * 200), "small").error_code == 10
-    (said,) = advice.messages
-    assert "for small was refused: its max.message.bytes is 100" in said
+    (message,) = advice.messages
+    assert "for small was refused: its max.message.bytes is 100" in message
 
 
 def test_a_topic_that_nobody_may_create_is_named(tmp_path: Path, advice: pytest.LogCaptureFixture) -> None:
@@ -162,16 +162,16 @@ def test_a_topic_that_nobody_may_create_is_named(tmp_path: Path, advice: pytest.
         request = MetadataRequest(topics=[MetadataRequestTopic(name="away")], allow_auto_topic_creation=allow)
         assert harness.ask(request, 9).topics[0].error_code == 3
     harness.close()
-    (said,) = advice.messages
-    assert "the topic 'away', which there is not" in said
+    (message,) = advice.messages
+    assert "the topic 'away', which there is not" in message
 
 
 @pytest.mark.parametrize(
     ("start", "word"), [(b"\x16\x03\x01\x02", "TLS"), (b"GET /", "HTTP"), (b"\xff\xff\xff\xff", None), (b"", None)]
 )
 def test_clients_that_speak_something_else_are_recognised(start: bytes, word: str | None) -> None:
-    said = about_first_bytes(start)
-    assert word in said if said is not None and word is not None else said is word
+    advice = about_first_bytes(start)
+    assert word in advice if advice is not None and word is not None else advice is word
 
 
 def test_advice_is_given_once_and_not_kept_without_end(advice: pytest.LogCaptureFixture) -> None:
@@ -233,6 +233,6 @@ def test_an_advertised_host_that_cannot_be_found_is_told(monkeypatch: pytest.Mon
 
     assert about_advertised("127.0.0.1") is None
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
-    said = about_advertised("broker.test")
-    assert said is not None
-    assert said.startswith("clients are sent to broker.test (advertised), which cannot be found from here (Name or")
+    advice = about_advertised("broker.test")
+    assert advice is not None
+    assert advice.startswith("clients are sent to broker.test (advertised), which cannot be found from here (Name or")

@@ -35,7 +35,7 @@ def create(
     **configs: str,
 ) -> CreatableTopicResult:
     """Ask for a topic; `min_insync_replicas="2"` stands for min.insync.replicas=2."""
-    wanted = CreatableTopic(
+    topic = CreatableTopic(
         name=name,
         num_partitions=-1 if by_hand else partitions,
         replication_factor=-1 if by_hand else factor,
@@ -44,7 +44,7 @@ def create(
         ],
         configs=[CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()],
     )
-    (result,) = cluster.ask(CreateTopicsRequest(topics=[wanted]), 7).topics
+    (result,) = cluster.ask(CreateTopicsRequest(topics=[topic]), 7).topics
     assert isinstance(result, CreatableTopicResult)
     return result
 
@@ -72,9 +72,9 @@ def metadata(cluster: Harness, *topics: str, version: int = 12) -> MetadataRespo
 
 def described(cluster: Harness, topic: str = "t", version: int = 12) -> list[Any]:
     """The partitions of a topic as Metadata tells them."""
-    (told,) = metadata(cluster, topic, version=version).topics
-    assert told.error_code == 0
-    return list(told.partitions)
+    (described_topic,) = metadata(cluster, topic, version=version).topics
+    assert described_topic.error_code == 0
+    return list(described_topic.partitions)
 
 
 def coordinator(cluster: Harness, key: str, key_type: int = GROUP) -> Coordinator:

@@ -31,12 +31,12 @@ def test_none_removes_a_section(tmp_path: Path) -> None:
 def test_reset_goes_back_to_the_start_and_tells_those_who_asked(tmp_path: Path) -> None:
     ClusterMetadata(str(tmp_path)).write("notes", {"a": 1})
     metadata = ClusterMetadata(str(tmp_path))
-    told: list[object] = []
-    metadata.subscribe("notes", lambda: told.append(metadata.read("notes")))
+    sections: list[object] = []
+    metadata.subscribe("notes", lambda: sections.append(metadata.read("notes")))
     metadata.write("notes", {"a": 2})
-    assert told == []
+    assert sections == []
     metadata.reset()
-    assert told == [{"a": 1}]
+    assert sections == [{"a": 1}]
     assert ClusterMetadata(str(tmp_path)).read("notes") == {"a": 1}
 
 

@@ -32,8 +32,8 @@ NOT_COORDINATOR = ErrorCode.NOT_COORDINATOR
 
 
 def commit(cluster: Harness, offset: int = 5, **fields: Any) -> int:
-    wanted = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
-    topics = [OffsetCommitRequestTopic(name="t", partitions=[wanted])]
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
+    topics = [OffsetCommitRequestTopic(name="t", partitions=[partition])]
     code: int = (
         cluster.ask(OffsetCommitRequest(group_id="g", topics=topics, **fields), 8).topics[0].partitions[0].error_code
     )

@@ -159,8 +159,8 @@ def test_a_stop_writes_a_new_file_where_an_fsync_has_failed(harness: Harness, si
 
 def test_a_topic_that_metadata_has_made_is_refused_beside_the_brokers(harness: Harness, sick: SickDisk) -> None:
     sick.is_sick = True
-    wanted = [MetadataRequestTopic(name="t"), MetadataRequestTopic(name="new")]
-    pending = harness.send(MetadataRequest(topics=wanted, allow_auto_topic_creation=True), 9)
+    topics = [MetadataRequestTopic(name="t"), MetadataRequestTopic(name="new")]
+    pending = harness.send(MetadataRequest(topics=topics, allow_auto_topic_creation=True), 9)
     found = {topic.name: (topic.error_code, len(topic.partitions)) for topic in pending.response.topics}
     assert found == {"t": (0, 1), "new": (STORAGE_ERROR, 0)}
     assert len(pending.response.brokers) == 1

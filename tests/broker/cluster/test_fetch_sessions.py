@@ -32,7 +32,7 @@ class Session:
         self.epoch += 1
         return response
 
-    def told(self, *partitions: tuple[str, int, int], **fields: Any) -> list[tuple[str, int]]:
+    def fetched_partitions(self, *partitions: tuple[str, int, int], **fields: Any) -> list[tuple[str, int]]:
         """Which partitions the next incremental fetch tells of."""
         response = self.fetch(*partitions, **fields)
         assert (response.error_code, response.session_id) == (0, self.id)
@@ -83,16 +83,16 @@ def test_every_version_from_7_on_has_sessions(many: Harness, version: int) -> No
 
 def test_an_incremental_fetch_leaves_out_partitions_without_news(many: Harness) -> None:
     session = Session(many, *ALL)
-    assert session.told() == []
+    assert session.fetched_partitions() == []
     many.produce(batch(b"a"), "many", 2)
-    assert session.told() == [("many", 2)]
+    assert session.fetched_partitions() == [("many", 2)]
 
 
 def test_records_that_are_not_fetched_past_are_told_again(many: Harness) -> None:
     session = Session(many, *ALL)
     many.produce(batch(b"a"), "many", 2)
-    assert session.told() == session.told() == [("many", 2)]
-    assert session.told(("many", 2, 1)) == []
+    assert session.fetched_partitions() == session.fetched_partitions() == [("many", 2)]
+    assert session.fetched_partitions(("many", 2, 1)) == []
 
 
 def test_what_an_incremental_fetch_names_replaces_what_the_session_knew(many: Harness) -> None:
@@ -105,17 +105,17 @@ def test_what_an_incremental_fetch_names_replaces_what_the_session_knew(many: Ha
 
 def test_a_new_partition_joins_the_session_and_is_told_at_once(many: Harness) -> None:
     session = Session(many, ("many", 0, 0))
-    assert session.told(("many", 3, 0)) == [("many", 3)]
-    assert session.told() == []
+    assert session.fetched_partitions(("many", 3, 0)) == [("many", 3)]
+    assert session.fetched_partitions() == []
     many.produce(batch(b"a"), "many", 3)
-    assert session.told() == [("many", 3)]
+    assert session.fetched_partitions() == [("many", 3)]
 
 
 def test_a_forgotten_partition_leaves_the_session(many: Harness) -> None:
     session = Session(many, *ALL)
     for partition in range(4):
         many.produce(batch(b"a"), "many", partition)
-    assert session.told(forgotten={"many": [0, 2], "missing": [1]}) == [("many", 1), ("many", 3)]
+    assert session.fetched_partitions(forgotten={"many": [0, 2], "missing": [1]}) == [("many", 1), ("many", 3)]
 
 
 def test_a_new_high_watermark_alone_is_news(many: Harness) -> None:
@@ -124,9 +124,9 @@ def test_a_new_high_watermark_alone_is_news(many: Harness) -> None:
     many.produce(batch(b"b"), "many", 1)
     # Partition 0 takes all the bytes; of partition 1 only the high watermark can be told.
     response = session.fetch(max_bytes=1)
-    told = {data.partition_index: data for data in response.responses[0].partitions}
-    assert sorted(told) == [0, 1]
-    assert (told[1].high_watermark, values_in(told[1].records)) == (1, [])
+    partitions = {data.partition_index: data for data in response.responses[0].partitions}
+    assert sorted(partitions) == [0, 1]
+    assert (partitions[1].high_watermark, values_in(partitions[1].records)) == (1, [])
 
 
 def test_a_new_log_start_offset_alone_is_news(many: Harness) -> None:
@@ -137,22 +137,22 @@ def test_a_new_log_start_offset_alone_is_news(many: Harness) -> None:
     partition.partitions[0].log.advance_log_start_offset(1)
     response = session.fetch()
     assert [data.log_start_offset for data in response.responses[0].partitions] == [1]
-    assert session.told() == []
+    assert session.fetched_partitions() == []
 
 
 def test_partitions_with_errors_are_always_told(many: Harness) -> None:
     session = Session(many, *ALL, ("missing", 0, 0), ("many", 9, 0))
     for _ in range(3):
-        assert sorted(session.told()) == [("many", 9), ("missing", 0)]
+        assert sorted(session.fetched_partitions()) == [("many", 9), ("missing", 0)]
 
 
 def test_the_end_of_an_error_is_told_even_when_nothing_else_is_new(many: Harness) -> None:
     many.fetch_version = 12  # nobody knows the id of a topic before there is one
     session = Session(many, ("later", 0, 0), ("many", 0, 0))
-    assert session.told() == [("later", 0)]
+    assert session.fetched_partitions() == [("later", 0)]
     many.create("later")
-    assert session.told() == [("later", 0)]
-    assert session.told() == []
+    assert session.fetched_partitions() == [("later", 0)]
+    assert session.fetched_partitions() == []
 
 
 def test_partitions_that_were_served_go_to_the_end_so_that_nobody_starves(many: Harness) -> None:
@@ -171,8 +171,8 @@ def test_partitions_without_records_keep_their_place(many: Harness) -> None:
     session = Session(many, *ALL)
     session.fetch()
     many.produce(batch(b"b"), "many", 0)
-    assert session.told() == [("many", 0), ("many", 1)]
-    assert session.told() == [("many", 0), ("many", 1)]
+    assert session.fetched_partitions() == [("many", 0), ("many", 1)]
+    assert session.fetched_partitions() == [("many", 0), ("many", 1)]
 
 
 @pytest.mark.parametrize("epoch", [1, 5, -2])
@@ -187,7 +187,7 @@ def test_a_wrong_epoch_is_refused_and_leaves_the_session_as_it_was(many: Harness
     session = Session(many, *ALL)
     response = many.fetch(session_id=session.id, session_epoch=epoch, forgotten={"many": [0, 1, 2, 3]})
     assert (response.error_code, response.session_id, response.responses) == (WRONG_EPOCH, 0, [])
-    assert session.told() == []
+    assert session.fetched_partitions() == []
 
 
 def test_an_epoch_counts_once(many: Harness) -> None:
@@ -202,9 +202,9 @@ def test_epochs_go_on_at_1_after_the_largest(many: Harness) -> None:
         2**31 - 1
     )  # two billion fetches would take a while
     session.epoch = 2**31 - 1
-    assert session.told() == []
+    assert session.fetched_partitions() == []
     session.epoch = 1
-    assert session.told() == []
+    assert session.fetched_partitions() == []
 
 
 def test_epoch_minus_1_closes_the_session_and_answers_in_full(many: Harness) -> None:
@@ -403,16 +403,16 @@ def test_a_name_that_another_topic_has_now_is_not_the_one_that_a_session_has_kno
     session = Session(harness, ("t", 0, 0))
     by_id = harness.fetch_version >= 13
     recreated(harness)
-    told = [each.error_code for topic in session.fetch().responses for each in topic.partitions]
+    codes = [each.error_code for topic in session.fetch().responses for each in topic.partitions]
     # A session that goes by names reads the new topic, which is as empty as the old one was.
-    assert told == ([ErrorCode.INCONSISTENT_TOPIC_ID] if by_id else [])
+    assert codes == ([ErrorCode.INCONSISTENT_TOPIC_ID] if by_id else [])
 
 
 def test_a_session_is_told_of_a_topic_that_is_gone(harness: Harness) -> None:
     session = Session(harness, ("t", 0, 0))
     recreated(harness, again=False)
-    (told,) = session.fetch().responses
-    assert [each.error_code for each in told.partitions] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    (response,) = session.fetch().responses
+    assert [each.error_code for each in response.partitions] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
 def test_a_partition_whose_batch_did_not_fit_comes_first_the_next_time(many: Harness) -> None:

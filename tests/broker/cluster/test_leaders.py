@@ -40,15 +40,15 @@ NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def list_offsets(cluster: Harness, epoch: int = -1) -> int:
-    wanted = ListOffsetsPartition(partition_index=0, current_leader_epoch=epoch, timestamp=-1)
-    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[wanted])])
+    partition = ListOffsetsPartition(partition_index=0, current_leader_epoch=epoch, timestamp=-1)
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[partition])])
     code: int = cluster.ask(request, 7).topics[0].partitions[0].error_code
     return code
 
 
 def delete_records(cluster: Harness) -> int:
-    wanted = DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=0)])
-    code: int = cluster.ask(DeleteRecordsRequest(topics=[wanted], timeout_ms=1), 2).topics[0].partitions[0].error_code
+    topic = DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=0)])
+    code: int = cluster.ask(DeleteRecordsRequest(topics=[topic], timeout_ms=1), 2).topics[0].partitions[0].error_code
     return code
 
 
@@ -213,11 +213,6 @@ def test_a_produce_that_waits_for_its_flush_fails_when_the_leader_moves_meanwhil
 # Nodes that go and come back
 
 
-def told(cluster: Harness) -> list[tuple[int, int, list[int], list[int]]]:
-    """Leader, its epoch, replicas in sync and those that are not there, partition by partition."""
-    return [(each.leader_id, each.leader_epoch, each.isr_nodes, each.offline_replicas) for each in described(cluster)]
-
-
 def test_the_next_replica_in_sync_leads_what_a_node_has_led(cluster: Harness) -> None:
     cluster.core.cluster.stop_node(1)
     at(cluster, 2)
@@ -261,8 +256,8 @@ def test_a_partition_whose_only_replica_is_down_is_offline(make_cluster: MakeClu
     )
     asked = describe_topic_partitions.TopicRequest(name="t")
     page = cluster.ask(describe_topic_partitions.DescribeTopicPartitionsRequest(topics=[asked]), 0)
-    told = page.topics[0].partitions[0]  # which makes no error of it
-    assert (told.error_code, told.leader_id, told.offline_replicas) == (0, -1, [1])
+    partition = page.topics[0].partitions[0]  # which makes no error of it
+    assert (partition.error_code, partition.leader_id, partition.offline_replicas) == (0, -1, [1])
     response = cluster.ask(produce_request(batch(b"a")), 10)
     assert response.responses[0].partition_responses[0].current_leader.leader_id == -1
     assert response.node_endpoints == []
@@ -375,8 +370,8 @@ def test_leaders_that_move_take_nothing_away(cluster: Harness) -> None:
 
 def test_an_offset_comes_with_the_epoch_of_its_batch(cluster: Harness) -> None:
     def found(time: int) -> tuple[int, int]:
-        wanted = ListOffsetsPartition(partition_index=0, timestamp=time)
-        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[wanted])])
+        partition = ListOffsetsPartition(partition_index=0, timestamp=time)
+        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[partition])])
         (outcome,) = at(cluster, 3).ask(request, 8).topics[0].partitions
         assert outcome.error_code == 0
         return outcome.offset, outcome.leader_epoch
@@ -400,7 +395,7 @@ def test_an_offset_comes_with_the_epoch_of_its_batch(cluster: Harness) -> None:
 
 def test_the_start_of_an_empty_log_has_the_epoch_of_its_leader(cluster: Harness) -> None:
     cluster.core.cluster.move_leader("t", 0, 3)
-    wanted = ListOffsetsPartition(partition_index=0, timestamp=-2)
-    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[wanted])])
+    partition = ListOffsetsPartition(partition_index=0, timestamp=-2)
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[partition])])
     (outcome,) = at(cluster, 3).ask(request, 8).topics[0].partitions
     assert (outcome.offset, outcome.leader_epoch) == (0, 1)

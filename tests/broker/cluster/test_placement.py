@@ -19,8 +19,8 @@ from tests.broker.harness import Harness
 
 def grow(cluster: Harness, count: int, *by_hand: list[int]) -> CreatePartitionsTopicResult:
     assignments = [CreatePartitionsAssignment(broker_ids=each) for each in by_hand] or None
-    wanted = CreatePartitionsTopic(name="t", count=count, assignments=assignments)
-    (result,) = cluster.ask(CreatePartitionsRequest(topics=[wanted], timeout_ms=1000, validate_only=False), 3).results
+    topic = CreatePartitionsTopic(name="t", count=count, assignments=assignments)
+    (result,) = cluster.ask(CreatePartitionsRequest(topics=[topic], timeout_ms=1000, validate_only=False), 3).results
     assert isinstance(result, CreatePartitionsTopicResult)
     return result
 

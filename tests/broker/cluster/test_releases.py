@@ -50,8 +50,8 @@ def test_an_unknown_release_is_named_before_the_broker_starts() -> None:
 @pytest.mark.parametrize("name", ["0.10.0", "2.0", "2.7", "3.9", "4.0"])
 def test_api_versions_tells_what_that_release_tells(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     harness = Harness(str(tmp_path_factory.mktemp("data")), {"minibroker.emulate": name})
-    told = harness.ask(ApiVersionsRequest(client_software_name="", client_software_version=""), 0)
-    rows = {row.api_key: (row.min_version, row.max_version) for row in told.api_keys}
+    response = harness.ask(ApiVersionsRequest(client_software_name="", client_software_version=""), 0)
+    rows = {row.api_key: (row.min_version, row.max_version) for row in response.api_keys}
     assert rows == {key: versions for key, versions in release(name).advertised.items() if key not in OF_CLIENT_METRICS}
     harness.close()
 

@@ -73,8 +73,8 @@ def test_ports_and_node_ids_count_up() -> None:
                 continue
             break
         assert [port for _, port in addresses(broker)] == [base, base + 1, base + 2]
-        told = metadata(broker.address).brokers
-        assert [(each.node_id, each.host, each.port) for each in told] == [
+        brokers = metadata(broker.address).brokers
+        assert [(each.node_id, each.host, each.port) for each in brokers] == [
             (7, "broker.test", 9092),
             (8, "broker.test", 9093),
             (9, "broker.test", 9094),

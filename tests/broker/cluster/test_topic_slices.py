@@ -66,8 +66,8 @@ def alter(harness: Harness, kind: int, key: str, value: str) -> list[int]:
 
 
 def test_topics_that_metadata_creates_are_written_down_together(harness: Harness, writes: list[str]) -> None:
-    wanted = [MetadataRequestTopic(name=name) for name in [*NAMES, "not a name"]]
-    topics = harness.ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=True), 9).topics
+    requested_topics = [MetadataRequestTopic(name=name) for name in [*NAMES, "not a name"]]
+    topics = harness.ask(MetadataRequest(topics=requested_topics, allow_auto_topic_creation=True), 9).topics
     assert [(topic.name, topic.error_code) for topic in topics] == [
         *((name, 0) for name in NAMES),
         ("not a name", ErrorCode.INVALID_TOPIC_EXCEPTION),
@@ -116,8 +116,8 @@ def test_partitions_are_reassigned_and_led_with_one_write_each(several: Harness,
     create_by_hand(several, "wide", by_hand=((1, 2),) * 20)
     writes.clear()
     places = [ReassignablePartition(partition_index=index, replicas=[3, 1]) for index in range(20)]
-    wanted = ReassignableTopic(name="wide", partitions=places)
-    (answer,) = several.ask(AlterPartitionReassignmentsRequest(topics=[wanted]), 0).responses
+    requested_topic = ReassignableTopic(name="wide", partitions=places)
+    (answer,) = several.ask(AlterPartitionReassignmentsRequest(topics=[requested_topic]), 0).responses
     assert {each.error_code for each in answer.partitions} == {0}
     assert writes == [FILE]
     assert several.ask(ElectLeadersRequest(election_type=0, topic_partitions=None), 2).error_code == 0
@@ -194,8 +194,8 @@ def test_a_topic_that_is_deleted_while_it_grows_is_gone(harness: Harness) -> Non
     assert topic is not None
     slices = harness.core.topics.growth([(topic, 4, None)])
     next(slices)
-    wanted = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="t", count=9, assignments=None)], timeout_ms=0)
-    (refused,) = harness.ask(wanted, 2).results
+    request = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="t", count=9, assignments=None)], timeout_ms=0)
+    (refused,) = harness.ask(request, 2).results
     assert refused.error_code == ErrorCode.REASSIGNMENT_IN_PROGRESS
     assert [len(each.partitions) for each in harness.ask(MetadataRequest(topics=None), 9).topics] == [1]
     (outcome,) = harness.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=0), 3).responses

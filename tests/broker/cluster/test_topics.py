@@ -68,7 +68,7 @@ def create(topics: Topics, name: str, partitions: int = 1, **overrides: str) -> 
     topics.create([(name, partitions, config)])
 
 
-def told(topics: Topics) -> dict[str, tuple[bytes, int, dict[str, str]]]:
+def contents(topics: Topics) -> dict[str, tuple[bytes, int, dict[str, str]]]:
     return {topic.name: (topic.id, len(topic.partitions), topic.config.overrides) for topic in topics}
 
 
@@ -87,8 +87,8 @@ def test_topics_their_ids_partitions_and_configuration_outlive_a_restart(data_di
     create(topics, "a", 3, retention_ms="60000", cleanup_policy="compact,delete")
     create(topics, "b")
     again = opened(data_dir)
-    assert told(again) == told(topics)
-    assert told(again)["a"][1:] == (3, {"retention.ms": "60000", "cleanup.policy": "compact,delete"})
+    assert contents(again) == contents(topics)
+    assert contents(again)["a"][1:] == (3, {"retention.ms": "60000", "cleanup.policy": "compact,delete"})
 
 
 def test_the_file_is_what_the_documentation_shows(data_dir: Path) -> None:
@@ -255,7 +255,7 @@ def test_what_is_no_partition_directory_is_left_alone(data_dir: Path) -> None:
     for name in ("notes-1", "meta.properties", ".lock", "recovery-point-offset-checkpoint"):
         (data_dir / name).write_text("a file")
     before = sorted(os.listdir(data_dir))
-    assert told(opened(data_dir)) == {}
+    assert contents(opened(data_dir)) == {}
     assert sorted(os.listdir(data_dir)) == sorted([*before, FILE])
 
 
@@ -277,7 +277,7 @@ def test_what_a_deletion_left_behind_is_removed_at_the_start(data_dir: Path) -> 
     assert topic is not None
     left = topics.delete(topic)
     assert all(os.path.isdir(directory) for directory in left)  # as if the process died before they were removed
-    assert told(opened(data_dir)) == {}
+    assert contents(opened(data_dir)) == {}
     assert os.listdir(data_dir) == [FILE]
 
 
@@ -329,7 +329,7 @@ def test_the_old_file_stays_when_a_new_one_cannot_be_written(data_dir: Path) -> 
         create(topics, "b")
     (data_dir / f"{FILE}.tmp").rmdir()
     assert (data_dir / FILE).read_bytes() == before
-    assert list(told(topics)) == list(told(opened(data_dir))) == ["a"]
+    assert list(contents(topics)) == list(contents(opened(data_dir))) == ["a"]
 
 
 # Names.

@@ -56,7 +56,9 @@ def change_request(
 ) -> incremental_alter_configs.IncrementalAlterConfigsRequest:
     """A request to change keys of one resource, which it may name more than once."""
     m = incremental_alter_configs
-    configs = [m.AlterableConfig(name=key, config_operation=what, value=value) for what, key, value in changes]
+    configs = [
+        m.AlterableConfig(name=key, config_operation=operation, value=value) for operation, key, value in changes
+    ]
     resource = m.AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
     return m.IncrementalAlterConfigsRequest(resources=[resource] * times, validate_only=validate_only)
 

@@ -172,10 +172,12 @@ def test_a_broker_key_has_kafkas_type_default_and_importance(row: str) -> None:
 
 
 def test_a_key_that_one_release_alone_has_says_so() -> None:
-    told = {name: key.documentation for name, key in BROKER_KEYS.items()}
-    newer = [name for name, words in told.items() if words.endswith("; new in Kafka 4.")]
+    documentation = {name: key.documentation for name, key in BROKER_KEYS.items()}
+    newer = [name for name, words in documentation.items() if words.endswith("; new in Kafka 4.")]
     assert {row.split(" ")[0] for row in NEWER_GOLDEN.split("\n") if row} <= set(newer)
-    assert all(words.endswith("; gone in Kafka 4.") for name, words in told.items() if name.startswith("zookeeper."))
+    assert all(
+        words.endswith("; gone in Kafka 4.") for name, words in documentation.items() if name.startswith("zookeeper.")
+    )
 
 
 def test_what_is_read_at_every_start_is_what_the_broker_acts_on_and_little_else() -> None:

@@ -193,8 +193,8 @@ def test_waiting_ends_when_the_record_comes(control: Control, broker: Broker) ->
 
 def test_a_record_that_does_not_come_is_a_conflict_that_compares(control: Control, broker: Broker) -> None:
     broker.produce("orders", {"id": 1, "state": "new"})
-    wanted = {"value": {"id": 1, "state": "paid"}, "timeout": 0}
-    status, word, message = control.ask("POST", "/topics/orders/records/expect", wanted).problem
+    expectation = {"value": {"id": 1, "state": "paid"}, "timeout": 0}
+    status, word, message = control.ask("POST", "/topics/orders/records/expect", expectation).problem
     assert (status, word) == (409, "timeout")
     assert "value.state: expected 'paid', found 'new'" in message
     waited = control.ask("POST", "/topics/orders/records/wait", {"count": 2, "timeout": 0}).problem

@@ -153,15 +153,15 @@ def test_messages_of_old_formats_get_a_wrong_checksum_too(tapped: Tapped) -> Non
 
 
 @pytest.mark.parametrize(
-    ("what", "begins"),
+    ("corruption", "begins"),
     [
         ("length", struct.pack(">ii", -1, 1)),
         ("correlation_id", struct.pack(">ii", 10, ~1)),
         ("body", struct.pack(">iii", 10, 1, -1)),
     ],
 )
-def test_an_answer_comes_with_wrong_bytes(tapped: Tapped, what: Any, begins: bytes) -> None:
-    tapped.fault(api="Heartbeat", corrupt=what)
+def test_an_answer_comes_with_wrong_bytes(tapped: Tapped, corruption: Any, begins: bytes) -> None:
+    tapped.fault(api="Heartbeat", corrupt=corruption)
     asking = tapped.start_asking(BEAT, 3)
     assert frame(asking)[: len(begins)] == begins
     assert asking.verbs == ["release"]
@@ -193,8 +193,8 @@ def test_requests_without_acks_are_lost_or_late_and_hold_nobody_up(tapped: Tappe
 
 
 def topics_told(tapped: Tapped, *names: str, version: int = 12) -> dict[str, int]:
-    wanted = [MetadataRequestTopic(name=name) for name in names] if names else None
-    response = tapped.ask(MetadataRequest(topics=wanted), version)
+    topics = [MetadataRequestTopic(name=name) for name in names] if names else None
+    response = tapped.ask(MetadataRequest(topics=topics), version)
     assert [broker.host for broker in response.brokers] == ["broker.test"]
     return {each.name: -each.error_code or len(each.partitions) for each in response.topics}
 

@@ -158,19 +158,19 @@ def test_metadata_tells_the_brokers_and_the_error_of_a_topic(tapped: Tapped) -> 
     for asked_for in (names, None):
         response = tapped.ask(MetadataRequest(topics=asked_for), 12)
         assert len(response.brokers) == 1
-        told = {each.name: (each.error_code, len(each.partitions)) for each in response.topics}
-        assert told == {"t": (ErrorCode.LEADER_NOT_AVAILABLE, 0), "other": (0, 1)}
+        codes = {each.name: (each.error_code, len(each.partitions)) for each in response.topics}
+        assert codes == {"t": (ErrorCode.LEADER_NOT_AVAILABLE, 0), "other": (0, 1)}
 
 
 def test_metadata_tells_the_error_of_a_partition(tapped: Tapped) -> None:
     tapped.create("two", 2)
     tapped.fault(api="Metadata", topic="two", partition=1, error="LEADER_NOT_AVAILABLE", times=1)
-    wanted = MetadataRequest(topics=[MetadataRequestTopic(name="two")])
-    (topic,) = tapped.ask(wanted, 12).topics
-    told = [(each.partition_index, each.error_code, each.leader_id) for each in topic.partitions]
+    request = MetadataRequest(topics=[MetadataRequestTopic(name="two")])
+    (topic,) = tapped.ask(request, 12).topics
+    codes = [(each.partition_index, each.error_code, each.leader_id) for each in topic.partitions]
     node = tapped.core.cluster.first.id
-    assert told == [(0, 0, node), (1, ErrorCode.LEADER_NOT_AVAILABLE, -1)]
-    (healed,) = tapped.ask(wanted, 12).topics
+    assert codes == [(0, 0, node), (1, ErrorCode.LEADER_NOT_AVAILABLE, -1)]
+    (healed,) = tapped.ask(request, 12).topics
     assert [each.leader_id for each in healed.partitions] == [node, node]
 
 
@@ -197,8 +197,8 @@ def test_only_the_topic_of_the_fault_is_not_committed(tapped: Tapped) -> None:
     tapped.create("other")
     tapped.fault(api="OffsetCommit", topic="t", error="UNKNOWN_TOPIC_OR_PARTITION", group="g")
     response = tapped.ask(commit("t", "other"), 8)
-    told = {topic.name: topic.partitions[0].error_code for topic in response.topics}
-    assert told == {"t": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "other": 0}
+    codes = {topic.name: topic.partitions[0].error_code for topic in response.topics}
+    assert codes == {"t": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "other": 0}
     asked_for = [OffsetFetchRequestTopic(name=name, partition_indexes=[0]) for name in ("t", "other")]
     found = tapped.ask(OffsetFetchRequest(group_id="g", topics=asked_for), 5)
     assert {topic.name: topic.partitions[0].committed_offset for topic in found.topics} == {"t": -1, "other": 7}
@@ -213,12 +213,12 @@ def test_offset_fetch_tells_errors_of_partitions_beside_offsets(tapped: Tapped, 
         asked_for = [OffsetFetchRequestTopic(name=name, partition_indexes=[0]) for name in ("t", "other")]
         topics = tapped.ask(OffsetFetchRequest(group_id="g", topics=asked_for), version).topics
     else:
-        wanted = [OffsetFetchRequestTopics(name=name, partition_indexes=[0]) for name in ("t", "other")]
-        groups = [OffsetFetchRequestGroup(group_id="g", topics=wanted)]
+        requested_topics = [OffsetFetchRequestTopics(name=name, partition_indexes=[0]) for name in ("t", "other")]
+        groups = [OffsetFetchRequestGroup(group_id="g", topics=requested_topics)]
         (group,) = tapped.ask(OffsetFetchRequest(groups=groups), version).groups
         topics = group.topics
-    told = {t.name: (t.partitions[0].error_code, t.partitions[0].committed_offset) for t in topics}
-    assert told == {"t": (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1), "other": (0, 7)}
+    codes = {t.name: (t.partitions[0].error_code, t.partitions[0].committed_offset) for t in topics}
+    assert codes == {"t": (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1), "other": (0, 7)}
 
 
 def test_one_group_of_several_fails(tapped: Tapped) -> None:
@@ -232,8 +232,8 @@ def test_one_group_of_several_fails(tapped: Tapped) -> None:
 
 def test_one_topic_of_several_is_not_created(tapped: Tapped) -> None:
     tapped.fault(api="CreateTopics", topic="b", error="POLICY_VIOLATION")
-    wanted = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in "abc"]
-    response = tapped.ask(CreateTopicsRequest(topics=wanted), 7)
+    topics = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in "abc"]
+    response = tapped.ask(CreateTopicsRequest(topics=topics), 7)
     assert {each.name: each.error_code for each in response.topics} == {
         "a": 0,
         "b": ErrorCode.POLICY_VIOLATION,
@@ -246,20 +246,20 @@ def test_a_topic_that_is_named_by_its_id_is_recognised(tapped: Tapped) -> None:
     tapped.fault(api="DeleteTopics", topic="t", error="TOPIC_DELETION_DISABLED")
     topic = tapped.core.topics.get("t")
     assert topic is not None
-    wanted = DeleteTopicsRequest(topics=[DeleteTopicState(topic_id=topic.id)], timeout_ms=100)
-    (told,) = tapped.ask(wanted, 6).responses
-    assert (told.topic_id, told.error_code) == (topic.id, ErrorCode.TOPIC_DELETION_DISABLED)
+    request = DeleteTopicsRequest(topics=[DeleteTopicState(topic_id=topic.id)], timeout_ms=100)
+    (response,) = tapped.ask(request, 6).responses
+    assert (response.topic_id, response.error_code) == (topic.id, ErrorCode.TOPIC_DELETION_DISABLED)
     assert tapped.core.topics.get("t") is topic
 
 
 def test_a_transaction_is_recognised_by_its_id(tapped: Tapped) -> None:
     tapped.fault(api="AddPartitionsToTxn", transactional_id="tx-*", error="CONCURRENT_TRANSACTIONS", nth=1)
-    wanted = AddPartitionsToTxnRequest(
+    request = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id="tx-1",
         v3_and_below_producer_id=1,
         v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=[0])],
     )
-    (topic,) = tapped.ask(wanted, 3).results_by_topic_v3_and_below
+    (topic,) = tapped.ask(request, 3).results_by_topic_v3_and_below
     assert topic.results_by_partition[0].partition_error_code == ErrorCode.CONCURRENT_TRANSACTIONS
 
 
@@ -268,16 +268,16 @@ def test_list_offsets_of_one_partition_fails(tapped: Tapped) -> None:
     tapped.fault(api="ListOffsets", partition=0, topic="*", error=CODE)
     parts = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in (0, 1)]
     response = tapped.ask(ListOffsetsRequest(topics=[ListOffsetsTopic(name="two", partitions=parts)]), 7)
-    told = {each.partition_index: each.error_code for each in response.topics[0].partitions}
-    assert told == {0: CODE, 1: 0}
+    codes = {each.partition_index: each.error_code for each in response.topics[0].partitions}
+    assert codes == {0: CODE, 1: 0}
 
 
 def test_faults_hit_in_the_order_in_which_they_were_added(tapped: Tapped) -> None:
     first = tapped.fault(api="Heartbeat", error="NOT_COORDINATOR", times=1)
     second = tapped.fault(error="COORDINATOR_NOT_AVAILABLE", nth=2)
     beat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
-    told = [tapped.ask(beat, 3).error_code for _ in range(3)]
-    assert told == [
+    codes = [tapped.ask(beat, 3).error_code for _ in range(3)]
+    assert codes == [
         ErrorCode.NOT_COORDINATOR,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.UNKNOWN_MEMBER_ID,

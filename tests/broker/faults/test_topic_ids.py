@@ -41,15 +41,15 @@ def produce(ids: list[bytes]) -> ProduceRequest:
 
 def fetch(ids: list[bytes]) -> FetchRequest:
     """From partition 0 of each topic."""
-    wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
-    topics = [FetchTopic(topic_id=each, partitions=[wanted]) for each in ids]
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
+    topics = [FetchTopic(topic_id=each, partitions=[partition]) for each in ids]
     return FetchRequest(max_wait_ms=0, min_bytes=0, topics=topics)
 
 
 def offset_commit(ids: list[bytes]) -> OffsetCommitRequest:
     """For partition 0 of each topic."""
-    wanted = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
-    topics = [OffsetCommitRequestTopic(topic_id=each, partitions=[wanted]) for each in ids]
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
+    topics = [OffsetCommitRequestTopic(topic_id=each, partitions=[partition]) for each in ids]
     return OffsetCommitRequest(group_id="g", topics=topics)
 
 
@@ -61,8 +61,8 @@ def offset_fetch(ids: list[bytes]) -> OffsetFetchRequest:
 
 def txn_offset_commit(ids: list[bytes]) -> TxnOffsetCommitRequest:
     """For partition 0 of each topic."""
-    wanted = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
-    topics = [TxnOffsetCommitRequestTopic(topic_id=each, partitions=[wanted]) for each in ids]
+    partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
+    topics = [TxnOffsetCommitRequestTopic(topic_id=each, partitions=[partition]) for each in ids]
     return TxnOffsetCommitRequest(transactional_id="x", group_id="g", producer_id=1, producer_epoch=0, topics=topics)
 
 

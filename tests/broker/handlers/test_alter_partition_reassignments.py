@@ -29,8 +29,10 @@ def reassign(
     harness: Harness, replicas: list[int] | None, topic: str = "t", index: int = 0, version: int = 1, **fields: Any
 ) -> tuple[int, str | None]:
     """(code, message) for one partition."""
-    wanted = ReassignableTopic(name=topic, partitions=[ReassignablePartition(partition_index=index, replicas=replicas)])
-    response = harness.ask(AlterPartitionReassignmentsRequest(topics=[wanted], **fields), version)
+    requested_topic = ReassignableTopic(
+        name=topic, partitions=[ReassignablePartition(partition_index=index, replicas=replicas)]
+    )
+    response = harness.ask(AlterPartitionReassignmentsRequest(topics=[requested_topic], **fields), version)
     assert (response.error_code, response.error_message) == (0, None)
     (topic_answer,) = response.responses
     (outcome,) = topic_answer.partitions
@@ -42,8 +44,8 @@ def reassign(
 def test_a_partition_is_with_its_new_replicas_at_once(cluster: Harness, version: int) -> None:
     cluster.produce(batch(b"kept"))
     assert reassign(cluster, [3, 2], version=version) == (0, None)
-    (told,) = described(cluster)
-    assert (told.replica_nodes, told.isr_nodes, told.leader_id) == ([3, 2], [3, 2], 3)
+    (partition,) = described(cluster)
+    assert (partition.replica_nodes, partition.isr_nodes, partition.leader_id) == ([3, 2], [3, 2], 3)
     cluster.asks = 3
     assert cluster.fetch_one().high_watermark == 1
 

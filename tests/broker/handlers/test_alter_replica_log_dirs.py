@@ -19,8 +19,10 @@ def move(harness: Harness, path: str, *partitions: tuple[str, int], version: int
     topics = [AlterReplicaLogDirTopic(name=name, partitions=[index]) for name, index in partitions]
     request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=path, topics=topics)])
     results = harness.ask(request, version).results
-    told = {(topic.topic_name, each.partition_index): each.error_code for topic in results for each in topic.partitions}
-    return [told[each] for each in partitions]
+    codes = {
+        (topic.topic_name, each.partition_index): each.error_code for topic in results for each in topic.partitions
+    }
+    return [codes[each] for each in partitions]
 
 
 @pytest.mark.parametrize("version", range(3))

@@ -35,10 +35,10 @@ def test_a_group_is_told_with_what_its_members_read_and_are_to_read(version: int
 @every_version
 def test_who_may_do_what_is_told_if_asked(version: int, consumers: Consumers) -> None:
     consumers.beat("a")
-    for wants, told in ((True, 0b101001000), (False, -(2**31))):
+    for wants, expected in ((True, 0b101001000), (False, -(2**31))):
         request = ConsumerGroupDescribeRequest(group_ids=["g"], include_authorized_operations=wants)
         (group,) = consumers.harness.ask(request, version).groups
-        assert group.authorized_operations == told
+        assert group.authorized_operations == expected
 
 
 @every_version

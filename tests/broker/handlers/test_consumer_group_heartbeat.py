@@ -40,8 +40,8 @@ def test_the_first_version_names_members_that_come_without_a_name(consumers: Con
 def test_a_partition_is_given_to_another_member_once_it_was_given_up(consumers: Consumers) -> None:
     consumers.beat("a", topics=["four"])
     assert consumers.given(consumers.beat("b", topics=["four"])) == {}
-    told = consumers.beat("a", 1, {"four": [0, 1, 2, 3]})
-    assert (told.member_epoch, consumers.given(told)) == (1, {"four": [0, 1]})
+    response = consumers.beat("a", 1, {"four": [0, 1, 2, 3]})
+    assert (response.member_epoch, consumers.given(response)) == (1, {"four": [0, 1]})
     assert consumers.given(consumers.beat("b", 2)) is None
     assert consumers.beat("a", 1, {"four": [0, 1]}).member_epoch == 2
     assert consumers.given(consumers.beat("b", 2)) == {"four": [2, 3]}

@@ -38,7 +38,7 @@ def create(harness: Harness, *creations: AclCreation, version: int = 3) -> list[
 
 
 def count(harness: Harness) -> int:
-    wanted = DescribeAclsRequest(
+    request = DescribeAclsRequest(
         resource_type_filter=1,
         resource_name_filter=None,
         pattern_type_filter=1,
@@ -47,7 +47,7 @@ def count(harness: Harness) -> int:
         operation=1,
         permission_type=1,
     )
-    return sum(len(each.acls) for each in harness.ask(wanted, 3).resources)
+    return sum(len(each.acls) for each in harness.ask(request, 3).resources)
 
 
 @pytest.mark.parametrize("version", range(4))

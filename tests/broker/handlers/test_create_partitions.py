@@ -24,8 +24,8 @@ def grown(
     assignments: list[list[int]] | None = None,
 ) -> list[CreatePartitionsTopicResult]:
     placed = None if assignments is None else [CreatePartitionsAssignment(broker_ids=ids) for ids in assignments]
-    wanted = [CreatePartitionsTopic(name=name, count=count, assignments=placed) for name, count in topics]
-    request = CreatePartitionsRequest(topics=wanted, timeout_ms=1000, validate_only=validate_only)
+    requested_topics = [CreatePartitionsTopic(name=name, count=count, assignments=placed) for name, count in topics]
+    request = CreatePartitionsRequest(topics=requested_topics, timeout_ms=1000, validate_only=validate_only)
     results: list[CreatePartitionsTopicResult] = harness.ask(request, version).results
     return results
 

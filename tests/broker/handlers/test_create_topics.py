@@ -48,10 +48,10 @@ def created(
     return results
 
 
-def refused(harness: Harness, wanted: CreatableTopic) -> tuple[ErrorCode, str]:
+def refused(harness: Harness, requested: CreatableTopic) -> tuple[ErrorCode, str]:
     """The error for a topic that must not come into being."""
-    (result,) = created(harness, wanted)
-    assert (result.name, result.topic_id, result.num_partitions, result.configs) == (wanted.name, ZERO_UUID, -1, [])
+    (result,) = created(harness, requested)
+    assert (result.name, result.topic_id, result.num_partitions, result.configs) == (requested.name, ZERO_UUID, -1, [])
     assert len(harness.core.topics) == 1
     return ErrorCode(result.error_code), result.error_message or ""
 
@@ -175,7 +175,7 @@ def test_replicas_placed_by_hand_are_counted(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "code"),
+    ("requested", "code"),
     [
         (topic("new", 1, -1, assignments={0: [1]}), ErrorCode.INVALID_REQUEST),
         (topic("new", -1, 1, assignments={0: [1]}), ErrorCode.INVALID_REQUEST),
@@ -185,15 +185,15 @@ def test_replicas_placed_by_hand_are_counted(harness: Harness) -> None:
     ],
 )
 def test_replicas_placed_by_hand_in_an_impossible_form_are_refused(
-    harness: Harness, wanted: CreatableTopic, code: ErrorCode
+    harness: Harness, requested: CreatableTopic, code: ErrorCode
 ) -> None:
-    assert refused(harness, wanted)[0] == code
+    assert refused(harness, requested)[0] == code
 
 
 def test_a_partition_that_is_placed_twice_is_refused(harness: Harness) -> None:
-    wanted = topic("new", -1, -1, assignments={0: [1]})
-    wanted.assignments *= 2
-    assert refused(harness, wanted)[0] == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    requested = topic("new", -1, -1, assignments={0: [1]})
+    requested.assignments *= 2
+    assert refused(harness, requested)[0] == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
 @pytest.mark.parametrize(

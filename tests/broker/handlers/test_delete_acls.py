@@ -28,7 +28,7 @@ def guarded(configured: Configured) -> Harness:
     return made
 
 
-def wanted(**fields: Any) -> DeleteAclsFilter:
+def acl_filter(**fields: Any) -> DeleteAclsFilter:
     known = {
         "resource_type_filter": 1,
         "resource_name_filter": None,
@@ -53,7 +53,7 @@ def left(harness: Harness) -> int:
 
 
 def test_what_filters_find_is_gone_and_told(guarded: Harness) -> None:
-    topics, everything = delete(guarded, wanted(resource_type_filter=2), wanted())
+    topics, everything = delete(guarded, acl_filter(resource_type_filter=2), acl_filter())
     assert [(each.resource_name, each.pattern_type) for each in topics.matching_acls] == [("orders", 3), ("or", 4)]
     assert len(everything.matching_acls) == 3
     assert left(guarded) == 0
@@ -62,12 +62,12 @@ def test_what_filters_find_is_gone_and_told(guarded: Harness) -> None:
 
 
 def test_what_finds_nothing_removes_nothing(guarded: Harness) -> None:
-    (result,) = delete(guarded, wanted(resource_name_filter="other"))
+    (result,) = delete(guarded, acl_filter(resource_name_filter="other"))
     assert (result.error_code, result.matching_acls, left(guarded)) == (0, [], 3)
 
 
 def test_version_0_finds_literal_patterns_only(guarded: Harness) -> None:
-    delete(guarded, wanted(resource_type_filter=2), version=0)
+    delete(guarded, acl_filter(resource_type_filter=2), version=0)
     assert left(guarded) == 2
 
 
@@ -76,22 +76,22 @@ def test_version_0_finds_literal_patterns_only(guarded: Harness) -> None:
     [({"resource_type_filter": 88}, "Unknown patternFilter."), ({"operation": 88}, "Unknown entryFilter.")],
 )
 def test_a_filter_for_what_nobody_knows_is_refused(fields: dict[str, Any], message: str, guarded: Harness) -> None:
-    refused, served = delete(guarded, wanted(**fields), wanted(resource_type_filter=3))
+    refused, served = delete(guarded, acl_filter(**fields), acl_filter(resource_type_filter=3))
     assert (refused.error_code, refused.error_message) == (ErrorCode.INVALID_REQUEST, message)
     assert (served.error_code, left(guarded)) == (0, 2)
 
 
 def test_a_filter_with_a_zero_closes_the_connection(guarded: Harness) -> None:
     with pytest.raises(UnservedRequestError):
-        delete(guarded, wanted(pattern_type_filter=0))
+        delete(guarded, acl_filter(pattern_type_filter=0))
 
 
 def test_without_an_authorizer_there_is_nothing_to_remove(harness: Harness) -> None:
-    (result,) = delete(harness, wanted())
+    (result,) = delete(harness, acl_filter())
     assert (result.error_code, result.error_message) == (ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
 
 
 def test_who_may_not_alter_the_cluster_removes_nothing(guarded: Harness) -> None:
     guarded.user = "alice"
-    (result,) = delete(guarded, wanted())
+    (result,) = delete(guarded, acl_filter())
     assert (result.error_code, left(guarded)) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, 3)

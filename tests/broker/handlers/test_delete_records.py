@@ -19,10 +19,10 @@ OUT_OF_RANGE = ErrorCode.OFFSET_OUT_OF_RANGE
 HIGH_WATERMARK = -1
 
 
-def delete(harness: Harness, *wanted: tuple[str, int, int], version: int = 2) -> list[tuple[str, int, int, int]]:
+def delete(harness: Harness, *requested: tuple[str, int, int], version: int = 2) -> list[tuple[str, int, int, int]]:
     """Ask for (topic, partition, offset)s; tells (topic, partition, low watermark, error code)s."""
     topics: dict[str, list[DeleteRecordsPartition]] = {}
-    for name, partition, offset in wanted:
+    for name, partition, offset in requested:
         topics.setdefault(name, []).append(DeleteRecordsPartition(partition_index=partition, offset=offset))
     request = DeleteRecordsRequest(
         topics=[DeleteRecordsTopic(name=name, partitions=partitions) for name, partitions in topics.items()],

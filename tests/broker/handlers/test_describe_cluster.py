@@ -23,10 +23,10 @@ def three(tmp_path: Any) -> Any:
 
 @pytest.mark.parametrize("version", range(3))
 def test_the_broker_is_told_with_its_address_and_its_cluster(harness: Harness, version: int) -> None:
-    told = describe(harness, version)
-    assert (told.error_code, told.cluster_id, told.controller_id) == (0, harness.core.cluster.cluster_id, 1)
-    assert [(each.broker_id, each.host, each.port) for each in told.brokers] == [(1, *ADVERTISED)]
-    assert told.cluster_authorized_operations == -(2**31)
+    response = describe(harness, version)
+    assert (response.error_code, response.cluster_id, response.controller_id) == (0, harness.core.cluster.cluster_id, 1)
+    assert [(each.broker_id, each.host, each.port) for each in response.brokers] == [(1, *ADVERTISED)]
+    assert response.cluster_authorized_operations == -(2**31)
 
 
 def test_everything_may_be_done_to_a_cluster_without_an_authorizer(harness: Harness) -> None:
@@ -34,16 +34,16 @@ def test_everything_may_be_done_to_a_cluster_without_an_authorizer(harness: Harn
 
 
 def test_who_looks_for_controllers_has_come_to_the_wrong_place(harness: Harness) -> None:
-    told = describe(harness, 1, endpoint_type=2)
-    assert (told.error_code, told.cluster_id, told.brokers) == (ErrorCode.MISMATCHED_ENDPOINT_TYPE, "", [])
+    response = describe(harness, 1, endpoint_type=2)
+    assert (response.error_code, response.cluster_id, response.brokers) == (ErrorCode.MISMATCHED_ENDPOINT_TYPE, "", [])
     assert describe(harness, 1, endpoint_type=9).error_code == ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
 
 
 def test_a_broker_that_is_down_is_told_as_fenced_to_those_who_ask(three: Harness) -> None:
     three.core.cluster.stop_node(2)
     assert [each.broker_id for each in describe(three).brokers] == [1, 3]
-    told = describe(three, include_fenced_brokers=True).brokers
-    assert [(each.broker_id, each.is_fenced) for each in told] == [(1, False), (2, True), (3, False)]
+    brokers = describe(three, include_fenced_brokers=True).brokers
+    assert [(each.broker_id, each.is_fenced) for each in brokers] == [(1, False), (2, True), (3, False)]
 
 
 def test_the_controller_is_another_one_once_it_is_down(three: Harness) -> None:

@@ -18,10 +18,10 @@ def test_a_topic_is_described_with_all_of_its_keys(harness: Harness) -> None:
     harness.create("u", 1, retention_ms="1000", cleanup_policy="compact,delete")
     found = rows(harness, TOPIC, "u")
     assert found.keys() == TOPIC_KEYS.keys()
-    told = {name: (row.value, row.config_source, row.config_type) for name, row in found.items()}
-    assert told["retention.ms"] == ("1000", TOPIC_SOURCE, 5)
-    assert told["cleanup.policy"] == ("compact,delete", TOPIC_SOURCE, 7)
-    assert told["max.message.bytes"] == ("1048588", DEFAULT, 3)
+    described = {name: (row.value, row.config_source, row.config_type) for name, row in found.items()}
+    assert described["retention.ms"] == ("1000", TOPIC_SOURCE, 5)
+    assert described["cleanup.policy"] == ("compact,delete", TOPIC_SOURCE, 7)
+    assert described["max.message.bytes"] == ("1048588", DEFAULT, 3)
     assert not any(row.read_only or row.is_sensitive for row in found.values())
 
 
@@ -57,12 +57,12 @@ def test_a_broker_describes_itself(configured: Configured) -> None:
     harness = configured({"node.id": "7", "log.retention.ms": "5000", "ssl.key.password": "secret", "unheard.of": "x"})
     found = rows(harness, BROKER, "7", include_synonyms=True)
     assert found.keys() == {name for name, key in BROKER_KEYS.items() if not key.is_internal} | {"unheard.of"}
-    told = {name: (row.value, row.config_source, row.read_only, row.is_sensitive) for name, row in found.items()}
-    assert told["node.id"] == ("7", STATIC, True, False)
-    assert told["log.retention.ms"] == ("5000", STATIC, False, False)
-    assert told["num.partitions"] == ("1", DEFAULT, True, False)
-    assert told["ssl.key.password"] == (None, STATIC, False, True)
-    assert told["unheard.of"] == (None, STATIC, True, True)
+    described = {name: (row.value, row.config_source, row.read_only, row.is_sensitive) for name, row in found.items()}
+    assert described["node.id"] == ("7", STATIC, True, False)
+    assert described["log.retention.ms"] == ("5000", STATIC, False, False)
+    assert described["num.partitions"] == ("1", DEFAULT, True, False)
+    assert described["ssl.key.password"] == (None, STATIC, False, True)
+    assert described["unheard.of"] == (None, STATIC, True, True)
     assert [each.value for each in found["ssl.key.password"].synonyms] == [None]
 
 
@@ -78,8 +78,8 @@ def test_all_brokers_have_in_common_what_was_altered_for_all(harness: Harness) -
     assert put(harness, BROKER, "", "log.retention.ms", "5000") == (0, None)
     assert put(harness, BROKER, "", "unheard.of", "x") == (0, None)
     found = rows(harness, BROKER, "")
-    told = {name: (row.value, row.config_source, row.read_only, row.is_sensitive) for name, row in found.items()}
-    assert told == {
+    described = {name: (row.value, row.config_source, row.read_only, row.is_sensitive) for name, row in found.items()}
+    assert described == {
         "log.retention.ms": ("5000", CLUSTER_SOURCE, False, False),
         "unheard.of": (None, CLUSTER_SOURCE, True, True),
     }
@@ -113,8 +113,8 @@ def test_a_group_has_the_brokers_settings_and_its_own(harness: Harness) -> None:
 
 
 def test_a_subscription_to_client_metrics_is_described_also_before_it_is_made(harness: Harness) -> None:
-    told = {name: (row.value, row.config_source) for name, row in rows(harness, METRICS, "m").items()}
-    assert told == {"interval.ms": ("300000", DEFAULT), "match": ("", DEFAULT), "metrics": ("", DEFAULT)}
+    described = {name: (row.value, row.config_source) for name, row in rows(harness, METRICS, "m").items()}
+    assert described == {"interval.ms": ("300000", DEFAULT), "match": ("", DEFAULT), "metrics": ("", DEFAULT)}
     assert put(harness, METRICS, "m", "interval.ms", "1000") == (0, None)
     assert synonyms(harness, METRICS, "m", "interval.ms") == [("interval.ms", "1000", METRICS_SOURCE)]
 

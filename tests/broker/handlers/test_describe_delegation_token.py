@@ -41,14 +41,18 @@ def test_tokens_are_told_by_their_owners_and_renewers(harness: Harness) -> None:
 
 def test_a_token_is_told_with_all_that_was_said_at_its_making(harness: Harness) -> None:
     made = create(harness, "bob")
-    (told,) = drain(handle(DescribeDelegationTokenRequest(owners=None), call_of(harness))).tokens
-    assert (told.principal_name, told.token_requester_principal_name, bytes(told.hmac)) == ("alice", "alice", made.hmac)
-    assert (told.issue_timestamp, told.expiry_timestamp, told.max_timestamp) == (
+    (token,) = drain(handle(DescribeDelegationTokenRequest(owners=None), call_of(harness))).tokens
+    assert (token.principal_name, token.token_requester_principal_name, bytes(token.hmac)) == (
+        "alice",
+        "alice",
+        made.hmac,
+    )
+    assert (token.issue_timestamp, token.expiry_timestamp, token.max_timestamp) == (
         made.issue_timestamp_ms,
         made.expiry_timestamp_ms,
         made.max_timestamp_ms,
     )
-    assert [(each.principal_type, each.principal_name) for each in told.renewers] == [("User", "bob")]
+    assert [(each.principal_type, each.principal_name) for each in token.renewers] == [("User", "bob")]
 
 
 def test_tokens_are_told_to_nobody_over_plaintext(harness: Harness) -> None:

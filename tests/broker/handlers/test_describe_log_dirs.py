@@ -12,10 +12,10 @@ from tests.broker.cluster.nodes import create
 from tests.broker.harness import Harness, batch
 
 
-def ask(harness: Harness, version: int = 5, wanted: dict[str, list[int]] | None = None) -> Any:
+def ask(harness: Harness, version: int = 5, requested: dict[str, list[int]] | None = None) -> Any:
     topics = None
-    if wanted is not None:
-        topics = [DescribableLogDirTopic(topic=name, partitions=indexes) for name, indexes in wanted.items()]
+    if requested is not None:
+        topics = [DescribableLogDirTopic(topic=name, partitions=indexes) for name, indexes in requested.items()]
     response = harness.ask(DescribeLogDirsRequest(topics=topics), version)
     assert response.error_code == 0
     (result,) = response.results
@@ -49,8 +49,8 @@ def test_a_log_that_nobody_has_used_is_measured_and_stays_closed(harness: Harnes
 
 def test_only_what_is_asked_for_and_there_is_told(harness: Harness) -> None:
     harness.create("u", 3)
-    assert sizes(ask(harness, wanted={"u": [2, 7], "none": [0]})) == {("u", 2): 0}
-    assert ask(harness, wanted={}).topics == []
+    assert sizes(ask(harness, requested={"u": [2, 7], "none": [0]})) == {("u", 2): 0}
+    assert ask(harness, requested={}).topics == []
 
 
 def test_the_bytes_of_the_volume_are_told_from_version_4_on(harness: Harness) -> None:
@@ -62,11 +62,11 @@ def test_the_bytes_of_the_volume_are_told_from_version_4_on(harness: Harness) ->
 def test_each_broker_tells_of_its_own_replicas(tmp_path: Path) -> None:
     cluster = Harness(str(tmp_path / "data"), brokers=3)
     create(cluster, partitions=3, factor=1)
-    told = {}
+    described = {}
     for node in (1, 2, 3):
         cluster.asks = node
-        told[node] = list(sizes(ask(cluster)))
-    assert told == {1: [("t", 0)], 2: [("t", 1)], 3: [("t", 2)]}
+        described[node] = list(sizes(ask(cluster)))
+    assert described == {1: [("t", 0)], 2: [("t", 1)], 3: [("t", 2)]}
     cluster.close()
 
 

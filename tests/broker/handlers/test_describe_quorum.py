@@ -12,10 +12,10 @@ from tests.broker.harness import ADVERTISED, Harness
 METADATA = ("__cluster_metadata", [0])
 
 
-def ask(harness: Harness, *wanted: tuple[str, list[int]], version: int = 2) -> Any:
+def ask(harness: Harness, *requested: tuple[str, list[int]], version: int = 2) -> Any:
     topics = [
         TopicData(topic_name=name, partitions=[PartitionData(partition_index=index) for index in indexes])
-        for name, indexes in wanted
+        for name, indexes in requested
     ]
     response = harness.ask(DescribeQuorumRequest(topics=topics), version)
     assert response.error_code == 0
@@ -72,8 +72,8 @@ def test_another_controller_leads_in_another_epoch(tmp_path: Path) -> None:
     cluster.close()
 
 
-@pytest.mark.parametrize("wanted", [[("t", [0])], [METADATA, ("t", [0])], [("__cluster_metadata", [0, 1])]])
-def test_there_is_no_other_quorum(harness: Harness, wanted: list[tuple[str, list[int]]]) -> None:
-    topics = ask(harness, *wanted).topics
+@pytest.mark.parametrize("requested", [[("t", [0])], [METADATA, ("t", [0])], [("__cluster_metadata", [0, 1])]])
+def test_there_is_no_other_quorum(harness: Harness, requested: list[tuple[str, list[int]]]) -> None:
+    topics = ask(harness, *requested).topics
     codes = [each.error_code for topic in topics for each in topic.partitions]
-    assert codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * sum(len(indexes) for _, indexes in wanted)
+    assert codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * sum(len(indexes) for _, indexes in requested)

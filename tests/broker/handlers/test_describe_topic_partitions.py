@@ -60,8 +60,8 @@ def test_pages_follow_each_other_until_all_is_told(filled: Harness) -> None:
     cursor: tuple[str, int] | None = None
     seen: list[tuple[str, int]] = []
     for _ in range(10):
-        told, cursor = page(ask(filled, "a", "b", "c", limit=2, cursor=cursor))
-        seen += [(name, index) for name, indexes in told.items() for index in indexes]
+        described, cursor = page(ask(filled, "a", "b", "c", limit=2, cursor=cursor))
+        seen += [(name, index) for name, indexes in described.items() for index in indexes]
         if cursor is None:
             break
     assert seen == [(name, index) for name in "abc" for index in range(3)]

@@ -33,8 +33,8 @@ def describe(harness: Harness, *users: str) -> DescribeUserScramCredentialsRespo
 
 
 def test_everybody_who_has_credentials_is_told(stored: Harness) -> None:
-    told = {each.user: each.credential_infos for each in describe(stored).results}
-    assert told == {
+    described = {each.user: each.credential_infos for each in describe(stored).results}
+    assert described == {
         "alice": [CredentialInfo(mechanism=1, iterations=4096), CredentialInfo(mechanism=2, iterations=8192)],
         "bob": [CredentialInfo(mechanism=2, iterations=4096)],
     }

@@ -25,14 +25,14 @@ def cluster(tmp_path: Path) -> Iterator[Harness]:
     made.close()
 
 
-def ask(harness: Harness, kind: int, *wanted: tuple[str, int], version: int = 2) -> Any:
-    named = [TopicPartitions(topic=name, partitions=[index]) for name, index in wanted]
+def ask(harness: Harness, kind: int, *requested: tuple[str, int], version: int = 2) -> Any:
+    named = [TopicPartitions(topic=name, partitions=[index]) for name, index in requested]
     return harness.ask(ElectLeadersRequest(election_type=kind, topic_partitions=named or None), version)
 
 
-def elect(harness: Harness, kind: int, *wanted: tuple[str, int], version: int = 2) -> dict[tuple[str, int], int]:
+def elect(harness: Harness, kind: int, *requested: tuple[str, int], version: int = 2) -> dict[tuple[str, int], int]:
     """Have leaders elected, for all partitions if none is named; returns the codes."""
-    response = ask(harness, kind, *wanted, version=version)
+    response = ask(harness, kind, *requested, version=version)
     assert response.error_code == 0
     results = response.replica_election_results
     return {(topic.topic, each.partition_id): each.error_code for topic in results for each in topic.partition_result}

@@ -330,8 +330,8 @@ def test_a_client_that_goes_away_is_forgotten(harness: Harness) -> None:
 @pytest.mark.parametrize("fields", [{"current_leader_epoch": 5}, {"offset": 9}])
 def test_an_error_ends_the_wait(harness: Harness, fields: dict[str, Any]) -> None:
     harness.create("idle")
-    wanted = ("t", 0, fields.pop("offset", 0))
-    response = harness.ask(fetch_request(wanted, ("idle", 0, 0), **fields), 12)
+    fetched = ("t", 0, fields.pop("offset", 0))
+    response = harness.ask(fetch_request(fetched, ("idle", 0, 0), **fields), 12)
     assert response.responses[0].partitions[0].error_code != 0
 
 

@@ -53,7 +53,7 @@ def test_a_subscription_to_everything_stands_for_all_others(harness: Harness) ->
 
 
 @pytest.mark.parametrize(
-    ("match", "wanted"),
+    ("match", "matches"),
     [
         (f"client_instance_id={uuid_text(CLIENT)}", True),
         ("client_id=test", True),
@@ -66,7 +66,7 @@ def test_a_subscription_to_everything_stands_for_all_others(harness: Harness) ->
         ("client_source_port=123", False),
     ],
 )
-def test_clients_are_known_by_what_they_say_of_themselves(harness: Harness, match: str, *, wanted: bool) -> None:
+def test_clients_are_known_by_what_they_say_of_themselves(harness: Harness, match: str, *, matches: bool) -> None:
     subscribe(harness, metrics="a.", match=match)
     session = harness.session()
     session.client_port = 1234
@@ -75,7 +75,7 @@ def test_clients_are_known_by_what_they_say_of_themselves(harness: Harness, matc
     question = GetTelemetrySubscriptionsRequest(client_instance_id=CLIENT)
     answer = accept(memoryview(bytearray(frame_of(question, 0))), session)
     assert isinstance(answer, Answer)
-    assert answer.response.requested_metrics == (["a."] if wanted else [])
+    assert answer.response.requested_metrics == (["a."] if matches else [])
 
 
 def test_who_asks_again_before_its_time_is_throttled(harness: Harness) -> None:

@@ -62,8 +62,8 @@ def test_items_are_appended_to_lists_and_taken_away(harness: Harness) -> None:
         (SUBTRACT, "compact", ""),
         (APPEND, "delete", "delete"),
     ]
-    for what, items, then in steps:
-        assert change(harness, TOPIC, "t", (what, "cleanup.policy", items)) == OK
+    for operation, items, then in steps:
+        assert change(harness, TOPIC, "t", (operation, "cleanup.policy", items)) == OK
         assert value(harness, TOPIC, "t", "cleanup.policy") == then
 
 
@@ -300,8 +300,8 @@ def test_a_broker_keeps_what_nobody_knows_and_does_not_show_it(harness: Harness)
     for name in ("unheard.of", "listener.name.plaintext.ssl.keystore.password", "leader.replication.throttled.rate"):
         assert put(harness, BROKER, NODE, name, "100") == OK
     found = rows(harness, BROKER, NODE)
-    told = {name: (found[name].value, found[name].config_type, found[name].read_only) for name in list(found)[-3:]}
-    assert told == {
+    described = {name: (found[name].value, found[name].config_type, found[name].read_only) for name in list(found)[-3:]}
+    assert described == {
         "unheard.of": (None, 0, True),
         "listener.name.plaintext.ssl.keystore.password": (None, 9, True),
         "leader.replication.throttled.rate": ("100", 5, True),
@@ -466,7 +466,7 @@ VALID = "is not a supported log level. Valid log levels are DEBUG, ERROR, FATAL,
 
 
 @pytest.mark.parametrize(
-    ("what", "logger", "level", "code", "message"),
+    ("operation", "logger", "level", "code", "message"),
     [
         (SET, "root", "debug", INVALID_CONFIG, f"Cannot set the log level of root to debug as it {VALID}"),
         (SET, "no.such.logger", "INFO", INVALID_CONFIG, "Logger no.such.logger does not exist!"),
@@ -476,9 +476,9 @@ VALID = "is not a supported log level. Valid log levels are DEBUG, ERROR, FATAL,
     ],
 )
 def test_what_cannot_be_done_to_a_logger_is_refused_as_kafka_refuses_it(
-    harness: Harness, what: int, logger: str, level: str | None, code: ErrorCode, message: str
+    harness: Harness, operation: int, logger: str, level: str | None, code: ErrorCode, message: str
 ) -> None:
-    assert change(harness, LOGGER, NODE, (what, logger, level)) == (code, message)
+    assert change(harness, LOGGER, NODE, (operation, logger, level)) == (code, message)
 
 
 def test_a_logger_is_not_changed_with_validate_only(harness: Harness) -> None:

@@ -43,8 +43,8 @@ def test_every_controller_is_one_of_the_past(harness: Harness, version: int) -> 
         response = ask(harness, version, topic_states=[topic])
     assert response.error_code == STALE
     if version < 5:
-        told = [(each.topic_name, each.partition_index, each.error_code) for each in response.partition_errors]
-        assert told == [("t", 3, STALE)]
+        codes = [(each.topic_name, each.partition_index, each.error_code) for each in response.partition_errors]
+        assert codes == [("t", 3, STALE)]
     else:
         (answered,) = response.topics
         assert [(each.partition_index, each.error_code) for each in answered.partition_errors] == [(3, STALE)]

@@ -195,17 +195,17 @@ class TestVersion0:
         assert self.offsets(segmented, EARLIEST) == [0]
 
     @pytest.mark.parametrize(
-        ("age", "wanted"),
+        ("age", "expected"),
         [(0, [5, 4, 2, 0]), (1, [4, 2, 0]), (1000, [4, 2, 0]), (1001, [2, 0]), (2500, [0]), (3001, [])],
     )
     def test_a_moment_has_the_segments_that_were_written_by_then(
-        self, segmented: Harness, age: int, wanted: list[int]
+        self, segmented: Harness, age: int, expected: list[int]
     ) -> None:
-        assert self.offsets(segmented, segmented.clock.now_ms() - age) == wanted
+        assert self.offsets(segmented, segmented.clock.now_ms() - age) == expected
 
-    @pytest.mark.parametrize(("most", "wanted"), [(1, [5]), (3, [5, 4, 2]), (0, [])])
-    def test_no_more_than_asked_for_are_told(self, segmented: Harness, most: int, wanted: list[int]) -> None:
-        assert self.offsets(segmented, LATEST, most) == wanted
+    @pytest.mark.parametrize(("most", "expected"), [(1, [5]), (3, [5, 4, 2]), (0, [])])
+    def test_no_more_than_asked_for_are_told(self, segmented: Harness, most: int, expected: list[int]) -> None:
+        assert self.offsets(segmented, LATEST, most) == expected
 
     def test_an_empty_log_begins_at_its_end(self, harness: Harness) -> None:
         assert self.offsets(harness, LATEST, topic="t") == self.offsets(harness, EARLIEST, topic="t") == [0]

@@ -21,7 +21,7 @@ from tests.broker.harness import Harness
 VERSIONS = range(14)
 
 
-def told(
+def metadata(
     harness: Harness,
     *topics: str | tuple[str | None, bytes],
     version: int = 12,
@@ -30,14 +30,14 @@ def told(
     operations: bool = False,
 ) -> MetadataResponse:
     """Ask for topics by name or by (name, id), or for everything (null)."""
-    wanted = [
+    requested_topics = [
         MetadataRequestTopic(name=topic)
         if isinstance(topic, str)
         else MetadataRequestTopic(name=topic[0], topic_id=topic[1])
         for topic in topics
     ]
     request = MetadataRequest(
-        topics=None if everything else wanted,
+        topics=None if everything else requested_topics,
         allow_auto_topic_creation=create,
         include_topic_authorized_operations=operations,
         include_cluster_authorized_operations=operations,
@@ -65,7 +65,7 @@ def id_of(harness: Harness, name: str) -> bytes:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_topic_is_told_with_its_partitions_which_this_broker_leads(harness: Harness, version: int) -> None:
     harness.create("two", 2)
-    topic = one(told(harness, "two", version=version))
+    topic = one(metadata(harness, "two", version=version))
     assert (topic.name, topic.error_code, topic.is_internal) == ("two", 0, False)
     assert topic.topic_id == (id_of(harness, "two") if version >= 10 else ZERO_UUID)
     assert topic.partitions == [
@@ -84,7 +84,7 @@ def test_a_topic_is_told_with_its_partitions_which_this_broker_leads(harness: Ha
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_broker_is_told_at_the_address_it_is_advertised_at(harness: Harness, version: int) -> None:
-    response = told(harness, "t", version=version)
+    response = metadata(harness, "t", version=version)
     (broker,) = response.brokers
     assert (broker.node_id, broker.host, broker.port, broker.rack) == (1, "broker.test", 9092, None)
     assert response.controller_id == (1 if version >= 1 else -1)
@@ -93,41 +93,41 @@ def test_the_broker_is_told_at_the_address_it_is_advertised_at(harness: Harness,
 
 @pytest.mark.parametrize("given", [{"node.id": "7"}, {"broker.id": "7"}])
 def test_the_node_id_is_configured(configured: Callable[[dict[str, str]], Harness], given: dict[str, str]) -> None:
-    response = told(configured(given), "t")
+    response = metadata(configured(given), "t")
     assert response.brokers[0].node_id == response.controller_id == 7
     assert one(response).partitions[0].leader_id == 7
 
 
 def test_the_cluster_id_stays_over_restarts(harness: Harness) -> None:
-    before = told(harness).cluster_id
+    before = metadata(harness).cluster_id
     assert before is not None
     assert len(before) == 22
     harness.restart()
-    assert told(harness).cluster_id == before
+    assert metadata(harness).cluster_id == before
 
 
 @pytest.mark.parametrize("version", range(1, 13))
 def test_null_asks_for_every_topic(harness: Harness, version: int) -> None:
     harness.create("other")
-    assert outcomes(told(harness, everything=True, version=version)) == [("t", 0), ("other", 0)]
+    assert outcomes(metadata(harness, everything=True, version=version)) == [("t", 0), ("other", 0)]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_empty_list_asks_for_everything_in_version_0_and_for_nothing_later(harness: Harness, version: int) -> None:
-    assert outcomes(told(harness, version=version)) == ([("t", 0)] if version == 0 else [])
+    assert outcomes(metadata(harness, version=version)) == ([("t", 0)] if version == 0 else [])
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_topic_that_is_not_there_is_unknown_unless_it_may_be_created(harness: Harness, version: int) -> None:
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if version >= 4 else ErrorCode.NONE  # before, it always may be
-    topic = one(told(harness, "new", version=version, create=False))
+    topic = one(metadata(harness, "new", version=version, create=False))
     assert (topic.name, topic.error_code, len(topic.partitions)) == ("new", code, 0 if version >= 4 else 1)
     assert (harness.core.topics.get("new") is not None) is (version < 4)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_topic_is_created_on_demand_and_told_at_once(harness: Harness, version: int) -> None:
-    topic = one(told(harness, "new", version=version, create=True))
+    topic = one(metadata(harness, "new", version=version, create=True))
     assert (topic.error_code, [p.partition_index for p in topic.partitions]) == (0, [0])
     harness.restart()
     assert harness.core.topics.get("new") is not None
@@ -136,13 +136,13 @@ def test_a_topic_is_created_on_demand_and_told_at_once(harness: Harness, version
 @pytest.mark.parametrize("version", VERSIONS)
 def test_who_looks_whether_a_deleted_topic_is_gone_does_not_find_it_at_first(harness: Harness, version: int) -> None:
     assert harness.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=0), 3).responses[0].error_code == 0
-    topic = one(told(harness, "t", version=version, create=True))
+    topic = one(metadata(harness, "t", version=version, create=True))
     assert (topic.error_code, topic.partitions) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])
-    assert one(told(harness, "t", version=version, create=True)).error_code == 0
+    assert one(metadata(harness, "t", version=version, create=True)).error_code == 0
     assert harness.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=0), 3).responses[0].error_code == 0
     harness.create("t")
     harness.core.topics.delete_all()
-    assert one(told(harness, "t", version=version, create=True)).error_code == 0
+    assert one(metadata(harness, "t", version=version, create=True)).error_code == 0
 
 
 def test_a_client_that_deletes_topics_without_end_costs_no_memory_without_end(harness: Harness) -> None:
@@ -158,7 +158,7 @@ def test_no_topic_is_created_on_demand_when_the_broker_is_told_not_to(
     configured: Callable[[dict[str, str]], Harness], version: int
 ) -> None:
     harness = configured({"auto.create.topics.enable": "false"})
-    topic = one(told(harness, "new", version=version, create=True))
+    topic = one(metadata(harness, "new", version=version, create=True))
     assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert harness.core.topics.get("new") is None
 
@@ -167,47 +167,47 @@ def test_topics_on_demand_have_the_configured_number_of_partitions(
     configured: Callable[[dict[str, str]], Harness],
 ) -> None:
     harness = configured({"num.partitions": "3"})
-    assert len(one(told(harness, "new", create=True)).partitions) == 3
+    assert len(one(metadata(harness, "new", create=True)).partitions) == 3
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "ä", "x" * 250, "a/b", "a\n"])
 @pytest.mark.parametrize("create", [True, False])
 def test_an_impossible_name_is_refused(harness: Harness, name: str, *, create: bool) -> None:
-    topic = one(told(harness, name, create=create))
+    topic = one(metadata(harness, name, create=create))
     assert (topic.name, topic.error_code, topic.partitions) == (name, ErrorCode.INVALID_TOPIC_EXCEPTION, [])
 
 
 def test_a_name_that_collides_is_not_created_on_demand(harness: Harness) -> None:
     harness.create("a.b")
-    assert outcomes(told(harness, "a_b", create=True)) == [("a_b", ErrorCode.INVALID_TOPIC_EXCEPTION)]
+    assert outcomes(metadata(harness, "a_b", create=True)) == [("a_b", ErrorCode.INVALID_TOPIC_EXCEPTION)]
 
 
 def test_a_topic_that_is_asked_for_twice_is_told_once(harness: Harness) -> None:
-    assert outcomes(told(harness, "t", "missing", "t")) == [("t", 0), ("missing", 3)]
+    assert outcomes(metadata(harness, "t", "missing", "t")) == [("t", 0), ("missing", 3)]
 
 
 def test_a_topic_is_found_by_its_id(harness: Harness) -> None:
-    topic = one(told(harness, (None, id_of(harness, "t"))))
+    topic = one(metadata(harness, (None, id_of(harness, "t"))))
     assert (topic.name, topic.error_code, topic.topic_id) == ("t", 0, id_of(harness, "t"))
 
 
 def test_an_id_counts_more_than_a_name(harness: Harness) -> None:
     harness.create("other")
-    assert one(told(harness, ("other", id_of(harness, "t")))).name == "t"
+    assert one(metadata(harness, ("other", id_of(harness, "t")))).name == "t"
 
 
 @pytest.mark.parametrize("topic_id", [new_uuid(), ZERO_UUID], ids=["of nothing", "zero"])
 def test_an_unknown_id_is_told_with_the_id_and_without_a_name(harness: Harness, topic_id: bytes) -> None:
-    topic = one(told(harness, (None, topic_id), create=True))
+    topic = one(metadata(harness, (None, topic_id), create=True))
     assert (topic.name, topic.error_code, topic.topic_id) == (None, ErrorCode.UNKNOWN_TOPIC_ID, topic_id)
 
 
 @pytest.mark.parametrize("version", [10, 11])
 def test_ids_are_refused_with_the_whole_request_before_version_12(harness: Harness, version: int) -> None:
     known = id_of(harness, "t")
-    for wanted in (("t", known), (None, known), (None, new_uuid()), (None, ZERO_UUID)):
-        response = told(harness, wanted, "t", version=version)
-        name, topic_id = wanted
+    for requested in (("t", known), (None, known), (None, new_uuid()), (None, ZERO_UUID)):
+        response = metadata(harness, requested, "t", version=version)
+        name, topic_id = requested
         assert outcomes(response) == [(name or "", ErrorCode.INVALID_REQUEST), ("t", ErrorCode.INVALID_REQUEST)]
         assert response.topics[0].topic_id == topic_id
         assert response.brokers == []
@@ -215,14 +215,14 @@ def test_ids_are_refused_with_the_whole_request_before_version_12(harness: Harne
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_authorized_operations_are_all_of_them_when_asked_for(harness: Harness, version: int) -> None:
-    asked = told(harness, "t", version=version, operations=True)
+    asked = metadata(harness, "t", version=version, operations=True)
     assert one(asked).topic_authorized_operations == (3576 if version >= 8 else NO_AUTHORIZED_OPERATIONS)
     assert asked.cluster_authorized_operations == (8096 if 8 <= version <= 10 else NO_AUTHORIZED_OPERATIONS)
-    absent = told(harness, "absent", version=version, operations=True, create=False)
+    absent = metadata(harness, "absent", version=version, operations=True, create=False)
     if version >= 4:  # older clients always have it created
         assert one(absent).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert one(absent).topic_authorized_operations == (3576 if version >= 8 else NO_AUTHORIZED_OPERATIONS)
-    silent = told(harness, "t", version=version)
+    silent = metadata(harness, "t", version=version)
     assert one(silent).topic_authorized_operations == NO_AUTHORIZED_OPERATIONS
     assert silent.cluster_authorized_operations == NO_AUTHORIZED_OPERATIONS
 
@@ -230,13 +230,13 @@ def test_authorized_operations_are_all_of_them_when_asked_for(harness: Harness, 
 @pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
 def test_kafkas_own_topics_are_internal(harness: Harness, name: str) -> None:
     harness.create(name)
-    assert one(told(harness, name, version=1)).is_internal
-    assert not one(told(harness, "t", version=1)).is_internal
+    assert one(metadata(harness, name, version=1)).is_internal
+    assert not one(metadata(harness, "t", version=1)).is_internal
 
 
 def test_new_partitions_are_told(harness: Harness) -> None:
-    assert len(one(told(harness, "t")).partitions) == 1
+    assert len(one(metadata(harness, "t")).partitions) == 1
     topic = harness.core.topics.get("t")
     assert topic is not None
     harness.core.topics.add_partitions(topic, 3)
-    assert [p.partition_index for p in one(told(harness, "t")).partitions] == [0, 1, 2]
+    assert [p.partition_index for p in one(metadata(harness, "t")).partitions] == [0, 1, 2]

@@ -15,9 +15,11 @@ def asked(
     harness: Harness, epoch: int, *, current: int = -1, version: int = 4, topic: str = "t", partition: int = 0
 ) -> tuple[int, int, int]:
     """Error code, epoch, end offset."""
-    wanted = OffsetForLeaderPartition(partition=partition, current_leader_epoch=current, leader_epoch=epoch)
+    requested_partition = OffsetForLeaderPartition(
+        partition=partition, current_leader_epoch=current, leader_epoch=epoch
+    )
     request = OffsetForLeaderEpochRequest(
-        replica_id=-1, topics=[OffsetForLeaderTopic(topic=topic, partitions=[wanted])]
+        replica_id=-1, topics=[OffsetForLeaderTopic(topic=topic, partitions=[requested_partition])]
     )
     (answer,) = harness.ask(request, version).topics
     (outcome,) = answer.partitions

@@ -257,13 +257,15 @@ def test_compacted_topics_require_keys(harness: Harness) -> None:
     assert harness.produce(build_batch([NewRecord(b"k", b"v", NOW)])).error_code == 0
 
 
-@pytest.mark.parametrize("wanted", ["gzip", "snappy", "lz4", "zstd", "uncompressed"])
+@pytest.mark.parametrize("compression_type", ["gzip", "snappy", "lz4", "zstd", "uncompressed"])
 @pytest.mark.parametrize("codec", list(CompressionCodec))
-def test_the_broker_can_choose_the_codec(harness: Harness, wanted: str, codec: CompressionCodec) -> None:
-    harness.create("t", 1, compression_type=wanted)
+def test_the_broker_can_choose_the_codec(harness: Harness, compression_type: str, codec: CompressionCodec) -> None:
+    harness.create("t", 1, compression_type=compression_type)
     assert harness.produce(build_batch(SAMPLE, codec=codec)).error_code == 0
     (stored,) = iter_batches(log_file(harness))
-    assert stored.header.codec == (CompressionCodec[wanted.upper()] if wanted != "uncompressed" else 0)
+    assert stored.header.codec == (
+        CompressionCodec[compression_type.upper()] if compression_type != "uncompressed" else 0
+    )
     assert [(record.key, record.value) for record in records_in(harness.fetch_one())] == PLAIN
 
 

@@ -25,8 +25,8 @@ ONLY_ONE = (
 
 @pytest.mark.parametrize("validate_only", [False, True])
 def test_topics_with_too_many_partitions_together_are_all_refused(harness: Harness, *, validate_only: bool) -> None:
-    wanted = [topic("a", 5000), topic("b", 5000), topic("c"), topic("not a name")]
-    results = created(harness, *wanted, validate_only=validate_only)
+    requested = [topic("a", 5000), topic("b", 5000), topic("c"), topic("not a name")]
+    results = created(harness, *requested, validate_only=validate_only)
     assert [(each.error_code, each.error_message) for each in results] == [TOO_MANY] * 4
     assert len(harness.core.topics) == 1
 
@@ -45,8 +45,8 @@ def test_a_topic_that_is_named_twice_does_not_count(harness: Harness) -> None:
 
 def test_topics_and_their_configurations_count_as_records_beside_partitions(harness: Harness) -> None:
     assert created(harness, topic("a", 9999), validate_only=True)[0].error_code == 0
-    for wanted in (topic("a", 10_000), topic("a", 9999, retention_ms="1")):
-        (result,) = created(harness, wanted, validate_only=True)
+    for requested in (topic("a", 10_000), topic("a", 9999, retention_ms="1")):
+        (result,) = created(harness, requested, validate_only=True)
         assert (result.error_code, result.error_message) == TOO_LARGE
 
 

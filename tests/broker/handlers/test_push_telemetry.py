@@ -36,9 +36,9 @@ def test_every_codec_is_taken(harness: Harness, codec: CompressionCodec) -> None
 
 
 def test_the_last_ones_of_each_client_are_kept(harness: Harness) -> None:
-    wanted = ask(harness).subscription_id
+    subscription_id = ask(harness).subscription_id
     for number in range(KEPT + 3):
-        assert push(harness, wanted, gauge("a", number)) == 0
+        assert push(harness, subscription_id, gauge("a", number)) == 0
         harness.clock.advance(MINUTES_5)
     values = [metric.value for each in harness.services.telemetry.pushes() for metric in each.metrics()]
     assert values == list(range(3, KEPT + 3))
@@ -53,8 +53,8 @@ def test_what_clients_send_costs_bounded_memory_whoever_they_say_they_are(
 
     def send(client: bytes) -> None:
         data = gauge("a", 1.0, filler="x" * 900)
-        wanted = ask(harness, client).subscription_id
-        assert push(harness, wanted, data, client=client, terminating=True) == 0
+        subscription_id = ask(harness, client).subscription_id
+        assert push(harness, subscription_id, data, client=client, terminating=True) == 0
 
     def kept() -> int:
         return sum(len(each.data) for each in harness.services.telemetry.pushes())
@@ -62,37 +62,37 @@ def test_what_clients_send_costs_bounded_memory_whoever_they_say_they_are(
     for number in range(20, 30):
         send(bytes([number]) * 16)
         assert kept() <= 2500
-    wanted = ask(harness).subscription_id
+    subscription_id = ask(harness).subscription_id
     for _ in range(5):
-        assert push(harness, wanted, gauge("a", 1.0, filler="x" * 900)) == 0
+        assert push(harness, subscription_id, gauge("a", 1.0, filler="x" * 900)) == 0
         assert kept() <= 2500
         harness.clock.advance(MINUTES_5)
     assert kept() > 1000
 
 
 def test_who_sends_before_its_time_is_throttled_but_for_its_last_metrics(harness: Harness) -> None:
-    wanted = ask(harness).subscription_id
-    assert push(harness, wanted, gauge("a", 1)) == 0
-    assert push(harness, wanted, gauge("a", 2)) == ErrorCode.THROTTLING_QUOTA_EXCEEDED
-    assert push(harness, wanted, gauge("a", 3), terminating=True) == 0
-    assert push(harness, wanted, gauge("a", 4)) == ErrorCode.INVALID_REQUEST
+    subscription_id = ask(harness).subscription_id
+    assert push(harness, subscription_id, gauge("a", 1)) == 0
+    assert push(harness, subscription_id, gauge("a", 2)) == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert push(harness, subscription_id, gauge("a", 3), terminating=True) == 0
+    assert push(harness, subscription_id, gauge("a", 4)) == ErrorCode.INVALID_REQUEST
     assert [each.is_last for each in harness.services.telemetry.pushes()] == [False, True]
 
 
 def test_a_change_of_the_subscriptions_makes_the_old_one_unknown(harness: Harness) -> None:
-    wanted = ask(harness).subscription_id
+    subscription_id = ask(harness).subscription_id
     assert put(harness, METRICS, "m", "metrics", "a.") == OK
-    assert push(harness, wanted, gauge("a", 1)) == ErrorCode.UNKNOWN_SUBSCRIPTION_ID
-    wanted = ask(harness).subscription_id
+    assert push(harness, subscription_id, gauge("a", 1)) == ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+    subscription_id = ask(harness).subscription_id
     harness.clock.advance(MINUTES_5)
-    assert push(harness, wanted, gauge("a", 1)) == 0
+    assert push(harness, subscription_id, gauge("a", 1)) == 0
 
 
 def test_a_client_that_was_silent_for_long_is_a_new_one(harness: Harness) -> None:
-    wanted = ask(harness).subscription_id
-    assert push(harness, wanted, terminating=True) == 0
+    subscription_id = ask(harness).subscription_id
+    assert push(harness, subscription_id, terminating=True) == 0
     harness.clock.advance(3 * MINUTES_5 + 1)
-    assert push(harness, wanted) == 0
+    assert push(harness, subscription_id) == 0
 
 
 @pytest.mark.parametrize("client", [ZERO_UUID, bytes(15) + b"\1"])
@@ -112,21 +112,27 @@ def test_what_cannot_be_decompressed_is_refused(harness: Harness) -> None:
 
 def test_more_than_the_limit_is_refused(harness: Harness) -> None:
     limit = ask(harness).telemetry_max_bytes
-    wanted = ask(harness, OTHER).subscription_id
-    refused = push(harness, wanted, bytes(limit + 1), client=OTHER)
+    subscription_id = ask(harness, OTHER).subscription_id
+    refused = push(harness, subscription_id, bytes(limit + 1), client=OTHER)
     assert refused == ErrorCode.TELEMETRY_TOO_LARGE
 
 
 def test_metrics_that_unpack_to_too_much_are_refused(harness: Harness) -> None:
     limit = ask(harness).telemetry_max_bytes
-    wanted = ask(harness, OTHER).subscription_id
+    subscription_id = ask(harness, OTHER).subscription_id
     assert (
-        push(harness, wanted, compress(CompressionCodec.GZIP, bytes(4 * limit)), client=OTHER, compression_type=1)
+        push(
+            harness,
+            subscription_id,
+            compress(CompressionCodec.GZIP, bytes(4 * limit)),
+            client=OTHER,
+            compression_type=1,
+        )
         == ErrorCode.NONE
     )
     harness.clock.advance(10 * 60_000)
     packed = compress(CompressionCodec.GZIP, bytes(4 * limit + 1))
-    assert push(harness, wanted, packed, client=OTHER, compression_type=1) == ErrorCode.INVALID_RECORD
+    assert push(harness, subscription_id, packed, client=OTHER, compression_type=1) == ErrorCode.INVALID_RECORD
 
 
 @pytest.mark.parametrize("data", [b"\xff", b"\x0a\x05ab", b"\x0b", gauge("a", 1)[:-1]])

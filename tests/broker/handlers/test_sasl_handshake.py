@@ -15,5 +15,5 @@ def test_where_nobody_has_to_log_in_a_handshake_is_out_of_turn(
     for version in (0, 1):
         response = harness.ask(SaslHandshakeRequest(mechanism="PLAIN"), version)
         assert (response.error_code, response.mechanisms) == (ErrorCode.ILLEGAL_SASL_STATE, [])
-    (said,) = caplog.messages
-    assert "the listener PLAINTEXT asks nobody who he is: give it security.protocol=PLAINTEXT" in said
+    (message,) = caplog.messages
+    assert "the listener PLAINTEXT asks nobody who he is: give it security.protocol=PLAINTEXT" in message

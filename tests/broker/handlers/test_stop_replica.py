@@ -29,6 +29,6 @@ def test_every_controller_is_one_of_the_past(harness: Harness, version: int) -> 
     response = harness.ask(request, version)
     stale = ErrorCode.STALE_CONTROLLER_EPOCH
     assert response.error_code == stale
-    told = [(each.topic_name, each.partition_index, each.error_code) for each in response.partition_errors]
-    assert told == [("t", 0, stale)]
+    codes = [(each.topic_name, each.partition_index, each.error_code) for each in response.partition_errors]
+    assert codes == [("t", 0, stale)]
     assert harness.core.topics.get("t") is not None

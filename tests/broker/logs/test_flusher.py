@@ -21,7 +21,7 @@ class Rig:
         self.soon: list[Callable[[], None]] = []
         self.running: list[tuple[Callable[[], None], Callable[[], None]]] = []
         self.flusher = Flusher(self.soon.append, self.background)
-        self.told: list[tuple[str, OSError | None]] = []
+        self.finished: list[tuple[str, OSError | None]] = []
 
     def background(self, work: Callable[[], None], then: Callable[[], None] | None = None) -> None:
         assert then is not None
@@ -36,10 +36,10 @@ class Rig:
         assert self.harness.produce(batch(b"x"), "t", partition).error_code == 0
 
     def ask(self, name: str, partition: int = 0) -> None:
-        self.flusher.request(self.log(partition), lambda error: self.told.append((name, error)))
+        self.flusher.request(self.log(partition), lambda error: self.finished.append((name, error)))
 
     def names(self) -> list[str]:
-        return [name for name, _ in self.told]
+        return [name for name, _ in self.finished]
 
     def wake_up_ends(self) -> None:
         while self.soon:
@@ -66,9 +66,9 @@ def test_what_is_asked_for_in_one_wake_up_is_one_fsync(rig: Rig) -> None:
     assert not rig.running  # what the wake-up still appends belongs to it
     rig.produce(0)
     rig.wake_up_ends()
-    assert (len(rig.running), rig.told) == (1, [])
+    assert (len(rig.running), rig.finished) == (1, [])
     rig.fsync_ends()
-    assert sorted(rig.told) == [("a", None), ("b", None), ("c", None)]
+    assert sorted(rig.finished) == [("a", None), ("b", None), ("c", None)]
     assert [rig.log(partition).recovery_point for partition in (0, 1)] == [2, 1]
     assert not rig.running
 
@@ -134,13 +134,13 @@ def test_a_failed_fsync_is_told_to_those_who_wait_for_it_and_logged(
 
         patched.setattr(LogFlush, "run", failing)
         rig.fsync_ends()
-    assert rig.told == [("a", error), ("b", None)]
+    assert rig.finished == [("a", error), ("b", None)]
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
     assert [rig.log(partition).recovery_point for partition in (0, 1)] == [0, 1]
     rig.ask("c", 0)
     rig.wake_up_ends()
     rig.fsync_ends()
-    assert rig.told[-1] == ("c", None)
+    assert rig.finished[-1] == ("c", None)
     assert rig.log().recovery_point == 1
 
 
@@ -151,9 +151,9 @@ def test_a_log_that_closes_while_its_fsync_runs_is_no_error(rig: Rig) -> None:
     rig.wake_up_ends()
     log.delete()
     rig.fsync_ends()
-    rig.flusher.request(log, lambda error: rig.told.append(("b", error)))
+    rig.flusher.request(log, lambda error: rig.finished.append(("b", error)))
     rig.wake_up_ends()
-    assert rig.told == [("a", None), ("b", None)]
+    assert rig.finished == [("a", None), ("b", None)]
 
 
 @pytest.mark.parametrize("partitions", [1, 3])

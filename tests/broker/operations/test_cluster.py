@@ -97,18 +97,20 @@ def test_what_there_is_not_is_named() -> None:
             broker.leader("t", 1)
 
 
-@pytest.mark.parametrize(("brokers", "wanted", "made"), [(1, 5, 1), (2, 2, 2), (3, 2, 2), (2, 3, None)])
-def test_a_client_and_create_topic_get_the_same_number_of_replicas(brokers: int, wanted: int, made: int | None) -> None:
+@pytest.mark.parametrize(("brokers", "replicas", "made"), [(1, 5, 1), (2, 2, 2), (3, 2, 2), (2, 3, None)])
+def test_a_client_and_create_topic_get_the_same_number_of_replicas(
+    brokers: int, replicas: int, made: int | None
+) -> None:
     with Broker(brokers=brokers) as broker:
         client: Any = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-        asked = client.create_topics([NewTopic("asked", 1, wanted)])["asked"]
+        asked = client.create_topics([NewTopic("asked", 1, replicas)])["asked"]
         if made is None:
             with pytest.raises(KafkaException, match="INVALID_REPLICATION_FACTOR"):
                 asked.result(PATIENCE_S)
             with pytest.raises(OperationError, match=r"only 2 broker\(s\) are registered"):
-                broker.create_topic("given", replication_factor=wanted)
+                broker.create_topic("given", replication_factor=replicas)
             return
         asked.result(PATIENCE_S)
-        broker.create_topic("given", replication_factor=wanted)
+        broker.create_topic("given", replication_factor=replicas)
         topics = client.list_topics(timeout=PATIENCE_S).topics
         assert [len(topics[name].partitions[0].replicas) for name in ("asked", "given")] == [made, made]

@@ -82,10 +82,10 @@ def test_a_password_that_is_altered_is_not_in_the_journal() -> None:
 def pushed(broker: Broker) -> list[TelemetryPush]:
     """What is known after a client has sent a gauge."""
     with SocketClient(broker.address) as client:
-        wanted = client.ask(GetTelemetrySubscriptionsRequest(client_instance_id=CLIENT), 0).subscription_id
+        subscription_id = client.ask(GetTelemetrySubscriptionsRequest(client_instance_id=CLIENT), 0).subscription_id
         request = PushTelemetryRequest(
             client_instance_id=CLIENT,
-            subscription_id=wanted,
+            subscription_id=subscription_id,
             terminating=False,
             compression_type=0,
             metrics=gauge("a", 1),

@@ -54,8 +54,8 @@ def test_what_is_missing_is_told_with_what_is_there(broker: Broker) -> None:
         "expected 2 records in 'short' within 0 s; found 1",
         "  short-0@0: key='k', value='a', headers={'h': b'1'}",
     ]
-    told = r"expected 1 record in 'shrot' within 0 s; there is no topic 'shrot'; topics: .*; did you mean short\?"
-    with pytest.raises(WaitTimeoutError, match=told):
+    message = r"expected 1 record in 'shrot' within 0 s; there is no topic 'shrot'; topics: .*; did you mean short\?"
+    with pytest.raises(WaitTimeoutError, match=message):
         broker.wait_for("shrot", timeout=0)
     with pytest.raises(WaitTimeoutError, match="0 match, of 1"):
         broker.wait_for("short", matching=lambda _: False, timeout=0)

@@ -124,8 +124,8 @@ def test_a_client_that_makes_too_many_partitions_is_refused(harness: Harness) ->
     client = Metered(harness)
 
     def create(name: str, version: int) -> tuple[int, int, int]:
-        wanted = CreatableTopic(name=name, num_partitions=12, replication_factor=1, assignments=[], configs=[])
-        response, muted = client.ask(CreateTopicsRequest(topics=[wanted]), version)
+        topic = CreatableTopic(name=name, num_partitions=12, replication_factor=1, assignments=[], configs=[])
+        response, muted = client.ask(CreateTopicsRequest(topics=[topic]), version)
         return response.topics[0].error_code, response.throttle_time_ms, muted
 
     assert create("one", 7) == (ErrorCode.NONE, 0, 0)

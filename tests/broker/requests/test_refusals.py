@@ -72,10 +72,10 @@ def test_an_error_stands_at_the_outermost_level_or_at_the_innermost(
     topics = [OffsetFetchRequestTopic(name="t", partition_indexes=[3, 4])]
     request = OffsetFetchRequest(group_id="g", topics=topics)
     assert codes_of(over_the_wire(served.response, error_answer(served, request, version, CODE), version)) == whole
-    told = over_the_wire(served.response, part_answer(served, request, version, CODE), version)
-    assert sorted(codes_of(told)) == sorted(parts)
-    assert [(each.name, [p.partition_index for p in each.partitions]) for each in told.topics] == [("t", [3, 4])]
-    assert {(p.committed_offset, p.metadata) for each in told.topics for p in each.partitions} == {(-1, "")}
+    response = over_the_wire(served.response, part_answer(served, request, version, CODE), version)
+    assert sorted(codes_of(response)) == sorted(parts)
+    assert [(each.name, [p.partition_index for p in each.partitions]) for each in response.topics] == [("t", [3, 4])]
+    assert {(p.committed_offset, p.metadata) for each in response.topics for p in each.partitions} == {(-1, "")}
 
 
 def test_lists_within_lists_are_matched_by_name_and_number() -> None:

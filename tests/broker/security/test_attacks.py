@@ -188,14 +188,14 @@ def tokens_out_of_turn(target: Target) -> None:
     "SASL_AUTHENTICATION_FAILED in the same words (SCRAM: of the latter a message earlier, as in Kafka); it closes",
 )
 def wrong_passwords(target: Target) -> None:
-    told: set[str | None] = set()
+    messages: set[str | None] = set()
     for name, password in (("alice", "wrong"), ("nobody", "secret"), ("bob", "secret")):
         with target.client() as client:
             answer = log_in(client, name, password)
             assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
             assert client.is_closed()
-            told.add(answer.error_message)
-    assert len(told) == 1
+            messages.add(answer.error_message)
+    assert len(messages) == 1
     words: set[str | None] = set()
     for name in ("alice", "nobody"):
         user = ScramClient("SCRAM-SHA-256", name, "wrong")
@@ -408,13 +408,13 @@ def late_requests(target: Target) -> None:
     "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED",
 )
 def tokens_from_tokens(target: Target) -> None:
-    wanted = CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1)
+    request = CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1)
     for listener in ("PLAINTEXT", "SSL"):
         with target.client(listener) as client:
-            assert client.ask(wanted, 3).error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+            assert client.ask(request, 3).error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
     with target.client() as client:
         log_in(client)
-        token = client.ask(wanted, 3)
+        token = client.ask(request, 3)
         assert token.error_code == 0
     password = base64.b64encode(bytes(token.hmac)).decode()
     user = ScramClient("SCRAM-SHA-256", token.token_id, password, extensions=",tokenauth=true")
@@ -422,7 +422,7 @@ def tokens_from_tokens(target: Target) -> None:
         handshake(client, "SCRAM-SHA-256")
         first = authenticate(client, user.first())
         assert authenticate(client, user.answer(bytes(first.auth_bytes))).error_code == 0
-        assert client.ask(wanted, 3).error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+        assert client.ask(request, 3).error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 
 
 def ends(client: SocketClient) -> bool:

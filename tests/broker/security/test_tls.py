@@ -73,13 +73,13 @@ def principals(broker: Broker) -> set[Principal]:
 def test_each_listener_is_told_of_itself(start: Start, context: ssl.SSLContext) -> None:
     broker = start(brokers=3)
     with connect(broker, context) as client:
-        told = client.ask(METADATA, 9).brokers
+        brokers = client.ask(METADATA, 9).brokers
     ports = [int(each.split(":")[1]) for each in broker.bootstrap_servers_of("SSL").split(",")]
-    assert [(each.host, each.port) for each in told] == [("127.0.0.1", port) for port in ports]
+    assert [(each.host, each.port) for each in brokers] == [("127.0.0.1", port) for port in ports]
     with SocketClient(broker.address) as client:
-        told = client.ask(METADATA, 9).brokers
+        brokers = client.ask(METADATA, 9).brokers
     plain = [int(each.split(":")[1]) for each in broker.bootstrap_servers.split(",")]
-    assert [each.port for each in told] == plain
+    assert [each.port for each in brokers] == plain
     assert not set(plain) & set(ports)
 
 

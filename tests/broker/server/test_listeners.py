@@ -14,7 +14,7 @@ from tests.broker.socket_client import SocketClient
 MAP = {"listener.security.protocol.map": "INSIDE:PLAINTEXT,SECURE:SASL_SSL,PLAINTEXT:PLAINTEXT"}
 
 
-def told(address: tuple[str, int]) -> tuple[str, int]:
+def advertised(address: tuple[str, int]) -> tuple[str, int]:
     """Where a client that has connected to `address` is sent."""
     with SocketClient(address) as client:
         (node,) = client.ask(MetadataRequest(topics=None), 9).brokers
@@ -25,16 +25,16 @@ def test_each_listener_sends_clients_where_it_says() -> None:
     further = ["127.0.0.1:0=broker.test:29092", "127.0.0.1:0"]
     with Broker(advertise="first.test:1", also_listen=further) as broker:
         ports = [endpoint.port for endpoint in broker.twin.services.core.cluster.first.endpoints.values()][1:]
-        assert told(broker.address) == ("first.test", 1)
-        assert told(("127.0.0.1", ports[0])) == ("broker.test", 29092)
-        assert told(("127.0.0.1", ports[1])) == ("127.0.0.1", ports[1])
+        assert advertised(broker.address) == ("first.test", 1)
+        assert advertised(("127.0.0.1", ports[0])) == ("broker.test", 29092)
+        assert advertised(("127.0.0.1", ports[1])) == ("127.0.0.1", ports[1])
         node_id = next(iter(broker.brokers))
         broker.brokers[node_id].stop()
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", ports[0]))
         broker.brokers[node_id].start()
         broker.reset()
-        assert told(("127.0.0.1", ports[0])) == ("broker.test", 29092)
+        assert advertised(("127.0.0.1", ports[0])) == ("broker.test", 29092)
 
 
 @pytest.mark.parametrize(

@@ -40,8 +40,8 @@ def test_a_topic_that_a_client_has_created_by_its_name_is_logged(caplog: pytest.
     with Broker(topics=["orders"]) as broker, SocketClient(broker.address) as client:
         for name in ("ordres", "users", "orders"):
             client.ask(MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=True), 8)
-    told = [(each.name, each.getMessage()) for each in caplog.records if "created topic" in each.getMessage()]
-    assert told == [
+    messages = [(each.name, each.getMessage()) for each in caplog.records if "created topic" in each.getMessage()]
+    assert messages == [
         ("minibroker.support.advice", "created topic 'ordres', which a client has asked for (did you mean 'orders'?)"),
         ("minibroker", "created topic 'users', which a client has asked for"),
     ]

@@ -60,8 +60,8 @@ def test_a_data_directory_that_was_given_stays(tmp_path: Path) -> None:
 )
 def test_a_child_that_ends_leaves_its_parents_directory_alone(tmp_path: Path, child: str) -> None:
     made = "snapshot = broker.snapshot()\n"
-    told = "print(sorted(os.listdir(broker.data_dir)), sorted(os.listdir(snapshot.directory)))"
-    assert run(f"{made}{child}{told}", tmp_path).count("a-0") == 2
+    listing = "print(sorted(os.listdir(broker.data_dir)), sorted(os.listdir(snapshot.directory)))"
+    assert run(f"{made}{child}{listing}", tmp_path).count("a-0") == 2
     assert os.listdir(tmp_path) == []
 
 

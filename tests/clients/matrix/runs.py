@@ -90,11 +90,11 @@ def _parse(output: str, complaint: str) -> Results:
     for line in output.splitlines():
         if not line.startswith("{"):
             continue
-        said = json.loads(line)
-        for name in said.get("checks", ()):
+        report = json.loads(line)
+        for name in report.get("checks", ()):
             results[name] = f"there was no result; {complaint}"
-        if "check" in said:
-            results[said["check"]] = "" if said["ok"] else said["error"] or "failed"
+        if "check" in report:
+            results[report["check"]] = "" if report["ok"] else report["error"] or "failed"
     assert results, f"the driver has said nothing; {complaint}"
     return results
 

@@ -100,21 +100,21 @@ class Member:
     def _commit(self, offsets: Any) -> str | None:
         structs = self._kafka.structs
         leader_epoch = [-1] if self._major > 1 else []
-        wanted = {
+        requested_offsets = {
             structs.TopicPartition(topic, partition): structs.OffsetAndMetadata(offset, metadata, *leader_epoch)
             for topic, partition, offset, metadata in offsets
         }
         try:
-            self._consumer.commit(wanted)
+            self._consumer.commit(requested_offsets)
         except self._kafka.errors.KafkaError as error:
             return repr(error)
         return None
 
     def _committed(self, topic: str, partition: int) -> list[Any]:
-        wanted = self._kafka.TopicPartition(topic, partition)
+        requested_partition = self._kafka.TopicPartition(topic, partition)
         if self._major == 1:
-            return [topic, partition, self._consumer.committed(wanted), None]
-        found = self._consumer.committed(wanted, metadata=True)
+            return [topic, partition, self._consumer.committed(requested_partition), None]
+        found = self._consumer.committed(requested_partition, metadata=True)
         return [topic, partition, *((None, None) if found is None else found[:2])]
 
 

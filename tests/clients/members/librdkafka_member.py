@@ -89,18 +89,20 @@ class Member:
         self._talk.partitions("lost", partitions)
 
     def _commit(self, offsets: Any) -> str | None:
-        wanted = [TopicPartition(topic, partition, offset, metadata) for topic, partition, offset, metadata in offsets]
+        partitions = [
+            TopicPartition(topic, partition, offset, metadata) for topic, partition, offset, metadata in offsets
+        ]
         try:
-            answers = self._consumer.commit(offsets=wanted, asynchronous=False) or []
+            answers = self._consumer.commit(offsets=partitions, asynchronous=False) or []
         except KafkaException as error:
             return repr(error)
         return next((answer.error.str() for answer in answers if answer.error is not None), None)
 
     def _committed(self, partitions: Any) -> list[list[Any]]:
-        wanted = [TopicPartition(topic, partition) for topic, partition in partitions]
+        requested_partitions = [TopicPartition(topic, partition) for topic, partition in partitions]
         return [
             [found.topic, found.partition, found.offset if found.offset >= 0 else None, found.metadata]
-            for found in self._consumer.committed(wanted, timeout=TIMEOUT_S)
+            for found in self._consumer.committed(requested_partitions, timeout=TIMEOUT_S)
         ]
 
 

@@ -63,11 +63,11 @@ def test_each_run_of_a_stream_goes_on_where_the_last_one_ended(
 
     def run() -> list[str]:
         """What was said of it, without times."""
-        said = io.StringIO()
-        with show_progress(spark, said):
+        stream = io.StringIO()
+        with show_progress(spark, stream):
             frame = stream_topics(spark, source)
             finish(stream_to_parquet(frame, str(tmp_path / "out"), str(tmp_path / "checkpoint"), name="orders"))
-        return [re.sub(r" \(.*?\)|, [\d,]+ ms", "", line) for line in said.getvalue().splitlines()]
+        return [re.sub(r" \(.*?\)|, [\d,]+ ms", "", line) for line in stream.getvalue().splitlines()]
 
     produce(broker.bootstrap_servers, topic, numbers(0, 10))
     assert run() == [

@@ -138,11 +138,11 @@ def test_topics_groups_and_transactions_go_on_under_kafka(move: Move) -> None:
         produce_in_transaction(bootstrap, "orders", [Message(b"first")], commit=True, name="first")
     move.run(copy)
     with running(move.kafka) as bootstrap:
-        assert {name: answers(bootstrap, name, list(said.times)) for name, said in before.items()} == before
-        said = move.run(check)
+        assert {name: answers(bootstrap, name, list(answered.times)) for name, answered in before.items()} == before
+        output = move.run(check)
         for partition, end in enumerate(orders):
-            assert f"orders:{partition}:{end}\n" in said
-        assert f"billing orders 0 {COMMITTED} {orders[0]} " in " ".join(said.split())
+            assert f"orders:{partition}:{end}\n" in output
+        assert f"billing orders 0 {COMMITTED} {orders[0]} " in " ".join(output.split())
         assert "-stray" not in " ".join(path.name for path in move.kafka.data_dir.iterdir())
         # Its producer ends what it had left open.
         produce_in_transaction(bootstrap, "orders", [Message(b"on")], commit=True, name=LEFT_OPEN)

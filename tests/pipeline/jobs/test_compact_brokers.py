@@ -139,5 +139,5 @@ def test_kafka_serves_what_is_left_and_its_cleaner_goes_on_from_there(compacted:
     fill(kafka.bootstrap)
     checkpoint = str(kafka.data_dir / CLEANER_OFFSETS)
     eventually(lambda: read_offset_checkpoint(checkpoint)["users", 0] > ours["users", 0])
-    said = [line for line in kafka.output().splitlines() if any(f"{topic}-0" in line for topic in TOPICS)]
-    assert [line for line in said if "ERROR" in line or "WARN" in line] == []
+    logged = [line for line in kafka.output().splitlines() if any(f"{topic}-0" in line for topic in TOPICS)]
+    assert [line for line in logged if "ERROR" in line or "WARN" in line] == []

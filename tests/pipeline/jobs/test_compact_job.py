@@ -236,13 +236,13 @@ def test_keys_are_hashed_as_the_hash_is_defined(engine: str) -> None:
     if engine == "numba" and kernel is None:
         pytest.skip("numba is not there")
     chance = Random(1)
-    wanted = [chance.randbytes(size) for size in (*range(42), 255, 256, 1000)]
-    data = b"".join(wanted)
-    sizes = [len(key) for key in wanted]
+    row_keys = [chance.randbytes(size) for size in (*range(42), 255, 256, 1000)]
+    data = b"".join(row_keys)
+    sizes = [len(key) for key in row_keys]
     engine_table = _Table(data, np.cumsum([0, *sizes[:-1]]).astype(np.int32), np.array(sizes, np.int32))
     secret = keys.new_secret()
     found = hash_keys(engine_table, secret, kernel)  # type: ignore[arg-type]  # as much of a table as it looks at
-    for row, key in enumerate(wanted):
+    for row, key in enumerate(row_keys):
         assert tuple(int(half[row]) & 2**64 - 1 for half in found) == sip_hash(key, secret)
 
 
@@ -323,9 +323,11 @@ def test_topics_stay_compacted_ones_where_the_broker_goes_on(tmp_path: Path) -> 
     with Broker(data_dir=str(tmp_path / "data")) as broker:
         create(broker.bootstrap_servers, {"users": config, "orders": {}})
     compact([str(tmp_path / "data")], str(tmp_path / "out"), CompactSettings(topics=("users",)))
-    told = json.loads((tmp_path / "out" / "minibroker-topics.json").read_text())["topics"]
-    assert list(told) == ["users"]
-    assert told["users"] == json.loads((tmp_path / "data" / "minibroker-topics.json").read_text())["topics"]["users"]
+    metadata = json.loads((tmp_path / "out" / "minibroker-topics.json").read_text())["topics"]
+    assert list(metadata) == ["users"]
+    assert (
+        metadata["users"] == json.loads((tmp_path / "data" / "minibroker-topics.json").read_text())["topics"]["users"]
+    )
     meta = (tmp_path / "data" / "meta.properties").read_bytes()
     assert (tmp_path / "out" / "meta.properties").read_bytes() == meta
     with Broker(data_dir=str(tmp_path / "out")) as broker:

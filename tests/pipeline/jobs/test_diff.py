@@ -56,7 +56,7 @@ def test_each_record_that_differs_is_named_with_what_differs(left: Path, tmp_pat
     report = diff(str(left), str(tmp_path / "right"))
     (line,) = report.lines
     assert (line.equal, line.different, line.only_left, line.only_right) == (97, 3, 0, 0)
-    assert [(example.offset, example.what) for example in line.examples] == [
+    assert [(example.offset, example.description) for example in line.examples] == [
         (10, "another value"),
         (11, "another key, headers"),
         (12, "another timestamp"),
@@ -99,7 +99,10 @@ def test_by_content_records_count_as_often_as_they_are_there(left: Path, tmp_pat
     put_log(tmp_path / "right", "orders-0", batches([*RECORDS[1:], RECORDS[1], RECORDS[1]], 6))
     (line,) = diff(str(left), str(tmp_path / "right"), DiffSettings(by_content=True)).lines
     assert (line.left, line.right, line.equal, line.only_left, line.only_right) == (100, 101, 99, 1, 2)
-    assert sorted(example.what for example in line.examples) == ["only on the left", "only on the right, 2 times"]
+    assert sorted(example.description for example in line.examples) == [
+        "only on the left",
+        "only on the right, 2 times",
+    ]
 
 
 def test_damage_ends_it_or_is_passed_over(left: Path, tmp_path: Path) -> None:

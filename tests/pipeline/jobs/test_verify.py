@@ -283,7 +283,7 @@ def test_a_log_that_is_being_written_may_lack_its_last_index_entries(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("name", "what"),
+    ("name", "kind"),
     [
         ("0000000000000000020.log", What.NAME),
         ("x0000000000000000020.log", What.NAME),
@@ -292,10 +292,10 @@ def test_a_log_that_is_being_written_may_lack_its_last_index_entries(tmp_path: P
         ("00000000000000000099.txnindex", What.MISSING),
     ],
 )
-def test_wrong_names_in_a_partition_are_found(tmp_path: Path, name: str, what: What) -> None:
+def test_wrong_names_in_a_partition_are_found(tmp_path: Path, name: str, kind: What) -> None:
     partition = sound(tmp_path)
     (partition / name).write_bytes(b"")
-    assert place(only(tmp_path)) == (name, None, what, True)
+    assert place(only(tmp_path)) == (name, None, kind, True)
 
 
 @pytest.mark.parametrize("name", ["orders", "orders_0", "orders-01", "or ders-1", "orders-x"])

@@ -14,9 +14,9 @@ def test_all_columns_of_what_producers_write_are_the_connectors_for_every_codec_
     spark: SparkSession, broker: Broker
 ) -> None:
     # The connector takes its time for each partition.
-    wanted = [one._replace(partitions=1) for one in contents(RECORDS)][::2]
-    assert {one.codec for one in wanted} == set(CODECS)
-    sent = {one.topic: fill(broker.bootstrap_servers, one, SEED) for one in wanted}
+    chosen = [one._replace(partitions=1) for one in contents(RECORDS)][::2]
+    assert {one.codec for one in chosen} == set(CODECS)
+    sent = {one.topic: fill(broker.bootstrap_servers, one, SEED) for one in chosen}
     found = list(compare(spark, broker.bootstrap_servers, str(broker.data_dir), sent))
     assert [one.level for one in found] == list(LEVELS)
     assert [one.rows for one in found] == [sum(totals[level].rows for totals in sent.values()) for level in LEVELS]

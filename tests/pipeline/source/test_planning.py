@@ -61,10 +61,10 @@ def test_a_segment_is_split_where_its_index_knows_batches(big: Home) -> None:
 
 
 def test_of_a_segment_only_the_batches_around_the_offsets_are_read(big: Home) -> None:
-    wanted = {"startingOffsets": '{"orders": {"0": 1501}}', "endingOffsets": '{"orders": {"0": 1600}}'}
-    ((one,),) = plan(big.path.parent, **wanted)
+    options = {"startingOffsets": '{"orders": {"0": 1501}}', "endingOffsets": '{"orders": {"0": 1600}}'}
+    ((one,),) = plan(big.path.parent, **options)
     assert one.end_position - one.position < 100 * 400 + 3 * 4096
-    assert offsets(big.path.parent, **wanted) == list(range(1501, 1600))
+    assert offsets(big.path.parent, **options) == list(range(1501, 1600))
 
 
 def test_an_index_that_does_not_fit_its_log_is_not_believed(big: Home, caplog: pytest.LogCaptureFixture) -> None:

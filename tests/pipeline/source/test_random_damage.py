@@ -119,21 +119,21 @@ def damage(partition: Path, rolls: random.Random) -> str:
 @pytest.mark.parametrize("seed", range(CASES))
 def test_damage_anywhere_is_told_or_does_no_harm(whole: Path, tmp_path: Path, seed: int) -> None:
     data = Path(shutil.copytree(whole, tmp_path / "data"))
-    what = damage(data / "orders-0", random.Random(seed))
+    description = damage(data / "orders-0", random.Random(seed))
     report = verify([str(data)], VerifySettings(), processes=1)
     for level in LEVELS:
         right = read(whole, COLUMNS, isolation=level)
         error, found = outcome(data, level, "failfast")
-        assert str(data) in error, what
-        assert all(row in right for row in found), what
+        assert str(data) in error, description
+        assert all(row in right for row in found), description
         if not report.damage:
-            assert found == right, what
+            assert found == right, description
         error, found = outcome(data, level, "permissive", "damage")
-        assert error == str(data), what
-        told = [row.pop("damage") for row in found]
-        is_ambiguous = any("one of the two is wrong" in damage for damage in told if damage)
-        rows = [row for row, damage in zip(found, told, strict=True) if damage is None]
-        assert is_ambiguous or all(row in right for row in rows), what
+        assert error == str(data), description
+        reported = [row.pop("damage") for row in found]
+        is_ambiguous = any("one of the two is wrong" in damage for damage in reported if damage)
+        rows = [row for row, damage in zip(found, reported, strict=True) if damage is None]
+        assert is_ambiguous or all(row in right for row in rows), description
 
 
 def outcome(data: Path, level: str, mode: str, *more: str) -> tuple[str, list[dict[str, Any]]]:

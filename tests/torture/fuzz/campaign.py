@@ -110,7 +110,7 @@ class Findings:
             f"{case.frame[:100].hex()}\n    python -m tests.torture --replay {path} --seed {seed}"
         )
 
-    def told(self) -> Iterator[str]:
+    def lines(self) -> Iterator[str]:
         """A line or two for each finding, the worst holds first."""
         yield from self.faults.values()
         for hold in sorted(self.holds.values(), key=lambda each: (-each.again, -each.at_first)):
@@ -285,14 +285,14 @@ class Round:
         assert self._probe is not None
         try:
             self._probe.sendall(_PROBE)
-            wanted, got = 4, bytearray()
-            while len(got) < wanted:
+            needed, got = 4, bytearray()
+            while len(got) < needed:
                 piece = self._probe.recv(65_536)
                 if not piece:
                     return False
                 got += piece
-                if wanted == 4 and len(got) >= 4:
-                    wanted = 4 + struct.unpack_from(">i", got)[0]
+                if needed == 4 and len(got) >= 4:
+                    needed = 4 + struct.unpack_from(">i", got)[0]
         except ConnectionError:
             return False
         return True

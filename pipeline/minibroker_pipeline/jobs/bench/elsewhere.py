@@ -16,8 +16,8 @@ def topics_on(spark: "SparkSession", bootstrap: str, names: Sequence[str], parti
     properties.put("bootstrap.servers", bootstrap)
     admin = java.org.apache.kafka.clients.admin.AdminClient.create(properties)
     try:
-        wanted = [java.org.apache.kafka.clients.admin.NewTopic(name, partitions, 1) for name in names]
-        admin.createTopics(java.java.util.ArrayList(wanted)).all().get()
+        topics = [java.org.apache.kafka.clients.admin.NewTopic(name, partitions, 1) for name in names]
+        admin.createTopics(java.java.util.ArrayList(topics)).all().get()
         try:
             yield
         finally:

@@ -22,23 +22,23 @@ class Filling(NamedTuple):
     batch_bytes: int
 
 
-def fill(spark: "SparkSession", bootstrap: str, topic: str, what: Filling) -> None:
+def fill(spark: "SparkSession", bootstrap: str, topic: str, filling: Filling) -> None:
     """Write the records, with keys of eight bytes; half of each value is hexadecimal noise, half is words.
 
     What goes wrong is Spark's.
     """
     number = f.col("id")
     noise = [
-        f.md5(f.concat(number.cast("string"), f.lit(f"-{piece}"))) for piece in range(-(-what.size // (2 * _PIECE)))
+        f.md5(f.concat(number.cast("string"), f.lit(f"-{piece}"))) for piece in range(-(-filling.size // (2 * _PIECE)))
     ]
     words = [f.lit((_WORDS * 2)[piece % len(_WORDS) :][:_PIECE]) for piece in range(len(noise))]
-    value = f.substring(f.concat(*(part for pair in zip(noise, words, strict=True) for part in pair)), 1, what.size)
-    frame = spark.range(what.records).select(
+    value = f.substring(f.concat(*(part for pair in zip(noise, words, strict=True) for part in pair)), 1, filling.size)
+    frame = spark.range(filling.records).select(
         f.lpad((number % 100_000_000).cast("string"), 8, "0").alias("key"), value.alias("value")
     )
     options = {
-        "kafka.compression.type": what.codec,
-        "kafka.batch.size": str(what.batch_bytes),
+        "kafka.compression.type": filling.codec,
+        "kafka.batch.size": str(filling.batch_bytes),
         "kafka.linger.ms": "50",
     }
     to_topic(frame, bootstrap, topic, options)

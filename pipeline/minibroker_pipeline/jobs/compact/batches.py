@@ -31,11 +31,11 @@ Horizons = tuple[NDArray[np.bool_], NDArray[np.int64]]
 """Of each block whether it has a delete horizon, and which (ms)."""
 
 
-def rebuild_wrapper(piece: Entries, line: int, wanted: Sequence[int]) -> bytes | bytearray:
+def rebuild_wrapper(piece: Entries, line: int, kept: Sequence[int]) -> bytes | bytearray:
     """A v0 or v1 wrapper with the messages of these numbers only."""
     entry = _bytes_of(piece, line)
     records = list(LegacyRecordBatch(memoryview(entry)))
-    return rebuild_message_set(read_entry_header(entry), [records[number] for number in wanted]).data
+    return rebuild_message_set(read_entry_header(entry), [records[number] for number in kept]).data
 
 
 def rebuild_batches(
@@ -112,9 +112,9 @@ def _rebuild_each(
         entry = _bytes_of(piece, line)
         header = read_entry_header(entry)
         data, position = v2_data(entry, header)
-        wanted = np.flatnonzero(keep[first : first + count]).tolist()
+        kept = np.flatnonzero(keep[first : first + count]).tolist()
         horizon = int(horizons[1][block]) if horizons[0][block] else None
-        rebuilt[line] = rebuild_batch(data, header, v2_keys(data, position, header).bounds, wanted, horizon).data
+        rebuilt[line] = rebuild_batch(data, header, v2_keys(data, position, header).bounds, kept, horizon).data
     return rebuilt
 
 

@@ -63,8 +63,8 @@ def pieces_of(source: SegmentSource, engine: RecordEngine) -> Iterator[Entries]:
             if wrong:
                 header = piece.headers[wrong[0]]
                 at = piece.position + int(header["position"])
-                what = "wrong checksum"
-                raise DamagedLogError(source.path, Damage(at, int(header["base_offset"]), int(header["size"]), what))
+                message = "wrong checksum"
+                raise DamagedLogError(source.path, Damage(at, int(header["base_offset"]), int(header["size"]), message))
             yield piece
 
 

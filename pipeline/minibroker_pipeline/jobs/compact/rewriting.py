@@ -236,8 +236,8 @@ class _Cleaning:
         first_rows = np.cumsum(counts) - counts
         for block in changes[~is_v2[changes]].tolist():
             first = int(first_rows[block])
-            wanted = np.flatnonzero(keep[first : first + int(counts[block])]).tolist()
-            self._changed[int(entries[block])] = rebuild_wrapper(piece, int(entries[block]), wanted)
+            numbers = np.flatnonzero(keep[first : first + int(counts[block])]).tolist()
+            self._changed[int(entries[block])] = rebuild_wrapper(piece, int(entries[block]), numbers)
 
     def _judge_marker(self, piece: Entries, line: int) -> None:
         entry = _bytes_of(piece, line)

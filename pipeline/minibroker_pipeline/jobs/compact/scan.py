@@ -103,8 +103,8 @@ def events_of(piece: Entries, data: NDArray[np.int64]) -> Iterator[bytes]:
     kinds, producers = kinds[order], producers[order]
     begins = np.r_[True, (producers[1:] != producers[:-1]) | (kinds[1:] != kinds[:-1]) | (kinds[1:] == 2)]  # noqa: PLR2004 - a marker
     ends = np.r_[begins[1:], True]
-    wanted = lines[np.sort(order[np.logical_or(begins, ends)])]
-    some = headers[wanted]
+    changes = lines[np.sort(order[np.logical_or(begins, ends)])]
+    some = headers[changes]
     is_marker = some["attributes"] & CONTROL_FLAG != 0
     sizes = np.where(is_marker, some["size"], RECORD_BATCH_OVERHEAD)
     for position, size in zip(some["position"].tolist(), sizes.tolist(), strict=True):

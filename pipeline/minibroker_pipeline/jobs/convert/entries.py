@@ -130,11 +130,11 @@ class EntryConverter:
                 f" {FORMATS[int(ways.magic[line])]} does not know; name another codec, or format v2"
             )
 
-    def _lose(self, what: Droppable, offsets: NDArray[np.int64]) -> None:
-        if len(offsets) and self._settings is not None and what not in self._settings.drop:
+    def _lose(self, part: Droppable, offsets: NDArray[np.int64]) -> None:
+        if len(offsets) and self._settings is not None and part not in self._settings.drop:
             raise ConvertError(
-                f"{self._where(int(offsets[0]))}: {what}, which message format {self._settings.format} has no place"
-                f" for; --drop {what} leaves them out"
+                f"{self._where(int(offsets[0]))}: {part}, which message format {self._settings.format} has no place"
+                f" for; --drop {part} leaves them out"
             )
 
     def _repacked(self, entries: Entries, run: _Ints, ways: Ways) -> Piece:
@@ -182,10 +182,10 @@ class EntryConverter:
             self._refuse_all(found)
             if not walked.table.rows:
                 continue
-            for what, is_lost in self._rebuilder.losses(walked.table, magic).items():
+            for loss, is_lost in self._rebuilder.losses(walked.table, magic).items():
                 offsets = walked.table.offsets[: walked.table.rows][is_lost]
-                self._lose("headers" if what == "headers" else "timestamps", offsets)
-                setattr(self.counts, what, getattr(self.counts, what) + len(offsets))
+                self._lose("headers" if loss == "headers" else "timestamps", offsets)
+                setattr(self.counts, loss, getattr(self.counts, loss) + len(offsets))
             try:
                 encoded = self._rebuilder.rebuild(walked, entries.headers, ways, magic)
             except EncodeError as error:
@@ -206,8 +206,8 @@ class EntryConverter:
         is_wrong |= headers["base_offset"] <= lasts[:-1]
         for line in np.flatnonzero(is_wrong).tolist():
             offset = int(headers["base_offset"][line])
-            what = f"its offsets do not follow {lasts[line]}, or are not the segment's"
-            self._refuse(Damage(0, offset, int(headers["size"][line]), what))
+            message = f"its offsets do not follow {lasts[line]}, or are not the segment's"
+            self._refuse(Damage(0, offset, int(headers["size"][line]), message))
         kept = headers[~is_wrong]
         if len(kept):
             self._last_offset = int(kept["last_offset"][-1])

@@ -262,7 +262,7 @@ class _Listing:
         fields = dict(line.split(": ", 1) for line in content.decode().splitlines())
         parse_uuid(fields["topic_id"].strip())
 
-    def _note(self, name: str, what: What, message: str, remedy: str, *, is_damage: bool = True) -> None:
+    def _note(self, name: str, kind: What, message: str, remedy: str, *, is_damage: bool = True) -> None:
         found = Findings(f"{self._prefix}/{name}".rstrip("/"))
-        found.add(what, None, message, remedy, is_damage=is_damage)
+        found.add(kind, None, message, remedy, is_damage=is_damage)
         self.findings.append(found)

@@ -58,16 +58,16 @@ class Findings:
         self._counts: dict[tuple[What, bool], int] = {}
 
     def add(
-        self, what: What, position: int | None, message: str, remedy: str, *, is_damage: bool = True, path: str = ""
+        self, kind: What, position: int | None, message: str, remedy: str, *, is_damage: bool = True, path: str = ""
     ) -> None:
         """Note it; `path` is another file than the one that the others are of."""
-        count = self._counts[what, is_damage] = self._counts.get((what, is_damage), 0) + 1
+        count = self._counts[kind, is_damage] = self._counts.get((kind, is_damage), 0) + 1
         if count <= _MOST_OF_A_KIND:
-            self._kept.append(Finding(path or self._path, position, what, message, remedy, is_damage))
+            self._kept.append(Finding(path or self._path, position, kind, message, remedy, is_damage))
 
     def __iter__(self) -> Iterator[Finding]:
         yield from self._kept
-        for (what, is_damage), count in self._counts.items():
+        for (kind, is_damage), count in self._counts.items():
             if count > _MOST_OF_A_KIND:
                 more = f"and {count - _MOST_OF_A_KIND:,} more of this kind"
-                yield Finding(self._path, None, what, more, "as above", is_damage)
+                yield Finding(self._path, None, kind, more, "as above", is_damage)

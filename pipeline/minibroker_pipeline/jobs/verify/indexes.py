@@ -119,17 +119,17 @@ def check_time_index(
         found.add(What.TIME_INDEX, len(entries) * size, message, REBUILD)
 
 
-def _entries(data: bytes, layout: np.dtype[Any], found: Findings, what: What, *, has_room: bool) -> NDArray[Any]:
+def _entries(data: bytes, layout: np.dtype[Any], found: Findings, kind: What, *, has_room: bool) -> NDArray[Any]:
     """The entries before the zeros at the end; says what is wrong behind them."""
     size = layout.itemsize
     if left := len(data) % size:
         message = f"{left} of an entry's {size} bytes at the end"
-        found.add(what, len(data) - left, message, REBUILD)
+        found.add(kind, len(data) - left, message, REBUILD)
     entries, slots = _written(data, layout), len(data) // size
     empty = slots - len(entries)
-    if empty and not has_room and not (what is What.TIME_INDEX and slots == 1):
+    if empty and not has_room and not (kind is What.TIME_INDEX and slots == 1):
         message = f"{empty} empty entries at the end, though nothing is written here any more"
-        found.add(what, len(entries) * size, message, REBUILD)
+        found.add(kind, len(entries) * size, message, REBUILD)
     return entries
 
 

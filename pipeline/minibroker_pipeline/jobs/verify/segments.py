@@ -145,8 +145,8 @@ def _check_segment(task: SegmentTask, engine: RecordEngine, scanned: LogScan | N
         findings = Findings(task.address + suffix)
         if data is None:
             if size:
-                what = "offset index" if suffix == INDEX_SUFFIX else "time index"
-                findings.add(What.MISSING, None, f"the segment has no {what}", _MADE_ANEW)
+                index = "offset index" if suffix == INDEX_SUFFIX else "time index"
+                findings.add(What.MISSING, None, f"the segment has no {index}", _MADE_ANEW)
         elif suffix == INDEX_SUFFIX:
             check_offset_index(data, scan.entries, task.base_offset, findings, has_room=is_last)
             if task.is_dense:

@@ -52,8 +52,10 @@ def commit_request(
                 partition_index=partition, committed_offset=offset, committed_metadata=metadata, **each
             )
         )
-    wanted = [OffsetCommitRequestTopic(name=name, partitions=partitions) for name, partitions in topics.items()]
-    return OffsetCommitRequest(group_id=group_id, topics=wanted, **fields)
+    requested_topics = [
+        OffsetCommitRequestTopic(name=name, partitions=partitions) for name, partitions in topics.items()
+    ]
+    return OffsetCommitRequest(group_id=group_id, topics=requested_topics, **fields)
 
 
 def with_ids(broker: Asks, topics: Sequence[Any]) -> dict[bytes, str]:
@@ -100,9 +102,11 @@ def fetch_with_error(
     for topic, partition in places:
         topics.setdefault(topic, []).append(partition)
     if version >= 8:
-        wanted = [OffsetFetchRequestTopics(name=name, partition_indexes=each) for name, each in topics.items()]
-        names = with_ids(broker, wanted) if version >= FIRST_WITH_TOPIC_IDS else {}
-        group = OffsetFetchRequestGroup(group_id=group_id, topics=wanted if places else None)
+        requested_topics = [
+            OffsetFetchRequestTopics(name=name, partition_indexes=each) for name, each in topics.items()
+        ]
+        names = with_ids(broker, requested_topics) if version >= FIRST_WITH_TOPIC_IDS else {}
+        group = OffsetFetchRequestGroup(group_id=group_id, topics=requested_topics if places else None)
         (answer,) = broker.ask(OffsetFetchRequest(groups=[group], require_stable=stable), version).groups
         assert answer.group_id == group_id
     else:
@@ -131,8 +135,8 @@ def delete(broker: Asks, *places: Place, group_id: str = "g") -> tuple[int, dict
     topics: dict[str, list[OffsetDeleteRequestPartition]] = {}
     for topic, partition in places:
         topics.setdefault(topic, []).append(OffsetDeleteRequestPartition(partition_index=partition))
-    wanted = [OffsetDeleteRequestTopic(name=name, partitions=each) for name, each in topics.items()]
-    response = broker.ask(OffsetDeleteRequest(group_id=group_id, topics=wanted), 0)
+    requested_topics = [OffsetDeleteRequestTopic(name=name, partitions=each) for name, each in topics.items()]
+    response = broker.ask(OffsetDeleteRequest(group_id=group_id, topics=requested_topics), 0)
     return response.error_code, {
         (topic.name, each.partition_index): each.error_code for topic in response.topics for each in topic.partitions
     }

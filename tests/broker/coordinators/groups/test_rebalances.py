@@ -178,9 +178,9 @@ def test_a_group_that_has_lost_its_last_member_is_told_of(members: Members, capl
     members.pair()
     members.harness.clock.advance(SESSION_MS)
     assert members.ids == set()
-    (told,) = [each.getMessage() for each in caplog.records if each.name == "minibroker.support.advice"]
-    assert "has no members left, so nobody reads its topics" in told
-    assert f"session timeout of {SESSION_MS} ms" in told
+    (message,) = [each.getMessage() for each in caplog.records if each.name == "minibroker.support.advice"]
+    assert "has no members left, so nobody reads its topics" in message
+    assert f"session timeout of {SESSION_MS} ms" in message
 
 
 def test_every_request_of_a_member_counts_as_a_heartbeat(members: Members) -> None:

@@ -49,8 +49,8 @@ def test_the_first_member_waits_in_an_epoch_of_its_own(slow: Slow) -> None:
     waiting = slow.describe()
     assert (waiting.group_state, waiting.group_epoch, waiting.assignment_epoch) == ("Assigning", 2, 1)
     slow.harness.run_soon()
-    told = slow.beat("a", 1, {})
-    assert (told.member_epoch, slow.given(told)) == (2, {"four": [0, 1, 2, 3]})
+    response = slow.beat("a", 1, {})
+    assert (response.member_epoch, slow.given(response)) == (2, {"four": [0, 1, 2, 3]})
     assert slow.describe().group_state == "Stable"
 
 
@@ -82,8 +82,8 @@ def test_nobody_is_given_a_topic_that_it_does_not_subscribe_to_any_more(slow: Sl
     slow.beat_first("b", topics=["four", "five"])
     slow.beat_first("b", 1, {}, topics=["four"])
     slow.harness.run_soon()
-    (told,) = [each for each in slow.describe().members if each.member_id == "b"]
-    assert "five" not in slow.named(told.target_assignment.topic_partitions)
+    (member,) = [each for each in slow.describe().members if each.member_id == "b"]
+    assert "five" not in slow.named(member.target_assignment.topic_partitions)
     assert tuple(slow.settle("a", "b").values()) == HALVES
 
 

@@ -78,16 +78,16 @@ def test_the_topic_is_made_with_the_first_commit_as_kafka_configures_it(configur
 
 
 def test_a_metadata_request_makes_the_topic_as_a_commit_would(harness: Harness) -> None:
-    wanted = MetadataRequest(topics=[MetadataRequestTopic(name=OFFSETS)], allow_auto_topic_creation=True)
-    (topic,) = harness.ask(wanted, 12).topics
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=OFFSETS)], allow_auto_topic_creation=True)
+    (topic,) = harness.ask(request, 12).topics
     assert (topic.error_code, len(topic.partitions), topic.is_internal) == (0, 50, True)
     assert topic_of(harness, OFFSETS).is_compacted
     assert commit(harness, {T0: 1}) == {T0: 0}
 
 
 def test_a_metadata_request_makes_the_topic_of_transactions_as_a_producer_would(harness: Harness) -> None:
-    wanted = MetadataRequest(topics=[MetadataRequestTopic(name=TRANSACTION_STATE)], allow_auto_topic_creation=True)
-    (topic,) = harness.ask(wanted, 12).topics
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=TRANSACTION_STATE)], allow_auto_topic_creation=True)
+    (topic,) = harness.ask(request, 12).topics
     assert (topic.error_code, len(topic.partitions), topic.is_internal) == (0, 50, True)
     assert topic_of(harness, TRANSACTION_STATE).is_compacted
     producer = Producer(harness)

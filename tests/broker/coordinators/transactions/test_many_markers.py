@@ -33,10 +33,10 @@ def test_the_producer_is_told_when_the_end_is_decided_and_the_markers_follow(har
     )
     coordinator = harness.services.transactions
     harness.core.slices.slice_s = 0.0
-    told = (producer.producer_id, producer.producer_epoch)
-    assert coordinator.end("t", *told, commit=True) == ErrorCode.NONE
+    identity = (producer.producer_id, producer.producer_epoch)
+    assert coordinator.end("t", *identity, commit=True) == ErrorCode.NONE
     assert 0 < sum(ends(harness)) < PARTITIONS
-    assert coordinator.add_partitions("t", *told, [("many", 0)]) == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert coordinator.add_partitions("t", *identity, [("many", 0)]) == ErrorCode.CONCURRENT_TRANSACTIONS
     harness.crash()  # the next start writes what is left, or all of it again
     harness.run_soon()
     assert harness.ask(end, 3).error_code == ErrorCode.NONE
@@ -46,12 +46,12 @@ def test_the_producer_is_told_when_the_end_is_decided_and_the_markers_follow(har
 def test_markers_that_are_written_in_slices_complete_the_transaction(harness: Harness) -> None:
     harness.create("many", PARTITIONS)
     producer = harness.ask(InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=60_000), 4)
-    told = (producer.producer_id, producer.producer_epoch)
+    identity = (producer.producer_id, producer.producer_epoch)
     coordinator = harness.services.transactions
     everything = [("many", index) for index in range(PARTITIONS)]
-    assert coordinator.add_partitions("t", *told, everything) == ErrorCode.NONE
+    assert coordinator.add_partitions("t", *identity, everything) == ErrorCode.NONE
     harness.core.slices.slice_s = 0.0
-    assert coordinator.end("t", *told, commit=False) == ErrorCode.NONE
+    assert coordinator.end("t", *identity, commit=False) == ErrorCode.NONE
     harness.run_soon()
     assert ends(harness) == [1] * PARTITIONS
-    assert coordinator.add_partitions("t", *told, everything[:1]) == ErrorCode.NONE
+    assert coordinator.add_partitions("t", *identity, everything[:1]) == ErrorCode.NONE

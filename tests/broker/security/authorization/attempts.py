@@ -329,13 +329,13 @@ def codes_in(message: Any, path: str = "", ending: str = "error_code") -> list[t
     return sorted(found)
 
 
-def told(message: Any, names: Names) -> Any:
+def visible(message: Any, names: Names) -> Any:
     """What a response says, without the names that the client has brought itself."""
     own = {name: f"<{index}>" for index, name in enumerate(names)}
     if isinstance(message, list):
-        return [told(each, names) for each in message]
+        return [visible(each, names) for each in message]
     if is_dataclass(message):
-        return {field.name: told(getattr(message, field.name), names) for field in dataclass_fields(message)}
+        return {field.name: visible(getattr(message, field.name), names) for field in dataclass_fields(message)}
     if isinstance(message, memoryview):
         return bytes(message)
     return own.get(message, message) if isinstance(message, str | bytes) else message

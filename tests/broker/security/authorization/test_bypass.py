@@ -10,7 +10,7 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.init_producer_id import InitProducerIdRequest
 from tests.broker.coordinators.groups.driver import Members
 from tests.broker.harness import Harness, batch
-from tests.broker.security.authorization.attempts import Attempt, Names, attempts, codes_in, told
+from tests.broker.security.authorization.attempts import Attempt, Names, attempts, codes_in, visible
 from tests.broker.security.authorization.rules import guarded
 
 ABSENT = Names("absent", b"\x01" * 16, "absent-group", "absent-id")
@@ -79,8 +79,8 @@ def test_who_has_no_rights_is_refused(attempt: Attempt, broker: Harness, present
 
 @pytest.mark.parametrize("attempt", served(), ids=lambda each: each.title)
 def test_an_answer_does_not_tell_what_there_is(attempt: Attempt, broker: Harness, present: Names) -> None:
-    here = told(broker.ask(twin(attempt, present).request(), attempt.version), present)
-    nowhere = told(broker.ask(attempt.request(), attempt.version), ABSENT)
+    here = visible(broker.ask(twin(attempt, present).request(), attempt.version), present)
+    nowhere = visible(broker.ask(attempt.request(), attempt.version), ABSENT)
     if attempt.title not in IDS_ARE_NO_SECRET:
         assert here == nowhere
     assert "secret" not in repr(here)

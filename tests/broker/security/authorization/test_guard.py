@@ -125,8 +125,8 @@ def test_a_session_goes_on_with_what_may_be_read(harness: Harness) -> None:
     opened = harness.fetch(("mine", 0, 0), ("theirs", 0, 0), session_epoch=0)
     assert {each.topic: each.partitions[0].error_code for each in opened.responses} == {"mine": 0, "theirs": DENIED}
     allow(harness, Operation.READ, ResourceType.TOPIC, "theirs")
-    told = harness.fetch(session_id=opened.session_id, session_epoch=1)
-    assert [(each.topic, each.partitions[0].error_code) for each in told.responses] == [("theirs", 0)]
+    response = harness.fetch(session_id=opened.session_id, session_epoch=1)
+    assert [(each.topic, each.partitions[0].error_code) for each in response.responses] == [("theirs", 0)]
 
 
 def test_a_fetch_waits_though_it_may_not_read_everything(harness: Harness) -> None:
@@ -150,9 +150,11 @@ def test_groups_are_refused_each_by_itself(harness: Harness) -> None:
     harness.user = "alice"
     allow(harness, Operation.DESCRIBE, ResourceType.GROUP, "ours")
     described = harness.ask(DescribeGroupsRequest(groups=["ours", "others"], include_authorized_operations=True), 5)
-    told = {each.group_id: (each.error_code, each.group_state, each.authorized_operations) for each in described.groups}
+    codes = {
+        each.group_id: (each.error_code, each.group_state, each.authorized_operations) for each in described.groups
+    }
     nothing = -(2**31)
-    assert told == {
+    assert codes == {
         "ours": (0, "Stable", 1 << Operation.DESCRIBE),
         "others": (ErrorCode.GROUP_AUTHORIZATION_FAILED, "", nothing),
     }
@@ -170,11 +172,11 @@ def test_replicas_may_ask_for_epochs_of_any_topic(harness: Harness) -> None:
 
 def test_a_topic_is_only_created_for_who_may_create_it(harness: Harness) -> None:
     allow(harness, Operation.READ, ResourceType.TOPIC, "new")
-    wanted = MetadataRequest(topics=[MetadataRequestTopic(name="new")], allow_auto_topic_creation=True)
-    assert harness.ask(wanted, 9).topics[0].error_code == DENIED
+    request = MetadataRequest(topics=[MetadataRequestTopic(name="new")], allow_auto_topic_creation=True)
+    assert harness.ask(request, 9).topics[0].error_code == DENIED
     assert harness.core.topics.get("new") is None
     allow(harness, Operation.CREATE, ResourceType.TOPIC, "new")
-    assert harness.ask(wanted, 9).topics[0].error_code == 0
+    assert harness.ask(request, 9).topics[0].error_code == 0
     assert harness.core.topics.get("new") is not None
 
 
@@ -240,5 +242,5 @@ def test_a_group_is_described_to_who_may_describe_what_it_reads(harness: Harness
     (hidden,) = harness.ask(described, 1).groups
     assert (hidden.error_code, hidden.members) == (DENIED, [])
     allow(harness, Operation.DESCRIBE, ResourceType.TOPIC, "theirs")
-    (told,) = harness.ask(described, 1).groups
-    assert (told.error_code, len(told.members), told.authorized_operations) == (0, 1, 1 << Operation.DESCRIBE)
+    (group,) = harness.ask(described, 1).groups
+    assert (group.error_code, len(group.members), group.authorized_operations) == (0, 1, 1 << Operation.DESCRIBE)

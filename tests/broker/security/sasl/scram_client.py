@@ -28,11 +28,11 @@ class ScramClient:
         salt, iterations = base64.b64decode(fields["s"]), int(fields["i"])
         salted = hashlib.pbkdf2_hmac(self._hash, self._password.encode(), salt, iterations)
         unproved = f"c=biws,r={fields['r']}"
-        said = f"{self._bare},{challenge.decode()},{unproved}".encode()
+        auth_message = f"{self._bare},{challenge.decode()},{unproved}".encode()
         key = hmac.digest(salted, b"Client Key", self._hash)
-        signature = hmac.digest(hashlib.new(self._hash, key).digest(), said, self._hash)
+        signature = hmac.digest(hashlib.new(self._hash, key).digest(), auth_message, self._hash)
         proof = bytes(one ^ other for one, other in zip(key, signature, strict=True))
-        self._signature = hmac.digest(hmac.digest(salted, b"Server Key", self._hash), said, self._hash)
+        self._signature = hmac.digest(hmac.digest(salted, b"Server Key", self._hash), auth_message, self._hash)
         self.final = f"{unproved},p={base64.b64encode(proof).decode()}".encode()
         return self.final
 

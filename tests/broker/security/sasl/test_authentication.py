@@ -265,9 +265,9 @@ def test_neither_the_journal_nor_a_log_shows_a_password(start: Start, caplog: py
     connected = start()
     log_in(connected())
     log_in(connected(), password="secret but wrong")
-    told = repr([each.to_json() for each in broker_of(start).requests]) + caplog.text
-    assert "[hidden]" in told
-    assert "secret" not in told
+    shown = repr([each.to_json() for each in broker_of(start).requests]) + caplog.text
+    assert "[hidden]" in shown
+    assert "secret" not in shown
 
 
 def test_who_fails_to_log_in_makes_one_short_line_in_the_log(start: Start, caplog: pytest.LogCaptureFixture) -> None:

@@ -33,19 +33,19 @@ def unsecured(claims: Any, header: Any = None) -> str:
     return f"{part({'alg': 'none'} if header is None else header)}.{part(claims)}."
 
 
-def first(token: str, wanted: str = "", more: str = "") -> bytes:
-    return f"n,{wanted},\x01auth=Bearer {token}\x01{more}\x01".encode()
+def first(token: str, authorization_id: str = "", more: str = "") -> bytes:
+    return f"n,{authorization_id},\x01auth=Bearer {token}\x01{more}\x01".encode()
 
 
 def refusal(validate: Validate, token: str) -> bytes:
     """What a client is told whose token is no good; the next message of the exchange ends it."""
     server = OAuthBearerServer(validate)
-    told = server.evaluate(first(token))
+    challenge = server.evaluate(first(token))
     assert not server.is_complete
     with pytest.raises(SaslAuthenticationError) as error:
         server.evaluate(b"\x01")
-    assert str(error.value).encode() == told
-    return told
+    assert str(error.value).encode() == challenge
+    return challenge
 
 
 @pytest.fixture
@@ -57,9 +57,9 @@ def test_a_token_says_who_the_client_is_and_for_how_long(lax: Validate) -> None:
     server = OAuthBearerServer(lax)
     assert server.evaluate(first(unsecured(CLAIMS), more="logicalCluster=x\x01")) == b""
     assert (server.user, server.expires_ms) == ("alice", (NOW_S + 60) * 1000)
-    assert OAuthBearerServer(lax).evaluate(first(unsecured(CLAIMS), wanted="a=alice")) == b""
+    assert OAuthBearerServer(lax).evaluate(first(unsecured(CLAIMS), authorization_id="a=alice")) == b""
     with pytest.raises(SaslAuthenticationError, match="different from the token's principal name"):
-        OAuthBearerServer(lax).evaluate(first(unsecured(CLAIMS), wanted="a=bob"))
+        OAuthBearerServer(lax).evaluate(first(unsecured(CLAIMS), authorization_id="a=bob"))
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,8 @@ def test_the_options_of_the_login_module_count() -> None:
     claims: dict[str, Any] = {"who": "bob", "exp": NOW_S - 4, "may": ["write", "read", "other"]}
     assert validate(unsecured(claims)).principal == "bob"
     assert refusal(validate, unsecured({**claims, "exp": NOW_S - 5})) == INVALID
-    told = refusal(validate, unsecured({**claims, "may": "read"}))
-    assert told == b'{"status":"insufficient_scope", "scope":"[read, write]"}'
+    challenge = refusal(validate, unsecured({**claims, "may": "read"}))
+    assert challenge == b'{"status":"insufficient_scope", "scope":"[read, write]"}'
     with pytest.raises(ValueError, match="AllowableClockSkewMs"):
         unsecured_validator({"unsecuredValidatorAllowableClockSkewMs": "-1"}, now_ms)
 

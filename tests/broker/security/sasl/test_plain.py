@@ -9,10 +9,10 @@ PASSWORDS = {"alice": "sécret", "bob": "b"}
 WRONG = "Authentication failed: Invalid username or password"
 
 
-@pytest.mark.parametrize("wanted", ["", "alice"])
-def test_a_right_password_says_who_the_client_is(wanted: str) -> None:
+@pytest.mark.parametrize("authorization_id", ["", "alice"])
+def test_a_right_password_says_who_the_client_is(authorization_id: str) -> None:
     server = PlainServer(PASSWORDS)
-    assert server.evaluate(f"{wanted}\0alice\0sécret".encode()) == b""
+    assert server.evaluate(f"{authorization_id}\0alice\0sécret".encode()) == b""
     assert (server.is_complete, server.user, server.expires_ms) == (True, "alice", None)
 
 

@@ -154,7 +154,7 @@ class Admin:
 
     def acls(self) -> None:
         name = f"{self._base.PREFIX}-acls"
-        what = (
+        pattern = (
             kinds.ResourceType.TOPIC,
             name,
             kinds.ResourcePatternType.LITERAL,
@@ -162,13 +162,13 @@ class Admin:
             "*",
             kinds.AclOperation.READ,
         )
-        binding = kinds.AclBinding(*what, kinds.AclPermissionType.ALLOW)
-        wanted = kinds.AclBindingFilter(*what, kinds.AclPermissionType.ANY)
+        binding = kinds.AclBinding(*pattern, kinds.AclPermissionType.ALLOW)
+        acl_filter = kinds.AclBindingFilter(*pattern, kinds.AclPermissionType.ANY)
         admin = self._base.admin()
         self._only(admin.create_acls([binding]))
-        harness.eventually(lambda: admin.describe_acls(wanted).result(self._base.TIMEOUT) == [binding])
-        assert self._only(admin.delete_acls([wanted])) == [binding]
-        harness.eventually(lambda: admin.describe_acls(wanted).result(self._base.TIMEOUT) == [])
+        harness.eventually(lambda: admin.describe_acls(acl_filter).result(self._base.TIMEOUT) == [binding])
+        assert self._only(admin.delete_acls([acl_filter])) == [binding]
+        harness.eventually(lambda: admin.describe_acls(acl_filter).result(self._base.TIMEOUT) == [])
 
     def scram(self) -> None:
         user = f"{self._base.PREFIX}-scram"

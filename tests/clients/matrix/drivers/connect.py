@@ -70,7 +70,7 @@ class Files:
         try:
             harness.eventually(lambda: service.alive() and len(self.written()) >= len(expected), SECONDS / 2)
         except AssertionError as error:
-            raise AssertionError(f"{len(self.written())} of {len(expected)}; {service.said()}") from error
+            raise AssertionError(f"{len(self.written())} of {len(expected)}; {service.output()}") from error
         written = self.written()
         assert written == expected, f"{len(written)} lines instead of {len(expected)}, or others"
         assert [value for _, value in records(self.topic)] == self.lines

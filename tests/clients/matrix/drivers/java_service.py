@@ -40,10 +40,10 @@ class JavaService:
 
     def alive(self) -> bool:
         """Whether it still runs; AssertionError with its last words if it does not."""
-        assert self._child.poll() is None, f"it has ended: {self.said()[-400:]}"
+        assert self._child.poll() is None, f"it has ended: {self.output()[-400:]}"
         return True
 
-    def said(self) -> str:
+    def output(self) -> str:
         """What it has logged."""
         return self._log.read_text(errors="replace")
 

@@ -160,19 +160,19 @@ class Admin:
     def _acls(self) -> None:
         types = self._types
         resource = types.ResourcePattern(types.ResourceType.TOPIC, f"{self._base.PREFIX}-acls")
-        what = {"principal": "User:alice", "host": "*", "operation": types.ACLOperation.READ}
-        acl = types.ACL(permission_type=types.ACLPermissionType.ALLOW, resource_pattern=resource, **what)
-        wanted = types.ACLFilter(
+        fields = {"principal": "User:alice", "host": "*", "operation": types.ACLOperation.READ}
+        acl = types.ACL(permission_type=types.ACLPermissionType.ALLOW, resource_pattern=resource, **fields)
+        acl_filter = types.ACLFilter(
             permission_type=types.ACLPermissionType.ANY,
             resource_pattern=types.ResourcePatternFilter(
                 types.ResourceType.TOPIC, resource.resource_name, types.ACLResourcePatternType.LITERAL
             ),
-            **what,
+            **fields,
         )
         self._call("create_acls", [acl])
-        harness.eventually(lambda: "alice" in str(self._call("describe_acls", wanted)))
-        self._call("delete_acls", [wanted])
-        harness.eventually(lambda: "alice" not in str(self._call("describe_acls", wanted)[0]))
+        harness.eventually(lambda: "alice" in str(self._call("describe_acls", acl_filter)))
+        self._call("delete_acls", [acl_filter])
+        harness.eventually(lambda: "alice" not in str(self._call("describe_acls", acl_filter)[0]))
 
     def _scram(self) -> None:
         types = self._types

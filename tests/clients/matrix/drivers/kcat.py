@@ -104,17 +104,17 @@ def group_rebalance() -> None:
         logs = [Path(folder) / str(number) for number in range(2)]
         children: list[subprocess.Popen[bytes]] = []
 
-        def said(number: int, word: str, times: int) -> bool:
+        def has_printed(number: int, word: str, times: int) -> bool:
             return logs[number].read_text().count(word) >= times
 
         try:
             for number, log in enumerate(logs):
                 with log.open("wb") as output:
                     children.append(subprocess.Popen(command, stdout=output, stderr=output))
-                harness.eventually(lambda number=number: said(number, "assigned:", 1))  # type: ignore[misc]  # at once
-            harness.eventually(lambda: said(0, "assigned:", 2))
+                harness.eventually(lambda number=number: has_printed(number, "assigned:", 1))  # type: ignore[misc]  # at once
+            harness.eventually(lambda: has_printed(0, "assigned:", 2))
             children[1].terminate()
-            harness.eventually(lambda: said(0, "assigned:", 3))
+            harness.eventually(lambda: has_printed(0, "assigned:", 3))
         finally:
             for child in children:
                 child.kill()

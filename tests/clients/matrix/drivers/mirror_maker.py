@@ -100,7 +100,7 @@ class Clusters:
         deadline = time.monotonic() + SECONDS / 3
         try:
             while len(found) < count:
-                assert time.monotonic() < deadline, f"{len(found)} of {count} records came; {self._service.said()}"
+                assert time.monotonic() < deadline, f"{len(found)} of {count} records came; {self._service.output()}"
                 message: Any = consumer.poll(0.2)
                 if message is not None and not message.error():
                     found.append(
