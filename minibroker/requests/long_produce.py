@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 FIRST_WITH_ONE_BATCH: Final = 3
 """The first version of Produce in which a partition gets one batch of format v2."""
-_FIRST_WITH_IDS: Final = first_version(TopicProduceData, "topic_id")
+FIRST_WITH_IDS: Final = first_version(TopicProduceData, "topic_id")
+"""The first version of Produce that names topics by their ids."""
 _FEW_RECORDS: Final = 1000
 _SMALL_SET: Final = 16_384
 _RECORD_COUNT: Final = slice(RECORD_BATCH_OVERHEAD - 4, RECORD_BATCH_OVERHEAD)
@@ -29,7 +30,7 @@ _LEGACY_ATTRIBUTES_AT: Final = MAGIC_AT + 1
 
 def has_many_records(request: ProduceRequest, call: Call) -> bool:
     """Whether more than a few records have to be looked at one by one."""
-    topics, by_id = call.core.topics, call.api_version >= _FIRST_WITH_IDS
+    topics, by_id = call.core.topics, call.api_version >= FIRST_WITH_IDS
     for asked in request.topic_data:
         topic = topics.with_id(asked.topic_id) if by_id else topics.get(asked.name)
         if topic is None:
