@@ -1,8 +1,9 @@
 """Interceptors: code that each request passes before its handler.
 
-A request passes, in this order: authentication (SASL), the meter of quotas, the observer (journal and faults), then
-`dispatch.serve`: commit, authorize, handle. A connection composes the interceptors that there are into one function
-(`request_path.compose`), again only when `Services.chain_version` has changed: those that are not there cost nothing.
+A request passes, in this order: authentication (SASL), the meter of quotas, the decoder, the observer (journal and
+faults), then `dispatch.serve`: commit, authorize, handle. A connection composes the interceptors that there are into
+one function (`request_path.compose`), again only when `Services.chain_version` has changed: those that are not there
+cost nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from minibroker.api.outcomes import Outcome
 
 if TYPE_CHECKING:
+    from minibroker.support.slices import Steps
     from minibroker_protocol.codec import Splices
+    from minibroker_protocol.frame import RequestHeader
 
 Take = Callable[..., Outcome]
 """Serves a frame of a session: `take(frame, session)`."""
@@ -56,8 +59,8 @@ class Interceptor(Protocol):
         ...
 
 
-class Observer(Interceptor, Protocol):
-    """The interceptor that keeps the journal and has the faults; it reads requests itself, so it is the last one.
+class Observer(Protocol):
+    """Keeps the journal and has the faults: it stands between the decoder and `dispatch.serve`.
 
     Attributes:
         journal, faults: see `minibroker.faults.observed`, which has their types; None where there are none.
@@ -65,3 +68,11 @@ class Observer(Interceptor, Protocol):
 
     journal: Any
     faults: Any
+
+    def serve(self, line: Line, decoded: tuple[Any, RequestHeader, Any, Any], size: int) -> Steps[Outcome]:
+        """Write down and serve a request of `size` bytes: `dispatch.Decoded`."""
+        ...
+
+    def note_refused(self, line: Line, frame: memoryview, session: Any, error: Exception) -> None:
+        """Write down a frame that cannot be decoded."""
+        ...

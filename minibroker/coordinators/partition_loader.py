@@ -5,10 +5,11 @@ while clients are told COORDINATOR_LOAD_IN_PROGRESS.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from functools import partial
 from typing import Final, Generic, Protocol, TypeVar
 
+from minibroker.cluster.node import Node
 from minibroker.cluster.topics import Topic
 from minibroker.coordinators.coordinator_log import REPLAYED_AT_ONCE, CoordinatorLog
 from minibroker.core import Core
@@ -52,6 +53,7 @@ class PartitionLoader(Generic[R]):
     Args:
         make_replay: begins the replay of a partition, which it is given the name of.
         on_loaded: is told of each partition that has been replayed, and what came of it.
+        on_topic_lost: is called when the topic was deleted, and all that was loaded is void.
     """
 
     def __init__(
@@ -60,11 +62,13 @@ class PartitionLoader(Generic[R]):
         log: CoordinatorLog,
         make_replay: Callable[[str], R],
         on_loaded: Callable[[int, R], None],
+        on_topic_lost: Callable[[], None],
     ) -> None:
         self._core = core
         self._log = log
         self._make_replay = make_replay
         self._on_loaded = on_loaded
+        self._on_topic_lost = on_topic_lost
         self._topic: Topic | None = log.topic
         self._loaded: set[int] = set()
         self._loading: dict[int, _Loading[R]] = {}
@@ -72,20 +76,20 @@ class PartitionLoader(Generic[R]):
         self._unread: list[int] = []
         self._closed = False
 
-    def is_topic_lost(self) -> bool:
-        """Notice that the topic was made, or was deleted: then nothing is loaded any more, and what was is void."""
+    def look_at_topic(self) -> None:
+        """Notice that the topic was made, or was deleted."""
         topic = self._log.topic
         if topic is self._topic:
-            return False
+            return
         known, self._topic = self._topic, topic
         if known is None:  # it has just been made, and there is nothing in it
             self._loaded.update(range(self._log.partition_count))
-            return False
+            return
         self._loaded.clear()
         self._loading.clear()
         self._failed.clear()
         self._unread = []
-        return True
+        self._on_topic_lost()
 
     @property
     def is_loading(self) -> bool:
@@ -101,11 +105,20 @@ class PartitionLoader(Generic[R]):
         loading = self._loading.get(partition)
         return None if loading is None else loading.replay
 
-    def load(self, partition: int) -> ErrorCode:
-        """NONE once all is known about a partition; it is loaded if need be.
+    def readiness(self, key: str, node: Node | None, known: Container[str] = ()) -> ErrorCode:
+        """NONE once all is known about a group or transactional id; its partition is loaded if need be.
 
         COORDINATOR_LOAD_IN_PROGRESS while that takes its time, COORDINATOR_NOT_AVAILABLE when it cannot be read.
+        NOT_COORDINATOR when `node` does not coordinate the key, or, without a node, when none does. The partition of a
+        key in `known` is loaded.
         """
+        misplaced = self._log.coordinator_error(key, node)
+        if misplaced:
+            return misplaced
+        self.look_at_topic()
+        return ErrorCode.NONE if key in known else self._load(self._log.partition_of(key))
+
+    def _load(self, partition: int) -> ErrorCode:
         if self._topic is None or partition in self._loaded:
             return ErrorCode.NONE
         loading = self._loading.get(partition)
@@ -125,6 +138,7 @@ class PartitionLoader(Generic[R]):
 
     def load_all(self) -> None:
         """Load all partitions, one after the other, beside the requests; `is_loading` until that is done."""
+        self.look_at_topic()
         if self._topic is not None and not self._unread:
             self._unread = [
                 index
@@ -147,6 +161,7 @@ class PartitionLoader(Generic[R]):
 
     def load_failed(self) -> None:
         """Try again to load what could not be read; nothing happens when there is no such partition."""
+        self.look_at_topic()
         if self._failed:
             self._failed = dict.fromkeys(self._failed, 0)
             self.load_all()

@@ -1,7 +1,7 @@
 """The interceptor that looks into requests on their way: it keeps the journal, and has the faults.
 
-`Services.observer` is None while nobody has asked for either. It decodes every request (no memo), writes it down, and
-lets the faults do with it what they are for.
+`Services.observer` is None while nobody has asked for either. Dispatch decodes each request for it (no memo). It
+writes the request down, and lets the faults do with it what they are for.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from minibroker.api.delayed import DelayedResponse, UnservedRequestError
+from minibroker.api.delayed import DelayedResponse
 from minibroker.api.outcomes import Answer, Outcome, Waiting, outcome_of
 from minibroker.faults.fault import Fault, RequestContext
 from minibroker.faults.held import DelayedByFault
@@ -19,22 +19,22 @@ from minibroker.faults.registry import FaultRegistry, MatchedFault
 from minibroker.faults.stale_metadata import MetadataHistory
 from minibroker.inspection.journal import DEFAULT_CAPACITY, Entry, Journal
 from minibroker.inspection.message_json import detached
-from minibroker.requests.call import Call
-from minibroker.requests.dispatch import in_slices, read_large_request, read_request, serve
-from minibroker.requests.endpoints import Endpoint
-from minibroker.requests.produce_memo import has_many_batches
+from minibroker.requests.dispatch import Decoded, serve
 from minibroker.requests.targets import targets_of
 from minibroker.support.slices import Steps, result_of
 from minibroker_protocol.api_keys import ApiKey
-from minibroker_protocol.errors import DecodeError, TooManyElementsError
-from minibroker_protocol.frame import RequestHeader, read_request_header
+from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.frame import read_request_header
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from minibroker.api.interceptors import Line, Take
+    from minibroker.api.interceptors import Line
+    from minibroker.requests.call import Call
+    from minibroker.requests.endpoints import Endpoint
     from minibroker.requests.session import Session
     from minibroker.services import Services
+    from minibroker_protocol.frame import RequestHeader
 
 _LENGTH_SIZE: Final = 4
 
@@ -134,40 +134,9 @@ class RequestObserver:
         idle = self.journal is None and self.faults is None and self.watcher is None
         self._services.observe(None if idle else self)
 
-    def before(self, take: Take, line: Line) -> Take:  # noqa: ARG002 - it reads requests itself
-        """See `Interceptor`."""
-        return partial(self._accept, line)
-
-    def _accept(
-        self,
-        line: Line,
-        frame: memoryview,
-        session: Session,
-    ) -> Outcome:
-        services, key = self._services, int.from_bytes(frame[:2], "big", signed=True)
-        try:
-            endpoint, header, version, decoded = read_request(frame, services)
-        except TooManyElementsError:
-            return in_slices(self._serve_large(line, session.keep(frame), session), services, key)
-        except (DecodeError, UnservedRequestError) as error:
-            self._note_refused(frame, line, session, error)
-            raise
-        if endpoint.route.key is ApiKey.PRODUCE and has_many_batches(decoded):  # which lie in memory that is used again
-            return in_slices(self._serve_large(line, session.keep(frame), session), services, key)
-        call = Call(session.services.core, session.services, version, header.client_id, session)
-        return in_slices(self._serve(line, _Request(endpoint, header, decoded, call), len(frame)), services, key)
-
-    def _serve_large(self, line: Line, frame: memoryview, session: Session) -> Steps[Outcome]:
-        """Serve a request with many elements in slices."""
-        try:
-            endpoint, header, version, decoded = yield from read_large_request(frame, self._services)
-        except (DecodeError, UnservedRequestError) as error:
-            self._note_refused(frame, line, session, error)
-            raise
-        call = Call(session.services.core, session.services, version, header.client_id, session)
-        return (yield from self._serve(line, _Request(endpoint, header, decoded, call), len(frame)))
-
-    def _serve(self, line: Line, request: _Request, size: int) -> Steps[Outcome]:
+    def serve(self, line: Line, decoded: Decoded, size: int) -> Steps[Outcome]:
+        """See `Observer`."""
+        request = _Request(*decoded)
         session, header = request.call.session, request.header
         if self.history is not None:
             self.history.note()
@@ -219,8 +188,8 @@ class RequestObserver:
             journal.add(entry)
         return entry
 
-    def _note_refused(self, frame: memoryview, line: Line, session: Session, error: Exception) -> None:
-        """Write down what is no request, as far as it can be read."""
+    def note_refused(self, line: Line, frame: memoryview, session: Session, error: Exception) -> None:
+        """See `Observer`."""
         if self.journal is None and self.watcher is None:
             return
         entry = self._entry(line, session, len(frame))

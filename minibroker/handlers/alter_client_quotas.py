@@ -31,6 +31,7 @@ _LONGEST_SEARCH_MS: Final = 20_000
 _logger = logging.getLogger(__name__)
 
 NEEDS: Final = on_cluster(Operation.ALTER_CONFIGS)
+IN_ORDER: Final = True
 REFUSAL: Final = Refusal(explained=True)
 
 

@@ -23,6 +23,7 @@ from minibroker_protocol.messages.alter_configs import (
 
 NAMES: Final = config_resources_at("resources")
 NEEDS: Final = asked_by_handler("ALTER_CONFIGS on each topic or group; on the cluster, for brokers and client metrics")
+IN_ORDER: Final = True
 
 
 def handle(request: AlterConfigsRequest, call: Call) -> Steps[AlterConfigsResponse | DelayedResponse]:

@@ -32,6 +32,7 @@ _LONGEST: Final = 1 << 16
 _TWICE: _Refusal = (ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
 
 NEEDS: Final = on_cluster(Operation.ALTER)
+IN_ORDER: Final = True
 
 
 def handle(

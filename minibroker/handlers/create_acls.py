@@ -30,6 +30,7 @@ from minibroker_protocol.messages.create_acls import (
 )
 
 NEEDS: Final = on_cluster(Operation.ALTER)
+IN_ORDER: Final = True
 
 
 def handle(request: CreateAclsRequest, call: Call) -> Steps[CreateAclsResponse | DelayedResponse]:

@@ -23,6 +23,7 @@ from minibroker_protocol.messages.create_delegation_token import (
 )
 
 NEEDS: Final = asked_by_handler("CREATE_TOKENS on the user, for a token of somebody else")
+IN_ORDER: Final = True
 REFUSAL: Final = Refusal(
     {
         "principal_type": ANONYMOUS.type,

@@ -51,6 +51,7 @@ NAMES: Final = topics_at("topics.name")
 NEEDS: Final = asked_by_handler(
     "CREATE on the cluster or on each topic; DESCRIBE_CONFIGS on each topic, to be told its configuration"
 )
+IN_ORDER: Final = True
 REFUSAL: Final = Refusal({"configs": []})
 
 

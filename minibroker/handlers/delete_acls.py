@@ -32,6 +32,7 @@ from minibroker_protocol.messages.delete_acls import (
 )
 
 NEEDS: Final = on_cluster(Operation.ALTER)
+IN_ORDER: Final = True
 
 
 def handle(request: DeleteAclsRequest, call: Call) -> Steps[DeleteAclsResponse | DelayedResponse]:

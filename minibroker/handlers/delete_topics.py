@@ -36,6 +36,7 @@ _Gone = tuple[Topic, list[str]]
 
 NAMES: Final = topics_at("topics.name") | topics_at("topic_names")
 NEEDS: Final = asked_by_handler("DELETE on the cluster or on each topic; DESCRIBE on each topic, to be told its name")
+IN_ORDER: Final = True
 
 
 def handle(request: DeleteTopicsRequest, call: Call) -> Steps[DeleteTopicsResponse | DelayedResponse]:

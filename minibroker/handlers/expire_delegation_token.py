@@ -18,6 +18,7 @@ from minibroker_protocol.messages.expire_delegation_token import (
 )
 
 NEEDS: Final = asked_by_handler("to be the token's owner or one of its renewers")
+IN_ORDER: Final = True
 
 
 def handle(request: ExpireDelegationTokenRequest, call: Call) -> Steps[ExpireDelegationTokenResponse | DelayedResponse]:

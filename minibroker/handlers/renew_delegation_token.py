@@ -19,6 +19,7 @@ from minibroker_protocol.messages.renew_delegation_token import (
 )
 
 NEEDS: Final = asked_by_handler("to be the token's owner or one of its renewers")
+IN_ORDER: Final = True
 
 
 def handle(request: RenewDelegationTokenRequest, call: Call) -> Steps[RenewDelegationTokenResponse | DelayedResponse]:

@@ -41,6 +41,7 @@ class _RefusedError(ValueError):
 
 
 NEEDS: Final = on_cluster(Operation.ALTER)
+IN_ORDER: Final = True
 
 
 def handle(request: UpdateFeaturesRequest, call: Call) -> UpdateFeaturesResponse | DelayedResponse:

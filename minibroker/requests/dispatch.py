@@ -4,10 +4,12 @@ No sockets here: a test can drive it with bytes alone. Interceptors stand before
 """
 
 from collections.abc import Callable
+from functools import cache
 from types import GeneratorType
 from typing import Any, Final, cast
 
 from minibroker.api.delayed import DelayedResponse, UnservedRequestError
+from minibroker.api.interceptors import Line, Observer
 from minibroker.api.outcomes import NO_ANSWER, Answer, Outcome, Waiting, outcome_of
 from minibroker.requests.call import Call
 from minibroker.requests.endpoints import Endpoint, endpoint
@@ -17,7 +19,7 @@ from minibroker.services import Services
 from minibroker.support.slices import Steps, Work, result_of
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import Splices, decode, decode_in_slices, encode, encode_in_slices
-from minibroker_protocol.errors import EncodeError, TooManyElementsError
+from minibroker_protocol.errors import DecodeError, EncodeError, TooManyElementsError
 from minibroker_protocol.frame import (
     RequestHeader,
     begin_response,
@@ -83,30 +85,12 @@ class SlicedRequest(DelayedResponse):
             self.finish(fail)
 
 
+Decoded = tuple[Endpoint, RequestHeader, Any, Call]
+"""A decoded request. It is None, and the version of its call 0, for ApiVersions in a version that is not served."""
+
 # An enum's members are looked up each time that they are named.
 _PRODUCE: Final = ApiKey.PRODUCE
 _API_VERSIONS: Final = ApiKey.API_VERSIONS
-_IN_ORDER: Final = frozenset(
-    int(key)
-    for key in (
-        ApiKey.CREATE_TOPICS,
-        ApiKey.DELETE_TOPICS,
-        ApiKey.CREATE_PARTITIONS,
-        ApiKey.ALTER_CONFIGS,
-        ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        ApiKey.ELECT_LEADERS,
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-        ApiKey.ALTER_CLIENT_QUOTAS,
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-        ApiKey.CREATE_ACLS,
-        ApiKey.DELETE_ACLS,
-        ApiKey.UPDATE_FEATURES,
-        ApiKey.CREATE_DELEGATION_TOKEN,
-        ApiKey.RENEW_DELEGATION_TOKEN,
-        ApiKey.EXPIRE_DELEGATION_TOKEN,
-    )
-)
-"""Changes of the cluster's metadata, which a Kafka's controller makes one request after the other."""
 _FEW_ELEMENTS: Final = 1000
 """A request with more elements in its arrays is decoded in slices."""
 _DELETING: Final = frozenset(int(key).to_bytes(2, "big") for key in (ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS))
@@ -122,18 +106,14 @@ def accept(frame: memoryview, session: Session) -> Answer | Waiting | None:
     memo, services = session.memo, session.services
     if memo is not None and memo.recall(frame):
         return _accept_repeated(frame, memo)
-    try:
-        served, header, version, request = read_request(frame, services)
-    except TooManyElementsError:
-        return _accept_large(frame, session)
-    if header.api_key in _IN_ORDER and services.core.slices.has_work_in_order:
-        return _accept_large(frame, session)
-    call = Call(services.core, services, version, header.client_id, session)
-    if served.route.key is _PRODUCE:
-        if has_many_batches(request):  # which lie in memory that is used again
-            return _accept_large(frame, session)
-        if memo is not None:
-            memo.note(frame, request, call, version)
+    decoded = _read(frame, session)
+    if decoded is None:
+        kept = session.keep(frame)
+        return in_slices(_serve_large(kept, session), services, in_order=_is_in_order(kept))
+    served, header, request, call = decoded
+    if memo is not None and served.route.key is _PRODUCE:
+        memo.note(frame, request, call, call.api_version)
+    version = call.api_version
     response = serve(served, request, call)
     if memo is not None:
         memo.forget_records()
@@ -145,7 +125,7 @@ def accept(frame: memoryview, session: Session) -> Answer | Waiting | None:
         except StopIteration as end:
             response = end.value
         else:
-            return in_slices(_outcome_in_slices(steps, served, header, version), services, header.api_key)
+            return in_slices(_outcome_in_slices(steps, served, header, version), services, in_order=served.in_order)
     return outcome_of(response, version, header.correlation_id, flexible_header=version in served.flexible_answers)
 
 
@@ -158,30 +138,53 @@ def serve(endpoint: Endpoint, request: Any, call: Call) -> Any:
         call.core.writes.commit()
     if call.services.authorizer is None:
         return endpoint.handle(request, call)
+    return _guard()(endpoint, request, call)
+
+
+@cache
+def _guard() -> Callable[[Endpoint, Any, Call], Any]:
+    """The guard's `serve`, imported with the first request of a broker that has an authorizer."""
     from minibroker.requests import guard  # noqa: PLC0415 - most brokers let everybody do everything
 
-    return guard.serve(endpoint, request, call)
+    return guard.serve
 
 
-def in_slices(steps: Steps[Outcome], services: Services, api_key: int) -> Outcome:
+def in_slices(steps: Steps[Outcome], services: Services, *, in_order: bool) -> Outcome:
     """The outcome of `steps`, or a `Waiting` for it when there is more to do than fits into a slice."""
-    outcome = services.core.slices.begin(steps, in_order=api_key in _IN_ORDER)
+    outcome = services.core.slices.begin(steps, in_order=in_order)
     if isinstance(outcome, Work):
         return Waiting(SlicedRequest(outcome, services), NO_ANSWER)
     return outcome
 
 
-def _accept_large(frame: memoryview, session: Session) -> Outcome:
-    """Serve a request from its first byte in slices."""
-    api_key = int.from_bytes(frame[:2], "big", signed=True)
-    return in_slices(_serve_large(session.keep(frame), session), session.services, api_key)
+def accept_observed(observer: Observer, line: Line, frame: memoryview, session: Session) -> Outcome:
+    """`accept` without a memo for a broker with an observer, which gets each decoded request and serves it."""
+    try:
+        decoded = _read(frame, session)
+    except (DecodeError, UnservedRequestError) as error:
+        observer.note_refused(line, frame, session, error)
+        raise
+    if decoded is None:
+        frame = session.keep(frame)
+        steps = _observe_large(observer, line, frame, session)
+    else:
+        steps = observer.serve(line, decoded, len(frame))
+    return in_slices(steps, session.services, in_order=_is_in_order(frame))
+
+
+def _observe_large(observer: Observer, line: Line, frame: memoryview, session: Session) -> Steps[Outcome]:
+    try:
+        decoded = yield from _read_large(frame, session)
+    except (DecodeError, UnservedRequestError) as error:
+        observer.note_refused(line, frame, session, error)
+        raise
+    return (yield from observer.serve(line, decoded, len(frame)))
 
 
 def _serve_large(frame: memoryview, session: Session) -> Steps[Outcome]:
-    services = session.services
-    served, header, version, request = yield from read_large_request(frame, services)
-    response = serve(served, request, Call(services.core, services, version, header.client_id, session))
-    return (yield from _outcome_in_slices(response, served, header, version))
+    """Serve a request from its first byte in slices."""
+    served, header, request, call = yield from _read_large(frame, session)
+    return (yield from _outcome_in_slices(serve(served, request, call), served, header, call.api_version))
 
 
 def _outcome_in_slices(response: Any, served: Endpoint, header: RequestHeader, version: int) -> Steps[Outcome]:
@@ -200,28 +203,41 @@ def _encoded(answer: Answer) -> Steps[Answer]:
     return answer._replace(encoded=(out, splices))
 
 
-def read_request(frame: memoryview, services: Services) -> tuple[Endpoint, RequestHeader, int, Any]:
-    """(endpoint, header, version of the answer, request) of a frame; errors as those of `accept`.
+def _read(frame: memoryview, session: Session) -> Decoded | None:
+    """Decode a request; errors as those of `accept`.
 
-    The request is None, and the version 0, for ApiVersions in a version that is not served. TooManyElementsError for
-    one that should be read by `read_large_request`.
+    None for one to be read by `_read_large` from a copy of the frame: it has many elements or batches, or has to wait
+    for others of its kind.
     """
+    services = session.services
     served, header, version, body = _read_header(frame, services)
-    if body is None:
-        return served, header, version, None
-    # Kafka passes over bytes after the end, too.
-    request, _ = decode(served.request, frame, version, body, _FEW_ELEMENTS)
-    return served, header, version, request
+    request: Any = None
+    if body is not None:
+        try:  # Kafka passes over bytes after the end, too
+            request, _ = decode(served.request, frame, version, body, _FEW_ELEMENTS)
+        except TooManyElementsError:
+            return None
+    if served.in_order:
+        if services.core.slices.has_work_in_order:
+            return None
+    elif served.route.key is _PRODUCE and has_many_batches(request):  # which lie in memory that is used again
+        return None
+    return served, header, request, Call(services.core, services, version, header.client_id, session)
 
 
-def read_large_request(frame: memoryview, services: Services) -> Steps[tuple[Endpoint, RequestHeader, int, Any]]:
-    """`read_request` for one with many elements, in slices; TooManyElementsError for one that has too many of them."""
+def _read_large(frame: memoryview, session: Session) -> Steps[Decoded]:
+    """Decode a request in slices; TooManyElementsError for one that has more elements than are allowed."""
+    services = session.services
     served, header, version, body = _read_header(frame, services)
-    if body is None:
-        return served, header, version, None
-    most = services.core.config.integer("minibroker.request.elements.max")
-    request, _ = yield from decode_in_slices(served.request, frame, version, body, most)
-    return served, header, version, request
+    request = None
+    if body is not None:
+        most = services.core.config.integer("minibroker.request.elements.max")
+        request, _ = yield from decode_in_slices(served.request, frame, version, body, most)
+    return served, header, request, Call(services.core, services, version, header.client_id, session)
+
+
+def _is_in_order(frame: memoryview) -> bool:
+    return endpoint(int.from_bytes(frame[:2], "big", signed=True)).in_order
 
 
 def _read_header(frame: memoryview, services: Services) -> tuple[Endpoint, RequestHeader, int, int | None]:
@@ -252,7 +268,7 @@ def _accept_repeated(frame: memoryview, memo: ProduceMemo[Call]) -> Answer | Wai
     memo.forget_records()
     if isinstance(response, GeneratorType):
         steps = _outcome_in_slices(cast("Steps[Any]", response), served, read_request_header(frame), call.api_version)
-        return in_slices(steps, call.services, int(_PRODUCE))
+        return in_slices(steps, call.services, in_order=False)
     return outcome_of(response, call.api_version, correlation_id_of(frame), flexible_header=memo.is_flexible)
 
 

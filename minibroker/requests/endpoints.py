@@ -41,6 +41,7 @@ class Endpoint(NamedTuple):
         names: the topics, groups and so on that its requests name.
         needs: the rights of a client whose requests are served.
         refusal: how its responses refuse a request.
+        in_order: its requests change the cluster's metadata, so each waits for such requests before it.
     """
 
     route: Route
@@ -53,6 +54,7 @@ class Endpoint(NamedTuple):
     names: "Names"
     needs: "Requirement"
     refusal: "Refusal"
+    in_order: bool
 
     def has_flexible_response_header(self, version: int) -> bool:
         """ApiVersions keeps response header v0, which a client can read before it knows the broker (KIP-511)."""
@@ -99,4 +101,5 @@ def _loaded(route: Route) -> Endpoint:
         getattr(handler, "NAMES", NO_NAMES),
         handler.NEEDS,  # no default: a handler that forgets its rights must not load
         refusal._replace(whole=getattr(handler, "refuse", None), parts=getattr(handler, "refuse_parts", None)),
+        getattr(handler, "IN_ORDER", False),
     )

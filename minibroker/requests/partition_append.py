@@ -71,7 +71,7 @@ def append(
     refusal: RefusedError | None,
     request: ProduceRequest,
 ) -> PartitionProduceResponse:
-    """Append to one partition; the response has the first offset, or the error. `refusal` is one of the whole request."""
+    """Append to one partition; the response has the first offset or an error. `refusal`: of the whole request."""
     partition = topic.partition(data.index) if topic is not None else None
     answer = PartitionProduceResponse(index=data.index, error_code=0, base_offset=NO_OFFSET)
     if topic is None or partition is None:

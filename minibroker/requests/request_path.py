@@ -1,15 +1,16 @@
 """The interceptors of a connection, composed in front of `dispatch.accept`."""
 
+from functools import partial
+
 from minibroker.api.interceptors import Interceptor, Line, Take
-from minibroker.requests.dispatch import accept
+from minibroker.requests.dispatch import accept, accept_observed
 from minibroker.services import Services
 
 
 def compose(services: Services, authentication: Interceptor | None, line: Line) -> Take:
-    """`accept` with all interceptors before it that there are now: authentication, meter, observer."""
-    take: Take = accept
-    if services.observer is not None:
-        take = services.observer.before(take, line)
+    """`accept` with the observer, and all interceptors before it that there are now: authentication, meter."""
+    observer = services.observer
+    take: Take = accept if observer is None else partial(accept_observed, observer, line)
     if services.quotas is not None:
         from minibroker.requests.meter import Meter  # noqa: PLC0415 - most brokers have none
 

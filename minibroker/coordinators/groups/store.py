@@ -88,7 +88,7 @@ class GroupStore:
             },
             codec=CompressionCodec(core.config.integer("offsets.topic.compression.codec")),
         )
-        self._loader = PartitionLoader(core, self.log, _Loading, self._on_replayed)
+        self._loader = PartitionLoader(core, self.log, _Loading, self._on_replayed, self._on_topic_lost)
         self._groups: dict[str, AnyGroup] = {}
         self._owed: dict[int, set[str]] = {}  # topics that were deleted before a partition was loaded
         self._open_groups: dict[int, set[str]] = {}  # by the producers of open transactions
@@ -158,22 +158,11 @@ class GroupStore:
     # Loading
 
     def readiness(self, group_id: str, node: Node | None = None) -> ErrorCode:
-        """NONE once all is known about a group; its partition is loaded if need be.
-
-        COORDINATOR_LOAD_IN_PROGRESS while that takes its time, COORDINATOR_NOT_AVAILABLE when it cannot be read.
-        NOT_COORDINATOR when `node` does not coordinate the group, or, if that is not given, nobody does.
-        """
-        misplaced = self.log.coordinator_error(group_id, node)
-        if misplaced:
-            return misplaced
-        self._look_at_topic()
-        if group_id in self._groups:  # groups are known when their partition is
-            return ErrorCode.NONE
-        return self._loader.load(self.log.partition_of(group_id))
+        """May a request for this group be served? See `PartitionLoader.readiness`."""
+        return self._loader.readiness(group_id, node, self._groups)  # groups are known when their partition is
 
     def load_all(self) -> None:
         """Load all partitions, one after the other, beside the requests."""
-        self._look_at_topic()
         self._loader.load_all()
 
     def leader_moved(self, partition: int) -> None:
@@ -190,14 +179,12 @@ class GroupStore:
                 self._on_forgotten(group)
         self._loader.reload(partition)
 
-    def _look_at_topic(self) -> None:
-        """Notice that `__consumer_offsets` was made, or was deleted."""
-        if not self._loader.is_topic_lost():
-            return
+    def _on_topic_lost(self) -> None:
         self._owed.clear()
         self._open_groups.clear()
-        groups, self._groups = self._groups, {}
-        for group in groups.values():
+        groups = self.groups()
+        self._groups.clear()
+        for group in groups:
             self._on_forgotten(group)
 
     def _on_replayed(self, partition: int, loading: _Loading) -> None:
@@ -240,7 +227,7 @@ class GroupStore:
         first = self.log.append(
             partition, records, producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=base_sequence
         )
-        self._look_at_topic()
+        self._loader.look_at_topic()
         return first
 
     def save_group(self, group: Group) -> ErrorCode:
@@ -417,7 +404,7 @@ class GroupStore:
 
     def topics_deleted(self, names: Iterable[str]) -> None:
         """Topics are gone, and what was committed for them with them; or `__consumer_offsets` is, and all groups."""
-        self._look_at_topic()
+        self._loader.look_at_topic()
         if self.log.topic is None:
             return
         deleted = set(names)

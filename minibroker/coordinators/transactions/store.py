@@ -58,7 +58,7 @@ class TransactionStore:
                 "unclean.leader.election.enable": "false",
             },
         )
-        self._loader = PartitionLoader(core, self.log, _Loading, self._on_replayed)
+        self._loader = PartitionLoader(core, self.log, _Loading, self._on_replayed, self._on_topic_lost)
         self._known: dict[int, dict[str, Transaction]] = {}
 
     # The transactional ids
@@ -73,13 +73,13 @@ class TransactionStore:
 
     def all(self) -> list[Transaction]:
         """The transactional ids of all partitions that are loaded."""
-        self._look_at_topic()
+        self._loader.look_at_topic()
         return [transaction for known in self._known.values() for transaction in known.values()]
 
     @property
     def is_loading(self) -> bool:
         """Whether there are transactional ids that `all` does not tell yet."""
-        self._look_at_topic()
+        self._loader.look_at_topic()
         return self._loader.is_loading
 
     def save(self, transaction: Transaction) -> ErrorCode:
@@ -97,7 +97,7 @@ class TransactionStore:
         except CoordinatorLogError as error:
             _logger.error("transactional id %s: %s", transaction.transactional_id, error)  # noqa: TRY400 - not our fault
             return _APPEND_ERRORS.get(error.code, error.code)
-        self._look_at_topic()
+        self._loader.look_at_topic()
         self._known.setdefault(partition, {})[transaction.transactional_id] = transaction
         return ErrorCode.NONE
 
@@ -117,7 +117,7 @@ class TransactionStore:
             by_partition.setdefault(partition, {})[encode_key(each.transactional_id)] = each
         for partition, by_key in by_partition.items():
             for batch in self.log.tombstone_batches(by_key):
-                self._look_at_topic()
+                self._loader.look_at_topic()
                 keys = [key for key in batch if self.get(by_key[key].transactional_id) is by_key[key]]
                 if not keys:
                     continue
@@ -134,20 +134,11 @@ class TransactionStore:
     # Loading
 
     def readiness(self, transactional_id: str, node: Node | None = None) -> ErrorCode:
-        """NONE once all is known about a transactional id; its partition is loaded if need be.
-
-        COORDINATOR_LOAD_IN_PROGRESS while that takes its time, COORDINATOR_NOT_AVAILABLE when it cannot be read.
-        NOT_COORDINATOR when `node` does not coordinate the id, or, if that is not given, nobody does.
-        """
-        misplaced = self.log.coordinator_error(transactional_id, node)
-        if misplaced:
-            return misplaced
-        self._look_at_topic()
-        return self._loader.load(self.log.partition_of(transactional_id))
+        """May a request for this transactional id be served? See `PartitionLoader.readiness`."""
+        return self._loader.readiness(transactional_id, node)
 
     def load_all(self) -> None:
         """Load every partition, one after the other; `is_loading` until that is done."""
-        self._look_at_topic()
         self._loader.load_all()
 
     def leader_moved(self, partition: int) -> None:
@@ -157,17 +148,14 @@ class TransactionStore:
 
     def load_failed(self) -> None:
         """Try again to load what could not be read; nothing happens when there is no such partition."""
-        self._look_at_topic()
         self._loader.load_failed()
 
     def close(self) -> None:
         """Read no further."""
         self._loader.close()
 
-    def _look_at_topic(self) -> None:
-        """Notice that `__transaction_state` was made, or was deleted."""
-        if self._loader.is_topic_lost():
-            self._known.clear()
+    def _on_topic_lost(self) -> None:
+        self._known.clear()
 
     def _on_replayed(self, index: int, loading: "_Loading") -> None:
         self._known[index] = loading.transactions

@@ -16,13 +16,21 @@ from minibroker.api.delayed import UnservedRequestError
 from minibroker.api.outcomes import Answer, Waiting
 from minibroker.api.routes import ROUTES, Route
 from minibroker.cluster.releases import RELEASES, release
+from minibroker.faults.observer import keep_journal
 from minibroker.requests.dispatch import accept, encode_answers
 from minibroker.requests.endpoints import endpoint
+from minibroker.requests.request_path import compose
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+)
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
+from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from minibroker_protocol.schema import schema_of
+from tests.broker.faults.tapped import Line
 from tests.broker.harness import (
     Harness,
     batch,
@@ -220,6 +228,27 @@ def test_flexible_versions_have_flexible_response_headers_but_for_api_versions(r
 
 
 # Answers.
+
+
+@pytest.mark.parametrize("is_observed", [False, True])
+def test_a_request_that_waits_for_its_turn_keeps_its_bytes(harness: Harness, *, is_observed: bool) -> None:
+    if is_observed:
+        keep_journal(harness.services)
+    harness.core.slices.slice_s = 0.0
+    take, session = compose(harness.services, None, Line()), harness.session()
+    topics = [CreatableTopic(name=f"made-{number}", num_partitions=1, replication_factor=1) for number in range(5)]
+    first = take(memoryview(bytearray(frame_of(CreateTopicsRequest(topics=topics), 7))), session)
+    change = ScramCredentialUpsertion(
+        name="alice", mechanism=1, iterations=4096, salt=b"a grain", salted_password=b"p" * 32
+    )
+    frame = bytearray(frame_of(AlterUserScramCredentialsRequest(upsertions=[change]), 0))
+    second = take(memoryview(frame), session)
+    assert isinstance(first, Waiting)
+    assert isinstance(second, Waiting)
+    frame[:] = bytes(len(frame))  # as when the receive buffer is used again
+    harness.run_soon()
+    credential = harness.services.security.scram.of_user("alice")["SCRAM-SHA-256"]
+    assert credential.salt == b"a grain"
 
 
 def test_answers_leave_in_one_piece_and_in_order(harness: Harness) -> None:
