@@ -46,7 +46,7 @@ _SHARED: Final = (
     "minibroker.support.regular_expressions.expression",
     "minibroker.coordinators.groups.consumer.reconciliation",
     "minibroker.coordinators.groups.consumer.targets",
-    "minibroker.coordinators.groups.consumer.steps",
+    "minibroker.coordinators.groups.consumer.group_update",
     "minibroker.coordinators.groups.consumer.migration",
     "minibroker.coordinators.groups.consumer.coordinator",
     "minibroker.coordinators.groups.coordinator",

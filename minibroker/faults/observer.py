@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from minibroker.api.delayed import DelayedResponse
 from minibroker.api.outcomes import Answer, Outcome, Waiting, outcome_of
+from minibroker.faults.delayed_by_fault import DelayedByFault
 from minibroker.faults.fault import Fault, RequestContext
-from minibroker.faults.held import DelayedByFault
 from minibroker.faults.observed import installed_faults
 from minibroker.faults.refusals import refuse
 from minibroker.faults.registry import FaultRegistry, MatchedFault

@@ -15,12 +15,12 @@ from minibroker.coordinators.groups.classic.rebalances import Rebalances
 from minibroker.coordinators.groups.consumer import changes as records
 from minibroker.coordinators.groups.consumer.assignors import named
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup
+from minibroker.coordinators.groups.consumer.group_update import GroupUpdate
 from minibroker.coordinators.groups.consumer.member import AWAY, JOINING, ConsumerMember, MemberState
 from minibroker.coordinators.groups.consumer.migration import Migration
 from minibroker.coordinators.groups.consumer.partitions import NOTHING, Partitions, is_subset
 from minibroker.coordinators.groups.consumer.reconciliation import UnknownStateError
 from minibroker.coordinators.groups.consumer.sessions import MemberTimers
-from minibroker.coordinators.groups.consumer.steps import GroupUpdate
 from minibroker.coordinators.groups.consumer.subscriptions import EVERYTHING, MayMatch
 from minibroker.coordinators.groups.consumer.targets import Targets
 from minibroker.coordinators.groups.store import GroupStore
