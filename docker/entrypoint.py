@@ -314,8 +314,8 @@ def _check_tls(connection: socket.socket) -> None:
 def _check_answer(connection: socket.socket, address: tuple[str, int]) -> None:
     header = struct.pack(">hhih", _API_VERSIONS, 0, _CORRELATION_ID, -1)
     connection.sendall(struct.pack(">i", len(header)) + header)
-    with connection.makefile("rb") as answer:
-        received = answer.read(10)
+    with connection.makefile("rb") as response:
+        received = response.read(10)
     expected = struct.pack(">ih", _CORRELATION_ID, 0)
     if received[4:] != expected:
         raise OSError(f"{address[0]}:{address[1]} did not answer ApiVersions: {received!r}")

@@ -72,7 +72,7 @@ class _Attacker(threading.Thread):
         self._attack = attack
         self._frames = frames
         self._sockets = [socket.create_connection(address, timeout=TIMEOUT_S) for _ in range(attack.connections)]
-        self.answers: list[bytes] = []
+        self.responses: list[bytes] = []
         self.end = ""
         self.done = threading.Event()
 
@@ -102,10 +102,10 @@ class _Attacker(threading.Thread):
     def _receive(self, source: socket.socket) -> None:
         try:
             if self._attack.at == "control":
-                self.answers.append(b"".join(iter(lambda: source.recv(1 << 20), b"")))
+                self.responses.append(b"".join(iter(lambda: source.recv(1 << 20), b"")))
                 return
             for _ in self._frames:
-                self.answers.append(_answer(source))
+                self.responses.append(_receive_response(source))
         except TimeoutError:
             self.end = "no answer in time"
         except OSError:
@@ -122,7 +122,7 @@ class _Attacker(threading.Thread):
         self.done.wait(_WITHOUT_ANSWER_S)
 
 
-def _answer(source: socket.socket) -> bytes:
+def _receive_response(source: socket.socket) -> bytes:
     """One whole answer with its length."""
     data = bytearray()
     size = 4
@@ -209,12 +209,12 @@ def _outcome(made: Attack, attacker: _Attacker) -> str:
     if not made.is_answered:
         return "waits"
     if made.at == "control":
-        return attacker.answers[0][:12].decode(errors="replace") if attacker.answers else attacker.end
+        return attacker.responses[0][:12].decode(errors="replace") if attacker.responses else attacker.end
     codes: Counter[str] = Counter()
-    for ask, data in zip(made.asks, attacker.answers, strict=False):
+    for ask, data in zip(made.asks, attacker.responses, strict=False):
         codes.update(_names(response_of(ask.request, ask.version, data)))
-    if not made.asks and attacker.answers:
-        codes["answered"] = len(attacker.answers)
+    if not made.asks and attacker.responses:
+        codes["answered"] = len(attacker.responses)
     words = [f"{name} x{count:,}" if count > 1 else name for name, count in codes.most_common(2)]
     return ", ".join([*words, *([attacker.end] if attacker.end else [])]) or "answered"
 

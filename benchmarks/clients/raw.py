@@ -111,10 +111,10 @@ class _RangeReader:
     def _check_in_full(self, connection: wire.Connection) -> None:
         """Before anything is timed, one answer is decoded and its first batch's CRC checked."""
         connection.socket.sendall(self._request())
-        answer = wire.fetched(connection.receive(), 11)
-        (partition,) = answer.partitions
-        if answer.error or partition.error:
-            raise wire.WireError(f"Fetch was answered with error codes {answer.error}, {partition.error}")
+        response = wire.fetched(connection.receive(), 11)
+        (partition,) = response.partitions
+        if response.error or partition.error:
+            raise wire.WireError(f"Fetch was answered with error codes {response.error}, {partition.error}")
         wire.check_batch(partition.records)
         header = wire.batch_header(partition.records)
         self._batch_size, self._batch_records = header.size, header.records
@@ -263,9 +263,9 @@ def _warm_connection(control: wire.Connection, topic: str, batch: bytes) -> tupl
     """The sizes of a request and of its answer, which all the others share."""
     frame = wire.produce_request(topic, 0, batch)
     control.socket.sendall(frame)
-    answer = control.receive()
-    wire.produced_offset(answer)
-    return len(frame), len(answer) + 4
+    response = control.receive()
+    wire.produced_offset(response)
+    return len(frame), len(response) + 4
 
 
 def _ring(topic: str, partition: int, batch: bytes, size: int, depth: int) -> memoryview:
@@ -355,8 +355,8 @@ def session_bytes(address: Address, pid: int, topic: str, *, partitions: int, co
         for epoch in range(1, count + 1):
             turn = wire.FetchOptions(version=7, max_wait=0, min_bytes=0, session_id=session_id, session_epoch=epoch)
             request = wire.fetch_request(topic, [], turn)
-            size, answer = _idle_fetch(connection, request)
-            if answer.partitions:
+            size, response = _idle_fetch(connection, request)
+            if response.partitions:
                 raise wire.WireError("an idle incremental fetch was answered with partitions")
         us = watch.read()["cpu"] / count * 1e6
     return {**result, "session_request": len(request), "session_response": size, "session_us": us}
@@ -365,10 +365,10 @@ def session_bytes(address: Address, pid: int, topic: str, *, partitions: int, co
 def _idle_fetch(connection: wire.Connection, request: bytearray) -> tuple[int, wire.Fetched]:
     connection.socket.sendall(request)
     response = connection.receive()
-    answer = wire.fetched(response, 7)
-    if answer.error:
-        raise wire.WireError(f"Fetch was answered with error code {answer.error}")
-    return len(response) + 4, answer
+    fetched = wire.fetched(response, 7)
+    if fetched.error:
+        raise wire.WireError(f"Fetch was answered with error code {fetched.error}")
+    return len(response) + 4, fetched
 
 
 # Many partitions
@@ -380,10 +380,10 @@ def _await_usable(connection: wire.Connection, topic: str, partitions: int, time
     request = wire.fetch_request(topic, ranges, wire.FetchOptions(version=7, max_wait=0, min_bytes=0))
     deadline = time.monotonic() + timeout
     while True:
-        _, answer = _idle_fetch(connection, request)
-        if len(answer.partitions) != partitions:
-            raise wire.WireError(f"a fetch of {partitions} partitions was answered for {len(answer.partitions)}")
-        failed = sum(found.error != 0 for found in answer.partitions)
+        _, response = _idle_fetch(connection, request)
+        if len(response.partitions) != partitions:
+            raise wire.WireError(f"a fetch of {partitions} partitions was answered for {len(response.partitions)}")
+        failed = sum(found.error != 0 for found in response.partitions)
         if not failed:
             return
         if time.monotonic() > deadline:

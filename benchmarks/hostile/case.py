@@ -70,13 +70,13 @@ class Target:
 
     def ask_many(self, asks: list[Ask], depth: int = 200) -> list[Any]:
         """The answers to many requests, sent `depth` at a time."""
-        answers: list[Any] = []
+        responses: list[Any] = []
         for begin in range(0, len(asks), depth):
             part = asks[begin : begin + depth]
             for each in part:
                 self._client.send(each.request, each.version)
-            answers += [self._client.receive()[1] for _ in part]
-        return answers
+            responses += [self._client.receive()[1] for _ in part]
+        return responses
 
     def topics(self, count: int, partitions: int = 1, configs: Mapping[str, str] | None = None) -> list[str]:
         """New topics whose partitions have leaders."""
@@ -87,8 +87,8 @@ class Target:
                 CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=chosen)
                 for name in names[begin : begin + 1_000]
             ]
-            answer = self.ask(CreateTopicsRequest(topics=creatable, timeout_ms=60_000), 7)
-            if failed := [topic for topic in answer.topics if topic.error_code]:
+            response = self.ask(CreateTopicsRequest(topics=creatable, timeout_ms=60_000), 7)
+            if failed := [topic for topic in response.topics if topic.error_code]:
                 raise wire.WireError(f"CreateTopics: {failed[0].error_code} {failed[0].error_message}")
         with wire.Connection(self.address, timeout=TIMEOUT_S) as connection:
             connection.await_partitions(names, count * partitions, timeout=TIMEOUT_S)

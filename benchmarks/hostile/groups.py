@@ -46,8 +46,8 @@ def _groups(target: Target, count: int) -> list[str]:
     topic, names = target.topic(), target.names(count)
     for begin in range(0, count, 1_000):
         asks = [Ask(_commit(name, topic, 1), 6) for name in names[begin : begin + 1_000]]
-        for answer in target.ask_many(asks):
-            if code := answer.topics[0].partitions[0].error_code:
+        for response in target.ask_many(asks):
+            if code := response.topics[0].partitions[0].error_code:
                 raise WireError(f"OffsetCommit: {code}")
     return names
 

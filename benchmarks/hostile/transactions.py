@@ -37,12 +37,12 @@ def _producer(target: Target, name: str) -> InitProducerIdResponse:
     deadline = time.monotonic() + 60
     while True:
         ask = _begin(name)
-        answer: InitProducerIdResponse = target.ask(ask.request, ask.version)
-        if answer.error_code == 0:
-            return answer
+        response: InitProducerIdResponse = target.ask(ask.request, ask.version)
+        if response.error_code == 0:
+            return response
         loading = (_COORDINATOR_LOADING, _COORDINATOR_NOT_AVAILABLE, _NOT_COORDINATOR)
-        if answer.error_code not in loading or time.monotonic() > deadline:
-            raise WireError(f"InitProducerId: {answer.error_code}")
+        if response.error_code not in loading or time.monotonic() > deadline:
+            raise WireError(f"InitProducerId: {response.error_code}")
         time.sleep(0.1)
 
 
@@ -74,8 +74,8 @@ def add_partitions(target: Target, size: int) -> Attack:
 @case("EndTxn of 5,000 partitions", 5_000)
 def end_transaction(target: Target, size: int) -> Attack:
     producer, topic = _producer(target, target.tag), target.topic(size)
-    answer = target.ask(_add(target.tag, producer, topic, size), 3)
-    if code := answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code:
+    response = target.ask(_add(target.tag, producer, topic, size), 3)
+    if code := response.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code:
         raise WireError(f"AddPartitionsToTxn: {code}")
     request = EndTxnRequest(
         transactional_id=target.tag,

@@ -62,7 +62,9 @@ def _operation(title: str, operation: dict[str, Any]) -> str:
         body = operation["requestBody"]
         asked = _type(body["content"]["application/json"]["schema"]).removesuffix(" or null")
         lines.append(f"Body: {asked}{'' if body.get('required') else '; may be left out'}.")
-    lines.append(f"Answer: {'; '.join(_answers(operation['responses']))}." + (f" Python: {python}." if python else ""))
+    lines.append(
+        f"Answer: {'; '.join(_responses(operation['responses']))}." + (f" Python: {python}." if python else "")
+    )
     return "\n".join([*lines, ""])
 
 
@@ -73,7 +75,7 @@ def _written(name: str) -> str:
     return name if isinstance(getattr_static(owner, member), property) else f"{name}()"
 
 
-def _answers(responses: dict[str, Any]) -> Iterator[str]:
+def _responses(responses: dict[str, Any]) -> Iterator[str]:
     for status, response in responses.items():
         content = response.get("content", {})
         schema = content.get("application/json", {}).get("schema")

@@ -31,11 +31,11 @@ _WITHOUT_ANSWER: Final = frozenset({"disconnect", "black_hole", "drop"})
 class DelayedByFault(DelayedResponse):
     """Waits for a handler's response, if there is one to come, then for the delay, and then does what the fault says.
 
-    It is parked like any other: requests behind it wait, and what it has appended is written before it strikes.
+    It is delayed like any other: requests behind it wait, and what it has appended is written before it strikes.
 
     Args:
         answer: without its response.
-        inner: a request that its handler has parked.
+        inner: a request that its handler has delayed.
         has_answer: False for requests that are never answered (acks=0), which nobody waits for.
     """
 

@@ -235,7 +235,7 @@ class RequestObserver:
             return (yield from result_of(request.serve(request.request)))
         if fault.action == "stale_metadata":
             assert self.history is not None
-            return self.history.answer(request.request, fault.stale_metadata or 1, request.call)
+            return self.history.response(request.request, fault.stale_metadata or 1, request.call)
         refused = refuse(fault, request.endpoint, request.request, request.targets, request.call, request.serve)
         response, has_error = yield from refused
         if not has_error:

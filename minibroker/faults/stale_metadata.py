@@ -46,7 +46,7 @@ class MetadataHistory:
         if not self._states or now != self._states[-1]:
             self._states.append(now)
 
-    def answer(self, request: Any, changes: int, call: Call) -> MetadataResponse:
+    def response(self, request: Any, changes: int, call: Call) -> MetadataResponse:
         """What a request would have been answered so many changes ago, or at the beginning if there were fewer."""
         self.note()
         past: MetadataResponse = detached(self._states[max(0, len(self._states) - 1 - changes)])

@@ -35,20 +35,20 @@ def handle(request: GetTelemetrySubscriptionsRequest, call: Call) -> GetTelemetr
     address = session.client_host, session.client_port
     client = telemetry.client(instance_id, identity_of(instance_id, call.client_id, session.software, address))
     if not client.may_ask(call.core.clock.monotonic_ms()) and client.last_error not in _ASK_AGAIN:
-        return _answer(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+        return _response(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
     client.last_error = ErrorCode.NONE
-    answer = _answer(ErrorCode.NONE)
-    answer.client_instance_id = instance_id
-    answer.subscription_id = client.subscription_id
-    answer.accepted_compression_types = list(_ACCEPTED)
-    answer.push_interval_ms = client.interval_ms
-    answer.telemetry_max_bytes = telemetry.max_bytes
-    answer.delta_temporality = True
-    answer.requested_metrics = client.metrics
-    return answer
+    response = _response(ErrorCode.NONE)
+    response.client_instance_id = instance_id
+    response.subscription_id = client.subscription_id
+    response.accepted_compression_types = list(_ACCEPTED)
+    response.push_interval_ms = client.interval_ms
+    response.telemetry_max_bytes = telemetry.max_bytes
+    response.delta_temporality = True
+    response.requested_metrics = client.metrics
+    return response
 
 
-def _answer(code: ErrorCode) -> GetTelemetrySubscriptionsResponse:
+def _response(code: ErrorCode) -> GetTelemetrySubscriptionsResponse:
     return GetTelemetrySubscriptionsResponse(
         error_code=code,
         client_instance_id=ZERO_UUID,

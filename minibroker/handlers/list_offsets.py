@@ -52,12 +52,12 @@ class _Search(NamedTuple):
     """A look-up by time, which may read many records.
 
     Attributes:
-        answer: gets what is found.
+        response: gets what is found.
     """
 
     log: Log
     timestamp: int
-    answer: ListOffsetsPartitionResponse
+    response: ListOffsetsPartitionResponse
 
 
 def handle(request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse | Steps[ListOffsetsResponse]:
@@ -68,8 +68,10 @@ def handle(request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse | Ste
     response = ListOffsetsResponse(topics=[])
     searches: list[_Search] = []
     for topic in request.topics:
-        answers = [_answer(topic.name, partition, request, call, twice, searches) for partition in topic.partitions]
-        response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+        partitions = [
+            _list_offset(topic.name, partition, request, call, twice, searches) for partition in topic.partitions
+        ]
+        response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
     return _search_all(searches, request, response) if searches else response
 
 
@@ -78,10 +80,10 @@ def _look_up_in_steps(request: ListOffsetsRequest, call: Call) -> Steps[ListOffs
     response = ListOffsetsResponse(topics=[])
     searches: list[_Search] = []
     for topic in request.topics:
-        answers: list[ListOffsetsPartitionResponse] = []
-        response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+        partitions: list[ListOffsetsPartitionResponse] = []
+        response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
         for partition in topic.partitions:
-            answers.append(_answer(topic.name, partition, request, call, twice, searches))
+            partitions.append(_list_offset(topic.name, partition, request, call, twice, searches))
             if searches:
                 yield from _search(searches.pop(), request)
             yield
@@ -106,7 +108,7 @@ def _named_twice(request: ListOffsetsRequest, call: Call) -> Collection[TopicPar
     return {key for key, count in asked.items() if count > 1}
 
 
-def _answer(
+def _list_offset(
     topic_name: str,
     requested: ListOffsetsPartition,
     request: ListOffsetsRequest,
@@ -114,60 +116,60 @@ def _answer(
     twice: Collection[TopicPartition],
     searches: list[_Search],
 ) -> ListOffsetsPartitionResponse:
-    """The answer for one partition; one that has to be searched is added to `searches`."""
-    answer = ListOffsetsPartitionResponse(partition_index=requested.partition_index, error_code=ErrorCode.NONE)
+    """The response for one partition; one that has to be searched is added to `searches`."""
+    response = ListOffsetsPartitionResponse(partition_index=requested.partition_index, error_code=ErrorCode.NONE)
     if twice and (topic_name, requested.partition_index) in twice:
-        answer.error_code = ErrorCode.INVALID_REQUEST
-        return answer
+        response.error_code = ErrorCode.INVALID_REQUEST
+        return response
     topic = call.core.topics.get(topic_name)
     partition = topic.partition(requested.partition_index) if topic is not None else None
     first_version = _FIRST_WITH.get(requested.timestamp, call.api_version + 1)
     if call.api_version > 0 > requested.timestamp and call.api_version < first_version:
-        answer.error_code = ErrorCode.UNSUPPORTED_VERSION  # Kafka does not look for the partition then
+        response.error_code = ErrorCode.UNSUPPORTED_VERSION  # Kafka does not look for the partition then
     elif partition is None:
-        answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        response.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     elif mistaken := partition.access_error(call.node, requested.current_leader_epoch):
-        answer.error_code = mistaken
+        response.error_code = mistaken
     else:
         try:
             if call.api_version > 0:
                 committed = request.isolation_level == _READ_COMMITTED
-                if not _look_up(partition, requested.timestamp, answer, committed=committed):
-                    searches.append(_Search(partition.log, requested.timestamp, answer))
+                if not _look_up(partition, requested.timestamp, response, committed=committed):
+                    searches.append(_Search(partition.log, requested.timestamp, response))
             elif requested.timestamp < _EARLIEST:
-                answer.error_code = ErrorCode.UNSUPPORTED_VERSION
+                response.error_code = ErrorCode.UNSUPPORTED_VERSION
             else:
-                answer.old_style_offsets = _segment_offsets(partition.log, requested, call.core.clock.now_ms())
+                response.old_style_offsets = _segment_offsets(partition.log, requested, call.core.clock.now_ms())
         except MAPPED as error:
-            answer.error_code = error_code_of(error)
-    return answer
+            response.error_code = error_code_of(error)
+    return response
 
 
-def _look_up(partition: Partition, timestamp: int, answer: ListOffsetsPartitionResponse, *, committed: bool) -> bool:
+def _look_up(partition: Partition, timestamp: int, response: ListOffsetsPartitionResponse, *, committed: bool) -> bool:
     """Look up a place in the log. Returns whether that is all: a time has to be searched for."""
     log = partition.log
     if timestamp == _LATEST:
-        answer.offset = log.last_stable_offset if committed else log.high_watermark
-        answer.leader_epoch = partition.leader_epoch
+        response.offset = log.last_stable_offset if committed else log.high_watermark
+        response.leader_epoch = partition.leader_epoch
     elif timestamp in {_EARLIEST, _EARLIEST_LOCAL}:
-        answer.offset = log.log_start_offset
-        answer.leader_epoch = _epoch_of_start(partition)
+        response.offset = log.log_start_offset
+        response.leader_epoch = _epoch_of_start(partition)
     else:
         return timestamp < _EARLIEST_LOCAL
     return True
 
 
 def _search(search: _Search, request: ListOffsetsRequest) -> Steps[None]:
-    log, timestamp, answer = search
+    log, timestamp, response = search
     committed = request.isolation_level == _READ_COMMITTED
     try:
         largest = timestamp == _MAX_TIMESTAMP
         found = yield from log.search_max_timestamp() if largest else log.search_by_timestamp(timestamp)
     except MAPPED as error:
-        answer.error_code = error_code_of(error)
+        response.error_code = error_code_of(error)
         return
     if found is not None and not (committed and found.offset >= log.last_stable_offset):
-        answer.timestamp, answer.offset, answer.leader_epoch = found
+        response.timestamp, response.offset, response.leader_epoch = found
 
 
 def _epoch_of_start(partition: Partition) -> int:

@@ -83,7 +83,7 @@ def handle(
             found = _find(each, request, call)
             if isinstance(found, str):
                 break
-            topics.append(_answer(each, found, request, call))
+            topics.append(_described(each, found, request, call))
         else:
             return _response(topics, request, call)
     return _describe_named(named, request, call)
@@ -115,7 +115,7 @@ def _describe_named(
     made = (yield from _create(missing, call)) if missing else {}
     topics: list[MetadataResponseTopic] = []
     for number, (each, known) in enumerate(zip(asked, found.values(), strict=True), 1):
-        topics.append(_answer(each, made[known] if isinstance(known, str) else known, request, call))
+        topics.append(_described(each, made[known] if isinstance(known, str) else known, request, call))
         if not number % _OF_A_STEP:
             yield
     response = _response(topics, request, call)
@@ -170,7 +170,7 @@ def _is_by_id(requested: MetadataRequestTopic) -> bool:
     return requested.name is None or requested.topic_id != ZERO_UUID
 
 
-def _answer(
+def _described(
     requested: MetadataRequestTopic, found: Topic | ErrorCode, request: MetadataRequest, call: Call
 ) -> MetadataResponseTopic:
     if not isinstance(found, ErrorCode):
@@ -178,10 +178,10 @@ def _answer(
     if _is_by_id(requested):
         return _error(found, None, requested.topic_id)
     name = requested.name or ""
-    answer = _error(found, name)
+    response = _error(found, name)
     if found is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-        answer.topic_authorized_operations = _operations(name, request, call)
-    return answer
+        response.topic_authorized_operations = _operations(name, request, call)
+    return response
 
 
 def _creatable(name: str, request: MetadataRequest, call: Call) -> ErrorCode | str:

@@ -76,7 +76,7 @@ def handle(request: OffsetCommitRequest, call: Call) -> Steps[OffsetCommitRespon
     if call.api_version >= _FIRST_WITH_TOPIC_IDS:
         topics, unknown = with_names(core.topics, topics)
     outcomes = yield from commit(core, topics, Commit(admit, encode, write), retention_ms=request.retention_time_ms)
-    answer: list[OffsetCommitResponseTopic] = yield from answered(
+    responses: list[OffsetCommitResponseTopic] = yield from answered(
         outcomes, topics, unknown, OffsetCommitResponseTopic, OffsetCommitResponsePartition
     )
-    return OffsetCommitResponse(topics=answer)
+    return OffsetCommitResponse(topics=responses)

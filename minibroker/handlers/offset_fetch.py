@@ -147,7 +147,7 @@ def _fetch(
                 named[name] = indexes
             if not number % _OF_A_STEP:
                 yield
-    answer: list[tuple[str, list[_Found]]] = []
+    results: list[tuple[str, list[_Found]]] = []
     looked_up = 0
     for name, partitions in named.items():
         may_describe = _may_describe(name, call)
@@ -161,8 +161,8 @@ def _fetch(
             looked_up += 1
             if not looked_up % _OF_A_STEP:
                 yield
-        answer.append((name, found))
-    return ErrorCode.NONE, answer
+        results.append((name, found))
+    return ErrorCode.NONE, results
 
 
 def _may_describe(topic: str, call: Call) -> bool:

@@ -35,25 +35,25 @@ def handle(request: OffsetForLeaderEpochRequest, call: Call) -> Steps[OffsetForL
         result = OffsetForLeaderTopicResult(topic=topic.topic, partitions=[])
         response.topics.append(result)
         for asked in topic.partitions:
-            result.partitions.append(_answer(topic.topic, asked, call))
+            result.partitions.append(_epoch_end(topic.topic, asked, call))
             yield
     return response
 
 
-def _answer(name: str, requested: OffsetForLeaderPartition, call: Call) -> EpochEndOffset:
-    answer = EpochEndOffset(error_code=ErrorCode.NONE, partition=requested.partition)
+def _epoch_end(name: str, requested: OffsetForLeaderPartition, call: Call) -> EpochEndOffset:
+    response = EpochEndOffset(error_code=ErrorCode.NONE, partition=requested.partition)
     topic = call.core.topics.get(name)
     partition = topic.partition(requested.partition) if topic is not None else None
     if partition is None:
-        answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return answer
-    answer.error_code = partition.access_error(call.node, requested.current_leader_epoch)
-    if not answer.error_code:
+        response.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return response
+    response.error_code = partition.access_error(call.node, requested.current_leader_epoch)
+    if not response.error_code:
         try:
-            answer.leader_epoch, answer.end_offset = _end_of(partition, requested.leader_epoch)
+            response.leader_epoch, response.end_offset = _end_of(partition, requested.leader_epoch)
         except MAPPED as error:
-            answer.error_code = error_code_of(error)
-    return answer
+            response.error_code = error_code_of(error)
+    return response
 
 
 def _end_of(partition: Partition, epoch: int) -> tuple[int, int]:

@@ -126,9 +126,9 @@ def _append_one(
         return _append_many(kept(request), call, refusal)
     outcome = append(topic, asked.partition_data[0], call, refusal, request)
     name = asked.name if topic is None else topic.name
-    answer = TopicProduceResponse(name=name, topic_id=asked.topic_id, partition_responses=[outcome])
+    response = TopicProduceResponse(name=name, topic_id=asked.topic_id, partition_responses=[outcome])
     flushed = [(topic, outcome)] if topic is not None and topic.flushes_on_append else []
-    return _outcome_of(request, ProduceResponse(responses=[answer]), flushed, call)
+    return _outcome_of(request, ProduceResponse(responses=[response]), flushed, call)
 
 
 def _append_many(request: ProduceRequest, call: Call, refusal: RefusedError | None) -> Steps[Any]:

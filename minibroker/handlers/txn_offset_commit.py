@@ -84,10 +84,10 @@ def handle(request: TxnOffsetCommitRequest, call: Call) -> Steps[TxnOffsetCommit
             name: [(index, _reported(code, call.api_version)) for index, code in partitions]
             for name, partitions in outcomes.items()
         }
-    answer: list[TxnOffsetCommitResponseTopic] = yield from answered(
+    responses: list[TxnOffsetCommitResponseTopic] = yield from answered(
         outcomes, topics, unknown, TxnOffsetCommitResponseTopic, TxnOffsetCommitResponsePartition
     )
-    return TxnOffsetCommitResponse(topics=answer)
+    return TxnOffsetCommitResponse(topics=responses)
 
 
 def _verify(request: TxnOffsetCommitRequest, call: Call) -> ErrorCode:

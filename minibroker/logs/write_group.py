@@ -29,33 +29,33 @@ class WriteGroup:
     def __init__(self) -> None:
         self._staged: dict[Log, list[PartitionProduceResponse]] = {}
 
-    def stage(self, log: Log, answer: PartitionProduceResponse) -> None:
-        """`log` holds a staged batch whose success `answer` claims."""
-        answers = self._staged.get(log)
-        if answers is None:
-            self._staged[log] = [answer]
+    def stage(self, log: Log, response: PartitionProduceResponse) -> None:
+        """`log` holds a staged batch whose success `response` claims."""
+        responses = self._staged.get(log)
+        if responses is None:
+            self._staged[log] = [response]
         else:
-            answers.append(answer)
+            responses.append(response)
 
-    def share(self, log: Log, answer: PartitionProduceResponse) -> None:
-        """`answer` tells of a batch that is perhaps still staged: it fails with it."""
-        answers = self._staged.get(log)
-        if answers is not None:
-            answers.append(answer)
+    def share(self, log: Log, response: PartitionProduceResponse) -> None:
+        """`response` tells of a batch that is perhaps still staged: it fails with it."""
+        responses = self._staged.get(log)
+        if responses is not None:
+            responses.append(response)
 
     def commit(self) -> None:
         """Write everything staged. Never raises for a disk's fault: the answers concerned tell it."""
         if not self._staged:
             return
         staged, self._staged = self._staged, {}
-        for log, answers in staged.items():
+        for log, responses in staged.items():
             try:
                 log.commit()
             except LogWriteError as error:
                 _logger.error("%s", error)  # noqa: TRY400 - the disk's fault, not ours: the message says all
-                for answer in answers:
-                    if answer.base_offset < error.log_end_offset:
+                for response in responses:
+                    if response.base_offset < error.log_end_offset:
                         continue  # written by a roll, before the failure
-                    answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-                    answer.base_offset = -1
-                    answer.error_message = str(error)
+                    response.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+                    response.base_offset = -1
+                    response.error_message = str(error)

@@ -115,7 +115,7 @@ class AsyncBrokerClock:
     async def advance(self, seconds: float | timedelta) -> None:
         """Move on, by seconds (not milliseconds) or a `timedelta`: what falls due on the way happens, in its order.
 
-        Sessions end, transactions and parked requests time out; chores such as retention are done once, at the end.
+        Sessions end, transactions and delayed requests time out; chores such as retention are done once, at the end.
         """
         from minibroker.operations.time import advance_clock  # noqa: PLC0415 - see above
 

@@ -16,7 +16,7 @@ __tracebackhide__ = is_the_callers
 
 
 def advance_clock(services: Services, by: float | timedelta) -> None:
-    """Move the broker's time on, by seconds or a `timedelta`. Sessions, transactions and parked requests time out."""
+    """Move the broker's time on, by seconds or a `timedelta`. Sessions, transactions and delayed requests time out."""
     seconds = cast("object", by.total_seconds() if isinstance(by, timedelta) else by)
     if not isinstance(seconds, int | float) or isinstance(seconds, bool):
         raise OperationError(f"advance: {seconds!r} is neither a number of seconds nor a timedelta")

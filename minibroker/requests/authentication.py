@@ -70,7 +70,7 @@ class Connection(Protocol):
         ...
 
     def release(self) -> None:
-        """Serve what waits behind a parked request."""
+        """Serve what waits behind a delayed request."""
         ...
 
     def end(self) -> None:

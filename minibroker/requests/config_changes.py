@@ -102,9 +102,9 @@ def answered(
     altered: Sequence[tuple[Resource, Changes]], found: Sequence[Outcome], answer_of: Callable[..., T]
 ) -> Steps[list[T]]:
     """The outcomes as the response of either API has them, made by its class."""
-    answers: list[T] = []
+    responses: list[T] = []
     for (resource, _), error in zip(altered, found, strict=True):
-        answers.append(
+        responses.append(
             answer_of(
                 error_code=ErrorCode.NONE if error is None else error.code,
                 error_message=None if error is None else error.message,
@@ -113,7 +113,7 @@ def answered(
             )
         )
         yield
-    return answers
+    return responses
 
 
 def _of_disk(error: OSError) -> ResourceError:

@@ -11,14 +11,14 @@ from minibroker_protocol.records.header import NO_OFFSET
 from minibroker_storage.log import Log
 
 
-def refuse_partition(answer: PartitionProduceResponse, code: ErrorCode, reason: object) -> None:
+def refuse_partition(response: PartitionProduceResponse, code: ErrorCode, reason: object) -> None:
     """Say that nothing was appended to a partition, and why.
 
     Not `refuse`, which a handler has for a whole request.
     """
-    answer.error_code = code
-    answer.base_offset = NO_OFFSET
-    answer.error_message = str(reason)
+    response.error_code = code
+    response.base_offset = NO_OFFSET
+    response.error_message = str(reason)
 
 
 class DelayedProduce(DelayedResponse):

@@ -71,7 +71,7 @@ class Meter:
 
 
 class _Throttled(DelayedResponse):
-    """A parked request whose client has to wait once it is answered."""
+    """A delayed request whose client has to wait once it is answered."""
 
     def __init__(self, inner: DelayedResponse, session: Session, wait_ms: int) -> None:
         self._inner = inner

@@ -73,30 +73,30 @@ def append(
 ) -> PartitionProduceResponse:
     """Append to one partition; the response has the first offset or an error. `refusal`: of the whole request."""
     partition = topic.partition(data.index) if topic is not None else None
-    answer = PartitionProduceResponse(index=data.index, error_code=0, base_offset=NO_OFFSET)
+    response = PartitionProduceResponse(index=data.index, error_code=0, base_offset=NO_OFFSET)
     if topic is None or partition is None:
         by_id = topic is None and call.api_version >= FIRST_WITH_IDS
-        answer.error_code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        answer.error_message = "This server does not host this topic-partition."
-        return answer
+        response.error_code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        response.error_message = "This server does not host this topic-partition."
+        return response
     records = data.records
     try:
         if refusal is not None:
             raise refusal
         if partition.leader is not call.node or partition.is_under_min_isr:
-            _check_replicas(partition, answer, call.node, request.acks)
+            _check_replicas(partition, response, call.node, request.acks)
         log = partition.log
         if isinstance(records, memoryview) and records:
             if takes_as_it_comes(topic, records, call):
-                _append_batch(log, partition, records, call, answer, request)
+                _append_batch(log, partition, records, call, response, request)
             else:
-                drain(_append_validated(log, partition, records, call, answer, request))
+                drain(_append_validated(log, partition, records, call, response, request))
         elif call.api_version >= FIRST_WITH_ONE_BATCH:
             raise InvalidRecordError("records: a produce request must carry exactly one record batch per partition")
-        answer.log_start_offset = log.log_start_offset
+        response.log_start_offset = log.log_start_offset
     except _REFUSALS as error:
-        _explain(answer, error, topic, records, call)
-    return answer
+        _explain(response, error, topic, records, call)
+    return response
 
 
 def append_in_steps(
@@ -117,36 +117,36 @@ def append_in_steps(
         or takes_as_it_comes(topic, records, call)
     ):
         return append(topic, data, call, refusal, request)
-    answer = PartitionProduceResponse(index=data.index, error_code=0, base_offset=NO_OFFSET)
+    response = PartitionProduceResponse(index=data.index, error_code=0, base_offset=NO_OFFSET)
     try:
         if refusal is not None:
             raise refusal
-        _check_replicas(partition, answer, call.node, request.acks)
+        _check_replicas(partition, response, call.node, request.acks)
         log = partition.log
-        yield from _append_validated(log, partition, records, call, answer, request)
-        answer.log_start_offset = log.log_start_offset
+        yield from _append_validated(log, partition, records, call, response, request)
+        response.log_start_offset = log.log_start_offset
     except _REFUSALS as error:
-        _explain(answer, error, topic, records, call)
-    return answer
+        _explain(response, error, topic, records, call)
+    return response
 
 
-def _explain(answer: PartitionProduceResponse, error: Exception, topic: Topic, records: Records, call: Call) -> None:
+def _explain(response: PartitionProduceResponse, error: Exception, topic: Topic, records: Records, call: Call) -> None:
     """Say why nothing was appended."""
     given = records if isinstance(records, memoryview) else memoryview(b"")
     if isinstance(error, UnsupportedMagicError):
         new = call.api_version >= FIRST_WITH_ONE_BATCH and given and not is_v2(given)
-        refuse_partition(answer, ErrorCode.INVALID_RECORD if new else ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, error)
+        refuse_partition(response, ErrorCode.INVALID_RECORD if new else ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, error)
     elif isinstance(error, RefusedError):
-        refuse_partition(answer, error.code, error)
+        refuse_partition(response, error.code, error)
         if error.code is ErrorCode.MESSAGE_TOO_LARGE:
             from minibroker.support.advice import LARGE_BATCHES, about_size  # noqa: PLC0415 - most batches fit
 
             about = about_size(topic.name, len(given), topic.max_message_bytes)
             call.core.advised.advise(LARGE_BATCHES, topic.name, about)
     else:
-        refuse_partition(answer, error_code_of(error), error)
+        refuse_partition(response, error_code_of(error), error)
         if isinstance(error, RecordValidationError):
-            answer.record_errors = [
+            response.record_errors = [
                 BatchIndexAndErrorMessage(batch_index=record.batch_index, batch_index_error_message=record.message)
                 for record in error.record_errors
             ]
@@ -156,12 +156,12 @@ def _not_leader() -> RefusedError:
     return RefusedError(ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_LEADER_OR_FOLLOWER.meaning)
 
 
-def _check_replicas(partition: Partition, answer: PartitionProduceResponse, node: Node, acks: int) -> None:
+def _check_replicas(partition: Partition, response: PartitionProduceResponse, node: Node, acks: int) -> None:
     """Refuse what another node leads, and records for all replicas in sync when there are too few of them."""
     if partition.leader is not node:
         raise _not_leader()
     if acks == _ALL and partition.is_under_min_isr:
-        answer.log_start_offset = partition.log.log_start_offset
+        response.log_start_offset = partition.log.log_start_offset
         required = min(partition.topic.min_insync_replicas, len(partition.replicas))
         raise RefusedError(
             ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -175,7 +175,7 @@ def _append_batch(
     partition: Partition,
     batch: memoryview,
     call: Call,
-    answer: PartitionProduceResponse,
+    response: PartitionProduceResponse,
     request: ProduceRequest,
 ) -> None:
     """Append one batch as it is. The path of nearly all the bytes that a broker ever sees."""
@@ -186,14 +186,14 @@ def _append_batch(
     if len(batch) > topic.max_message_bytes or header.attributes & _UNUSUAL:
         _check_circumstances(header, topic, call)
         if header.is_transactional:
-            _check_transaction(header, log, topic, call, answer, request.transactional_id)
+            _check_transaction(header, log, topic, call, response, request.transactional_id)
         if header.timestamp_type is not TimestampType.CREATE_TIME:  # only brokers may say so; Kafka takes the bit away
-            drain(_append_validated(log, partition, batch, call, answer, request))
+            drain(_append_validated(log, partition, batch, call, response, request))
             return
-    if header.producer_id >= 0 and _is_duplicate(log, header, answer, core):
+    if header.producer_id >= 0 and _is_duplicate(log, header, response, core):
         return
-    answer.base_offset = log.append(batch, header, partition.leader_epoch, now_ms)
-    core.writes.stage(log, answer)
+    response.base_offset = log.append(batch, header, partition.leader_epoch, now_ms)
+    core.writes.stage(log, response)
 
 
 def _append_validated(
@@ -201,7 +201,7 @@ def _append_validated(
     partition: Partition,
     records: memoryview,
     call: Call,
-    answer: PartitionProduceResponse,
+    response: PartitionProduceResponse,
     request: ProduceRequest,
 ) -> Steps[None]:
     """Append what the log validator makes of one batch or of a message set of format v0 or v1."""
@@ -217,7 +217,7 @@ def _append_validated(
         produced = check_produced_batch(records, opened_records=0)
         _check_circumstances(produced, topic, call)
         if produced.is_transactional:
-            _check_transaction(produced, log, topic, call, answer, request.transactional_id)
+            _check_transaction(produced, log, topic, call, response, request.transactional_id)
     else:
         _check_sizes(records, topic)
     prepared = yield from prepare_in_steps(
@@ -225,19 +225,19 @@ def _append_validated(
         policy,
         next_offset=lambda: log.next_offset,
         now_ms=now_ms,
-        topic_partition=f"{topic.name}-{answer.index}",
+        topic_partition=f"{topic.name}-{response.index}",
     )
     if core.topics.get(topic.name) is not topic:
         raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic was deleted meanwhile.")
-    _check_replicas(partition, answer, call.node, request.acks)
+    _check_replicas(partition, response, call.node, request.acks)
     _check_sizes(memoryview(prepared.data), topic)
     header = prepared.header
     if header.magic == MAGIC_V2:
-        if header.producer_id >= 0 and _is_duplicate(log, header, answer, core):
+        if header.producer_id >= 0 and _is_duplicate(log, header, response, core):
             return
-        answer.base_offset = log.append(memoryview(prepared.data), header, partition.leader_epoch, now_ms)
+        response.base_offset = log.append(memoryview(prepared.data), header, partition.leader_epoch, now_ms)
     else:
-        answer.base_offset = log.append_message_set(
+        response.base_offset = log.append_message_set(
             memoryview(prepared.data),
             last_offset=prepared.last_offset,
             max_timestamp=prepared.max_timestamp,
@@ -245,18 +245,18 @@ def _append_validated(
             now_ms=now_ms,
         )
     if policy.timestamp_type is TimestampType.LOG_APPEND_TIME:
-        answer.log_append_time_ms = now_ms
-    core.writes.stage(log, answer)
+        response.log_append_time_ms = now_ms
+    core.writes.stage(log, response)
 
 
-def _is_duplicate(log: Log, header: BatchHeader, answer: PartitionProduceResponse, core: Core) -> bool:
-    """Whether the log has the batch already; then `answer` tells of that one."""
+def _is_duplicate(log: Log, header: BatchHeader, response: PartitionProduceResponse, core: Core) -> bool:
+    """Whether the log has the batch already; then `response` tells of that one."""
     duplicate = log.producers.check(header)
     if duplicate is None:
         return False
-    answer.base_offset = duplicate.base_offset
-    answer.log_append_time_ms = duplicate.timestamp
-    core.writes.share(log, answer)
+    response.base_offset = duplicate.base_offset
+    response.log_append_time_ms = duplicate.timestamp
+    core.writes.share(log, response)
     return True
 
 
@@ -271,7 +271,7 @@ def _check_transaction(
     log: Log,
     topic: Topic,
     call: Call,
-    answer: PartitionProduceResponse,
+    response: PartitionProduceResponse,
     transactional_id: str | None,
 ) -> None:
     """Refuse a transactional batch whose transaction does not write here."""
@@ -285,7 +285,7 @@ def _check_transaction(
     transactions = call.services.transactions
     if not (adds or transactions.verifies):
         return
-    found = transactions.verifier.error_of(transactional_id, log, header, (topic.name, answer.index), adds=adds)
+    found = transactions.verifier.error_of(transactional_id, log, header, (topic.name, response.index), adds=adds)
     error = as_writers_know_it(found, knows_abortable=call.api_version >= _FIRST_WITH_ABORTABLE)
     if error in _TRIED_AGAIN and not (adds and error is ErrorCode.CONCURRENT_TRANSACTIONS):
         raise RefusedError(

@@ -1,7 +1,7 @@
 """The connection of one client: bytes in, answers out, in the order of the requests.
 
 Everything that arrives in one wake-up of the event loop is served together: all whole requests are handled, their
-appends are written, and their answers leave in one piece. A parked request (a fetch that waits) holds back the
+appends are written, and their answers leave in one piece. A delayed request (a fetch that waits) holds back the
 requests behind it, as in Kafka, and a client that does not read its answers is not read from either, so what a
 connection can make the broker hold is bounded.
 """
@@ -47,7 +47,7 @@ _WRITE_HIGH_WATER_OF_TLS: Final = 1
 _TURN_S: Final = 0.005
 """For so many seconds requests of one connection are served, one after the other, before others have their turn."""
 _LATER: Final = Waiting(DelayedResponse(), NO_ANSWER)
-"""In the place of a parked request: the connection waits for its next turn."""
+"""In the place of a delayed request: the connection waits for its next turn."""
 
 
 _NOT_COMPOSED: Final = -1
@@ -86,7 +86,6 @@ class Connection(asyncio.BufferedProtocol):
         "_listener",
         "_now_ms",
         "_outbox",
-        "_parked",
         "_permit",
         "_reader",
         "_security",
@@ -95,6 +94,7 @@ class Connection(asyncio.BufferedProtocol):
         "_stopped",
         "_take",
         "_transport",
+        "_waiting",
         "node",
     )
 
@@ -116,7 +116,7 @@ class Connection(asyncio.BufferedProtocol):
         self._services = services
         self._connections = connections
         self._reader = FrameReader(pool, services.core.config.integer("socket.request.max.bytes"))
-        self._parked: Waiting | None = None
+        self._waiting: Waiting | None = None
         self._ending = False  # a fault: what was answered before leaves, then the connection closes
         self._stopped = False  # reading is paused: the client has to wait, or to read
         self._listener = listener
@@ -200,9 +200,9 @@ class Connection(asyncio.BufferedProtocol):
         """The client has gone, or we have closed."""
         self._connections.discard(self)
         self._permit.release()
-        if self._parked is not None:
-            self._parked.delayed.cancel()
-            self._parked = None
+        if self._waiting is not None:
+            self._waiting.delayed.cancel()
+            self._waiting = None
         self._session.memo = None  # which knows the session
         if self._chain_version != _NOT_COMPOSED:
             del self._take  # which knows this connection
@@ -263,7 +263,7 @@ class Connection(asyncio.BufferedProtocol):
         take = self._take
         until = perf_counter() + _TURN_S
         try:
-            while self._parked is None and (frame := reader.next_frame()) is not None:
+            while self._waiting is None and (frame := reader.next_frame()) is not None:
                 if answers and may_delete_files(frame):  # of which an answer may tell
                     if not self._send(answers):
                         return
@@ -273,11 +273,11 @@ class Connection(asyncio.BufferedProtocol):
                     self._park(outcome)
                 elif outcome is not None:
                     answers.append(outcome)
-                if self._parked is None:
+                if self._waiting is None:
                     if session.muted_ms:
                         self._mute()
                     elif perf_counter() > until:
-                        self._parked = _LATER
+                        self._waiting = _LATER
                         self._services.core.call_soon(self._go_on)
         except Exception as error:  # noqa: BLE001 - a fault of ours costs this connection, not the broker
             fault = error
@@ -295,16 +295,16 @@ class Connection(asyncio.BufferedProtocol):
         if fault is not None:
             self.fail(fault)
             return
-        self._reader.settle(parked=self._parked is not None and self._parked is not _LATER)
+        self._reader.settle(paused=self._waiting is not None and self._waiting is not _LATER)
         self._regulate()
 
     def _go_on(self) -> None:
         """Serve what has come, after others have had their turn."""
-        if self._parked is _LATER and self.is_open:
+        if self._waiting is _LATER and self.is_open:
             self.release()
 
     def _park(self, waiting: Waiting) -> None:
-        self._parked = waiting
+        self._waiting = waiting
         delayed = waiting.delayed
         if isinstance(delayed, SlicedRequest):
             delayed.finish = self._finish
@@ -313,7 +313,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _finish(self, outcome_of: Callable[[], Outcome]) -> None:
         """A request that was served in slices has come to its end."""
-        self._parked = None
+        self._waiting = None
         try:
             outcome = outcome_of()
         except Exception as error:  # noqa: BLE001 - as above
@@ -377,14 +377,14 @@ class Connection(asyncio.BufferedProtocol):
         return True
 
     def send(self, data: bytearray, splices: Splices) -> None:
-        """Send encoded answers, or what a fault has made of them, whatever is parked."""
+        """Send encoded answers, or what a fault has made of them, whatever is delayed."""
         self._outbox.send(data, splices)
 
     def _deliver(self, response: Any) -> None:
-        """A parked request has its response."""
-        waiting = self._parked
+        """A delayed request has its response."""
+        waiting = self._waiting
         if waiting is not None:
-            self._parked = None
+            self._waiting = None
             self._touch()
             if self._answer([waiting.answer._replace(response=response)]):
                 self._go_behind()
@@ -403,11 +403,11 @@ class Connection(asyncio.BufferedProtocol):
 
         muted = Muted(self._services.core.clock, self._session.muted_ms, self.release)
         self._session.muted_ms = 0
-        self._parked = Waiting(muted, NO_ANSWER)
+        self._waiting = Waiting(muted, NO_ANSWER)
 
     def release(self) -> None:
-        """Nothing is parked any more: serve what has come meanwhile, or read on."""
-        self._parked = None
+        """Nothing is delayed any more: serve what has come meanwhile, or read on."""
+        self._waiting = None
         if self._reader.pending:
             self._serve()
         else:
@@ -417,19 +417,19 @@ class Connection(asyncio.BufferedProtocol):
         """All answers have left; go on."""
         if self._ending:
             self.close()
-        elif self._reader.pending and self._parked is None:
+        elif self._reader.pending and self._waiting is None:
             self._serve()
         else:
             self._regulate()
 
     def _regulate(self) -> None:
-        """Read on, unless requests are waiting behind a parked one or answers for a client that does not read."""
-        stop = self._outbox.is_blocked or (self._parked is not None and self._reader.pending > 0)
+        """Read on, unless requests are waiting behind a delayed one or answers for a client that does not read."""
+        stop = self._outbox.is_blocked or (self._waiting is not None and self._reader.pending > 0)
         if stop is self._stopped or self._transport.is_closing():
             return
         self._stopped = stop
         if stop:
-            # asyncio reports a closed connection only while it reads. If bytes wait behind a parked request, the loss
+            # asyncio reports a closed connection only while it reads. If bytes wait behind a delayed request, the loss
             # of the client is noticed when that request ends, as in Kafka.
             self._transport.pause_reading()
         else:

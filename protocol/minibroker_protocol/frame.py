@@ -11,8 +11,8 @@ peers really sent: a length prefix of 100 MB alone allocates nothing of that siz
 connections would take a gigabyte of address space, and the processor's cache would be cold.
 
 A connection is offered a small part of the scratch buffer at first, and a larger one after each read that fills it.
-Once one of its requests is parked it starts small again: bytes behind a parked request have to be kept, so few of them
-may come in one read.
+Once one of its requests is delayed it starts small again: bytes behind a delayed request have to be kept, so few of
+them may come in one read.
 """
 
 import struct
@@ -24,7 +24,7 @@ SCRATCH_SIZE: Final = 1 << 20
 """Large enough for a produce request with a batch of librdkafka's default size (1,000,000 bytes)."""
 
 SMALLEST_READ: Final = 1 << 14
-"""Bytes that a new connection, or one with a parked request, is read from at once."""
+"""Bytes that a new connection, or one with a delayed request, is read from at once."""
 _READ_GROWTH: Final = 4
 
 _LENGTH: Final = struct.Struct(">i")
@@ -172,13 +172,13 @@ class FrameReader:
         self._start = stop
         return self._view[start:stop]
 
-    def settle(self, *, parked: bool = False) -> None:
+    def settle(self, *, paused: bool = False) -> None:
         """End of a round: what is left moves out of the shared buffer, and memory that is not needed goes back.
 
-        With `parked` the owner takes no frames for a while, and reads nothing as long as bytes are `pending`: those are
+        With `paused` the owner takes no frames for a while, and reads nothing as long as bytes are `pending`: those are
         kept in a buffer of just their size.
         """
-        if parked:
+        if paused:
             self._offer = self._pool.small
         left = self._end - self._start
         own = self._own
@@ -188,9 +188,9 @@ class FrameReader:
                 self._own = None
             self._start = self._end = 0
             return
-        if own is not None and self._start == 0 and (self._end < len(own) or parked):
+        if own is not None and self._start == 0 and (self._end < len(own) or paused):
             return
-        if parked:
+        if paused:
             kept = memoryview(bytearray(self._view[self._start : self._end]))
         else:
             # A peer is granted twice what it has sent, so that a length alone costs no memory.

@@ -85,7 +85,7 @@ class Pending:
         self._request = request
         self._version = version
         self._answer = waiting.answer
-        self._parked = waiting.delayed
+        self._delayed = waiting.delayed
         self._park()
 
     @property
@@ -95,18 +95,18 @@ class Pending:
 
     def cancel(self) -> None:
         """The client goes away."""
-        self._parked.cancel()
+        self._delayed.cancel()
 
     def _park(self) -> None:
-        if isinstance(self._parked, SlicedRequest):
-            self._parked.finish = self._finish
+        if isinstance(self._delayed, SlicedRequest):
+            self._delayed.finish = self._finish
         else:
-            self._parked.deliver = self._deliver
+            self._delayed.deliver = self._deliver
 
     def _finish(self, outcome_of: Callable[[], Outcome]) -> None:
         outcome = outcome_of()
         if isinstance(outcome, Waiting):
-            self._answer, self._parked = outcome.answer, outcome.delayed
+            self._answer, self._delayed = outcome.answer, outcome.delayed
             self._park()
         elif outcome is not None:
             self._read(outcome)

@@ -220,11 +220,11 @@ def test_a_connection_is_read_from_in_larger_pieces_once_it_fills_the_small_ones
         sizes.append(len(peer.reader.buffer()))
         peer.send(framed(bytes(sizes[-1] - 4)))
     assert sizes == [SMALLEST_READ, 4 * SMALLEST_READ, 16 * SMALLEST_READ, SCRATCH_SIZE, SCRATCH_SIZE]
-    peer.reader.settle(parked=True)
+    peer.reader.settle(paused=True)
     assert len(peer.reader.buffer()) == SMALLEST_READ
 
 
-def test_bytes_behind_a_parked_request_take_a_buffer_of_their_size() -> None:
+def test_bytes_behind_a_delayed_request_take_a_buffer_of_their_size() -> None:
     pool = BufferPool()
     reader = FrameReader(pool, MAX_SIZE)
     data = framed(b"parked", b"next") + framed(bytes(20_000))[:5000]
@@ -232,7 +232,7 @@ def test_bytes_behind_a_parked_request_take_a_buffer_of_their_size() -> None:
     reader.received(len(data))
     assert bytes(reader.next_frame() or b"") == b"parked"
     for _ in range(2):
-        reader.settle(parked=True)
+        reader.settle(paused=True)
         assert reader._own is not None
         assert len(reader._own) == reader.pending == 5008
     assert bytes(reader.next_frame() or b"") == b"next"

@@ -253,14 +253,14 @@ class MachineCrashes:
         if not isinstance(answer, Pending):
             acked()
             return
-        deliver = answer._parked.deliver
+        deliver = answer._delayed.deliver
         self.counts["answers held"] += 1
 
         def delivered(response: Any) -> None:
             deliver(response)
             acked()
 
-        answer._parked.deliver = delivered
+        answer._delayed.deliver = delivered
 
     def _create(self, harness: Harness, name: str) -> None:
         if harness.core.topics.get(name) is not None:

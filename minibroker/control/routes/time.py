@@ -46,7 +46,7 @@ async def read_clock(on_broker: OnBroker) -> Clock:
 
 @router.post("/clock/advance", openapi_extra=calls("clock.advance"))
 async def advance_clock(by: Advance, on_broker: OnBroker) -> Clock:
-    """Move time on: sessions end, transactions and parked requests time out, chores such as retention are done."""
+    """Move time on: sessions end, transactions and delayed requests time out, chores such as retention are done."""
 
     async def work(broker: AsyncOperations) -> int:
         await broker.clock.advance(by.seconds)

@@ -190,11 +190,11 @@ class Authorizer:
             self._take(after)
 
     def _may(self, session: Client, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        return self._answer(str(session.principal), _address(session.client_host), operation, resource_type, name)
+        return self._decision(str(session.principal), _address(session.client_host), operation, resource_type, name)
 
     def _decide(self, question: _Question) -> bool:
         principal, host, operation, resource_type, name = question
-        allowed = self._answer(str(principal), _address(host), operation, resource_type, name)
+        allowed = self._decision(str(principal), _address(host), operation, resource_type, name)
         if not allowed:
             message = f"{principal} at {_address(host)} may not {operation.name} {resource_type.name} {name}"
             _logger.info("%s", one_line(message))
@@ -205,7 +205,9 @@ class Authorizer:
         self._decisions[question] = allowed
         return allowed
 
-    def _answer(self, principal: str, host: str, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+    def _decision(
+        self, principal: str, host: str, operation: Operation, resource_type: ResourceType, name: str
+    ) -> bool:
         if principal in self._super_users:
             return True
         rules = self._rules.by_type.get(resource_type)

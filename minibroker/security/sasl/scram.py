@@ -106,9 +106,9 @@ class ScramServer(SaslServer):
             text = token.decode("ascii")
         except UnicodeDecodeError:
             raise SaslError("Invalid SCRAM message: it is not ASCII") from None
-        answer = self._first(text) if self._account is None else self._final(text, self._account)
+        message = self._first(text) if self._account is None else self._final(text, self._account)
         self._failed = False
-        return answer.encode()
+        return message.encode()
 
     def _first(self, text: str) -> str:
         match = _CLIENT_FIRST.fullmatch(text)
@@ -127,9 +127,9 @@ class ScramServer(SaslServer):
         self._account = account
         self._nonce = match["nonce"] + secrets.token_urlsafe(_NONCE_BYTES)
         salt = base64.b64encode(account.credential.salt).decode()
-        answer = f"r={self._nonce},s={salt},i={account.credential.iterations}"
-        self._auth_message = f"{match['bare']},{answer}"
-        return answer
+        server_first = f"r={self._nonce},s={salt},i={account.credential.iterations}"
+        self._auth_message = f"{match['bare']},{server_first}"
+        return server_first
 
     def _final(self, text: str, account: ScramAccount) -> str:
         match = _CLIENT_FINAL.fullmatch(text)

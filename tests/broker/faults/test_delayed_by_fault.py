@@ -71,12 +71,12 @@ def test_records_that_were_found_are_sent_after_a_delay_though_their_topic_has_g
 def test_nothing_happens_for_a_client_that_has_gone_meanwhile(tapped: Tapped) -> None:
     tapped.fault(delay_ms=100)
     late = tapped.start_asking(BEAT, 3)
-    parked = tapped.start_asking(fetch_request(("t", 0, 0), max_wait_ms=50), 12)
-    for each in (late, parked):
+    delayed = tapped.start_asking(fetch_request(("t", 0, 0), max_wait_ms=50), 12)
+    for each in (late, delayed):
         assert each.waiting is not None
         each.waiting.delayed.cancel()
     tapped.clock.advance(1000)
-    assert late.events == parked.events == []
+    assert late.events == delayed.events == []
 
 
 @pytest.mark.parametrize(("when", "appended"), [("before", 0), ("after", 1)])

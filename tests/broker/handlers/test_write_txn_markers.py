@@ -82,7 +82,7 @@ def test_a_marker_of_no_producer_is_refused(harness: Harness, producer_id: int, 
     assert log_of(harness).log_end_offset == 0
 
 
-def test_a_parked_reader_of_committed_data_wakes_with_the_marker(harness: Harness) -> None:
+def test_a_delayed_reader_of_committed_data_wakes_with_the_marker(harness: Harness) -> None:
     producer = Producer(harness)
     producer.write(b"x")
     assert written(harness, producer.id, ("t", 0), commit=True) == [0]

@@ -53,7 +53,7 @@ def test_any_request_may_have_cost_too_much() -> None:
         assert client.receive()[0] == second
 
 
-def test_a_request_that_was_parked_may_have_cost_too_much() -> None:
+def test_a_request_that_was_delayed_may_have_cost_too_much() -> None:
     with Broker(topics=["t"], clock=ManualClock()) as broker, SocketClient(broker.address) as client:
         client.ask(alter_request(({"client-id": "test"}, {"request_percentage": 0.000001})), 1)
         client.send(fetch_request(("t", 0, 0), max_wait_ms=5000), 12)

@@ -136,8 +136,8 @@ def test_a_fetch_behind_a_waiting_fetch_waits_as_well(client: SocketClient, seco
 
 def test_bytes_behind_a_waiting_fetch_stay_in_the_kernel_but_for_a_few(served: Broker, second: SocketClient) -> None:
     count, limit = 50, 16 << 10
-    parked = frame_of(fetch_request(("t", 0, 0), max_wait_ms=600_000, min_bytes=1), 12)
-    start = struct.pack(">i", len(parked)) + parked + struct.pack(">i", 90_000_000)
+    delayed = frame_of(fetch_request(("t", 0, 0), max_wait_ms=600_000, min_bytes=1), 12)
+    start = struct.pack(">i", len(delayed)) + delayed + struct.pack(">i", 90_000_000)
     second.ask(fetch_request(("t", 0, 0), max_wait_ms=0), 12)
     clients = [SocketClient(served.address) for _ in range(count)]
     second.ask(PING, 12)

@@ -52,7 +52,7 @@ class Group:
         members: by member id, in the order in which they came.
         static_members: member ids by instance id.
         pending: members that have been given an id and have not come back with it yet, with the ends of their sessions.
-        waiting_to_join: how many members have a parked JoinGroup.
+        waiting_to_join: how many members have a delayed JoinGroup.
         pending_sync: member ids that have not asked for their assignment yet.
         new_member_added: somebody has joined since the initial rebalance delay began.
         offsets: what it has committed.

@@ -62,7 +62,7 @@ class Member:
         group_instance_id: what a static member is known by; its member id changes whenever it starts again (KIP-345).
         protocols: what it offers, the one that it prefers first.
         assignment: what the leader has given it.
-        join, sync: its parked JoinGroup or SyncGroup.
+        join, sync: its delayed JoinGroup or SyncGroup.
         is_new: it has not got an answer to its first JoinGroup, so it cannot send heartbeats yet.
         session: when it is taken for dead; none while it is only read from the log.
     """

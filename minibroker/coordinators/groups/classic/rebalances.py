@@ -53,7 +53,7 @@ class Rebalances:
     # Members come and go
 
     def add(self, group: Group, member: Member) -> None:
-        """Let a new member in, whose JoinGroup is parked already, and have the group rebalance."""
+        """Let a new member in, whose JoinGroup is delayed already, and have the group rebalance."""
         member.is_new = True
         if group.is_in(GroupState.PREPARING_REBALANCE) and group.generation == 0:
             group.new_member_added = True
@@ -243,7 +243,7 @@ class Rebalances:
             group.move_to(GroupState.STABLE)
 
     def end_syncs(self, group: Group, code: ErrorCode) -> None:
-        """Answer every parked SyncGroup; with an error nobody has an assignment (`propagateAssignment`)."""
+        """Answer every delayed SyncGroup; with an error nobody has an assignment (`propagateAssignment`)."""
         for member in group.members.values():
             if code:
                 member.assignment = b""

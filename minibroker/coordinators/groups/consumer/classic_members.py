@@ -50,7 +50,7 @@ class ClassicMembers:
             subscription = subscription_in(protocols[0].metadata)
         except DecodeError as error:
             raise GroupRefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
-        step = groups.begin(group)
+        update = groups.begin(group)
         instance_id = request.group_instance_id
         known = group.static_member(instance_id)
         if instance_id is None or (known is None and not request.member_id):
@@ -58,7 +58,7 @@ class ClassicMembers:
         elif request.member_id or known is None:
             member = groups.known_static(group, member_id, instance_id)
         else:
-            member = step.take_over(known, member_id)
+            member = update.take_over(known, member_id)
         offered = [ClassicProtocol(name=each.name, metadata=each.metadata) for each in protocols]
         updated = replace(
             member,
@@ -70,9 +70,9 @@ class ClassicMembers:
             client_host=client[1],
             classic=ClassicMemberMetadata(session_timeout_ms=request.session_timeout_ms, supported_protocols=offered),
         )
-        moved = groups.advance(step, member, updated, with_ids(subscription.owned_partitions, self._topics))
-        if known is None or not groups.replace_last(group, step, known, moved):
-            groups.finish(group, step, moved)
+        moved = groups.advance(update, member, updated, with_ids(subscription.owned_partitions, self._topics))
+        if known is None or not groups.replace_last(group, update, known, moved):
+            groups.finish(group, update, moved)
             groups.timers(group, moved.member_id).has_joined(rebalance_timeout_ms)
         return moved
 

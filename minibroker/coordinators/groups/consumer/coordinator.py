@@ -132,12 +132,12 @@ class ConsumerGroups:
         group, before = self._group_for(request.group_id, joins=joins)
         self.check_room(group, request.member_id)
         member_id = request.member_id or new_member_id()
-        step = self.begin(group, request.may_describe)
+        update = self.begin(group, request.may_describe)
         if request.instance_id is None:
             member = self.member(group, member_id, joins=joins)
             _check_epoch(member, request)
         else:
-            member = self._static_member(group, step, member_id, request)
+            member = self._static_member(group, update, member_id, request)
         updated = replace(
             member,
             instance_id=member.instance_id if request.instance_id is None else request.instance_id,
@@ -152,8 +152,8 @@ class ConsumerGroups:
         )
         if updated.regex != member.regex:
             _check_regex(updated.regex)
-        moved = self.advance(step, member, updated, request.owned)
-        self.finish(group, step, moved, before)
+        moved = self.advance(update, member, updated, request.owned)
+        self.finish(group, update, moved, before)
         subscribes = request.topics is not None or request.regex is not None
         says_all = request.rebalance_timeout_ms != _NOT_SAID and subscribes and request.owned is not None
         is_told = joins or says_all or moved.assigned != member.assigned
@@ -196,7 +196,7 @@ class ConsumerGroups:
             )
 
     def begin(self, group: ConsumerGroup, may_describe: Callable[[str], bool] | None = None) -> GroupUpdate:
-        """A step of a group; `may_describe` is of the member who makes it, if one does."""
+        """Begin an update of a group; `may_describe` is of the member that makes it, if one does."""
         authorizer = self._authorizer
         may_match: MayMatch | None = EVERYTHING
         if authorizer is not None:
@@ -215,7 +215,7 @@ class ConsumerGroups:
         return ConsumerMember(member_id)
 
     def _static_member(
-        self, group: ConsumerGroup, step: GroupUpdate, member_id: str, request: Heartbeat
+        self, group: ConsumerGroup, update: GroupUpdate, member_id: str, request: Heartbeat
     ) -> ConsumerMember:
         """The member of an instance id; one that comes back takes the place that it had. GroupRefusedError."""
         known = group.static_member(request.instance_id)
@@ -229,7 +229,7 @@ class ConsumerGroups:
             raise GroupRefusedError(
                 ErrorCode.UNRELEASED_INSTANCE_ID, f"Member {known.member_id} has the instance id {request.instance_id}."
             )
-        return step.take_over(known, member_id)
+        return update.take_over(known, member_id)
 
     @staticmethod
     def known_static(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:
@@ -245,26 +245,26 @@ class ConsumerGroups:
 
     @staticmethod
     def advance(
-        step: GroupUpdate, member: ConsumerMember, updated: ConsumerMember, owned: Partitions | None
+        update: GroupUpdate, member: ConsumerMember, updated: ConsumerMember, owned: Partitions | None
     ) -> ConsumerMember:
         """As `GroupUpdate.advance`. GroupRefusedError."""
         try:
-            return step.advance(member, updated, owned)
+            return update.advance(member, updated, owned)
         except UnknownStateError:
             raise GroupRefusedError(
                 ErrorCode.FENCED_MEMBER_EPOCH, "The member's state is not known here: it has to join anew."
             ) from None
 
     def finish(
-        self, group: ConsumerGroup, step: GroupUpdate, member: ConsumerMember, before: Collection[NewRecord] = ()
+        self, group: ConsumerGroup, update: GroupUpdate, member: ConsumerMember, before: Collection[NewRecord] = ()
     ) -> None:
-        """Write the step, and begin the member's session anew. GroupRefusedError."""
+        """Write the update, and begin the member's session anew. GroupRefusedError."""
         known = group.members.get(member.member_id)
-        code = self._store.save_changes(group, step.changes, before)
+        code = self._store.save_changes(group, update.changes, before)
         if code:
             raise GroupRefusedError(code)
-        if step.work is not None:
-            self._targets.await_target(group, step.work, step.epoch)
+        if update.work is not None:
+            self._targets.await_target(group, update.work, update.epoch)
         timers = self.timers(group, member.member_id)
         if len(group.timers) > len(group.members):  # a member's place was taken
             for member_id in group.timers.keys() - group.members.keys():
@@ -306,9 +306,9 @@ class ConsumerGroups:
                 if not code:
                     self.forget(group, is_gone=False)
                 return code
-        step = self.begin(group)
-        step.without(gone)
-        code = self._store.save_changes(group, step.changes)
+        update = self.begin(group)
+        update.without(gone)
+        code = self._store.save_changes(group, update.changes)
         if not code:
             for member_id in gone:
                 timers = group.timers.pop(member_id, None)
@@ -317,7 +317,7 @@ class ConsumerGroups:
         return code
 
     def replace_last(
-        self, group: ConsumerGroup, step: GroupUpdate, known: ConsumerMember, member: ConsumerMember
+        self, group: ConsumerGroup, update: GroupUpdate, known: ConsumerMember, member: ConsumerMember
     ) -> bool:
         """A member of the classic protocol takes a static one's place; is the group a classic one now?
 
@@ -326,7 +326,7 @@ class ConsumerGroups:
         """
         if not self.migration.may_downgrade(group, [known.member_id], replaced=True):
             return False
-        code = self.migration.downgrade_with(group, step, known.member_id, member)
+        code = self.migration.downgrade_with(group, update, known.member_id, member)
         if code:
             raise GroupRefusedError(code)
         if code is not None:

@@ -1,4 +1,4 @@
-"""A step of a consumer group: a member joins, changes or sends a heartbeat, and the records that follow.
+"""An update of a consumer group: a member joins, changes or sends a heartbeat, and the records that follow.
 
 Kafka's `GroupMetadataManager.consumerGroupHeartbeat` in the middle, and its way with a JoinGroup of a member of the
 classic protocol, which is the same.
@@ -69,7 +69,7 @@ class GroupUpdate:
     # What it wants
 
     def advance(self, member: ConsumerMember, updated: ConsumerMember, owned: Partitions | None) -> ConsumerMember:
-        """The member after the step; `updated` is what it has said of itself now. UnknownStateError."""
+        """The member after the update; `updated` is what it has said of itself now. UnknownStateError."""
         group = self._group
         subscription_changed = group.epoch == _NEVER or group.has_new_meanings
         group.has_new_meanings = False

@@ -106,17 +106,17 @@ class Migration:
         return self._downgrade(group, left, records.without_group(group, group.members), rebalances=True)
 
     def downgrade_with(
-        self, group: ConsumerGroup, step: GroupUpdate, gone: str, member: ConsumerMember
+        self, group: ConsumerGroup, update: GroupUpdate, gone: str, member: ConsumerMember
     ) -> ErrorCode | None:
-        """As `downgrade`, but `member` comes in the place of the one that is gone, and `step` is how.
+        """As `downgrade`, but `member` comes in the place of the one that is gone, and `update` is how.
 
         Everyone keeps what he is to read, so that the group goes on as it was; as in Kafka 4, it rebalances if there is
-        news in the step.
+        news in the update.
         """
         others = [each for each in group.members.values() if each.member_id != gone]
         renamed = [member.member_id if each == gone else each for each in group.members]
-        changes = [*step.changes, *records.without_group(group, renamed)]
-        return self._downgrade(group, [*others, member], changes, rebalances=step.epoch > group.epoch)
+        changes = [*update.changes, *records.without_group(group, renamed)]
+        return self._downgrade(group, [*others, member], changes, rebalances=update.epoch > group.epoch)
 
     def _downgrade(
         self, group: ConsumerGroup, members: Iterable[ConsumerMember], changes: Iterable[Change], *, rebalances: bool
