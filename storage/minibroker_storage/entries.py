@@ -85,6 +85,15 @@ def find_entry(fd: int, position: int, size: int, offset: int, path: str) -> Ent
     return None
 
 
+def batch_that_begins(fd: int, position: int, offset: int) -> EntryPosition | None:
+    """The v2 batch at `position`, where one begins, if its base offset is `offset`. Reads its head only. `OSError`."""
+    head = os.pread(fd, MAGIC_AT + 1, position)
+    if len(head) <= MAGIC_AT or head[MAGIC_AT] != MAGIC_V2:
+        return None
+    base_offset, length = _OFFSET_AND_LENGTH.unpack_from(head)
+    return EntryPosition(offset, position, length + LOG_OVERHEAD) if base_offset == offset else None
+
+
 def read_headers(
     fd: int, position: int, size: int, path: str, window_bytes: int = WALK_WINDOW_BYTES
 ) -> Iterator[tuple[int, BatchHeader]]:

@@ -3,6 +3,7 @@
 import contextlib
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from struct import Struct
 from typing import ClassVar, Final
 
@@ -177,9 +178,16 @@ class IndexFile(ABC):
         return low
 
     def _last_at_or_below(self, key: int, guess: int) -> bytes:
-        """The last written entry with a key <= `key`, empty when there is none.
+        """The last written entry with a key <= `key`, empty when there is none. See `_search` for `guess`."""
+        window, count, _ = self._search(key, guess, self._count_at_or_below)
+        size = self.ENTRY.size
+        return window[(count - 1) * size : count * size] if count else b""
 
-        Reads a window around slot `guess` first, which is right in a log of even batches, and bisects from there on.
+    def _search(self, key: int, guess: int, count_in: Callable[[bytes, int], int]) -> tuple[bytes, int, int]:
+        """A window of entries in which those with a key <= `key` end, how many of its entries have one, and its slot.
+
+        `count_in` counts them in a window. The first window read is the one around slot `guess`, which is right in a
+        log of even batches; the search bisects from there on. The count is 0 only at the beginning of the file.
         """
         size = self.ENTRY.size
         slots = WINDOW_BYTES // size
@@ -189,11 +197,11 @@ class IndexFile(ABC):
         while True:
             end = min(start + slots, high)
             window = os.pread(fd, (end - start) * size, start * size)
-            count = self._count_at_or_below(window, key)
+            count = count_in(window, key)
             if not count and start > low:
                 high = start
             elif count == end - start and end < high:
                 low = end - 1
             else:
-                return window[(count - 1) * size : count * size] if count else b""
+                return window, count, start
             start = (low + high - min(slots, high - low)) // 2

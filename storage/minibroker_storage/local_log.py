@@ -107,7 +107,11 @@ class LocalLog:
             if size > first_size:
                 # What is cut off here would be sent twice: readers drop a batch that is not whole and ask for it again.
                 whole = segment.offset_index.position_at_or_below(position + size) - position
-                size = whole if whole > 0 else size
+                if whole > 0:
+                    size = whole
+                    segment.resume_at(position + size)
+            elif size == first_size:
+                segment.resume_at(position + size)
         return LogSlice(segment.log, position, size) if size > 0 else self._empty
 
     def _size_up_to(self, data: LogSlice, limit: int) -> int | None:

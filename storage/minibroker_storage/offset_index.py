@@ -1,6 +1,5 @@
 """From an offset to a position in the log file."""
 
-import os
 import sys
 from array import array
 from bisect import bisect_right
@@ -13,6 +12,14 @@ from minibroker_storage.index_file import IndexFile, IndexState
 _SWAP: Final = sys.byteorder == "little"
 _POSITION_MASK: Final = 0xFFFFFFFF
 _RELATIVE_SHIFT: Final = 32
+
+
+def _count_by_position(window: bytes, position: int) -> int:
+    """How many of the window's entries have a position <= `position`."""
+    fields = array("i", window)
+    if _SWAP:
+        fields.byteswap()
+    return bisect_right(fields[1::2], position)
 
 
 class OffsetPosition(NamedTuple):
@@ -76,11 +83,11 @@ class OffsetIndex(IndexFile):
         return self.entry(self._count_by_position(position - 1)).offset
 
     def _count_by_position(self, position: int) -> int:
-        """How many entries are of batches that start at or before `position`."""
-        fd, size = self.file.fd(), self.ENTRY.size
-        return bisect_right(
-            range(self.entries), position, key=lambda slot: int.from_bytes(os.pread(fd, 4, slot * size + 4), "big")
+        """How many entries are of batches that start at or before `position`. Usually one read."""
+        _, count, slot = self._search(
+            position, self.entries * position // max(self.last_position, 1), _count_by_position
         )
+        return slot + count
 
     def entry(self, slot: int) -> OffsetPosition:
         """The written entry in `slot`. `IndexError` outside 0..`entries` - 1."""

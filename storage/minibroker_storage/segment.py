@@ -9,7 +9,13 @@ from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.records import NO_TIMESTAMP, RECORD_BATCH_OVERHEAD, BatchHeader, read_entry_header
 from minibroker_protocol.records.varint import INT32_MAX
 from minibroker_storage.config import LogConfig
-from minibroker_storage.entries import WALK_WINDOW_BYTES, EntryPosition, find_entry, read_headers
+from minibroker_storage.entries import (
+    WALK_WINDOW_BYTES,
+    EntryPosition,
+    batch_that_begins,
+    find_entry,
+    read_headers,
+)
 from minibroker_storage.errors import CorruptIndexError, LogClosedError, StorageError
 from minibroker_storage.files import FileHandle, FilePool, pwrite_all, pwritev_all
 from minibroker_storage.index_file import IndexState
@@ -53,6 +59,7 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         "_index_states",
         "_older",
         "_recent",
+        "_resume_at",
         "_views",
         "created_ms",
         "first_timestamp",
@@ -103,6 +110,7 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         self._cut_first = False
         self._recent: dict[int, int] = {}
         self._older: dict[int, int] = {}
+        self._resume_at = 0
         self.set_jitter(config)
         self._update_is_full()
 
@@ -265,6 +273,7 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         self.first_timestamp = None
         self._recent = {}
         self._older = {}
+        self._resume_at = 0
         self._bytes_since_index_entry = 0
         self._load_max_timestamp()
         self._update_is_full()
@@ -286,11 +295,19 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
     def translate(self, offset: int) -> EntryPosition | None:
         """The first batch whose last offset is at or above `offset`, None when there is none (`translateOffset`).
 
-        One look at the index, then usually one read of the log. `OSError`, `StorageError` for bytes that are no
-        batches.
+        One look at the index, then usually one read of the log; for a reader that goes on from `resume_at`, one read of
+        a batch's head. `OSError`, `StorageError` for bytes that are no batches.
         """
+        if 0 < self._resume_at < self.size:
+            found = batch_that_begins(self.log.fd(), self._resume_at, offset)
+            if found is not None:
+                return found
         position = self.offset_index.lookup(offset).position
         return find_entry(self.log.fd(), position, self.size, offset, self.log.path)
+
+    def resume_at(self, position: int) -> None:
+        """Remember where a range that was read ended, which is where a batch begins: readers ask for that one next."""
+        self._resume_at = position
 
     def position_of(self, offset: int) -> int:
         """Where the bytes before the batch of `offset` end: a limit for readers."""

@@ -278,5 +278,10 @@ def test_a_lookup_finds_what_a_search_through_all_entries_finds(
         assert index.lookup(target) == (entries[below - 1] if below else (0, 0))
         by_time = bisect_right(entries, target, key=lambda entry: entry[1])
         assert times.lookup(target) == ((entries[by_time - 1][::-1]) if by_time else (-1, 0))
+    for target in [*targets, *(position + by for _, position in entries[::7] for by in (-1, 0, 1))]:
+        below = bisect_right(entries, target, key=lambda entry: entry[1])
+        assert index.position_at_or_below(target) == (entries[below - 1][1] if below else 0)
+        above = bisect_right(entries, target - 1, key=lambda entry: entry[1])
+        assert index.offset_at_or_above(target) == (entries[above][0] if above < len(entries) else None)
     for made in (index, times):
         made.file.close()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker_protocol.records import TimestampType
+from minibroker_protocol.records import BatchHeader, TimestampType, iter_batches
 from minibroker_storage import (
     LastStop,
     LogConfig,
@@ -72,6 +72,27 @@ def test_a_range_that_is_cut_ends_with_a_whole_batch_where_the_index_knows_one(t
             found = home.log.read(start, max_bytes).size
             whole = [sum(sizes[start:end]) for end in range(start + 1, 31)]
             assert found == max([size for size in whole if size <= max_bytes], default=whole[0])
+
+
+def test_a_reader_that_goes_on_reads_as_one_that_begins_there(tmp_path: Path) -> None:
+    home = Home(tmp_path / "indexed", LogConfig(index_interval_bytes=100, segment_bytes=4000))
+    home.append(*(a_batch(1 + number % 3, value=b"v" * (number * 7 % 90)) for number in range(200)))
+    home.log.close()
+    log = home.open(last_stop=LastStop.CLEAN)  # without its memory of recent batches
+    for max_bytes in (1, 300, 1000):
+        offset = 0
+        while offset < log.log_end_offset:
+            data = log.read(offset, max_bytes)
+            found = [batch.header for batch in iter_batches(data.read())]
+            for header in found[:3]:  # from within the batches, and from their beginnings
+                for asked in range(header.base_offset, header.last_offset + 1):
+                    assert log.read(asked, max_bytes).position == data.position + found_before(found, header)
+            offset = found[-1].last_offset + 1
+
+
+def found_before(found: list[BatchHeader], header: BatchHeader) -> int:
+    """Bytes of those that stand before `header`."""
+    return sum(each.size_in_bytes for each in found if each.base_offset < header.base_offset)
 
 
 def test_the_end_offset_hides_its_batch_and_what_follows(tmp_path: Path) -> None:
