@@ -29,6 +29,7 @@ from tests.broker.socket_client import SocketClient
 PING: Final = MetadataRequest(topics=[])
 PARTITIONS: Final = 5
 SIZE: Final = 600_000
+CONTENT: Final = b"from the file" * 10_000
 _sendfile: Final[Callable[[int, int, int, int], int] | None] = getattr(os, "sendfile", None)
 
 pytestmark = pytest.mark.skipif(_sendfile is None, reason="os.sendfile is missing here: only the fallback can be used")
@@ -169,7 +170,7 @@ def test_without_a_second_descriptor_the_same_bytes_arrive(
 async def test_a_range_that_fails_in_an_unforeseen_way_is_unpinned_when_the_connection_closes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "log").write_bytes(b"from the file")
+    (tmp_path / "log").write_bytes(CONTENT)
     handle = FilePool(4).handle(str(tmp_path / "log"))
     out = Outbox(Transport(), lambda: None, lambda: None)
     out.sendfile = False
@@ -179,7 +180,7 @@ async def test_a_range_that_fails_in_an_unforeseen_way_is_unpinned_when_the_conn
 
     monkeypatch.setattr(os, "pread", fails)
     with pytest.raises(RuntimeError):
-        out.send(bytearray(b"before "), [(7, LogSlice(handle, 0, 13)), (7, LogSlice(handle, 0, 13))])
+        out.send(bytearray(b"before "), [(7, LogSlice(handle, 0, len(CONTENT)))] * 2)
     pinned = [handle.pinned]
     out.close()
     assert [*pinned, handle.pinned] == [True, False]
@@ -273,9 +274,15 @@ class Transport(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.written = bytearray()
+        self.pieces = 0
+        self.is_aborted = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.written += data
+        self.pieces += 1
+
+    def abort(self) -> None:
+        self.is_aborted = True
 
     def is_closing(self) -> bool:
         return False
@@ -285,13 +292,13 @@ class Transport(asyncio.Transport):
 
 
 async def test_nothing_is_written_while_asyncio_says_that_there_is_room_again(tmp_path: Path) -> None:
-    (tmp_path / "log").write_bytes(b"from the file")
+    (tmp_path / "log").write_bytes(CONTENT)
     transport, drained = Transport(), asyncio.Event()
     out = Outbox(transport, lambda: None, drained.set)
     out.sendfile = False
     handle = FilePool(4).handle(str(tmp_path / "log"))
     out.pause()
-    out.send(bytearray(b"before "), [(7, LogSlice(handle, 0, 13))])
+    out.send(bytearray(b"before "), [(7, LogSlice(handle, 0, len(CONTENT)))])
     out.resume()
     assert transport.written == b""
     out.pause()  # and if it changes its mind meanwhile, the turn is not ours
@@ -299,5 +306,25 @@ async def test_nothing_is_written_while_asyncio_says_that_there_is_room_again(tm
     assert (bytes(transport.written), handle.pinned, out.is_blocked) == (b"", True, True)
     out.resume()
     await drained.wait()
-    assert (bytes(transport.written), handle.pinned, out.is_blocked) == (b"before from the file", False, False)
+    assert (bytes(transport.written), handle.pinned, out.is_blocked) == (b"before " + CONTENT, False, False)
     handle.close()
+
+
+async def test_small_ranges_leave_in_one_piece_with_what_is_around_them(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(b"from the file")
+    handle = FilePool(4).handle(str(tmp_path / "log"))
+    transport = Transport()
+    out = Outbox(transport, lambda: None, lambda: None)
+    out.send(bytearray(b"[]()"), [(1, LogSlice(handle, 5, 3)), (3, LogSlice(handle, 9, 4))])
+    assert (transport.pieces, bytes(transport.written), handle.pinned) == (1, b"[the](file)", False)
+    handle.close()
+
+
+async def test_a_small_range_of_a_file_that_was_cut_or_closed_ends_the_connection(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(b"from the file")
+    handle = FilePool(4).handle(str(tmp_path / "log"))
+    for _ in range(2):
+        transport = Transport()
+        Outbox(transport, lambda: None, lambda: None).send(bytearray(b"before "), [(7, LogSlice(handle, 0, 14))])
+        assert (bytes(transport.written), transport.is_aborted) == (b"", True)
+        handle.close()
