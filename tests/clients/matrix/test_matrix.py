@@ -21,9 +21,16 @@ first request in a version that releases before 2.4 did not have, and writes ano
 
 
 def checks_of(name: str, *without: tuple[str, str]) -> list[str]:
-    """The checks to run: those that are recorded, without those that fail for a reason in the client."""
+    """The checks to run: those that are recorded and pass on Kafka, without those that fail for a reason in the client.
+
+    A check that fails on Kafka, too, would show nothing, and some of them fail by waiting until the check's limit.
+    """
     left_out = {*NOT_OURS, *UNSTEADY, *without}
-    return [check for check in records.load(records.OURS).get(name, {}) if (name, check) not in left_out]
+    return [
+        check
+        for check in records.load(records.OURS).get(name, {})
+        if (name, check) not in left_out and records.passes_on_kafka(name, check)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +79,7 @@ def test_a_broker_that_passes_for_release_2_0_does_what_that_release_knew(
     runs_with_2_0: Mapping[str, Run], name: str
 ) -> None:
     failed = {check: error for check, error in runs_with_2_0[name].results().items() if error}
-    assert [error for error in failed.values() if "nothing came of it" in error] == [], "an answer was missing"
+    assert [check for check, error in failed.items() if "nothing came of it" in error] == [], "an answer was missing"
     excused = {check for check in failed if SINCE.get(check, (0, 0)) > (2, 0)}
     excused |= {check for driver, check in (*ASKS_FOR_MORE, *NOT_OURS) if driver == name}
     assert {check: error for check, error in failed.items() if check not in excused} == {}
