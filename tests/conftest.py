@@ -1,5 +1,6 @@
 """Brokers for every room of the tests."""
 
+import gc
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -10,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from minibroker import Broker
-from tests import tools
+from tests import memory_folder, tools
 from tests.clients.broker_process import BrokerProcess
 from tests.kafka.fixtures import kafka_libs, oracle, real_kafka
 from tests.patience import PATIENCE_S
@@ -20,6 +21,8 @@ __all__ = ["kafka_libs", "oracle", "real_kafka"]
 
 STARTED = pytest.StashKey[list[str]]()
 """The hidden tools that a run with `--python-alone` has started."""
+FAILED = pytest.StashKey[bool]()
+"""Whether a test has failed."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -28,10 +31,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if not is_worker(config):
+        use_memory(config)
     if config.getoption("--python-alone") and not is_worker(config):
         folder = tempfile.TemporaryDirectory(prefix="minibroker-check-")
         config.add_cleanup(folder.cleanup)
         tools.hide(Path(folder.name), os.environ)
+
+
+def use_memory(config: pytest.Config) -> None:
+    """Have temporary files in memory, unless somebody has said where they are to be."""
+    chosen = config.getoption("basetemp") or {"TMPDIR", "PYTEST_DEBUG_TEMPROOT"} & os.environ.keys()
+    place = None if chosen else memory_folder.find()
+    if place is None:
+        return
+    folder = memory_folder.make(place, os.environ)
+
+    def release() -> None:
+        kept = memory_folder.release(folder, os.environ, keep=config.stash.get(FAILED, False))
+        if kept is not None:
+            print(f"{folder} is now {kept}")  # noqa: T201 - the reporter has ended by now
+
+    config.add_cleanup(release)
 
 
 def is_worker(config: pytest.Config) -> bool:
@@ -42,6 +63,19 @@ def is_worker(config: pytest.Config) -> bool:
 @pytest.hookimpl(optionalhook=True)  # there may be no xdist
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return scheduler(config, log)
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Thousands of tests are no garbage: to look through them time and again takes a third of collecting them."""
+    del session
+    gc.disable()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Nor is any of it garbage while the tests run."""
+    del session
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -59,7 +93,8 @@ def fixtures_of(item: pytest.Item) -> list[str]:
     return cast("list[str]", getattr(item, "fixturenames", []))
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    session.config.stash[FAILED] = exitstatus == pytest.ExitCode.TESTS_FAILED
     if session.config.getoption("--python-alone") and not is_worker(session.config):
         if begun := tools.started(os.environ):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
