@@ -23,6 +23,7 @@ RUN_ELSEWHERE: Final = {
     "docs/spark-to-kafka.md": "tests/pipeline/test_documentation.py",
     "docs/spark.md": "tests/pipeline/test_documentation.py",
     "docs/testing.md": "tests/test_documented.py",
+    "docs/tools.md": "tests/command_line_tools/test_documented_tools.py",
 }
 """The tests that take a page's blocks from it."""
 

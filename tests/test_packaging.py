@@ -162,5 +162,9 @@ def test_the_command_of_the_wheel_is_the_one_of_the_module(
     distribution: importlib.metadata.Distribution, unpacked: Path
 ) -> None:
     scripts = {entry.name: entry.value for entry in distribution.entry_points if entry.group == "console_scripts"}
-    assert scripts == {"minibroker": "minibroker.cli.main:main", "minibroker-pipeline": "minibroker_pipeline.cli:main"}
+    assert scripts == {
+        "minibroker": "minibroker.cli.main:main",
+        "minibroker-pipeline": "minibroker_pipeline.cli:main",
+        "minibroker-tools": "minibroker_tools.dispatch:main",
+    }
     assert run_unpacked(unpacked, "-m", "minibroker", "--version") == f"minibroker {minibroker.__version__}\n"

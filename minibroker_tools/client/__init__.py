@@ -1,0 +1,1 @@
+"""A small blocking client of Kafka's protocol: connections, logins, brokers, records."""

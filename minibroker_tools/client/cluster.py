@@ -1,0 +1,191 @@
+"""A cluster: which broker to ask, connections to them, and retries until `default.api.timeout.ms` is over."""
+
+import socket
+import time
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponseTopic,
+)
+from minibroker_tools.client.connection import Connection
+from minibroker_tools.client.settings import Settings
+from minibroker_tools.failures import ApiError, ToolError, UnreachableError, check
+from minibroker_tools.output import log
+
+T = TypeVar("T")
+
+_BACKOFF_S: Final = 0.1
+_PASSING: Final = frozenset(
+    {
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NOT_CONTROLLER,
+    }
+)
+"""Errors after which the same request may succeed a moment later."""
+
+
+class Cluster:
+    """The brokers behind the bootstrap servers. Use it in a `with` statement."""
+
+    def __init__(self, settings: Settings, *, timeout: float | None = None) -> None:
+        """`timeout` in seconds is in the place of `default.api.timeout.ms`."""
+        self.settings = settings
+        self._timeout = settings.milliseconds("default.api.timeout.ms") if timeout is None else timeout
+        self._deadline = time.monotonic() + self._timeout
+        self._any: Connection | None = None
+        self._connections: dict[int, Connection] = {}
+        self._brokers: dict[int, MetadataResponseBroker] = {}
+        self._controller_id = -1
+        self.cluster_id: str | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections."""
+        for connection in {*self._connections.values(), *([self._any] if self._any else [])}:
+            connection.close()
+
+    def any(self) -> Connection:
+        """A connection to one of the bootstrap servers. UnreachableError once the time is over."""
+        if self._any is None:
+            self._any = self._connect()
+        return self._any
+
+    def ask(self, request: object) -> Any:
+        """Ask any broker."""
+        return self.any().ask(request)
+
+    def node(self, node_id: int) -> Connection:
+        """A connection to a broker by its id. UnreachableError, ToolError for an id that no broker has."""
+        known = self._connections.get(node_id)
+        if known is not None:
+            return known
+        if node_id not in self._brokers:
+            self.metadata([])
+        broker = self._brokers.get(node_id)
+        if broker is None:
+            raise ToolError(f"Timed out waiting for a node assignment: no broker has the id {node_id}")
+        address = (broker.host, broker.port)
+        if self._any is not None and self._any.address == address:
+            connection = self._any
+        else:
+            try:
+                connection = Connection(address, self.settings, self._deadline)
+            except OSError as error:
+                raise UnreachableError(
+                    f"Broker {node_id} advertises {broker.host}:{broker.port}, which cannot be reached: {error}"
+                ) from None
+        self._connections[node_id] = connection
+        return connection
+
+    def brokers(self) -> list[MetadataResponseBroker]:
+        """The brokers, by their ids."""
+        if not self._brokers:
+            self.metadata([])
+        return [self._brokers[node_id] for node_id in sorted(self._brokers)]
+
+    def metadata(self, topics: Iterable[str] | None = None, *, create: bool = False) -> MetadataResponse:
+        """The topics of these names, all for None; an answer may have an error of its own."""
+        asked = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+        request = MetadataRequest(topics=asked, allow_auto_topic_creation=create)
+        response: MetadataResponse = self.ask(request)
+        check(response.error_code)
+        self._brokers = {broker.node_id: broker for broker in response.brokers}
+        self._controller_id = response.controller_id
+        self.cluster_id = response.cluster_id
+        return response
+
+    def topics(self, names: Sequence[str]) -> list[MetadataResponseTopic]:
+        """The topics of these names. ApiError for one that the cluster lacks."""
+        found = self.metadata(names).topics
+        for topic in found:
+            if topic.error_code:
+                raise ApiError(topic.error_code)
+        return sorted(found, key=lambda topic: topic.name or "")
+
+    def ask_controller(self, request: object) -> Any:
+        """Ask the broker that Metadata names as the controller; in KRaft it may be any broker, which forwards."""
+        if not self._brokers:
+            self.metadata([])
+        if self._controller_id not in self._brokers:
+            return self.ask(request)
+        return self.node(self._controller_id).ask(request)
+
+    def coordinator(self, key: str, key_type: int = 0) -> Connection:
+        """The coordinator of a group, or of a transactional id for `key_type` 1."""
+        from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest  # noqa: PLC0415 - few tools ask
+
+        def find() -> Connection:
+            connection = self.any()
+            request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key])
+            response = connection.ask(request)
+            found = response.coordinators[0] if response.coordinators else response
+            check(found.error_code, found.error_message)
+            if found.node_id not in self._brokers:
+                self.metadata([])
+            return self.node(found.node_id)
+
+        return self.retried(find)
+
+    def retried(self, ask: Callable[[], T]) -> T:
+        """What `ask` returns; errors that pass are retried until the time is over."""
+        while True:
+            try:
+                return ask()
+            except ApiError as error:
+                if error.code not in _PASSING or time.monotonic() > self._deadline:
+                    raise
+            time.sleep(_BACKOFF_S)
+
+    def go_on(self) -> None:
+        """Begin `default.api.timeout.ms` again: a tool that runs long has succeeded so far."""
+        self._deadline = time.monotonic() + self._timeout
+        for connection in {*self._connections.values(), *([self._any] if self._any else [])}:
+            connection.extend(self._deadline)
+
+    def _connect(self) -> Connection:
+        warned = False
+        while True:
+            failures: list[str] = []
+            unknown = 0
+            for address in self.settings.addresses:
+                try:
+                    return Connection(address, self.settings, self._deadline)
+                except socket.gaierror as error:
+                    unknown += 1
+                    failures.append(f"{address[0]}:{address[1]}: {error.strerror}")
+                except (OSError, UnreachableError) as error:
+                    failures.append(_reason(address, error))
+            tried = "; ".join(failures)
+            if unknown == len(self.settings.addresses):
+                raise UnreachableError(f"No resolvable bootstrap urls given in bootstrap.servers: {tried}")
+            if time.monotonic() + _BACKOFF_S > self._deadline:
+                raise UnreachableError(f"Timed out waiting for a node assignment after {self._timeout:g} s: {tried}")
+            if not warned:
+                log("WARN", f"{tried}. Broker may not be available; trying again", "minibroker_tools")
+                warned = True
+            time.sleep(_BACKOFF_S)
+
+
+def _reason(address: tuple[str, int], error: Exception) -> str:
+    if isinstance(error, UnreachableError):
+        return error.message
+    strerror = error.strerror if isinstance(error, OSError) else None
+    return f"{address[0]}:{address[1]}: {strerror or error or 'no answer in time'}"

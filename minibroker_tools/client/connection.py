@@ -1,0 +1,176 @@
+"""One connection to one broker: requests in the newest version that both sides know."""
+
+import socket
+import struct
+import sys
+import time
+from typing import Any, Final
+
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.codec import decode, encode
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.errors import ProtocolError
+from minibroker_protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from minibroker_protocol.primitives import skip_tagged_fields
+from minibroker_protocol.schema import schema_of
+from minibroker_tools.client.settings import Settings
+from minibroker_tools.failures import ApiError, UnreachableError, check
+
+_HEADER: Final = struct.Struct(">hhi")
+_PREFIX: Final = struct.Struct(">ii")
+_API_VERSIONS: Final = 3
+_LAST_BY_NAME: Final = {
+    ApiKey.PRODUCE: 12,
+    ApiKey.FETCH: 12,
+    ApiKey.OFFSET_COMMIT: 9,
+    ApiKey.OFFSET_FETCH: 9,
+    ApiKey.DELETE_TOPICS: 5,
+}
+"""The last versions that name topics; later ones take ids only."""
+_LARGEST: Final = 1 << 30
+
+
+class Connection:
+    """A socket, encrypted and logged in as the settings ask; `versions` are the broker's APIs by their keys."""
+
+    def __init__(self, address: tuple[str, int], settings: Settings, deadline: float) -> None:
+        """Connect until `deadline`, in seconds of `time.monotonic`. OSError, UnreachableError, LoginError."""
+        self.address = address
+        self._settings = settings
+        self._correlation_id = 0
+        self._request_timeout = settings.milliseconds("request.timeout.ms")
+        self._deadline = deadline
+        patience = min(settings.milliseconds("socket.connection.setup.timeout.ms"), self._left())
+        self.versions: dict[int, ApiVersion] = {}
+        self._socket = socket.create_connection(address, timeout=patience)
+        try:
+            self._open()
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def _open(self) -> None:
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._settings.uses_tls:
+            from minibroker_tools.client.security import encrypt  # noqa: PLC0415 - only TLS needs it
+
+            self._socket = encrypt(self._socket, self.address[0], self._settings)
+        self.api_versions = self._ask_api_versions()
+        self.versions = {api.api_key: api for api in self.api_versions.api_keys}
+        if self._settings.uses_sasl:
+            from minibroker_tools.client.security import log_in  # noqa: PLC0415 - only SASL needs it
+
+            log_in(self, self._settings)
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+    def extend(self, deadline: float) -> None:
+        """Let the next requests take until `deadline`."""
+        self._deadline = deadline
+
+    def version_for(self, request: object) -> int:
+        """The version that a request is sent in. ApiError UNSUPPORTED_VERSION when the two sides share none."""
+        key = api_key_of(request)
+        known = schema_of(type(request)).versions
+        served = self.versions.get(key)
+        if served is not None:
+            version = min(known.last, served.max_version, _LAST_BY_NAME.get(key, known.last))
+            if version >= max(known.first, served.min_version):
+                return version
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"The broker does not support {_camel(key)}")
+
+    def ask(self, request: object, *, version: int | None = None, wait: float = 0.0) -> Any:
+        """Send a request and wait for its response, `wait` seconds longer than `request.timeout.ms`.
+
+        UnreachableError when the connection breaks, ApiError when the broker has no fitting version.
+        """
+        version = self.version_for(request) if version is None else version
+        self.send(request, version, wait=wait)
+        return self.receive(request, version)
+
+    def send(self, request: object, version: int, *, wait: float = 0.0) -> None:
+        """Send a request, of which the response is received later or, with acks 0, never comes."""
+        self._correlation_id += 1
+        client = self._settings.client_id.encode()
+        frame = bytearray(4)
+        frame += _HEADER.pack(api_key_of(request), version, self._correlation_id)
+        frame += struct.pack(">h", len(client)) + client
+        if version in schema_of(type(request)).flexible:
+            frame.append(0)
+        encode(request, version, frame, [])
+        struct.pack_into(">i", frame, 0, len(frame) - 4)
+        self._socket.settimeout(min(self._request_timeout + wait, self._left() + wait))
+        try:
+            self._socket.sendall(frame)
+        except OSError as error:
+            raise self._broken(error) from None
+
+    def receive(self, request: object, version: int) -> Any:
+        """The response to the request that was sent last."""
+        data = self._receive_frame()
+        position = 4
+        if version in schema_of(type(request)).flexible and not isinstance(request, ApiVersionsRequest):
+            position = skip_tagged_fields(data, position)
+        cls = type(request)
+        response_class = getattr(sys.modules[cls.__module__], cls.__name__.removesuffix("Request") + "Response")
+        try:
+            return decode(response_class, data, version, position)[0]
+        except ProtocolError as error:
+            raise UnreachableError(f"{self}: the response makes no sense: {error}") from None
+
+    def _ask_api_versions(self) -> ApiVersionsResponse:
+        request = ApiVersionsRequest(client_software_name="minibroker-tools", client_software_version="1")
+        self.send(request, _API_VERSIONS)
+        data = self._receive_frame()
+        is_older = bytes(data[4:6]) == ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
+        response: ApiVersionsResponse
+        if is_older:  # Kafka before 2.4 answers in version 0 (KIP-511)
+            response = self.ask(ApiVersionsRequest(), version=0)
+        else:
+            try:
+                response = decode(ApiVersionsResponse, data, _API_VERSIONS, 4)[0]
+            except ProtocolError as error:
+                raise UnreachableError(f"{self} speaks another protocol than Kafka's: {error}") from None
+        check(response.error_code)
+        return response
+
+    def _receive_frame(self, *, with_id: bool = True) -> memoryview:
+        try:
+            (length,) = struct.unpack(">i", self._receive(4))
+            if not 0 <= length <= _LARGEST:
+                raise UnreachableError(f"{self} speaks another protocol than Kafka's")
+            data = memoryview(self._receive(length))
+        except OSError as error:
+            raise self._broken(error) from None
+        if with_id and int.from_bytes(data[:4], "big") != self._correlation_id:
+            raise UnreachableError(f"{self} answered another request than the one that was sent")
+        return data
+
+    def _receive(self, size: int) -> bytearray:
+        data = bytearray()
+        while len(data) < size:
+            piece = self._socket.recv(min(size - len(data), 1 << 20))
+            if not piece:
+                raise ConnectionResetError("the broker closed the connection")
+            data += piece
+        return data
+
+    def _broken(self, error: OSError) -> UnreachableError:
+        return UnreachableError(f"{self}: {error or 'no answer in time'}")
+
+    def _left(self) -> float:
+        return max(self._deadline - time.monotonic(), 0.001)
+
+    def __str__(self) -> str:
+        return f"{self.address[0]}:{self.address[1]}"
+
+
+def api_key_of(request: object) -> ApiKey:
+    """The API of a request, which is what its module is named after."""
+    return ApiKey[type(request).__module__.rpartition(".")[2].upper()]
+
+
+def _camel(key: ApiKey) -> str:
+    return "".join(word.capitalize() for word in key.name.split("_"))

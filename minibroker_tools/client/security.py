@@ -1,0 +1,154 @@
+"""TLS and SASL of a client, by Kafka's properties."""
+
+import base64
+import hashlib
+import hmac
+import os
+import re
+import secrets
+import socket
+import ssl
+import tempfile
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from minibroker.security.sasl.jaas import JaasError, JaasLogin, parse_jaas
+from minibroker.security.tls.key_stores import KeyStoreError, read_key_store, read_trust_store
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from minibroker_protocol.messages.sasl_handshake import SaslHandshakeRequest
+from minibroker_tools.client.settings import Settings
+from minibroker_tools.failures import ApiError, LoginError, ToolError
+
+if TYPE_CHECKING:
+    from minibroker_tools.client.connection import Connection
+
+_SCRAM_HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+_CLIENT_SECTION: Final = re.compile(r"KafkaClient\s*\{(.*?;)\s*\}\s*;", re.DOTALL)
+_JAAS_FILE: Final = re.compile(r"-Djava\.security\.auth\.login\.config=(\S+)")
+_NONCE_BYTES: Final = 24
+
+Send = Callable[[bytes], bytes]
+
+
+def encrypt(plain: socket.socket, host: str, settings: Settings) -> ssl.SSLSocket:
+    """The socket with TLS on top. LoginError when the handshake fails, ToolError for a store that cannot be read."""
+    context = _context(settings)
+    try:
+        return context.wrap_socket(plain, server_hostname=host)
+    except (ssl.SSLError, ssl.CertificateError) as error:
+        raise LoginError(f"SSL handshake failed: {host}: {error}") from None
+
+
+def _context(settings: Settings) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname = settings.get("ssl.endpoint.identification.algorithm", "https") != ""
+    try:
+        _trust(context, settings)
+        _show_certificate(context, settings)
+    except (KeyStoreError, OSError, ssl.SSLError, ValueError) as error:
+        raise ToolError(f"Failed to load the TLS settings: {error}") from None
+    return context
+
+
+def _trust(context: ssl.SSLContext, settings: Settings) -> None:
+    inline = settings.get("ssl.truststore.certificates")
+    path = settings.get("ssl.truststore.location")
+    if inline:
+        context.load_verify_locations(cadata=inline)
+    elif path:
+        kind = settings.get("ssl.truststore.type", "JKS").upper()
+        context.load_verify_locations(cadata=read_trust_store(path, kind, settings.get("ssl.truststore.password")))
+
+
+def _show_certificate(context: ssl.SSLContext, settings: Settings) -> None:
+    path = settings.get("ssl.keystore.location")
+    if path:
+        kind = settings.get("ssl.keystore.type", "JKS").upper()
+        passwords = settings.get("ssl.keystore.password") or None, settings.get("ssl.key.password") or None
+        store = read_key_store(path, kind, *passwords)
+        pem, password = store.pem, store.password
+    elif settings.get("ssl.keystore.key"):
+        pem = (settings.get("ssl.keystore.key") + "\n" + settings.get("ssl.keystore.certificate.chain")).encode()
+        password = (settings.get("ssl.key.password") or "").encode() or None
+    else:
+        return
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(pem)
+        file.flush()
+        context.load_cert_chain(file.name, password=password)
+
+
+def log_in(connection: "Connection", settings: Settings) -> None:
+    """Log in with `sasl.mechanism` and `sasl.jaas.config`. LoginError where the broker refuses, ToolError before."""
+    mechanism = settings.get("sasl.mechanism", "GSSAPI").upper()
+    if mechanism != "PLAIN" and mechanism not in _SCRAM_HASHES:
+        raise ToolError(f"sasl.mechanism: {mechanism} is none of PLAIN, {', '.join(_SCRAM_HASHES)}")
+    options = _login_of(settings).options
+    if "username" not in options or "password" not in options:
+        raise ToolError("sasl.jaas.config: username and password are required")
+    handshake = connection.ask(SaslHandshakeRequest(mechanism=mechanism))
+    if handshake.error_code:
+        enabled = ", ".join(handshake.mechanisms)
+        raise LoginError(
+            f"Client SASL mechanism '{mechanism}' not enabled in the server, enabled mechanisms are [{enabled}]"
+        )
+
+    def send(token: bytes) -> bytes:
+        response = connection.ask(SaslAuthenticateRequest(auth_bytes=token))
+        if response.error_code:
+            message = response.error_message
+            failure = ApiError(response.error_code, message)
+            reason = message or ErrorCode.SASL_AUTHENTICATION_FAILED.meaning
+            raise LoginError(reason if response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED else failure.message)
+        return bytes(response.auth_bytes)
+
+    if mechanism == "PLAIN":
+        send(b"\0" + options["username"].encode() + b"\0" + options["password"].encode())
+    else:
+        _scram(send, _SCRAM_HASHES[mechanism], options)
+
+
+def _login_of(settings: Settings) -> JaasLogin:
+    text = settings.get("sasl.jaas.config") or _from_jaas_file()
+    if not text:
+        raise ToolError("sasl.jaas.config is missing, and KAFKA_OPTS names no file with a section KafkaClient")
+    try:
+        return parse_jaas(text)
+    except JaasError as error:
+        raise ToolError(f"sasl.jaas.config: {error}") from None
+
+
+def _from_jaas_file() -> str:
+    """The section KafkaClient of the file that KAFKA_OPTS names with java.security.auth.login.config, or nothing."""
+    named = _JAAS_FILE.search(os.environ.get("KAFKA_OPTS", ""))
+    if named is None:
+        return ""
+    path = named[1].strip("\"'")
+    try:
+        with open(path, encoding="utf-8") as file:
+            section = _CLIENT_SECTION.search(file.read())
+    except OSError as error:
+        raise ToolError(f"KAFKA_OPTS: java.security.auth.login.config={path}: {error.strerror}") from None
+    return section[1].strip() if section else ""
+
+
+def _scram(send: Send, name: str, options: dict[str, str]) -> None:
+    """The exchange of RFC 5802 without channel binding."""
+    user = options["username"].replace("=", "=3D").replace(",", "=2C")
+    extensions = ",tokenauth=true" if options.get("tokenauth", "").lower() == "true" else ""
+    first = f"n={user},r={secrets.token_urlsafe(_NONCE_BYTES)}{extensions}"
+    challenge = send(f"n,,{first}".encode()).decode()
+    fields = dict(field.split("=", 1) for field in challenge.split(",") if "=" in field)
+    if not {"r", "s", "i"} <= fields.keys() or not fields["i"].isdecimal():
+        raise LoginError("the broker's SCRAM message makes no sense")
+    salted = hashlib.pbkdf2_hmac(name, options["password"].encode(), base64.b64decode(fields["s"]), int(fields["i"]))
+    without_proof = f"c=biws,r={fields['r']}"
+    signed = f"{first},{challenge},{without_proof}".encode()
+    client_key = hmac.digest(salted, b"Client Key", name)
+    signature = hmac.digest(hashlib.new(name, client_key).digest(), signed, name)
+    proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+    final = send(f"{without_proof},p={base64.b64encode(proof).decode()}".encode()).decode()
+    expected = hmac.digest(hmac.digest(salted, b"Server Key", name), signed, name)
+    if final != f"v={base64.b64encode(expected).decode()}":
+        raise LoginError("the broker does not know the password itself: its SCRAM signature is wrong")

@@ -1,0 +1,84 @@
+"""What a connection needs to know: Kafka's client properties."""
+
+import os
+from collections.abc import Mapping
+from typing import Final
+
+from minibroker.support.properties import PropertiesError, parse_properties
+from minibroker_tools.failures import ToolError
+
+_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_PORTS: Final = range(1, 0x10000)
+_DEFAULTS_MS: Final = {
+    "default.api.timeout.ms": 60_000,
+    "request.timeout.ms": 30_000,
+    "socket.connection.setup.timeout.ms": 10_000,
+}
+
+
+def load_properties(path: str | None) -> dict[str, str]:
+    """A properties file, of which no path is an empty one. ToolError names the file."""
+    if path is None:
+        return {}
+    try:
+        with open(path, encoding="iso-8859-1") as file:
+            return parse_properties(file.read())
+    except (OSError, PropertiesError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ToolError(f"{path}: {reason}") from None
+
+
+class Settings:
+    """Client properties with the addresses of the bootstrap servers."""
+
+    def __init__(self, bootstrap: str, properties: Mapping[str, str] | None = None) -> None:
+        self.properties = {key: _filled(value) for key, value in (properties or {}).items()}
+        self.bootstrap = bootstrap
+        self.addresses = addresses(bootstrap)
+        self.protocol = self.get("security.protocol", "PLAINTEXT").upper()
+        if self.protocol not in _PROTOCOLS:
+            allowed = ", ".join(_PROTOCOLS)
+            raise ToolError(f"security.protocol: {self.protocol} is none of {allowed}")
+        self.client_id = self.get("client.id", "minibroker-tools")
+
+    def get(self, key: str, default: str = "") -> str:
+        """The value of a property."""
+        return self.properties.get(key, default)
+
+    def milliseconds(self, key: str) -> float:
+        """A property in milliseconds, as seconds. ToolError for anything but a number."""
+        value = self.get(key) or str(_DEFAULTS_MS[key])
+        try:
+            return int(value) / 1000
+        except ValueError:
+            raise ToolError(f"Invalid value {value} for configuration {key}: Not a number of type INT") from None
+
+    @property
+    def uses_tls(self) -> bool:
+        """Does the security protocol encrypt?"""
+        return self.protocol.endswith("SSL")
+
+    @property
+    def uses_sasl(self) -> bool:
+        """Does the security protocol ask for a login?"""
+        return self.protocol.startswith("SASL")
+
+
+def addresses(bootstrap: str) -> list[tuple[str, int]]:
+    """The addresses of `bootstrap.servers`: a scheme in front is ignored, a missing host is this machine. ToolError."""
+    found: list[tuple[str, int]] = []
+    for entry in filter(None, (part.strip() for part in bootstrap.split(","))):
+        host, colon, port = entry.rpartition("://")[2].rpartition(":")
+        if not colon or not port.isdecimal() or int(port) not in _PORTS:
+            raise ToolError(f"Invalid url in bootstrap.servers: {entry}")
+        found.append((host.strip("[]") or "localhost", int(port)))
+    if not found:
+        raise ToolError("No resolvable bootstrap urls given in bootstrap.servers")
+    return found
+
+
+def _filled(value: str) -> str:
+    """`${env:NAME}` replaced by the variable, as Kafka's EnvVarConfigProvider does."""
+    if value.startswith("${env:") and value.endswith("}"):
+        return os.environ.get(value[len("${env:") : -1], "")
+    return value

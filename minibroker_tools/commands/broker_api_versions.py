@@ -1,0 +1,63 @@
+"""kafka-broker-api-versions: the APIs of each broker (`kafka.admin.BrokerApiVersionsCommand`)."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.messages.api_versions import ApiVersion
+from minibroker_tools.client.connection import Connection
+from minibroker_tools.commands.common import add_connection, cluster_of
+from minibroker_tools.failures import ToolError
+from minibroker_tools.options import Options
+from minibroker_tools.output import out
+
+_OF_CONTROLLERS: Final = frozenset({52, 53, 54, 59, 62, 63, 70, 73, 82})
+"""APIs that no broker serves, but only controllers."""
+_LAST_SHOWN: Final = 87
+"""The last API of Kafka 3.9: a broker that lacks a newer one is not said to lack it."""
+
+
+def options(tool: str) -> Options:
+    """The options of kafka-broker-api-versions."""
+    known = Options(tool, "This tool helps to retrieve broker version information.")
+    add_connection(known)
+    return known
+
+
+def run(known: Options, arguments: Sequence[str]) -> int:
+    """Print the APIs of all brokers."""
+    values = known.parse(arguments)
+    values.require("bootstrap-server")
+    with cluster_of(values) as cluster:
+        for broker in cluster.brokers():
+            name = f"{broker.host}:{broker.port} (id: {broker.node_id} rack: {broker.rack or 'null'})"
+            try:
+                described = _described(cluster.node(broker.node_id))
+            except ToolError as failure:
+                described = f"ERROR: {failure.message}"
+            out(f"{name} -> {described}")
+    return 0
+
+
+def _described(connection: Connection) -> str:
+    lines = {key: _line(api) for key, api in connection.versions.items()}
+    for key in ApiKey:
+        if key not in lines and key not in _OF_CONTROLLERS and key <= _LAST_SHOWN:
+            lines[int(key)] = f"{_name(key, 0)}({int(key)}): UNSUPPORTED"
+    return "(\n\t" + ",\n\t".join(lines[key] for key in sorted(lines)) + "\n)"
+
+
+def _line(api: ApiVersion) -> str:
+    """One API. All versions count as usable: the codec's are not imported for it, which would take 200 ms."""
+    served = str(api.min_version) if api.min_version == api.max_version else f"{api.min_version} to {api.max_version}"
+    try:
+        key = ApiKey(api.api_key)
+    except ValueError:
+        return f"UNKNOWN({api.api_key}): {served}"
+    return f"{_name(key, api.max_version)}({int(key)}): {served} [usable: {api.max_version}]"
+
+
+def _name(key: ApiKey, last: int) -> str:
+    if key is ApiKey.LIST_CONFIG_RESOURCES and last == 0:
+        return "ListClientMetricsResources"  # its name before Kafka 4.1, which added version 1
+    return "".join(word.capitalize() for word in key.name.split("_"))

@@ -1,0 +1,48 @@
+"""Code that several tools share: the cluster of a command line, filters of topics, identifiers."""
+
+import base64
+import re
+from collections.abc import Callable
+from typing import Final
+
+from minibroker_tools.client.cluster import Cluster
+from minibroker_tools.client.settings import Settings, load_properties
+from minibroker_tools.failures import ApiError, ToolError
+from minibroker_tools.options import Options, Values
+
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+
+
+def add_connection(options: Options, *, controller: bool = False) -> None:
+    """The options that name the cluster and its client properties."""
+    options.value("bootstrap-server", help="the brokers to connect to, HOST:PORT[,HOST:PORT]", metavar="SERVERS")
+    if controller:
+        options.value("bootstrap-controller", help="the controllers to connect to", metavar="CONTROLLERS")
+    options.value("command-config", help="a file with properties of the client", metavar="FILE")
+
+
+def cluster_of(values: Values, *, config: str = "command-config") -> Cluster:
+    """The cluster that a command line names."""
+    return Cluster(Settings(values.text("bootstrap-server") or "", load_properties(values.text(config))))
+
+
+def topic_filter(pattern: str | None) -> Callable[[str], bool]:
+    """Does a topic's name match? The pattern is Kafka's `IncludeList`: regular expressions with commas between them."""
+    if pattern is None:
+        return lambda _: True
+    text = pattern.strip().replace(",", "|").replace(" ", "").strip("\"'")
+    try:
+        compiled = re.compile(text)
+    except re.error as error:
+        raise ToolError(f"{text} is an invalid regex. {error}") from None
+    return lambda name: compiled.fullmatch(name) is not None
+
+
+def uuid_text(value: bytes) -> str:
+    """An id as Kafka prints it: base64 for URLs, without padding."""
+    return base64.urlsafe_b64encode(value).decode().rstrip("=")
+
+
+def java_error(error: ToolError) -> str:
+    """A failure as Java prints the exception that wraps it."""
+    return error.described if isinstance(error, ApiError) else error.message

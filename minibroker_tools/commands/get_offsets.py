@@ -1,0 +1,123 @@
+"""kafka-get-offsets: offsets of partitions by time (`org.apache.kafka.tools.GetOffsetShell`)."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from minibroker_tools.client.cluster import Cluster
+from minibroker_tools.client.offsets import TopicPartition, list_offsets
+from minibroker_tools.client.settings import Settings, load_properties
+from minibroker_tools.commands.common import INTERNAL_TOPICS, topic_filter
+from minibroker_tools.failures import ApiError, ToolError, UsageError
+from minibroker_tools.options import Options, Values
+from minibroker_tools.output import err, out
+
+_TIMES: Final = {"latest": -1, "earliest": -2, "max-timestamp": -3, "earliest-local": -4, "latest-tiered": -5}
+_RULE: Final = re.compile(r"([^:,]*)(?::(?:([0-9]*)|(?:([0-9]*)-([0-9]*))))?")
+_PREFIX: Final = "Error occurred: "
+_UNKNOWN_OFFSET: Final = -1
+
+Matches = Callable[[str, int], bool]
+
+
+def options(tool: str) -> Options:
+    """The options of kafka-get-offsets."""
+    known = Options(tool, "An interactive shell for getting topic-partition offsets.")
+    known.value("bootstrap-server", help="the brokers to connect to", metavar="SERVERS")
+    known.value("broker-list", help="the older name of --bootstrap-server", metavar="SERVERS")
+    known.value("command-config", help="a file with properties of the client", metavar="FILE")
+    known.value("topic-partitions", help="TOPIC[:PARTITION|:FROM-TO], with commas between several")
+    known.value("topic", help="a regular expression of topics")
+    known.value("partitions", help="numbers of partitions, with commas between them")
+    known.value("time", help=f"a timestamp in ms, or one of {', '.join(_TIMES)}")
+    known.value("offsets", help="accepted for old scripts")
+    known.value("max-wait-ms", help="accepted for old scripts")
+    known.flag("exclude-internal-topics", help="leave out the internal topics")
+    return known
+
+
+def run(known: Options, arguments: Sequence[str]) -> int:
+    """Print TOPIC:PARTITION:OFFSET for each partition."""
+    values = known.parse(arguments)
+    servers = values.text("bootstrap-server") or values.text("broker-list")
+    if servers is None:
+        raise UsageError('Missing required argument "[bootstrap-server]"')
+    try:
+        settings = Settings(servers, load_properties(values.text("command-config")))
+        time = _time(values.text("time") or "latest")
+        matches = _matcher(values)
+        with Cluster(settings) as cluster:
+            _print(cluster, values, matches, time)
+    except ToolError as failure:
+        raise ToolError(_PREFIX + failure.message, failure.status) from None
+    return 0
+
+
+def _print(cluster: Cluster, values: Values, matches: Matches, time: int) -> None:
+    hides = values.has("exclude-internal-topics")
+    partitions = [
+        (topic.name, partition.partition_index)
+        for topic in cluster.metadata().topics
+        if topic.name and not (hides and topic.name in INTERNAL_TOPICS)
+        for partition in topic.partitions
+        if matches(topic.name, partition.partition_index)
+    ]
+    if not partitions:
+        raise ToolError("Could not match any topic-partitions with the specified filters")
+    found = list_offsets(cluster, dict.fromkeys(partitions, time))
+    for topic, partition in sorted(partitions, key=_by_text):
+        place = found[topic, partition]
+        if isinstance(place.error, ApiError):
+            reason = place.error.described
+            err(f"Skip getting offsets for topic-partition {topic}-{partition} due to error: {reason}")
+        elif place.offset != _UNKNOWN_OFFSET:
+            out(f"{topic}:{partition}:{place.offset}")
+
+
+def _by_text(partition: TopicPartition) -> str:
+    return f"{partition[0]}-{partition[1]}"
+
+
+def _time(text: str) -> int:
+    if text in _TIMES:
+        return _TIMES[text]
+    try:
+        return int(text)
+    except ValueError:
+        raise ToolError(
+            f"Malformed time argument {text}. Please use -1 or latest / -2 or earliest / -3 or max-timestamp / "
+            "-4 or earliest-local / -5 or latest-tiered, or a specified long format timestamp"
+        ) from None
+
+
+def _matcher(values: Values) -> Matches:
+    rules = values.text("topic-partitions")
+    if rules is None:
+        is_topic = topic_filter(values.text("topic") or ".*")
+        numbers = _numbers(values.text("partitions") or "")
+        return lambda topic, partition: is_topic(topic) and (not numbers or partition in numbers)
+    if values.has("topic") or values.has("partitions"):
+        raise ToolError("--topic-partitions cannot be used with --topic or --partitions")
+    parsed = [_rule(rule) for rule in rules.split(",")]
+    return lambda topic, partition: any(rule(topic, partition) for rule in parsed)
+
+
+def _numbers(text: str) -> set[int]:
+    try:
+        return {int(number) for number in text.split(",") if number}
+    except ValueError:
+        raise ToolError(
+            f"--partitions expects a comma separated list of numeric partition ids, but received: {text}"
+        ) from None
+
+
+def _rule(text: str) -> Matches:
+    match = _RULE.fullmatch(text)
+    if match is None:
+        raise ToolError(f"Invalid rule specification: {text}")
+    is_topic = topic_filter(match[1] or ".*")
+    if match[2]:
+        only = int(match[2])
+        return lambda topic, partition: is_topic(topic) and partition == only
+    first, end = int(match[3] or 0), int(match[4]) if match[4] else None
+    return lambda topic, partition: is_topic(topic) and first <= partition and (end is None or partition < end)

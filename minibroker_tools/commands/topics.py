@@ -1,0 +1,257 @@
+"""kafka-topics: create, list, describe, alter and delete topics (`org.apache.kafka.tools.TopicCommand`)."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_tools.client.cluster import Cluster
+from minibroker_tools.commands.common import INTERNAL_TOPICS, add_connection, cluster_of, topic_filter
+from minibroker_tools.failures import ApiError, ToolError, UsageError, check
+from minibroker_tools.options import Options, Values
+from minibroker_tools.output import log, out
+
+_LOGGER: Final = "org.apache.kafka.tools.TopicCommand"
+_ACTIONS: Final = ("create", "list", "alter", "describe", "delete")
+_REPORTS: Final = (
+    "under-replicated-partitions",
+    "under-min-isr-partitions",
+    "at-min-isr-partitions",
+    "unavailable-partitions",
+)
+_MOST_REPLICAS: Final = 32767
+_COLLISIONS: Final = (
+    "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide. "
+    "To avoid issues it is best to use either, but not both."
+)
+_WITH_CONFIGS: Final = " (the kafka-configs CLI supports altering topic configs with a --bootstrap-server option)"
+
+
+def options(tool: str) -> Options:
+    """The options of kafka-topics."""
+    known = Options(
+        tool,
+        "This tool helps to create, delete, describe, or change a topic.",
+        without_arguments="Create, delete, describe, or change a topic.",
+    )
+    add_connection(known)
+    known.value("zookeeper", help="accepted for old scripts: see the documentation of the image", metavar="SERVERS")
+    known.flag("list", help="list the topics")
+    known.flag("create", help="create a topic")
+    known.flag("delete", help="delete topics")
+    known.flag("alter", help="raise the number of partitions of topics")
+    known.flag("describe", help="show partitions and configurations of topics")
+    known.value("topic", help="the topic; a regular expression, except with --create")
+    known.value("topic-id", help="the id of the topic to describe", metavar="ID")
+    known.value("config", help="a configuration of the new topic; may stand several times", metavar="NAME=VALUE")
+    known.value("delete-config", help="not supported", metavar="NAME")
+    known.value("partitions", help="the number of partitions; the broker's default for a new topic", type=int)
+    known.value("replication-factor", help="replicas of each partition; the broker's default otherwise", type=int)
+    known.value("replica-assignment", help="the brokers of each partition: 0:1,1:2,...")
+    for report in _REPORTS:
+        known.flag(report, help="with --describe: only these partitions")
+    known.flag("topics-with-overrides", help="with --describe: only topics with configurations of their own")
+    known.flag("if-exists", help="no error when the topic does not exist")
+    known.flag("if-not-exists", help="no error when the topic exists")
+    known.flag("exclude-internal", help="leave out the internal topics")
+    known.value("partition-size-limit-per-response", help="accepted; pages of answers", type=int)
+    return known
+
+
+def run(known: Options, arguments: Sequence[str]) -> int:
+    """Run the one action of the command line."""
+    values = known.parse(arguments)
+    _check(values)
+    action = {"create": _create, "list": _list, "alter": _alter, "describe": _describe, "delete": _delete}
+    name = next(name for name in _ACTIONS if values.has(name))
+    try:
+        with cluster_of(values) as cluster:
+            action[name](cluster, values)
+    except UsageError:
+        raise
+    except ToolError as failure:
+        out(f"Error while executing topic command : {failure.message}")
+        described = failure.described if isinstance(failure, ApiError) else failure.message
+        log("ERROR", described, _LOGGER)
+        return failure.status
+    return 0
+
+
+def _check(values: Values) -> None:
+    if sum(map(values.has, _ACTIONS)) != 1:
+        raise UsageError("Command must include exactly one action: --list, --describe, --create, --alter or --delete")
+    if not values.has("bootstrap-server"):
+        hint = "; ZooKeeper is not served here, name the broker instead of --zookeeper" * values.has("zookeeper")
+        raise ToolError(f"--bootstrap-server must be specified{hint}")
+    if values.has("describe") and values.has("if-exists") and not values.has("topic") and not values.has("topic-id"):
+        raise UsageError("--topic or --topic-id is required to describe a topic")
+    if not values.has("list") and not values.has("describe"):
+        values.require("topic")
+    if values.has("alter"):
+        if values.has("config"):
+            raise UsageError(
+                f'Option combination "[bootstrap-server],[config]" can\'t be used with option "[alter]"{_WITH_CONFIGS}'
+            )
+        values.require("partitions")
+    _check_pairs(values)
+
+
+def _check_pairs(values: Values) -> None:
+    def only_with(name: str, *actions: str, also: Sequence[str] = ()) -> None:
+        values.exclude(name, *(action for action in _ACTIONS if action not in actions), *also)
+
+    only_with("config", "alter", "create")
+    only_with("delete-config", "alter", also=("bootstrap-server",))
+    only_with("partitions", "alter", "create")
+    only_with("replication-factor", "create")
+    only_with("replica-assignment", "alter", "create")
+    if values.has("create"):
+        values.exclude("replica-assignment", "partitions", "replication-factor")
+    for report in _REPORTS:
+        only_with(report, "describe", also=("topics-with-overrides",))
+    only_with("topics-with-overrides", "describe", also=_REPORTS)
+    only_with("if-exists", "alter", "delete", "describe")
+    only_with("if-not-exists", "create")
+    only_with("exclude-internal", "list", "describe")
+
+
+def _create(cluster: Cluster, values: Values) -> None:
+    from minibroker_protocol.messages import create_topics as api  # noqa: PLC0415 - one action needs it
+
+    name = values.text("topic") or ""
+    if "." in name or "_" in name:
+        out(_COLLISIONS)
+    replicas = values.number("replication-factor", -1)
+    if values.has("replication-factor") and not 1 <= replicas <= _MOST_REPLICAS:
+        raise ToolError(f"The replication factor must be between 1 and {_MOST_REPLICAS} inclusive")
+    partitions = values.number("partitions", -1)
+    if values.has("partitions") and partitions < 1:
+        raise ToolError("The partitions must be greater than 0")
+    placed = _assignment(values)
+    topic = api.CreatableTopic(
+        name=name,
+        num_partitions=-1 if placed else partitions,
+        replication_factor=-1 if placed else replicas,
+        assignments=[
+            api.CreatableReplicaAssignment(partition_index=index, broker_ids=brokers)
+            for index, brokers in enumerate(placed)
+        ],
+        configs=[api.CreatableTopicConfig(name=key, value=value) for key, value in _configs(values).items()],
+    )
+
+    def create() -> None:
+        (result,) = cluster.ask_controller(api.CreateTopicsRequest(topics=[topic], timeout_ms=30_000)).topics
+        check(result.error_code, result.error_message)
+
+    try:
+        cluster.retried(create)
+    except ApiError as error:
+        if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS or not values.has("if-not-exists"):
+            raise
+    else:
+        out(f"Created topic {name}.")
+
+
+def _configs(values: Values) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for pair in values.all("config"):
+        key, equals, value = pair.partition("=")
+        if not equals or not value.strip():
+            raise ToolError(
+                'requirement failed: Invalid topic config: all configs to be added must be in the format "key=val".'
+            )
+        found[key.strip()] = value.strip()
+    return found
+
+
+def _assignment(values: Values) -> list[list[int]]:
+    text = values.text("replica-assignment")
+    if not text:
+        return []
+    placed: list[list[int]] = []
+    for index, part in enumerate(text.split(",")):
+        try:
+            brokers = [int(broker) for broker in part.split(":")]
+        except ValueError:
+            raise ToolError(f"--replica-assignment: {part!r} is no list of broker ids, such as 0:1") from None
+        twice = sorted({broker for broker in brokers if brokers.count(broker) > 1})
+        if twice:
+            raise ToolError(f"Partition replica lists may not contain duplicate entries: {','.join(map(str, twice))}")
+        if placed and len(brokers) != len(placed[0]):
+            raise ToolError(f"Partition {index} has different replication factor: {brokers}")
+        placed.append(brokers)
+    return placed
+
+
+def _names(cluster: Cluster, values: Values) -> list[str]:
+    matches = topic_filter(values.text("topic"))
+    hides = values.has("exclude-internal")
+    found = sorted(topic.name for topic in cluster.metadata().topics if topic.name)
+    return [name for name in found if matches(name) and not (hides and name in INTERNAL_TOPICS)]
+
+
+def _existing(cluster: Cluster, values: Values) -> list[str]:
+    names = _names(cluster, values)
+    topic = values.text("topic")
+    if topic and not names and not values.has("if-exists"):
+        raise ToolError(f"Topic 'Optional[{topic}]' does not exist as expected")
+    return names
+
+
+def _list(cluster: Cluster, values: Values) -> None:
+    out("\n".join(_names(cluster, values)))
+
+
+def _alter(cluster: Cluster, values: Values) -> None:
+    from minibroker_protocol.messages import create_partitions as api  # noqa: PLC0415 - one action needs it
+
+    names = _existing(cluster, values)
+    if not names:
+        return
+    placed = _assignment(values)
+    counts = {topic.name: len(topic.partitions) for topic in cluster.topics(names)}
+    request = api.CreatePartitionsRequest(
+        topics=[
+            api.CreatePartitionsTopic(
+                name=name,
+                count=values.number("partitions", -1),
+                assignments=[api.CreatePartitionsAssignment(broker_ids=brokers) for brokers in placed[counts[name] :]]
+                if placed
+                else None,
+            )
+            for name in names
+        ],
+        timeout_ms=30_000,
+        validate_only=False,
+    )
+    for result in cluster.ask_controller(request).results:
+        check(result.error_code, result.error_message)
+
+
+def _delete(cluster: Cluster, values: Values) -> None:
+    from minibroker_protocol.messages import delete_topics as api  # noqa: PLC0415 - one action needs it
+
+    names = _existing(cluster, values)
+    if not names:
+        return
+    response = cluster.ask_controller(api.DeleteTopicsRequest(topic_names=names, timeout_ms=30_000))
+    for result in response.responses:
+        check(result.error_code, result.error_message)
+
+
+def _describe(cluster: Cluster, values: Values) -> None:
+    from minibroker_tools.commands.topic_descriptions import describe  # noqa: PLC0415 - one action needs it
+
+    topic_id = values.text("topic-id")
+    if topic_id:
+        describe(cluster, values, _named_by_id(cluster, values, topic_id))
+    else:
+        describe(cluster, values, _existing(cluster, values))
+
+
+def _named_by_id(cluster: Cluster, values: Values, topic_id: str) -> list[str]:
+    from minibroker_tools.commands.common import uuid_text  # noqa: PLC0415 - one action needs it
+
+    found = [topic.name for topic in cluster.metadata().topics if topic.name and uuid_text(topic.topic_id) == topic_id]
+    if not found and not values.has("if-exists"):
+        raise ToolError(f"TopicId '{topic_id}' does not exist as expected")
+    return found

@@ -1,0 +1,97 @@
+"""From the name of a tool to its module: `minibroker-tools kafka-topics ...`, or a link named after the tool."""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Final
+
+from minibroker_tools.failures import ToolError, UsageError
+from minibroker_tools.options import Options
+from minibroker_tools.output import err, out
+
+PROGRAM: Final = "minibroker-tools"
+
+TOOLS: Final = {
+    "kafka-topics": "topics",
+    "kafka-broker-api-versions": "broker_api_versions",
+    "kafka-cluster": "cluster",
+    "kafka-get-offsets": "get_offsets",
+    "cub": "confluent",
+    "ub": "confluent",
+}
+"""The tools by their names, with their modules in `minibroker_tools.commands`."""
+
+_CLASSES: Final = {
+    "kafka.admin.TopicCommand": "kafka-topics",
+    "org.apache.kafka.tools.TopicCommand": "kafka-topics",
+    "kafka.admin.BrokerApiVersionsCommand": "kafka-broker-api-versions",
+    "kafka.tools.GetOffsetShell": "kafka-get-offsets",
+    "org.apache.kafka.tools.GetOffsetShell": "kafka-get-offsets",
+    "kafka.tools.ClusterTool": "kafka-cluster",
+    "org.apache.kafka.tools.ClusterTool": "kafka-cluster",
+}
+"""The classes that `kafka-run-class` is called with."""
+_INTERRUPTED: Final = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the tool that the program's own name or the first argument names; returns the exit status."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    own = _plain(os.path.basename(sys.argv[0])) if arguments is None else PROGRAM
+    if own in TOOLS or own == "kafka-run-class":
+        words.insert(0, own)
+    try:
+        status = _run(words)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:  # `| head` and `| grep -q` close the pipe; Java's tools take no notice
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return status
+
+
+def _run(words: list[str]) -> int:
+    if words and _plain(words[0]) == "kafka-run-class":
+        return _run_class(words[1:])
+    if not words or words[0] in {"--help", "-h"}:
+        out(f"usage: {PROGRAM} TOOL [OPTION ...]\n\nTools: {', '.join(sorted(TOOLS))}, kafka-run-class")
+        return 0 if words else 1
+    tool = _plain(words[0])
+    if tool not in TOOLS:
+        err(f"{PROGRAM}: {words[0]} is none of the tools {', '.join(sorted(TOOLS))}, kafka-run-class")
+        return 1
+    return run_tool(tool, words[1:])
+
+
+def run_tool(tool: str, arguments: Sequence[str]) -> int:
+    """Run a tool of `TOOLS` and report its failure; returns the exit status."""
+    module = import_module(f"minibroker_tools.commands.{TOOLS[tool]}")
+    options: Options = module.options(tool)
+    try:
+        status: int = module.run(options, arguments)
+    except UsageError as failure:
+        err(failure.message)
+        options.print_usage()
+        return failure.status
+    except ToolError as failure:
+        if failure.message:
+            err(failure.message)
+        return failure.status
+    return status
+
+
+def _run_class(words: Sequence[str]) -> int:
+    if not words:
+        err("USAGE: kafka-run-class classname [opts]")
+        return 1
+    if words[0] not in _CLASSES:
+        err(f"Error: Could not find or load main class {words[0]}: kafka-run-class knows {', '.join(sorted(_CLASSES))}")
+        return 1
+    return run_tool(_CLASSES[words[0]], words[1:])
+
+
+def _plain(name: str) -> str:
+    """A tool's name without its folder and without `.sh`."""
+    return os.path.basename(name).removesuffix(".sh")

@@ -1,0 +1,105 @@
+"""Failures that a tool reports in one line, with the messages of Kafka's clients for error codes."""
+
+from typing import Final
+
+from minibroker_protocol.error_codes import ErrorCode
+
+
+class ToolError(Exception):
+    """A tool cannot go on; the message is for the user. The tool ends with `status`."""
+
+    def __init__(self, message: str, status: int = 1) -> None:
+        super().__init__(message)
+        self.message = message
+        self.status = status
+
+
+class UsageError(ToolError):
+    """The command line does not fit; the usage of the tool follows the message."""
+
+
+class UnreachableError(ToolError):
+    """No broker answered in time, or the connection broke. The message names the addresses that were tried."""
+
+
+class LoginError(ToolError):
+    """The broker refused the login, or TLS did not come about."""
+
+
+_MESSAGES: Final = {
+    ErrorCode.UNKNOWN_SERVER_ERROR: "The server experienced an unexpected error when processing the request.",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
+    ErrorCode.LEADER_NOT_AVAILABLE: "There is no leader for this topic-partition as we are in the middle of a "
+    "leadership election.",
+    ErrorCode.OFFSET_OUT_OF_RANGE: "The requested offset is not within the range of offsets maintained by the server.",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "The request attempted to perform an operation on an invalid topic.",
+    ErrorCode.MESSAGE_TOO_LARGE: "The request included a message larger than the max message size the server will "
+    "accept.",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
+    ErrorCode.SECURITY_DISABLED: "Security features are disabled.",
+    ErrorCode.NON_EMPTY_GROUP: "The group is not empty.",
+    ErrorCode.GROUP_ID_NOT_FOUND: "The group id does not exist.",
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "Deleting offsets of a topic is forbidden while the consumer group is "
+    "actively subscribed to it.",
+    ErrorCode.UNKNOWN_TOPIC_ID: "This server does not host this topic ID.",
+    ErrorCode.UNSUPPORTED_VERSION: "The version of API is not supported.",
+    ErrorCode.ELECTION_NOT_NEEDED: "Leader election not needed for topic partition.",
+    ErrorCode.INVALID_GROUP_ID: "The configured groupId is invalid.",
+    ErrorCode.UNKNOWN_MEMBER_ID: "The coordinator is not aware of this member.",
+}
+
+_CLASSES: Final = {
+    ErrorCode.TOPIC_ALREADY_EXISTS: "TopicExistsException",
+    ErrorCode.REQUEST_TIMED_OUT: "TimeoutException",
+    ErrorCode.NON_EMPTY_GROUP: "GroupNotEmptyException",
+    ErrorCode.UNKNOWN_SERVER_ERROR: "UnknownServerException",
+    ErrorCode.INVALID_CONFIG: "InvalidConfigurationException",
+    ErrorCode.SECURITY_DISABLED: "SecurityDisabledException",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "TopicAuthorizationException",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "GroupAuthorizationException",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "ClusterAuthorizationException",
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "GroupSubscribedToTopicException",
+}
+
+
+class ApiError(ToolError):
+    """A broker answered with an error code."""
+
+    def __init__(self, code: int, message: str | None = None) -> None:
+        self.code = error_code(code)
+        super().__init__(message or _MESSAGES.get(self.code) or self.code.meaning)
+
+    @property
+    def class_name(self) -> str:
+        """The class of the exception that Kafka's clients throw for the code."""
+        return "org.apache.kafka.common.errors." + exception_of(self.code)
+
+    @property
+    def described(self) -> str:
+        """The class and the message, as Java prints an exception."""
+        return f"{self.class_name}: {self.message}"
+
+
+def error_code(code: int) -> ErrorCode:
+    """The code, or UNKNOWN_SERVER_ERROR for one that is not known."""
+    try:
+        return ErrorCode(code)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def exception_of(code: ErrorCode) -> str:
+    """The name of the exception's class in Kafka's clients, without its package."""
+    if code in _CLASSES:
+        return _CLASSES[code]
+    camel = "".join(word.capitalize() for word in code.name.split("_"))
+    return camel if camel.endswith("Exception") else f"{camel}Exception"
+
+
+def check(code: int, message: str | None = None) -> None:
+    """ApiError for any code but NONE."""
+    if code:
+        raise ApiError(code, message)

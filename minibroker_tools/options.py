@@ -1,0 +1,161 @@
+"""Command lines as Kafka's tools read them with jopt-simple.
+
+`--name value`, `--name=value`, `-name value` and unique abbreviations mean the same. An option's value may begin with
+a dash. The messages are jopt-simple's.
+"""
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NoReturn
+
+from minibroker_tools.failures import ToolError, UsageError
+from minibroker_tools.output import err, out
+
+KAFKA_VERSION: Final = "3.9.1"
+"""The release whose tools these follow; `--version` prints it, as health checks expect a version of Kafka."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse that raises instead of exiting."""
+
+    def error(self, message: str) -> NoReturn:
+        """ToolError in place of an exit with status 2."""
+        raise ToolError(message)
+
+
+class Values:
+    """The options of one command line."""
+
+    def __init__(self, values: dict[str, list[Any] | None], words: list[str]) -> None:
+        self._values = values
+        #: Arguments that are no options.
+        self.words = words
+
+    def has(self, name: str) -> bool:
+        """Is the option on the command line?"""
+        return self._values[name] is not None
+
+    def get(self, name: str) -> Any:
+        """The one value of an option, or None without it. ToolError when it has several."""
+        values = self._values[name] or [None]
+        if len(values) > 1:
+            raise ToolError(f"Found multiple arguments for option {name}, but you asked for only one")
+        return values[0]
+
+    def text(self, name: str) -> str | None:
+        """The value of a textual option."""
+        value = self.get(name)
+        return None if value is None else str(value)
+
+    def number(self, name: str, default: int) -> int:
+        """The value of a numeric option."""
+        value = self.get(name)
+        return default if value is None else int(value)
+
+    def all(self, name: str) -> list[Any]:
+        """All values of an option that may stand several times."""
+        return [value for value in self._values[name] or [] if value is not None]
+
+    def require(self, *names: str) -> None:
+        """UsageError when one of the options is missing."""
+        for name in names:
+            if not self.has(name):
+                raise UsageError(f'Missing required argument "[{name}]"')
+
+    def exclude(self, name: str, *others: str) -> None:
+        """UsageError when `name` stands together with one of the others."""
+        for other in others:
+            if self.has(name) and self.has(other):
+                raise UsageError(f'Option "[{name}]" can\'t be used with option "[{other}]"')
+
+
+class Options:
+    """The options that a tool knows."""
+
+    def __init__(self, tool: str, description: str, *, without_arguments: str | None = None) -> None:
+        """`without_arguments` is what an empty command line is answered with, in the place of `description`."""
+        self._parser = _Parser(
+            prog=tool, description=description, add_help=False, allow_abbrev=True, exit_on_error=False
+        )
+        self._description = description
+        self._without_arguments = without_arguments or description
+        self._names: list[str] = []
+        self._valued: set[str] = set()
+        self.flag("help", help="print this help")
+        self.flag("version", help="print the version of Kafka that the tool follows")
+
+    def flag(self, *names: str, help: str) -> None:  # noqa: A002 - argparse's own word
+        """An option without a value."""
+        self._add(names, action="append_const", const="", help=help)
+
+    def value(self, *names: str, help: str, type: Callable[[str], Any] = str, metavar: str | None = None) -> None:  # noqa: A002 - argparse's own words
+        """An option with a value, `Values.get` or `Values.all` has it."""
+        self._valued.update(names)
+        self._add(names, action="append", type=type, help=help, metavar=metavar or names[0].upper())
+
+    def optional_value(self, name: str, *, help: str) -> None:  # noqa: A002 - argparse's own word
+        """An option whose value may be left out."""
+        self._add((name,), action="append", nargs="?", help=help)
+
+    def parse(self, arguments: Sequence[str]) -> Values:
+        """Read a command line. UsageError for `--help`; ToolError, with status 0 for `--version`."""
+        try:
+            found, rest = self._parser.parse_known_args(self._joined(arguments))
+        except argparse.ArgumentError as error:
+            raise ToolError(_message(error)) from None
+        values: dict[str, Any] = {name.replace("_", "-"): value for name, value in vars(found).items()}
+        unknown = [word for word in rest if word.startswith("-") and word != "-"]
+        if unknown:
+            raise ToolError(f"{unknown[0].partition('=')[0].lstrip('-')} is not a recognized option")
+        if values["help"] is not None or not arguments:
+            raise UsageError(self._description if arguments else self._without_arguments)
+        if values["version"] is not None:
+            out(KAFKA_VERSION)
+            raise ToolError("", status=0)
+        return Values(values, [word for word in rest if word != "--"])
+
+    def print_usage(self) -> None:
+        """The options, on standard error."""
+        err(self._parser.format_help())
+
+    def _add(self, names: tuple[str, ...], **settings: Any) -> None:
+        self._names += names
+        forms = [form for name in names for form in (f"--{name}", f"-{name}")]
+        self._parser.add_argument(*forms, dest=names[0].replace("-", "_"), **settings)
+
+    def _joined(self, arguments: Sequence[str]) -> list[str]:
+        """The arguments with each option that takes a value and its value in one word."""
+        joined: list[str] = []
+        rest = iter(arguments)
+        for word in rest:
+            name = self._full_name(word)
+            value = next(rest, None) if name in self._valued else None
+            if value is None:
+                joined.append(word)
+            else:
+                joined.append(f"--{name}={value}")
+        return joined
+
+    def _full_name(self, word: str) -> str | None:
+        """The option that a word names alone, by its name or by the beginning of it."""
+        if not word.startswith("-") or "=" in word:
+            return None
+        start = word.lstrip("-")
+        if start in self._names:
+            return start
+        matches = [name for name in self._names if name.startswith(start)]
+        return matches[0] if start and len(matches) == 1 else None
+
+
+def _message(error: argparse.ArgumentError) -> str:
+    name = (error.argument_name or "").partition("/")[0].lstrip("-")
+    if "expected" in error.message:
+        return f"Option {name} requires an argument"
+    if "invalid" in error.message:
+        return f"Cannot parse argument '{error.message.rsplit(': ', 1)[-1].strip(chr(39))}' of option {name}"
+    return f"{name}: {error.message}" if name else error.message
+
+
+def key_values(pairs: Sequence[str]) -> dict[str, str]:
+    """`key=value` words as a dictionary; a missing value is an empty one."""
+    return {key: value for key, _, value in (pair.partition("=") for pair in pairs)}

@@ -1,0 +1,64 @@
+"""Runs of a tool, ours in this process and Kafka's in the JVM of the tests: lines and exit status."""
+
+import io
+import re
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from typing import Final, NamedTuple
+
+import pytest
+
+from minibroker_tools import dispatch
+from tests.clients.operator_tools import TOOLS
+from tests.kafka.oracle import Oracle
+
+_NOISE: Final = re.compile(r"log4j:|\s*at |\s*\.\.\. \d+ more|.*exit status \d|IllegalStateException: *$|\s*$")
+_EXIT: Final = re.compile(r"exit status (\d+)")
+_LOGGED: Final = re.compile(r"\[\d{4}-\d\d-\d\d [\d:,]+\] (ERROR|WARN|INFO) ")
+_USAGE: Final = re.compile(r"^(Option +Description|usage: )", re.MULTILINE)
+_TRACE: Final = re.compile(r"^(\S+Exception|Caused by): ")
+
+
+class Run(NamedTuple):
+    """Lines of both outputs, without logging, stack traces and usage; and the exit status."""
+
+    lines: tuple[str, ...]
+    status: int
+
+
+class Printed(NamedTuple):
+    """Both outputs of one of our tools, and its exit status."""
+
+    out: str
+    err: str
+    status: int
+
+
+def ours(*words: str, stdin: bytes = b"") -> Printed:
+    """Run one of our tools in this process."""
+    out, errors = io.TextIOWrapper(io.BytesIO(), "utf-8", newline="\n"), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(errors):
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        status = dispatch.main(words)
+    out.flush()
+    assert isinstance(out.buffer, io.BytesIO)
+    return Printed(out.buffer.getvalue().decode(), errors.getvalue(), status)
+
+
+def our_run(tool: str, *arguments: str) -> Run:
+    """Run one of our tools as a `Run`."""
+    printed = ours(tool, *arguments)
+    return Run(_lines(printed.out + printed.err), printed.status)
+
+
+def kafkas_run(oracle: Oracle, tool: str, *arguments: str) -> Run:
+    """Run one of Kafka's tools in the JVM."""
+    text = oracle.attempt(TOOLS[tool], *arguments).removeprefix("IllegalStateException: ")
+    status = _EXIT.search(text)  # the first one counts: a tool's own handler may call exit again
+    return Run(_lines(text), int(status[1]) if status else 0)
+
+
+def _lines(text: str) -> tuple[str, ...]:
+    before_usage = _USAGE.split(text, maxsplit=1)[0]
+    kept = (line for line in before_usage.splitlines() if not _NOISE.match(line) and not _LOGGED.match(line))
+    return tuple(sorted(line.rstrip() for line in kept if not _TRACE.match(line)))
