@@ -7,6 +7,7 @@ from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 
 from minibroker.control.errors import Problem, handle_errors
+from minibroker.control.parameters import refuse_unknown_parameters
 from minibroker.control.remote import Remote
 from minibroker.control.routes import (
     brokers,
@@ -48,7 +49,10 @@ def make_app(remote: Remote | None) -> FastAPI:
         redirect_slashes=False,  # curl does not follow, and nothing would have been done
         responses=_PROBLEMS,
         # Tells of the token; `Guard` asks for it.
-        dependencies=[Depends(HTTPBearer(auto_error=False, description="Where the broker was given a token."))],
+        dependencies=[
+            Depends(HTTPBearer(auto_error=False, description="Where the broker was given a token.")),
+            Depends(refuse_unknown_parameters),
+        ],
         generate_unique_id_function=_operation_id,
     )
     app.state.remote = remote

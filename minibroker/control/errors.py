@@ -87,15 +87,16 @@ async def _invalid(_: Request, error: Exception) -> Response:
 
 
 def _complaint(complaint: dict[str, Any]) -> str:
-    place = ".".join(str(each) for each in complaint["loc"] if each != "body")
+    place = ".".join(map(str, complaint["loc"][1:]))  # behind "body", "query" or "path"
     message = complaint.get("ctx", {}).get("error", "") if complaint["type"] == "json_invalid" else complaint["msg"]
     if complaint["type"] == "json_invalid":
         return f"the body is no JSON: {message} at character {place}"
     given = complaint.get("input")
     if isinstance(given, bytes):
         return "the body: JSON is needed, with the header Content-Type: application/json"
-    if complaint["type"] == "extra_forbidden":
-        return f"{place}: there is no such field"
+    if complaint["type"] == "unknown_field":
+        unknown = complaint["ctx"]
+        return f"{'.'.join(filter(None, (place, unknown['field'])))}: there is no such field{unknown['hint']}"
     shown = "" if isinstance(given, dict | list) or complaint["type"] == "missing" else f", not {given!r}"
     return f"{place or 'body'}: {message}{shown}"
 

@@ -3,9 +3,13 @@
 Their names, and those of their fields, are those of the Python methods.
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+from starlette.responses import JSONResponse, Response
+
+from minibroker.support.suggestions import suggestion
 
 _TEN_MINUTES = 600
 
@@ -26,6 +30,34 @@ class Body(BaseModel):
     """What a request says; a field that there is none of is an error."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_names(cls, given: Any) -> Any:
+        """Refuse an unknown field before pydantic does, which does not know which field was meant."""
+        if isinstance(given, dict):
+            for name in cast("dict[str, Any]", given):
+                if name not in cls.model_fields:
+                    context = {"field": name, "hint": suggestion(name, cls.model_fields)}
+                    raise PydanticCustomError("unknown_field", "unknown field", context)
+        return given
+
+
+class Warnings(BaseModel):
+    """A request that was done, although something in it is probably a mistake."""
+
+    warnings: list[str] = Field(description="A sentence each; Python programs get these as warnings.")
+
+
+WITH_WARNINGS: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"model": Warnings, "description": "Done, although something is probably a mistake"}
+}
+"""`responses` of a route that answers 204, or 200 with `Warnings`."""
+
+
+def done(warnings: list[str]) -> Response:
+    """204, or 200 with the warnings if there are any."""
+    return JSONResponse({"warnings": warnings}) if warnings else Response(status_code=204)
 
 
 class About(BaseModel):

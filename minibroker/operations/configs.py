@@ -4,11 +4,13 @@ from collections.abc import Mapping
 
 from minibroker.cluster.dynamic_configs import ALL_BROKERS
 from minibroker.config import ConfigError, TopicConfig
+from minibroker.config.broker import remark_on_unknown
 from minibroker.config.resources import ConfigResourceType
-from minibroker.config.run_time import check
+from minibroker.config.run_time import ONLY_AT_RUN_TIME, check
 from minibroker.errors import OperationError
 from minibroker.operations.records import topic_of
 from minibroker.services import Services
+from minibroker.support.callers import warn_caller
 
 Setting = str | float | bool | None
 
@@ -31,13 +33,20 @@ def configure_topic(services: Services, name: str, configs: Mapping[str, Setting
 
 
 def configure(services: Services, configs: Mapping[str, Setting]) -> None:
-    """Alter keys of all brokers; None takes one back to what it was at the start. `OperationError`, `OSError`."""
+    """Alter keys of all brokers; None takes one back to what it was at the start. `OperationError`, `OSError`.
+
+    UserWarning for a name that is not known: as in Kafka it is stored and has no effect.
+    """
     texts = _altered(services.core.configs.of(ConfigResourceType.BROKER, ALL_BROKERS), configs)
     try:
         check(texts, services.core.config, services.core.cluster.first.endpoints, is_of_one_broker=False)
         services.core.configs.with_broker(ALL_BROKERS, texts)
     except ConfigError as error:
         raise OperationError(str(error)) from None
+    for name in configs:
+        remark = None if name in ONLY_AT_RUN_TIME else remark_on_unknown(name)
+        if remark is not None:
+            warn_caller(f"configure: {remark}")
     services.core.writes.commit()
     services.core.configs.put(ConfigResourceType.BROKER, ALL_BROKERS, texts)
 

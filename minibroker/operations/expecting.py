@@ -1,7 +1,6 @@
 """Waiting for records, and judging them."""
 
 import contextlib
-import warnings
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -18,7 +17,7 @@ from minibroker.operations.records import ConsumerRecord, end_offsets, missing_t
 from minibroker.operations.waiting import eventually
 from minibroker.operations.wording import counted
 from minibroker.services import Services
-from minibroker.support.callers import callers_line
+from minibroker.support.callers import warn_caller
 from minibroker.support.suggestions import misspelling
 from minibroker_storage.log import Log
 
@@ -127,7 +126,7 @@ def _warn_of_misspelling(services: Services, name: str) -> None:
     """Warn of a topic that does not exist and whose name is close to that of one that does. UserWarning."""
     topics = services.core.topics
     if topics.get(name) is None and misspelling(name, [each.name for each in topics]):
-        warnings.warn_explicit(f"expect_none: {missing_topic(services, name)}", UserWarning, *callers_line())
+        warn_caller(f"expect_none: {missing_topic(services, name)}")
 
 
 def _described(records: list[ConsumerRecord]) -> list[str]:

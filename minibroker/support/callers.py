@@ -1,13 +1,18 @@
 """The code that calls the broker's methods: its line, and whether it runs on an event loop."""
 
 import asyncio
+import logging
 import warnings
+from collections.abc import Generator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from inspect import currentframe
 from typing import Final
 
 ASKED_FROM: Final[ContextVar[tuple[str, int] | None]] = ContextVar("asked_from", default=None)
 """The line that has another thread run a coroutine, which takes it along."""
+
+_COLLECTED: Final[ContextVar[list[str] | None]] = ContextVar("collected", default=None)
 
 BLOCKED_LOOP: Final = (
     "this thread runs an event loop, which stood still during the call: an asynchronous client can neither send nor "
@@ -40,6 +45,30 @@ def loop_runs_here() -> bool:
     except RuntimeError:
         return False
     return True
+
+
+def warn_caller(warning: str) -> None:
+    """UserWarning at the line that calls the broker's methods; for a caller that collects warnings, a log line."""
+    collected = _COLLECTED.get()
+    if collected is None:
+        warnings.warn_explicit(warning, UserWarning, *callers_line())
+    else:
+        collected.append(warning)
+        logging.getLogger("minibroker").warning("%s", warning)
+
+
+@contextmanager
+def collected_warnings() -> Generator[list[str]]:
+    """A list of what `warn_caller` warns of within the block, also in coroutines that it has another loop run.
+
+    A client of the control plane cannot see warnings of the broker's process.
+    """
+    collected: list[str] = []
+    before = _COLLECTED.set(collected)
+    try:
+        yield collected
+    finally:
+        _COLLECTED.reset(before)
 
 
 def warn_if_loop_waits() -> None:

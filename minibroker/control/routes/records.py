@@ -5,14 +5,16 @@ from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query
 from pydantic import Field, Strict
+from starlette.responses import Response
 
-from minibroker.control.models import About, Body, Count, Payload, Timeout
+from minibroker.control.models import WITH_WARNINGS, About, Body, Count, Payload, Timeout, done
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.operations.matching import ANY, RecordMatcher, record
 from minibroker.operations.payloads import Form, headers_of, payload_of, shown
 from minibroker.operations.producing import Message
 from minibroker.operations.records import ConsumerRecord, Isolation, read_page
+from minibroker.support.callers import collected_warnings
 
 ReadPayload = Annotated[Any, Field(description="As `format` asks.")]
 
@@ -254,20 +256,30 @@ async def expect(topic: str, expectation: Expectation, on_broker: OnBroker, form
     return Record.of(found, form)
 
 
-@router.post("/topics/{topic}/records/expect-none", status_code=204, openapi_extra=calls("expect_none"))
-async def expect_none(topic: str, on_broker: OnBroker, ruled_out: Absence | None = None) -> None:
-    """Hold that no record like this is in a topic, which need not exist. 409, `unexpected`, with those that are."""
+@router.post(
+    "/topics/{topic}/records/expect-none",
+    status_code=204,
+    responses=WITH_WARNINGS,
+    openapi_extra=calls("expect_none"),
+)
+async def expect_none(topic: str, on_broker: OnBroker, ruled_out: Absence | None = None) -> Response:
+    """Hold that no record like this is in a topic, which need not exist. 409, `unexpected`, with those that are.
+
+    200 with a warning if the topic does not exist and its name is close to that of one that does.
+    """
     given = ruled_out or Absence()
-    await on_broker(
-        lambda broker: broker.expect_none(
-            topic,
-            _expected(given, "value"),
-            key=_expected(given, "key"),
-            headers=_headers(given.headers),
-            partition=given.partition,
-            within=given.within,
+    with collected_warnings() as warnings:
+        await on_broker(
+            lambda broker: broker.expect_none(
+                topic,
+                _expected(given, "value"),
+                key=_expected(given, "key"),
+                headers=_headers(given.headers),
+                partition=given.partition,
+                within=given.within,
+            )
         )
-    )
+    return done(warnings)
 
 
 def _matcher(matching: Matching) -> RecordMatcher:

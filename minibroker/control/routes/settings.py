@@ -5,14 +5,16 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter
 from pydantic import Field
+from starlette.responses import Response
 
-from minibroker.control.models import About, Body
+from minibroker.control.models import WITH_WARNINGS, About, Body, done
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.operations.acls import Resource
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.records import topic_of
 from minibroker.security.authorization.acls import AclBinding
+from minibroker.support.callers import collected_warnings
 
 Setting = str | int | float | bool
 
@@ -104,10 +106,12 @@ class Telemetry(About):
 router = APIRouter(tags=["Settings"])
 
 
-@router.post("/configs", status_code=204, openapi_extra=calls("configure"))
-async def configure(configuration: Configuration, on_broker: OnBroker) -> None:
-    """Alter keys of the broker that Kafka lets change while it runs."""
-    await on_broker(lambda broker: broker.configure(configuration.configs))
+@router.post("/configs", status_code=204, responses=WITH_WARNINGS, openapi_extra=calls("configure"))
+async def configure(configuration: Configuration, on_broker: OnBroker) -> Response:
+    """Alter keys of the broker that Kafka lets change while it runs. 200 with a warning for an unknown key."""
+    with collected_warnings() as warnings:
+        await on_broker(lambda broker: broker.configure(configuration.configs))
+    return done(warnings)
 
 
 @router.get("/topics/{topic}/configs", openapi_extra=calls("topic_config"))

@@ -21,6 +21,14 @@ def test_keys_of_a_topic_and_of_the_broker_are_altered(control: Control, broker:
     assert control.ask("POST", "/topics/nope/configs", {"configs": {}}).problem[0] == 404
 
 
+def test_an_unknown_key_of_the_broker_is_in_the_answer(control: Control) -> None:
+    answer = control.post("/configs", {"configs": {"message.max.byte": 1000, "message.max.bytes": 2000}}, 200)
+    warning = "configure: message.max.byte is not known and has no effect; did you mean message.max.bytes?"
+    assert answer == {"warnings": [warning]}
+    assert control.get("/topics/given/configs")["configs"]["max.message.bytes"] == "2000"
+    control.post("/configs", {"configs": {"message.max.byte": None, "message.max.bytes": None}}, 200)
+
+
 def test_a_client_is_limited(control: Control, broker: Broker) -> None:
     control.post("/quotas", {"entity": {"client-id": "test"}, "limits": {"producer_byte_rate": 1000}}, 204)
     with SocketClient(("127.0.0.1", broker.address[1])) as client:

@@ -221,7 +221,8 @@ def test_null_is_expected_as_null_and_what_is_not_said_is_anything(control: Cont
     ("body", "complaint"),
     [
         ({}, "records: Field required"),
-        ({"records": [{"valu": 1}]}, "records.0.valu: there is no such field"),
+        ({"records": [{"valu": 1}]}, "records.0.valu: there is no such field; did you mean value?"),
+        ({"recrods": []}, "recrods: there is no such field; did you mean records?"),
         (
             {"records": [], "codec": "brotli"},
             "codec: Input should be 'none', 'gzip', 'snappy', 'lz4' or 'zstd', not 'brotli'",
@@ -268,3 +269,38 @@ def test_that_nothing_was_sent_is_answered_with_nothing_or_with_the_records(cont
         assert "found 1 record\n  orders-0@0: key='k'" in message
     answer = control.ask("POST", "/topics/orders/records/expect-none", {"within": -1})
     assert answer.problem[:2] == (400, "bad_request")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "complaint"),
+    [
+        ("GET", "/topics?limt=3", "limt: unknown query parameter; did you mean limit?"),
+        ("GET", "/topics?limit=3&x=", "x: unknown query parameter; this request has after, limit"),
+        ("GET", "/topics/given/records?fromat=json", "fromat: unknown query parameter; did you mean format?"),
+        ("GET", "/requests?client-id=a", "client-id: unknown query parameter; did you mean client_id?"),
+        ("GET", "/faults?api=Produce", "api: unknown query parameter; this request has none"),
+        ("POST", "/reset?keep_topics=true", "keep_topics: unknown query parameter; it is a field of the JSON body"),
+        ("DELETE", "/topics/given?force=1", "force: unknown query parameter; this request has none"),
+    ],
+)
+def test_an_unknown_query_parameter_is_refused(control: Control, method: str, path: str, complaint: str) -> None:
+    control.post("/topics/given/records", {"records": [{"value": "a"}]})
+    status, word, message = control.ask(method, path).problem
+    assert (status, word) == (400, "bad_request")
+    assert complaint in message
+    assert len(control.get("/topics/given/records?limit=5")["records"]) == 1
+
+
+def test_a_query_parameter_with_a_wrong_value_is_named(control: Control) -> None:
+    message = control.ask("GET", "/topics/given/records?format=jsn").problem[2]
+    assert message == "format: Input should be 'text', 'base64' or 'json', not 'jsn'"
+
+
+def test_a_misspelt_topic_of_expect_none_is_in_the_answer(control: Control, broker: Broker) -> None:
+    broker.produce("orders", "a")
+    answer = control.post("/topics/ordres/records/expect-none", status=200)
+    (warning,) = answer["warnings"]
+    assert warning.startswith("expect_none: there is no topic 'ordres'; ")
+    assert warning.endswith("did you mean orders?")
+    assert control.post("/topics/ordres/records/expect-none", status=200) == answer
+    control.post("/topics/invoices/records/expect-none", status=204)

@@ -99,3 +99,13 @@ def test_what_clients_measure_is_kept_until_a_reset(broker: Broker) -> None:
     assert [(each.name, each.value) for each in push.metrics()] == [("a", 1)]
     broker.reset()
     assert broker.telemetry() == []
+
+
+def test_an_unknown_key_of_the_broker_is_a_warning_at_the_callers_line(broker: Broker) -> None:
+    warning = r"^configure: message\.max\.byte is not known and has no effect; did you mean message\.max\.bytes\?$"
+    with pytest.warns(UserWarning, match=warning) as caught:
+        broker.configure({"message.max.byte": 5, "listener.name.plaintext.max.connections": 9})
+    assert [each.filename for each in caught] == [__file__]
+    with pytest.warns(UserWarning, match=r"retention\.ms .*; it is a topic's key, the broker's is log\.retention\.ms"):
+        broker.configure({"retention.ms": 5})
+    broker.reset()
