@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol, Self, Unpack
 
 from minibroker.checked_options import CheckedOptions
 from minibroker.core import Core
-from minibroker.errors import NotRunningError, is_the_callers
+from minibroker.errors import NOT_RUNNING, NotRunningError, is_the_callers
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.topic_spec import TopicSpec
 from minibroker.options import BrokerOptions, by_name
@@ -106,7 +106,7 @@ class AsyncBroker(AsyncOperations):
     def data_dir(self) -> str:
         """Where the logs are. RuntimeError before the broker has run with a temporary directory."""
         if self._data_dir is None:
-            raise NotRunningError("the broker is not running")
+            raise NotRunningError(NOT_RUNNING)
         return self._data_dir
 
     @property
@@ -134,7 +134,7 @@ class AsyncBroker(AsyncOperations):
     @property
     def _running(self) -> Server:
         if self._server is None:
-            raise NotRunningError("the broker is not running")
+            raise NotRunningError(NOT_RUNNING)
         return self._server
 
     async def start(self) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 from minibroker.async_broker import AsyncBroker
 from minibroker.cluster.cluster import ClusterError
 from minibroker.errors import (
+    NOT_RUNNING,
     NotRunningError,
     OperationError,
     UnexpectedRecordError,
@@ -141,7 +142,7 @@ class Broker(BlockingOperations):
                 "`async with` runs the broker on your event loop and gives an AsyncBroker, whose methods are awaited: "
                 "`async with broker as kafka: await kafka.produce(...)`"
             )
-        return NotRunningError("the broker is not running")
+        return NotRunningError(NOT_RUNNING)
 
     def start(self) -> None:
         """Start; when it returns, clients can connect and the given topics are there. RuntimeError if it runs."""

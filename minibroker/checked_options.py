@@ -1,5 +1,6 @@
 """The options of a broker once they are checked, with the defaults of those that were left out."""
 
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
@@ -56,7 +57,8 @@ class CheckedOptions:
         self.timeout = options.get("timeout", DEFAULT_TIMEOUT)
         if not self.timeout >= 0:  # nor is "not a number"
             raise ValueError(f"timeout: {self.timeout} s is below 0")
-        self.data_dir = options.get("data_dir")
+        data_dir = options.get("data_dir")
+        self.data_dir = None if data_dir is None else os.fspath(data_dir)
 
     def remarks(self) -> list[str]:
         """What is worth a warning in the configuration."""
@@ -77,13 +79,19 @@ class CheckedOptions:
 
 def _topics(options: BrokerOptions) -> list[TopicSpec]:
     given = options.get("topics", ())
-    if isinstance(given, str):
-        raise TypeError(f"topics: {given!r} is one string where a list of topics belongs, such as [{given!r}]")
-    topics = [TopicSpec.parse(text) for text in given]
+    if isinstance(given, Mapping):
+        raise TypeError(f"topics: {given!r} is a dict where a list belongs, such as ['orders:4']")
+    topics = [_topic(each) for each in given]
     for name, count in Counter(spec.name for spec in topics).items():
         if count > 1:
             raise ValueError(f"topic {name!r} is given {count} times")
     return topics
+
+
+def _topic(given: object) -> TopicSpec:
+    if not isinstance(given, str):
+        raise TypeError(f"topics: {given!r} is not a text such as 'orders' or 'orders:4'")
+    return TopicSpec.parse(given)
 
 
 def _number_of_brokers(options: BrokerOptions) -> int:
@@ -148,7 +156,7 @@ def _seeds(options: BrokerOptions) -> "Seeds | None":
         return None
     from minibroker.operations.seeding.seed_file import read_seeds  # noqa: PLC0415 - most brokers have none
 
-    return read_seeds(path)
+    return read_seeds(os.fspath(path))
 
 
 def _control_address(options: BrokerOptions) -> tuple[str, int] | None:

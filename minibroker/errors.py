@@ -1,6 +1,6 @@
 """What can go wrong with an operation through the caller's fault, and whose lines a traceback of it shows."""
 
-from typing import Protocol
+from typing import Final, Protocol
 
 
 class OperationError(ValueError):
@@ -17,6 +17,12 @@ class ConflictError(OperationError):
 
 class NotRunningError(RuntimeError):
     """Something was asked of a broker that does not run, or runs on another event loop than the method is for."""
+
+
+NOT_RUNNING: Final = (
+    "the broker is not running: use it inside `with Broker() as broker:` (`async with` for an AsyncBroker), or between "
+    "start() and stop()"
+)
 
 
 class WaitTimeoutError(AssertionError):

@@ -1,8 +1,10 @@
 """The options of a broker, by name: for `Broker`, `AsyncBroker`, `kafka_factory` and the command line."""
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from inspect import Parameter, Signature
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypedDict, TypeVar
 
 from minibroker.support.suggestions import suggestion
@@ -27,7 +29,7 @@ class BrokerOptions(TypedDict, total=False):
 
     listen: str
     """HOST:PORT; port 0 picks a free one. Default: 127.0.0.1:0."""
-    data_dir: str | None
+    data_dir: str | os.PathLike[str] | None
     """The directory of the logs; None for a temporary one that is removed with the broker, or with the program."""
     advertise: str | None
     """HOST:PORT that clients are told; None for the address that they have dialled."""
@@ -42,7 +44,7 @@ class BrokerOptions(TypedDict, total=False):
 
     TypeError for a single string, ValueError for one that is not of this form.
     """
-    seed_data: str | None
+    seed_data: str | os.PathLike[str] | None
     """A file with topics and records to start with, see docs/seed-data.md.
 
     ValueError that names the file, the place in it and the field; OSError.
@@ -99,12 +101,38 @@ _MEANT: Final = {
 }
 """Names that other libraries use for the same."""
 _EXAMPLES: Final = {
+    "advertise": "'broker.test:9092'",
+    "also_listen": "['127.0.0.1:9093']",
     "brokers": "3",
+    "clock": "ManualClock()",
     "config": "{'num.partitions': 3}",
+    "control": "'127.0.0.1:0'",
+    "control_token": "'secret'",
     "data_dir": "'data'",
+    "journal": "1000",
     "listen": "'127.0.0.1:9092'",
+    "listeners": "'PLAINTEXT://127.0.0.1:9092'",
+    "seed_data": "'seeds.json'",
+    "timeout": "10",
     "topics": "['orders']",
 }
+_TEXT: Final = (str, NoneType)
+_PATH: Final = (str, os.PathLike, NoneType)
+_CLASSES: Final[Mapping[str, tuple[type, ...]]] = {
+    "advertise": _TEXT,
+    "also_listen": (Iterable,),
+    "config": (Mapping, NoneType),
+    "control": _TEXT,
+    "control_token": _TEXT,
+    "data_dir": _PATH,
+    "journal": (int,),
+    "listen": (str,),
+    "listeners": _TEXT,
+    "seed_data": _PATH,
+    "timeout": (int, float),
+    "topics": (Iterable,),
+}
+"""The classes of an option's value."""
 
 
 class _LeftOut:
@@ -132,6 +160,7 @@ def by_name(init: Callable[Concatenate[Made, P], None]) -> Callable[Concatenate[
         for name, value in named.items():
             if name not in _TYPES:
                 raise TypeError(f"{kind} has no argument {name!r}{_hint(kind, name, value)}")
+            _check_class(kind, name, value)
         init(self, *given, **named)
 
     receiver = Parameter("self", Parameter.POSITIONAL_ONLY)
@@ -141,6 +170,35 @@ def by_name(init: Callable[Concatenate[Made, P], None]) -> Callable[Concatenate[
     ]
     vars(checked)["__signature__"] = Signature([receiver, *options], return_annotation=None)
     return checked
+
+
+def _check_class(kind: str, name: str, value: object) -> None:
+    """Raise TypeError for a value of another class than the option takes, with an example."""
+    if name == "security" and value is not None:
+        _check_security(kind, value)
+    elif name == "clock" and value is not None:
+        from minibroker.clock import Clock  # noqa: PLC0415 - few brokers are given one
+
+        if not isinstance(value, Clock):
+            raise TypeError(f"clock: {value!r} is not a Clock; write {kind}(clock={_EXAMPLES[name]})")
+    elif name in ("topics", "also_listen") and isinstance(value, str):
+        raise TypeError(f"{name}: {value!r} is one string where a list belongs, such as [{value!r}]")
+    elif name in _CLASSES and not isinstance(value, _CLASSES[name]):
+        given = f"a value of type {type(value).__name__}" if name == "control_token" else repr(value)
+        raise TypeError(f"{name}: {given} is not possible; write {kind}({name}={_EXAMPLES[name]})")
+
+
+def _check_security(kind: str, value: object) -> None:
+    from minibroker.security.setup import SECURE_PROTOCOLS, Security  # noqa: PLC0415 - few brokers are given one
+
+    if isinstance(value, Security):
+        return
+    protocol = value.upper() if isinstance(value, str) and value.upper() in SECURE_PROTOCOLS else "SASL_SSL"
+    users = ", users={'alice': 'secret'}" if protocol.startswith("SASL") else ""
+    raise TypeError(
+        f"security: {value!r} is not a minibroker.Security; write {kind}(security=Security({protocol!r}{users})). Its "
+        f"protocol is one of {', '.join(SECURE_PROTOCOLS)}; for PLAINTEXT leave `security` out"
+    )
 
 
 def _hint(kind: str, name: str, value: Any) -> str:

@@ -376,13 +376,13 @@ class AsyncOperations:
         reset(self.services, self.make_topics, keep_topics=keep_topics)
         await self.services.core.cluster.settled()
 
-    async def snapshot(self, directory: str | None = None) -> "Snapshot":
+    async def snapshot(self, directory: "str | os.PathLike[str] | None" = None) -> "Snapshot":
         """Copy all topics, records, groups and transactions into a new directory; None for a temporary one."""
         from minibroker.operations.snapshots import take_snapshot  # noqa: PLC0415 - see above
 
         return take_snapshot(self.services, directory)
 
-    async def restore(self, snapshot: "Snapshot | str") -> None:
+    async def restore(self, snapshot: "Snapshot | str | os.PathLike[str]") -> None:
         """Bring back what a snapshot, or the directory of one, holds, in the place of all there is."""
         from minibroker.operations.snapshots import restore_snapshot  # noqa: PLC0415 - see above
 

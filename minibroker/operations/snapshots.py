@@ -51,7 +51,7 @@ class Snapshot:
         self.delete()
 
 
-def take_snapshot(services: Services, directory: str | None = None) -> Snapshot:
+def take_snapshot(services: Services, directory: str | os.PathLike[str] | None = None) -> Snapshot:
     """Copy everything into a new directory; None for a temporary one. `ConflictError` if it is there; `OSError`."""
     if directory is not None and os.path.exists(directory):
         raise ConflictError(f"snapshot: {directory} is there already")
@@ -62,7 +62,7 @@ def take_snapshot(services: Services, directory: str | None = None) -> Snapshot:
                 partition.opened_log.take_producer_snapshot()
     services.core.logs.write_checkpoints(sync=False)
     services.core.topics.save()
-    target = temporary.make("minibroker-snapshot-") if directory is None else directory
+    target = temporary.make("minibroker-snapshot-") if directory is None else os.fspath(directory)
     snapshot = Snapshot(target, is_temporary=directory is None)
     try:
         os.makedirs(target, exist_ok=True)
@@ -75,12 +75,12 @@ def take_snapshot(services: Services, directory: str | None = None) -> Snapshot:
     return snapshot
 
 
-def restore_snapshot(services: Services, snapshot: Snapshot | str) -> None:
+def restore_snapshot(services: Services, snapshot: Snapshot | str | os.PathLike[str]) -> None:
     """Bring back what a snapshot holds, in the place of all there is; clients go on as after a restart.
 
     `NotFoundError` for a directory that is none; `OSError`, with which the broker may be left without topics.
     """
-    source = snapshot if isinstance(snapshot, str) else snapshot.directory
+    source = snapshot.directory if isinstance(snapshot, Snapshot) else os.fspath(snapshot)
     if not os.path.exists(f"{source}/{TOPICS_FILE}"):
         raise NotFoundError(f"restore: {source} is no snapshot: it has no {TOPICS_FILE}")
     services.core.writes.commit()

@@ -13,6 +13,8 @@ from minibroker.security.sasl.jaas import quoted, user_options
 from minibroker.security.sasl.mechanism import OAUTHBEARER, PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
 from minibroker.security.tls.certificates import Certificates, paths_of, write_certificates
 
+SECURE_PROTOCOLS: Final = PROTOCOLS[1:]
+"""The protocols of `Security`; without one a listener speaks PLAINTEXT."""
 _MODULES: Final = {
     PLAIN: "org.apache.kafka.common.security.plain.PlainLoginModule",
     SCRAM_SHA_256: "org.apache.kafka.common.security.scram.ScramLoginModule",
@@ -50,8 +52,8 @@ class Security:
         hosts: Iterable[str] = (),
         certificates: str | None = None,
     ) -> None:
-        if protocol not in PROTOCOLS[1:]:
-            raise ValueError(f"protocol: {protocol!r} is none of {', '.join(PROTOCOLS[1:])}")
+        if protocol not in SECURE_PROTOCOLS:
+            raise ValueError(f"protocol: {protocol!r} is none of {', '.join(SECURE_PROTOCOLS)}")
         if client_auth not in _CLIENT_AUTH:
             raise ValueError(f"client_auth: {client_auth!r} is none of {', '.join(_CLIENT_AUTH)}")
         self.protocol = protocol

@@ -9,10 +9,18 @@ _LOOPBACKS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compar
 
 def parse_address(text: str, source: str) -> tuple[str, int]:
     """(host, port) of HOST:PORT or [IPV6]:PORT; an empty host means all interfaces. ValueError that names `source`."""
+    scheme, is_url, rest = text.partition("://")
+    if is_url and scheme:
+        raise ValueError(f"{source}: {text!r} is not HOST:PORT; leave out {scheme + is_url!r}{_and_path(rest)}")
     host, colon, port = text.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > LAST_PORT:
         raise ValueError(f"{source}: {text!r} is not HOST:PORT, with a port of 0 to {LAST_PORT}")
     return host.removeprefix("[").removesuffix("]") or "0.0.0.0", int(port)  # noqa: S104 - ":9092" means all interfaces
+
+
+def _and_path(rest: str) -> str:
+    _, slash, path = rest.partition("/")
+    return f" and {slash + path!r}" if slash else ""
 
 
 def parse_advertised(text: str, source: str) -> tuple[str, int]:

@@ -59,8 +59,14 @@ async def test_async_with_runs_it_on_the_callers_loop(temporary: Path) -> None:
 
 def test_what_is_asked_of_a_broker_that_does_not_run_is_refused() -> None:
     broker = Broker()
-    for ask in (lambda: broker.address, lambda: broker.bootstrap_servers, lambda: broker.data_dir):
-        with pytest.raises(RuntimeError, match="the broker is not running"):
+    for ask in (
+        lambda: broker.address,
+        lambda: broker.bootstrap_servers,
+        lambda: broker.data_dir,
+        lambda: broker.produce("orders", "a"),
+        lambda: broker.clock.advance(1),
+    ):
+        with pytest.raises(RuntimeError, match="the broker is not running: use it inside `with Broker"):
             ask()
     with broker:
         assert broker.address
@@ -212,6 +218,68 @@ def test_arguments_that_it_does_not_take_are_answered_with_those_that_were_meant
 ) -> None:
     with pytest.raises(TypeError, match=f"^{kind.__name__} {message}"):
         kind(*given, **named)
+
+
+@pytest.mark.parametrize("kind", [Broker, AsyncBroker])
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("security", "ssl", r"security: 'ssl' is not a minibroker\.Security; write \w+\(security=Security\('SSL'\)\)"),
+        ("security", "SASL_SSL", r"write \w+\(security=Security\('SASL_SSL', users=\{'alice': 'secret'\}\)\)"),
+        ("security", "TLS", "protocol is one of SSL, SASL_PLAINTEXT, SASL_SSL; for PLAINTEXT leave `security` out"),
+        ("security", {"protocol": "SSL"}, r"security: \{'protocol': 'SSL'\} is not a minibroker\.Security"),
+        ("clock", 3, r"clock: 3 is not a Clock; write \w+\(clock=ManualClock\(\)\)"),
+        ("listen", 9092, r"listen: 9092 is not possible; write \w+\(listen='127\.0\.0\.1:9092'\)"),
+        ("control", True, r"control: True is not possible; write \w+\(control='127\.0\.0\.1:0'\)"),
+        ("control_token", b"hush", r"control_token: a value of type bytes is not possible"),
+        ("listeners", ["PLAINTEXT://:0"], r"listeners: .* write \w+\(listeners='PLAINTEXT://127\.0\.0\.1:9092'\)"),
+        ("config", ["num.partitions=3"], r"config: .* write \w+\(config=\{'num\.partitions': 3\}\)"),
+        ("data_dir", 3, r"data_dir: 3 is not possible; write \w+\(data_dir='data'\)"),
+        ("seed_data", {"topics": []}, r"seed_data: .* write \w+\(seed_data='seeds\.json'\)"),
+        ("journal", "yes", r"journal: 'yes' is not possible; write \w+\(journal=1000\)"),
+        ("timeout", "3", r"timeout: '3' is not possible; write \w+\(timeout=10\)"),
+        ("brokers", "3", "brokers: '3' is no number of brokers"),
+        ("topics", None, r"topics: None is not possible; write \w+\(topics=\['orders'\]\)"),
+        ("topics", "orders", r"topics: 'orders' is one string where a list belongs, such as \['orders'\]"),
+        ("topics", {"orders": 4}, r"topics: \{'orders': 4\} is a dict where a list belongs, such as \['orders:4'\]"),
+        ("topics", [3], "topics: 3 is not a text such as 'orders' or 'orders:4'"),
+        ("also_listen", "127.0.0.1:0", r"is one string where a list belongs, such as \['127\.0\.0\.1:0'\]"),
+    ],
+)
+def test_an_option_of_another_class_is_refused_with_an_example(
+    kind: Any, option: str, value: Any, message: str
+) -> None:
+    with pytest.raises(TypeError, match=message) as caught:
+        kind(**{option: value})
+    assert str(caught.value).startswith(f"{option}: ")
+    assert "hush" not in str(caught.value)
+
+
+def test_directories_and_files_may_be_paths(tmp_path: Path) -> None:
+    seeds = tmp_path / "seeds.json"
+    seeds.write_text('{"topics": ["orders"], "records": [{"topic": "orders", "value": "a"}]}')
+    with Broker(data_dir=tmp_path / "data", seed_data=seeds) as broker:
+        assert broker.data_dir == str(tmp_path / "data")
+        snapshot = broker.snapshot(tmp_path / "snapshot")
+        assert snapshot.directory == str(tmp_path / "snapshot")
+        broker.produce("orders", "b")
+        broker.restore(tmp_path / "snapshot")
+        assert [record.text() for record in broker.records("orders")] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("control", "http://127.0.0.1:0", "control: 'http://127.0.0.1:0' is not HOST:PORT; leave out 'http://'"),
+        ("control", "http://localhost:0/", "is not HOST:PORT; leave out 'http://' and '/'"),
+        ("listen", "PLAINTEXT://127.0.0.1:0", "listen: .* is not HOST:PORT; leave out 'PLAINTEXT://'"),
+        ("advertise", "tcp://broker.test:9092", "advertise: .* is not HOST:PORT; leave out 'tcp://'"),
+    ],
+)
+def test_a_url_in_the_place_of_an_address_is_refused(option: str, value: str, message: str) -> None:
+    options: dict[str, Any] = {option: value}
+    with pytest.raises(ValueError, match=message):
+        Broker(**options)
 
 
 @pytest.mark.parametrize("kind", [Broker, AsyncBroker])
