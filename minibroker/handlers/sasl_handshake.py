@@ -20,9 +20,9 @@ def handle(request: SaslHandshakeRequest, call: Call) -> SaslHandshakeResponse |
     """Begin an exchange."""
     authentication = call.session.authentication
     if authentication is None:
-        from minibroker.support.advice import CLIENTS, about_needless_login  # noqa: PLC0415 - rarely needed
+        from minibroker.support.advice import SECURITY, about_needless_login  # noqa: PLC0415 - rarely needed
 
         advice = about_needless_login(call.session.listener, call.session.protocol)
-        call.core.advised.advise(CLIENTS, advice, advice)
+        call.core.advised.advise(SECURITY, advice, advice)
         return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[])
     return authentication.handshake(request, call.api_version)

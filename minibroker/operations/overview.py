@@ -1,4 +1,4 @@
-"""A few lines that tell what a broker holds and was asked: what one wants to see when a test has failed."""
+"""A few lines about a broker's content and its newest requests, for the report of a failed test."""
 
 from minibroker.clock import SystemClock
 from minibroker.faults.observed import journal_of
@@ -30,6 +30,7 @@ def _lines(services: Services, requests: int) -> list[str]:
     lines += [f"  {each.group_id}: {each.state.value}, {counted(len(each.members), 'member')}" for each in groups]
     if isinstance(services.core.clock, SystemClock) and services.core.clock.ahead_ms:
         lines.append(f"clock: {span(services.core.clock.ahead_ms / 1000)} ahead of the machine's")
+    lines += [f"hint: {each}" for each in services.core.advised.security_hints()]
     journal = journal_of(services)
     if journal is not None:
         entries = list(journal)

@@ -24,6 +24,7 @@ def reset(services: Services, make_topics: Callable[[], object], *, keep_topics:
     services.core.metadata.reset()
     services.forget_visits()
     services.misspelt_topics.clear()
+    services.core.advised.forget_security_hints()
     faults, journal = installed_faults(services), journal_of(services)
     if faults is not None:
         faults.clear()

@@ -341,14 +341,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def _advise(self, error: Exception) -> None:
         """Something came that is no request, or may not come yet: say what it is, if that is known."""
-        from minibroker.support.advice import CLIENTS, about_first_bytes, about_unauthenticated  # noqa: PLC0415 - rarely needed
+        from minibroker.support.advice import SECURITY, about_first_bytes, about_unauthenticated  # noqa: PLC0415 - rarely needed
 
         session = self._session
-        advice = about_first_bytes(self._reader.peek(4), session.listener)
+        advice = about_first_bytes(self._reader.peek(4), session.listener, session.protocol)
         if advice is None and session.authentication is not None and session.authentication.is_early(error):
             advice = about_unauthenticated(session.listener, session.protocol)
         if advice is not None:
-            self._services.core.advised.advise(CLIENTS, advice, advice)
+            self._services.core.advised.advise(SECURITY, advice, advice)
 
     def end(self) -> None:
         """Serve no more; what was answered leaves, then the connection closes."""

@@ -15,7 +15,7 @@ from minibroker.server.connection_limits import UNLIMITED, ConnectionLimits
 from minibroker.server.idle import IdleExpiry
 from minibroker.services import Services
 from minibroker.support.advice import (
-    CLIENTS,
+    CONNECTIONS,
     FAST_ADDRESSES,
     FULL_ADDRESSES,
     about_full_address,
@@ -140,7 +140,7 @@ class ConnectionQuotas:
         wait_ms = min(max(waits), self._longest_ms)
         if wait_ms:
             advice = about_pace(limits.rate, limits.rate_of[listener], listener)
-            self._services.core.advised.advise(CLIENTS, advice, advice)
+            self._services.core.advised.advise(CONNECTIONS, advice, advice)
         return wait_ms
 
     def has_descriptors(self, known: int) -> bool:
@@ -157,7 +157,7 @@ class ConnectionQuotas:
         else:
             return True
         advice = about_full_broker(full, most)
-        self._services.core.advised.advise(CLIENTS, advice, advice)
+        self._services.core.advised.advise(CONNECTIONS, advice, advice)
         return False
 
     def enter(self, listener: str, address: str) -> ConnectionPermit | Refused:

@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 
 from minibroker.server.acceptor import Acceptor
 from minibroker.server.connection import Connection
-from minibroker.support.advice import CLIENTS, Advised, about_tls_failure
+from minibroker.support.advice import SECURITY, Advised, about_tls_failure
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class TlsAcceptor(Acceptor):
             _logger.info("A client did not get through the TLS handshake: %s", reason)
             advice = about_tls_failure(reason)
             if advice is not None:
-                self._advised.advise(CLIENTS, advice, advice)
+                self._advised.advise(SECURITY, advice, advice)
 
     async def _hello(self, accepted: socket.socket) -> None:
         """Wait until the client's first message is there, or something that cannot be one. OSError.

@@ -1,7 +1,7 @@
 """What helps people whose clients fail for a reason that is often met: each thing is told once.
 
-`minibroker serve` shows it on stderr. Python programs find it at the logger
-`minibroker.support.advice`, at level INFO.
+`minibroker serve` shows it on stderr. Python programs find it at the logger `minibroker.support.advice`, at level INFO;
+at level WARNING if a client's security settings do not fit its listener, since such a client can never work.
 
 Clients choose the names of topics, groups and users, so that each kind of advice has a limit of its own: 20 lines a
 minute. What comes beyond it is counted, and the number is logged when the minute is over.
@@ -31,8 +31,9 @@ LARGE_BATCHES: Final = "batches that are too large"
 LOST_GROUPS: Final = "groups that have lost all members"
 FULL_ADDRESSES: Final = "addresses with too many connections"
 FAST_ADDRESSES: Final = "addresses that connect too often"
-CLIENTS: Final = "clients that cannot work"
-"""Advice whose words no client chooses."""
+CONNECTIONS: Final = "connections that have to wait"
+SECURITY: Final = "clients whose security settings do not fit their listener"
+"""These two kinds of advice contain no text that clients choose."""
 
 _TLS_RECORD: Final = b"\x16\x03"
 _TLS_FAILURES: Final = {
@@ -72,21 +73,32 @@ class _Kind:
 class Advised:
     """What was advised in the life of a broker."""
 
-    __slots__ = ("_clock", "_kinds")
+    __slots__ = ("_clock", "_kinds", "_security_hints")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._kinds: dict[str, _Kind] = {}
+        self._security_hints: dict[str, None] = {}
 
     def clear(self) -> None:
         """Begin anew: everything may be told again."""
         self._kinds.clear()
+
+    def security_hints(self) -> list[str]:
+        """The advice of kind `SECURITY` since the last reset, also where it was logged before that."""
+        return list(self._security_hints)
+
+    def forget_security_hints(self) -> None:
+        """Have `security_hints` begin with those that come from now on."""
+        self._security_hints.clear()
 
     def advise(self, kind: str, about: str, advice: str) -> None:
         """Say something unless it has been said `about` this, or too much of its kind has been said of late.
 
         `kind` is one of the constants of this module, and no text that clients choose.
         """
+        if kind == SECURITY and len(self._security_hints) < MOST_LINES:
+            self._security_hints[advice] = None
         now_ms = self._clock.monotonic_ms()
         known = self._kinds.get(kind)
         if known is None:
@@ -105,7 +117,7 @@ class Advised:
         known.given[about] = None
         if len(known.given) > MOST_KEPT:
             del known.given[next(iter(known.given))]
-        _logger.info("%s", advice)
+        _logger.log(logging.WARNING if kind == SECURITY else logging.INFO, "%s", advice)
 
 
 def _sum_up(kind: str, known: _Kind) -> None:
@@ -113,12 +125,17 @@ def _sum_up(kind: str, known: _Kind) -> None:
     known.suppressed = 0
 
 
-def about_first_bytes(start: bytes, listener: str = "PLAINTEXT") -> str | None:
-    """What a client that sends no requests may be in truth."""
+def about_first_bytes(start: bytes, listener: str = "PLAINTEXT", protocol: str = "PLAINTEXT") -> str | None:
+    """A sentence about a client that sends no requests, if its first bytes show what it speaks.
+
+    The size that Kafka logs is the first four bytes of the TLS record (`NetworkReceive`).
+    """
     if start.startswith(_TLS_RECORD):
-        if listener == "PLAINTEXT":
-            return "a client speaks TLS, but this broker does not: give it security.protocol=PLAINTEXT"
-        return f"a client speaks TLS, but the listener {listener} does not: security.protocol has no SSL in it there"
+        return (
+            f"a client speaks TLS, but the listener {listener} does not: give the client security.protocol={protocol}, "
+            "or have the broker speak TLS, see docs/security.md. "
+            f'(Kafka logs "Invalid receive (size = {int.from_bytes(start[:4])} ...)".)'
+        )
     if start.startswith(_HTTP):
         return "a client speaks HTTP; this is a port for Kafka clients (the control plane has another one: --control)"
     return None

@@ -370,3 +370,34 @@ def test_it(kafka, kafka_factory):
         kafka_factory(timeout=0.01).expect("orders")
 """
     passed(run(tests, ini="kafka_timeout = 0"), 1)
+
+
+def test_a_failed_test_tells_of_clients_whose_security_does_not_fit(run: Run) -> None:
+    tests = """
+import socket
+
+def connect(broker, data):
+    with socket.create_connection(broker.address) as client:
+        client.sendall(data)
+        while client.recv(100):
+            pass
+
+def test_one(kafka):
+    connect(kafka, bytes.fromhex("16030102000100"))
+    kafka.expect("orders", timeout=0)
+
+def test_two(kafka):
+    connect(kafka, bytes.fromhex("16030102000100"))
+    kafka.expect("orders", timeout=0)
+
+def test_three(kafka):
+    kafka.expect("orders", timeout=0)
+"""
+    result = run(tests)
+    assert result.returncode == 1
+    told = result.stdout.split("- kafka -")[1:]
+    assert ["hint: a client speaks TLS, but the listener PLAINTEXT does not" in each for each in told] == [
+        True,
+        True,
+        False,
+    ]

@@ -21,7 +21,7 @@ from minibroker.inspection.journal import Entry
 from minibroker.inspection.request_lines import line_of
 from minibroker.requests.request_path import compose
 from minibroker.support.advice import (
-    CLIENTS,
+    CONNECTIONS,
     LOST_GROUPS,
     MISSING_TOPICS,
     MOST_KEPT,
@@ -179,7 +179,7 @@ def test_advice_is_given_once_and_not_kept_without_end(advice: pytest.LogCapture
     advised = Advised(clock)
     for number in range(2 * MOST_KEPT):
         for _ in range(2):
-            advised.advise(CLIENTS, str(number), f"number {number}")
+            advised.advise(CONNECTIONS, str(number), f"number {number}")
         if number % MOST_LINES == MOST_LINES - 1:
             clock.advance(PERIOD_MS)
     assert advice.messages == [f"number {number}" for number in range(2 * MOST_KEPT)]

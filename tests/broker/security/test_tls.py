@@ -223,24 +223,30 @@ def test_a_key_may_have_a_password_and_stand_in_the_configuration_itself(
 
 
 def test_plain_text_on_a_tls_port_ends_with_advice(start: Start, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", ADVICE)
     broker = start()
-    with SocketClient(tls_address(broker)) as client:
-        client.send(METADATA, 9)
-        assert closes(client)
+    for _ in range(2):
+        with SocketClient(tls_address(broker)) as client:
+            client.send(METADATA, 9)
+            assert closes(client)
     settle(broker)
-    assert "a client does not speak TLS" in caplog.text
+    (record,) = [each for each in caplog.records if each.name == ADVICE]
+    assert (record.levelname, "a client does not speak TLS" in record.message) == ("WARNING", True)
 
 
 def test_tls_on_a_plaintext_port_ends_with_advice(
     start: Start, context: ssl.SSLContext, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO", ADVICE)
     broker = start()
-    with pytest.raises((ConnectionError, ssl.SSLError)):
-        TlsClient(broker.address, context)
+    for _ in range(2):
+        with pytest.raises((ConnectionError, ssl.SSLError)):
+            TlsClient(broker.address, context)
     settle(broker)
-    assert "a client speaks TLS" in caplog.text
+    (record,) = [each for each in caplog.records if each.name == ADVICE]
+    assert record.levelname == "WARNING"
+    assert "a client speaks TLS, but the listener PLAINTEXT does not: give the client security.protocol=PLAINTEXT," in (
+        record.message
+    )
+    assert 'Kafka logs "Invalid receive (size = 369295' in record.message
 
 
 def test_a_client_that_does_not_trust_the_broker_is_advised(start: Start, caplog: pytest.LogCaptureFixture) -> None:
