@@ -5,6 +5,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, Protocol, Self, Unpack
 
 from minibroker.checked_options import CheckedOptions
+from minibroker.config.topic import hint_of_unknown_key
 from minibroker.core import Core
 from minibroker.errors import NOT_RUNNING, NotRunningError, is_the_callers
 from minibroker.operations.asynchronous import AsyncOperations
@@ -223,4 +224,5 @@ def _plan(core: Core, spec: TopicSpec) -> TopicPlan:
     try:
         return plan_topic(core, spec.name, spec.partitions, configs=spec.configs)
     except TopicError as error:
-        raise TopicError(error.code, f"topic {spec.name!r}: {error}") from None
+        hint = hint_of_unknown_key(error, spec.configs)
+        raise TopicError(error.code, f"topic {spec.name!r}: {error}{hint}") from None

@@ -4,7 +4,7 @@ import argparse
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from io import TextIOWrapper
 from typing import Any, Final, TextIO
 
@@ -69,6 +69,7 @@ def run(options: argparse.Namespace) -> int:
         verify_index_only=options.verify_index_only,
         is_07=options.format == "0.7",
     )
+    _remark_on_empty(options.files)
     with _standard_output() as out:
         try:
             sound = _explain(options, dump_options, out) if options.explain else _dump(options, dump_options, out)
@@ -79,6 +80,15 @@ def run(options: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             return _INTERRUPTED
     return _SOUND if sound else _FAULTY
+
+
+def _remark_on_empty(paths: Iterable[str]) -> None:
+    """Say on stderr which of the directories have no files that could be dumped."""
+    from minibroker_storage.dump.files import expand  # noqa: PLC0415 - `serve` needs none of it
+
+    for path in paths:
+        if os.path.isdir(path) and next(expand([path]), None) is None:
+            sys.stderr.write(f"{path}: no log files; a partition's directory has some, such as DATA_DIR/orders-0\n")
 
 
 def _dump(options: argparse.Namespace, dump_options: Any, out: TextIO) -> bool:

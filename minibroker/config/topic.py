@@ -1,11 +1,14 @@
 """A topic's configuration: its own overrides over what the broker gives it."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from minibroker.config.broker import BrokerConfig, timestamp_limits
 from minibroker.config.keys import ConfigError, ConfigValue
 from minibroker.config.topic_keys import TOPIC_KEYS
 from minibroker.config.values import ConfigEntry, ConfigSource, ConfigValues
+
+_UNKNOWN: Final = "Unknown topic config name: {}"
 
 
 class TopicConfig(ConfigValues):
@@ -67,7 +70,20 @@ def _named(message: str, name: str, value: ConfigValue) -> ConfigError:
 def _check_names(overrides: Mapping[str, str | None]) -> None:
     for name, text in overrides.items():
         if name not in TOPIC_KEYS:
-            raise _named(f"Unknown topic config name: {name}", name, text)
+            raise _named(_UNKNOWN.format(name), name, text)
+
+
+def hint_of_unknown_key(error: Exception, overrides: Mapping[str, object]) -> str:
+    """`; did you mean retention.ms?` behind an error of `TopicConfig` about a key that no topic has; else empty."""
+    name = next((name for name in overrides if name not in TOPIC_KEYS), None)
+    if name is None or str(error) != _UNKNOWN.format(name):
+        return ""
+    for key in TOPIC_KEYS.values():
+        if name in (synonym for synonym, _ in key.synonyms):
+            return f"; it is a broker's key, the topic's is {key.name}"
+    from minibroker.support.suggestions import suggestion  # noqa: PLC0415 - only mistakes need it
+
+    return suggestion(name, TOPIC_KEYS)
 
 
 def _check_together(values: Mapping[str, ConfigValue]) -> None:

@@ -7,6 +7,7 @@ from minibroker.config import ConfigError, TopicConfig
 from minibroker.config.broker import remark_on_unknown
 from minibroker.config.resources import ConfigResourceType
 from minibroker.config.run_time import ONLY_AT_RUN_TIME, check
+from minibroker.config.topic import hint_of_unknown_key
 from minibroker.errors import OperationError
 from minibroker.operations.records import topic_of
 from minibroker.services import Services
@@ -27,7 +28,7 @@ def configure_topic(services: Services, name: str, configs: Mapping[str, Setting
     try:
         config = TopicConfig(services.core.config, _altered(topic.config.overrides, configs))
     except ConfigError as error:
-        raise OperationError(f"topic {name!r}: {error}") from None
+        raise OperationError(f"topic {name!r}: {error}{hint_of_unknown_key(error, configs)}") from None
     services.core.writes.commit()
     services.core.topics.configure(topic, config)
 

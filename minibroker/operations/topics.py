@@ -6,6 +6,7 @@ from functools import partial
 
 from minibroker.cluster.deletion import purge_logged
 from minibroker.cluster.topics import Topic
+from minibroker.config.topic import hint_of_unknown_key
 from minibroker.errors import ConflictError, OperationError, is_the_callers
 from minibroker.operations.paging import page_of
 from minibroker.operations.records import partitions_of, topic_of
@@ -66,7 +67,7 @@ def create_topic(
         (topic,) = create_topics(services.core, [plan])
     except TopicError as error:
         kind = ConflictError if error.code is ErrorCode.TOPIC_ALREADY_EXISTS else OperationError
-        raise kind(f"topic {name!r}: {error}") from None
+        raise kind(f"topic {name!r}: {error}{hint_of_unknown_key(error, texts)}") from None
     return _describe(topic)
 
 

@@ -395,8 +395,8 @@ def test_three(kafka):
 """
     result = run(tests)
     assert result.returncode == 1
-    told = result.stdout.split("- kafka -")[1:]
-    assert ["hint: a client speaks TLS, but the listener PLAINTEXT does not" in each for each in told] == [
+    reports = result.stdout.split("- kafka -")[1:]
+    assert ["hint: a client speaks TLS, but the listener PLAINTEXT does not" in each for each in reports] == [
         True,
         True,
         False,

@@ -174,3 +174,13 @@ def test_the_command_line_alone_loads_nothing_of_it() -> None:
         [sys.executable, "-c", script], env=environment(), capture_output=True, timeout=PATIENCE_S, check=True
     )
     assert ended.stdout == b"[]\n"
+
+
+def test_a_directory_without_log_files_is_named_on_standard_error(tmp_path: Path) -> None:
+    for how in ("--json", "--explain"):
+        ended = dumped(how, str(tmp_path), LOG)
+        assert (
+            ended.stderr.decode()
+            == f"{tmp_path}: no log files; a partition's directory has some, such as DATA_DIR/orders-0\n"
+        )
+        assert (bool(ended.stdout), ended.returncode) == (True, 0)

@@ -44,6 +44,15 @@ def test_the_brokers_configuration_is_altered_and_taken_back(broker: Broker) -> 
 def test_what_cannot_be_configured_is_said(broker: Broker) -> None:
     with pytest.raises(OperationError, match="topic 't': Unknown topic config name: nonsense"):
         broker.configure_topic("t", {"nonsense": 1})
+    unknown = r"^topic 't': Unknown topic config name: retention\.m; did you mean retention\.ms\?$"
+    with pytest.raises(OperationError, match=unknown):
+        broker.configure_topic("t", {"retention.bytes": 1, "retention.m": 1})
+    with pytest.raises(OperationError, match=r"log\.retention\.ms; it is a broker's key, .* is retention\.ms$"):
+        broker.create_topic("u", configs={"log.retention.ms": 1})
+    with pytest.raises(OperationError, match=r"did you mean cleanup\.policy\?$"):
+        broker.create_topic("u", configs={"cleanup.polcy": "compact"})
+    with pytest.raises(ValueError, match=r"topic 'u': .*did you mean cleanup\.policy\?$"):
+        Broker(topics=["u:1:cleanup.polcy=compact"]).start()
     with pytest.raises(OperationError, match="nowhere"):
         broker.configure_topic("nowhere", {})
     with pytest.raises(OperationError, match="nowhere"):
