@@ -85,7 +85,10 @@ class AsyncBroker(AsyncOperations):
     def security(self) -> "Security":
         """What it was given, which knows what clients have to say. RuntimeError if it was given none."""
         if self._options.security is None:
-            raise RuntimeError("the broker was given no security")
+            raise RuntimeError(
+                "the broker was given no security, so its clients need no settings for it; "
+                "Broker(security=Security(...)) gives it one, or kafka_security in the ini file of pytest"
+            )
         return self._options.security
 
     @property

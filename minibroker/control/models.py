@@ -35,12 +35,12 @@ class Body(BaseModel):
     @classmethod
     def _check_names(cls, given: Any) -> Any:
         """Refuse an unknown field before pydantic does, which does not know which field was meant."""
-        if isinstance(given, dict):
-            for name in cast("dict[str, Any]", given):
-                if name not in cls.model_fields:
-                    context = {"field": name, "hint": suggestion(name, cls.model_fields)}
-                    raise PydanticCustomError("unknown_field", "unknown field", context)
-        return given
+        names = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+        for name in names:
+            if name not in cls.model_fields:
+                context = {"field": name, "hint": suggestion(name, cls.model_fields)}
+                raise PydanticCustomError("unknown_field", "unknown field", context)
+        return cast("Any", given)
 
 
 class Warnings(BaseModel):

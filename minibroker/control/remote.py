@@ -8,6 +8,7 @@ from fastapi import Depends, Request
 
 from minibroker.control.errors import UnavailableError
 from minibroker.operations.asynchronous import AsyncOperations
+from minibroker.support.callers import are_warnings_collected, collected_warnings
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -32,6 +33,9 @@ class Remote:
 
         if self._stopped:
             raise UnavailableError
+        if not are_warnings_collected():
+            with collected_warnings():  # else they would name a line of asyncio's
+                return await self(work)
         running = run()
         try:
             future = asyncio.run_coroutine_threadsafe(running, self._loop)

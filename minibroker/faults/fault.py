@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from minibroker.api.routes import ROUTES
 from minibroker.errors import OperationError, is_the_callers
-from minibroker.inspection.journal import Entry, error_code
+from minibroker.inspection.journal import Entry, error_code, matcher_of_apis
 from minibroker.requests.declarations import Target
 from minibroker.requests.endpoints import endpoint, endpoint_named
 from minibroker.requests.targets import named_by
-from minibroker.support.patterns import api_matcher, matcher
+from minibroker.support.patterns import matcher
 from minibroker.support.suggestions import suggestion
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.schema import VersionRange
@@ -101,7 +101,10 @@ class Fault:
         self._fired = 0
         self._matched = 0
         self._check_types()
-        self._is_api = None if self.api is None else api_matcher(self.api)
+        try:
+            self._is_api = None if self.api is None else matcher_of_apis(self.api)
+        except OperationError as error:
+            raise FaultError(str(error)) from None
         self._check_api()
         self._versions = None if self.versions is None else _version_range(self.versions)
         self._check_actions()
@@ -135,10 +138,6 @@ class Fault:
 
     def _check_api(self) -> None:
         apis = [route for route in ROUTES if self._is_api is None or self._is_api(route.message)]
-        if not apis:
-            known = [route.message for route in ROUTES]
-            hint = suggestion(self.api or "", known) or f"; there are {', '.join(known)}"
-            raise FaultError(f"api: {self.api!r} is no API of Kafka's{hint}")
         for name in _TARGETS:
             value = getattr(self, name)
             if value is not None and not any(name in named_by(endpoint(route.key)) for route in apis):

@@ -11,6 +11,8 @@ from collections import deque
 from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
+from minibroker.api.routes import ROUTES
+from minibroker.errors import OperationError
 from minibroker.inspection.message_json import detached, to_json
 from minibroker.support.patterns import api_matcher, matcher
 from minibroker.support.suggestions import suggestion
@@ -193,9 +195,10 @@ class Journal:
     ) -> list[Entry]:
         """The entries that fit all that is given; names may have the wildcards * and ?.
 
-        `after` leaves out those up to a number. ValueError for an error that Kafka does not have.
+        `after` leaves out those up to a number. ValueError for an error, and OperationError for an API, that Kafka does
+        not have.
         """
-        is_api = None if api is None else api_matcher(api)
+        is_api = None if api is None else matcher_of_apis(api)
         is_client, is_topic, is_group = (None if each is None else matcher(each) for each in (client_id, topic, group))
         code = None if error is None else error_code(error)
         return [
@@ -208,6 +211,16 @@ class Journal:
             and (is_group is None or any(map(is_group, each.groups)))
             and (code is None or code in each.error_codes)
         ]
+
+
+def matcher_of_apis(pattern: str) -> Callable[[str], bool]:
+    """A test for names of APIs. OperationError for a pattern that none of those that are served fits."""
+    is_api = api_matcher(pattern)
+    known = [route.message for route in ROUTES]
+    if not any(map(is_api, known)):
+        hint = suggestion(pattern, known) or f"; there are {', '.join(known)}"
+        raise OperationError(f"api: {pattern!r} is no API of Kafka's{hint}")
+    return is_api
 
 
 def error_code(error: object) -> ErrorCode:

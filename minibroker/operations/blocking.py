@@ -59,9 +59,22 @@ def blocking(method: Callable[Concatenate[Twin, P], Coroutine[Any, Any, T]]) -> 
 
     @wraps(method)
     def call(self: Face[Twin], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self.wait(method(self.twin, *args, **kwargs))
+        try:
+            coroutine = method(self.twin, *args, **kwargs)
+        except TypeError as error:  # the arguments do not fit: Python names the class of the twin
+            raise _misfit(f"{type(self).__name__}.{method.__name__}", method, error) from None
+        return self.wait(coroutine)
 
     return call
+
+
+def _misfit(name: str, method: Callable[..., Any], error: TypeError) -> TypeError:
+    """The error under the name that the caller has used, with what the method takes."""
+    from inspect import signature  # noqa: PLC0415 - only mistakes need it
+
+    _, *parameters = signature(method).parameters.values()
+    takes = ", ".join(str(each.replace(annotation=each.empty)) for each in parameters)
+    return TypeError(f"{str(error).replace(method.__qualname__, name)}; it takes ({takes})")
 
 
 class Handle(Generic[Twin]):

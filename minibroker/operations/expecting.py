@@ -7,14 +7,13 @@ from typing import TypeAlias
 from minibroker.cluster.topics import Topic
 from minibroker.errors import (
     NotFoundError,
-    OperationError,
     UnexpectedRecordError,
     WaitTimeoutError,
     is_the_callers,
 )
 from minibroker.operations.matching import RecordMatcher, describe, explain
 from minibroker.operations.records import ConsumerRecord, end_offsets, missing_topic, record_slices
-from minibroker.operations.waiting import eventually
+from minibroker.operations.waiting import check_not_negative, eventually
 from minibroker.operations.wording import counted
 from minibroker.services import Services
 from minibroker.support.callers import warn_caller
@@ -79,8 +78,7 @@ async def wait_for_records(
 
     `WaitTimeoutError` shows what is there instead.
     """
-    if count < 0:
-        raise OperationError(f"count: {count}")
+    check_not_negative("count", count, hint=f"; expect({topic!r}, {count!r}) waits for a record like this")
     watched = _Watched(services, topic, matching)
 
     async def look() -> list[ConsumerRecord] | None:
@@ -104,8 +102,7 @@ async def expect_no_records(services: Services, topic: str, matcher: RecordMatch
 
     `UnexpectedRecordError` shows those that do. UserWarning for a topic that does not exist and seems misspelt.
     """
-    if within < 0:
-        raise OperationError(f"within: {within} s is below 0")
+    check_not_negative("within", within, " s")
     watched = _Watched(services, topic, matcher)
 
     async def look() -> list[ConsumerRecord] | None:

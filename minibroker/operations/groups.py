@@ -12,6 +12,8 @@ from minibroker.operations.waiting import until
 from minibroker.operations.wording import counted, missing
 from minibroker.options import DEFAULT_TIMEOUT
 from minibroker.services import Services
+from minibroker.support.callers import warn_caller
+from minibroker.support.suggestions import misspelling
 from minibroker_protocol.coordinator_records.consumer_protocol import ConsumerProtocolAssignment
 from minibroker_protocol.coordinator_records.versioned import decode_versioned
 from minibroker_protocol.error_codes import ErrorCode
@@ -81,6 +83,13 @@ async def group_loaded(services: Services, group_id: str) -> None:
 def missing_group(services: Services, group_id: str) -> str:
     """Say that a group does not exist, and which do."""
     return missing("group", group_id, (each.group_id for each in services.groups.store.groups()))
+
+
+def warn_of_misspelling(services: Services, group_id: str) -> None:
+    """Warn of a group that does not exist and whose id is close to that of one that does. UserWarning."""
+    groups = services.groups.store.groups()
+    if find_group(services, group_id) is None and misspelling(group_id, [each.group_id for each in groups]):
+        warn_caller(missing_group(services, group_id))
 
 
 def describe_group(services: Services, group_id: str) -> GroupDescription:

@@ -3,9 +3,9 @@
 from collections import Counter
 from typing import Any
 
-from minibroker.errors import OperationError, is_the_callers
+from minibroker.errors import is_the_callers
 from minibroker.inspection.journal import Entry, Journal
-from minibroker.operations.waiting import until
+from minibroker.operations.waiting import check_not_negative, until
 from minibroker.operations.wording import counted
 
 __tracebackhide__ = is_the_callers
@@ -18,8 +18,7 @@ async def wait_for_requests(
     timeout: float,  # noqa: ASYNC109 - part of what is asked
 ) -> list[Entry]:
     """Wait until the journal has `count` entries that fit; returns all that do. `WaitTimeoutError` tells what came."""
-    if count < 0:
-        raise OperationError(f"count: {count}")
+    check_not_negative("count", count, hint=f"; wait_for_requests(api={count!r}) waits for requests of an API")
 
     def look() -> list[Entry] | None:
         found = journal.entries(**filters)

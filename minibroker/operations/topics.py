@@ -56,6 +56,9 @@ def create_topic(
     texts = {
         key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in (configs or {}).items()
     }
+    for argument, value in (("partitions", partitions), ("replication_factor", replication_factor)):
+        if value is not None and not isinstance(value, int):  # pyright: ignore[reportUnnecessaryIsInstance] - not all callers have types
+            raise OperationError(f"{argument}: {value!r} is not a whole number")
     try:
         plan = plan_topic(
             services.core,
@@ -67,8 +70,15 @@ def create_topic(
         (topic,) = create_topics(services.core, [plan])
     except TopicError as error:
         kind = ConflictError if error.code is ErrorCode.TOPIC_ALREADY_EXISTS else OperationError
-        raise kind(f"topic {name!r}: {error}{hint_of_unknown_key(error, texts)}") from None
+        hint = hint_of_unknown_key(error, texts) or _hint_of_name(name)
+        raise kind(f"topic {name!r}: {error}{hint}") from None
     return _describe(topic)
+
+
+def _hint_of_name(name: str) -> str:
+    """For a name that is written like an entry of the option `topics`, such as `orders:4`."""
+    start, colon, partitions = name.partition(":")
+    return f"; write create_topic({start!r}, {partitions})" if colon and partitions.isdecimal() else ""
 
 
 def delete_topic(services: Services, name: str) -> None:

@@ -46,6 +46,16 @@ class _Appends:
         self._happened.clear()
 
 
+def check_not_negative(name: str, value: float, unit: str = "", hint: str = "") -> None:
+    """Raise OperationError for what is no number, with `hint` behind it, and for a number below 0."""
+    try:
+        is_negative = value < 0
+    except TypeError:
+        raise OperationError(f"{name}: {value!r} is not a number{hint}") from None
+    if is_negative:
+        raise OperationError(f"{name}: {value}{unit} is below 0")
+
+
 async def until(look: Callable[[], T | None], describe: Callable[[], str], timeout: float) -> T:  # noqa: ASYNC109 - part of what is asked
     """What `look` returns once it is not None; see `eventually`."""
 
@@ -69,8 +79,7 @@ async def eventually(
     Patience is counted in the machine's seconds, whatever the broker's clock says. `WaitTimeoutError` with what
     `describe` says then.
     """
-    if timeout < 0:
-        raise OperationError(f"timeout: {timeout} s is below 0")
+    check_not_negative("timeout", timeout, " s")
     loop = asyncio.get_running_loop()
     end = loop.time() + timeout
     pause = _FIRST_PAUSE

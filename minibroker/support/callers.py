@@ -71,6 +71,11 @@ def collected_warnings() -> Generator[list[str]]:
         _COLLECTED.reset(before)
 
 
+def are_warnings_collected() -> bool:
+    """Does the caller stand within `collected_warnings`?"""
+    return _COLLECTED.get() is not None
+
+
 def warn_if_loop_waits() -> None:
     """Warn of a call that goes on waiting in a thread with a running event loop. RuntimeWarning."""
     if loop_runs_here():

@@ -4,10 +4,12 @@ from collections.abc import Iterable
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """`; did you mean NAME?` with the known name that is most like it; empty if none is."""
+    """`; did you mean NAME?` with the known name that is most like it, or the only one that it begins; else empty."""
     from difflib import get_close_matches  # noqa: PLC0415 - only mistakes need it
 
-    found = get_close_matches(name, list(known), n=1, cutoff=0.75)
+    names = list(known)
+    longer = [each for each in names if name and each.startswith(name)]
+    found = get_close_matches(name, names, n=1, cutoff=0.75) or (longer if len(longer) == 1 else [])
     return f"; did you mean {found[0]}?" if found else ""
 
 
