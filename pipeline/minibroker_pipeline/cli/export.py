@@ -21,7 +21,7 @@ def add(jobs: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the job; returns the exit status."""
     from minibroker_pipeline.jobs.export import ExportSettings, export  # noqa: PLC0415 - `--help` needs none of it
-    from minibroker_pipeline.messages import Payload  # noqa: PLC0415 - as above
+    from minibroker_pipeline.payloads import Payload  # noqa: PLC0415 - as above
 
     schema = options.json_schema
     if options.keep_corrupt and not schema:

@@ -84,7 +84,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _payload(options: argparse.Namespace) -> Any:
-    from minibroker_pipeline.messages import Payload  # noqa: PLC0415 - needs PySpark
+    from minibroker_pipeline.payloads import Payload  # noqa: PLC0415 - needs PySpark
 
     if options.avro_schema:
         with open(options.avro_schema, encoding="utf-8") as file:

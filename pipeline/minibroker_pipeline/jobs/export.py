@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pyspark.sql import functions as f
 
 from minibroker_pipeline.decode.request import Isolation, Mode
-from minibroker_pipeline.messages import Payload, parse
+from minibroker_pipeline.payloads import Payload, parse
 from minibroker_protocol.records.header import NO_TIMESTAMP
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import BinaryType, DateType, IntegralType, StringType, TimestampNTZType, TimestampType
 
 from minibroker_pipeline.log_directories.directory_commit import DirectoryStateError, is_vacant, local_path
-from minibroker_pipeline.messages import Payload, compose
+from minibroker_pipeline.payloads import Payload, compose
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

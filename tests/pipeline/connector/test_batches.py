@@ -12,7 +12,7 @@ from pyspark.sql import functions as f
 
 from minibroker import Broker
 from minibroker_pipeline.connector import EARLIEST, LATEST, Position, TopicSource, read_topics, to_topic
-from minibroker_pipeline.messages import Payload, compose, parse
+from minibroker_pipeline.payloads import Payload, compose, parse
 from tests.pipeline.producing import Message, create, produce, produce_in_transaction
 
 START = datetime(2024, 5, 17, 12, tzinfo=UTC)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from minibroker_pipeline.connector import TopicSource
-from minibroker_pipeline.messages import Payload
+from minibroker_pipeline.payloads import Payload
 
 NOON = datetime(2024, 5, 17, 12, tzinfo=UTC)
 

@@ -23,7 +23,7 @@ from minibroker_pipeline.connector import (
     stream_topics,
     to_topic,
 )
-from minibroker_pipeline.messages import Payload, compose, parse
+from minibroker_pipeline.payloads import Payload, compose, parse
 from minibroker_pipeline.progress import show_progress
 from minibroker_pipeline.sink_log import committed_files
 from tests.clients.broker_process import BrokerProcess

@@ -8,7 +8,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from minibroker_pipeline.jobs.export import ExportSettings, export
-from minibroker_pipeline.messages import Payload
+from minibroker_pipeline.payloads import Payload
 from minibroker_protocol.records import NewRecord, build_batch, build_message_set
 from tests.pipeline.jobs.directories import put_log
 

@@ -13,7 +13,7 @@ from minibroker_pipeline.jobs.diff import diff
 from minibroker_pipeline.jobs.export import export
 from minibroker_pipeline.jobs.import_ import ImportSettings, import_files
 from minibroker_pipeline.log_directories.directory_commit import DirectoryStateError
-from minibroker_pipeline.messages import Payload
+from minibroker_pipeline.payloads import Payload
 from tests.pipeline.source.directories import close, orders, read
 
 COLUMNS = ("key", "value", "timestamp", "partition", "offset", "headers")
