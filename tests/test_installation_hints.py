@@ -9,8 +9,8 @@ from typing import Final
 import pytest
 from packaging.requirements import Requirement
 
-from minibroker_storage import extras
-from minibroker_storage.extras import pip_install
+from minibroker_storage import installation_hints
+from minibroker_storage.installation_hints import pip_install
 from tests.documented import ROOT
 
 EXTRAS: Final[dict[str, list[str]]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
@@ -27,7 +27,7 @@ def test_the_hint_names_the_packages_of_the_extra(extra: str) -> None:
 
 
 def test_a_checkout_that_is_not_installed_is_installed_from_its_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extras, "_DISTRIBUTION", "a-distribution-that-is-not-installed")
+    monkeypatch.setattr(installation_hints, "_DISTRIBUTION", "a-distribution-that-is-not-installed")
     assert pip_install("control") == "pip install '/path/to/minibroker[control]'"
 
 
@@ -36,7 +36,7 @@ def test_nobody_is_told_to_install_minibroker_from_an_index() -> None:
     wrong = [
         f"{path.relative_to(ROOT)}: {match[0]}"
         for path in [ROOT / "README.md", *files]
-        if path != Path(extras.__file__)
+        if path != Path(installation_hints.__file__)
         for match in re.finditer(r"pip install '?minibroker(?!-)\S*", path.read_text())
     ]
     assert wrong == []

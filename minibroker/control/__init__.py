@@ -15,7 +15,7 @@ def open_plane(address: tuple[str, int], token: str | None) -> "ControlPlane":
     try:
         from minibroker.control.plane import ControlPlane  # noqa: PLC0415 - half a second that most brokers can do without
     except ModuleNotFoundError as error:
-        from minibroker_storage.extras import pip_install  # noqa: PLC0415 - only messages need it
+        from minibroker_storage.installation_hints import pip_install  # noqa: PLC0415 - only messages need it
 
         raise ValueError(f"control: the package {error.name} is missing: {pip_install('control')}") from None
     return ControlPlane(address, token)

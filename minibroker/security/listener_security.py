@@ -9,7 +9,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
-from minibroker.security.extra import MissingExtraError, missing_extra
+from minibroker.security.missing_extra import MissingExtraError, missing_extra
 from minibroker.security.principals import ANONYMOUS, USER, Principal
 from minibroker.security.sasl.jaas import JaasError, JaasLogin, parse_jaas
 from minibroker.security.sasl.mechanism import MECHANISMS, OAUTHBEARER, PLAIN, SaslServer

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from minibroker.security.extra import missing_extra
+from minibroker.security.missing_extra import missing_extra
 from minibroker.security.sasl.oauthbearer import BearerToken, TokenError, Validate, bearer_token, scopes_of
 
 _URL: Final = "sasl.oauthbearer.jwks.endpoint.url"

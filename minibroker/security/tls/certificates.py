@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from minibroker.security.extra import missing_extra
+from minibroker.security.missing_extra import missing_extra
 
 if TYPE_CHECKING:
     from cryptography import x509

@@ -6,7 +6,7 @@ written PKCS12 since its version 9.
 
 from typing import Final, NamedTuple
 
-from minibroker.security.extra import missing_extra
+from minibroker.security.missing_extra import missing_extra
 
 _JKS: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 _DER: Final = b"\x30"

@@ -8,7 +8,7 @@ from typing import Final
 
 from minibroker_pipeline.cli import bench, compact, convert, diff, export, import_, stats, verify
 from minibroker_pipeline.cli.shared import FAILED
-from minibroker_storage.extras import pip_install
+from minibroker_storage.installation_hints import pip_install
 
 _JOBS: Final = (stats, verify, diff, export, import_, compact, convert, bench)
 _OURS: Final = re.compile(r"^minibroker_[\w.]+: (.+)$", re.MULTILINE)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree as ET
 
-from minibroker_storage.extras import pip_install
+from minibroker_storage.installation_hints import pip_install
 
 FOLDER_VARIABLE: Final = "MINIBROKER_SPARK_JARS"
 """Names a folder of jars, as `jars_dir` does."""

@@ -11,7 +11,7 @@ import pytest
 
 from minibroker import Broker
 from minibroker.cli.main import main
-from minibroker_storage.extras import pip_install
+from minibroker_storage.installation_hints import pip_install
 from tests.broker.control.http import Answer, Control
 from tests.clients.broker_process import environment
 from tests.patience import PATIENCE_S

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 from minibroker.security.tls.certificates import Certificates
-from minibroker_storage.extras import pip_install
+from minibroker_storage.installation_hints import pip_install
 from tests.patience import PATIENCE_S
 
 WITHOUT = """

@@ -15,11 +15,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, load_pem_priv
 from cryptography.x509.oid import NameOID
 
 from minibroker.cli.main import main
-from minibroker.security import extra
+from minibroker.security import missing_extra
 from minibroker.security.tls.certificates import Certificates, paths_of, write_certificates
 from minibroker.security.tls.key_stores import KeyStoreError, read_key_store, read_trust_store
 from minibroker.security.tls.names import MappingRuleError, NoMappingError, PrincipalMapper, subject_of
-from minibroker_storage.extras import pip_install
+from minibroker_storage.installation_hints import pip_install
 
 
 def certificate(path: str) -> x509.Certificate:
@@ -61,7 +61,7 @@ def test_the_command_names_what_it_has_written(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_the_extra_is_named_where_it_is_missing() -> None:
-    assert str(extra.missing_extra("TLS", "cryptography")) == (
+    assert str(missing_extra.missing_extra("TLS", "cryptography")) == (
         f"TLS needs the package cryptography: {pip_install('security')}"
     )
 
