@@ -13,7 +13,6 @@ from minibroker.config.resources import ConfigResourceType
 from minibroker.core import Core, Surroundings
 
 if TYPE_CHECKING:
-    from minibroker.api.interceptors import Observer
     from minibroker.cluster.broker_loggers import BrokerLoggers
     from minibroker.cluster.releases import Release
     from minibroker.coordinators.groups.coordinator import GroupCoordinator
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from minibroker.quotas.entities import QuotaTable
     from minibroker.quotas.host_names import HostNames
     from minibroker.quotas.manager import Quotas
+    from minibroker.routing.interceptors import Observer
     from minibroker.security.authorization.authorizer import Authorizer
     from minibroker.security.store import SecurityStore
     from minibroker.support.background import Background

@@ -13,7 +13,6 @@ as somebody wants any.
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from minibroker.api.routes import ROUTES
 from minibroker.cluster.features import (
     ELIGIBLE_LEADER_REPLICAS_VERSION,
     GROUP_VERSION,
@@ -22,6 +21,7 @@ from minibroker.cluster.features import (
     TRANSACTION_VERSION,
     Feature,
 )
+from minibroker.routing.routes import ROUTES
 from minibroker_protocol.api_keys import ApiKey
 
 RELEASES: Final = (

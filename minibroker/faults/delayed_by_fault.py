@@ -5,20 +5,20 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from minibroker.api.delayed import DelayedResponse
-from minibroker.api.outcomes import Answer
 from minibroker.inspection.message_json import detached
 from minibroker.requests.declarations import Target
 from minibroker.requests.dispatch import UnencodableAnswerError, encode_answers
+from minibroker.routing.delayed import DelayedResponse
+from minibroker.routing.outcomes import Answer
 from minibroker_protocol.records.header import MAGIC_AT, MAGIC_V2
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from minibroker.api.interceptors import Line
     from minibroker.clock import Clock, Timer
     from minibroker.faults.fault import Fault
     from minibroker.faults.registry import MatchedFault
+    from minibroker.routing.interceptors import Line
 
 _BODY_AT: Final = 8
 _CORRELATION_ID_AT: Final = 4

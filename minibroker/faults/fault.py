@@ -10,12 +10,12 @@ from collections import deque
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from minibroker.api.routes import ROUTES
 from minibroker.errors import OperationError, is_the_callers
 from minibroker.inspection.journal import Entry, error_code, matcher_of_apis
 from minibroker.requests.declarations import Target
 from minibroker.requests.endpoints import endpoint, endpoint_named
 from minibroker.requests.targets import named_by
+from minibroker.routing.routes import ROUTES
 from minibroker.support.patterns import matcher
 from minibroker.support.suggestions import suggestion
 from minibroker_protocol.error_codes import ErrorCode

@@ -9,8 +9,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from minibroker.api.delayed import DelayedResponse
-from minibroker.api.outcomes import Answer, Outcome, Waiting, outcome_of
 from minibroker.faults.delayed_by_fault import DelayedByFault
 from minibroker.faults.fault import Fault, RequestContext
 from minibroker.faults.observed import installed_faults
@@ -21,6 +19,8 @@ from minibroker.inspection.journal import DEFAULT_CAPACITY, Entry, Journal
 from minibroker.inspection.message_json import detached
 from minibroker.requests.dispatch import Decoded, serve
 from minibroker.requests.targets import targets_of
+from minibroker.routing.delayed import DelayedResponse
+from minibroker.routing.outcomes import Answer, Outcome, Waiting, outcome_of
 from minibroker.support.slices import Steps, result_of
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.errors import DecodeError
@@ -29,10 +29,10 @@ from minibroker_protocol.frame import read_request_header
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from minibroker.api.interceptors import Line
     from minibroker.requests.call import Call
     from minibroker.requests.endpoints import Endpoint
     from minibroker.requests.session import Session
+    from minibroker.routing.interceptors import Line
     from minibroker.services import Services
     from minibroker_protocol.frame import RequestHeader
 

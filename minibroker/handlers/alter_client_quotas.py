@@ -9,12 +9,12 @@ import logging
 from collections.abc import Collection, Container, Mapping
 from typing import Final
 
-from minibroker.api.delayed import DelayedResponse
 from minibroker.quotas.entities import IP, Entity, QuotaError, check_value, keys_of
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal
 from minibroker.requests.delayed_responses import hold
 from minibroker.requests.requirements import on_cluster
+from minibroker.routing.delayed import DelayedResponse
 from minibroker.security.authorization.acls import Operation
 from minibroker.support.slices import Steps, Work
 from minibroker_protocol.error_codes import ErrorCode

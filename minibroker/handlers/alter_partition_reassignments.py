@@ -10,12 +10,12 @@ replicas, if the client forbids that (KIP-860); UNKNOWN_TOPIC_OR_PARTITION.
 from collections.abc import Sequence
 from typing import Final
 
-from minibroker.api.delayed import DelayedResponse
 from minibroker.cluster.cluster import Cluster
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal, topics_at
 from minibroker.requests.delayed_responses import hold, refusal
 from minibroker.requests.requirements import on_cluster
+from minibroker.routing.delayed import DelayedResponse
 from minibroker.security.authorization.acls import Operation
 from minibroker.support.slices import Steps
 from minibroker.topic_admin import TopicError

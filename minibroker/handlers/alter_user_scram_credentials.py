@@ -8,10 +8,10 @@ whatever others have. Unlike in Kafka a salt or a salted password of more than 6
 
 from typing import Final
 
-from minibroker.api.delayed import DelayedResponse
 from minibroker.requests.call import Call
 from minibroker.requests.delayed_responses import hold
 from minibroker.requests.requirements import on_cluster
+from minibroker.routing.delayed import DelayedResponse
 from minibroker.security.authorization.acls import Operation
 from minibroker.security.sasl import scram_mechanisms
 from minibroker.security.sasl.scram import LEAST_ITERATIONS, MOST_ITERATIONS, ScramCredential, credential_of_salted

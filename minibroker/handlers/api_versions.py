@@ -15,10 +15,10 @@ from version 4 on only, since older Java clients cannot read them (KIP-1022).
 import re
 from typing import Final
 
-from minibroker.api.routes import ROUTES
 from minibroker.config.resources import ConfigResourceType
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import NOTHING
+from minibroker.routing.routes import ROUTES
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.api_versions import (

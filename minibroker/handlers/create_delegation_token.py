@@ -7,12 +7,12 @@ DELEGATION_TOKEN_AUTH_DISABLED. Renewers have to be users (INVALID_PRINCIPAL_TYP
 
 from typing import Final
 
-from minibroker.api.delayed import DelayedResponse
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal
 from minibroker.requests.delayed_responses import hold
 from minibroker.requests.requirements import asked_by_handler
 from minibroker.requests.token_requests import NO_TIME, may_ask, named
+from minibroker.routing.delayed import DelayedResponse
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.security.principals import ANONYMOUS, USER, Principal
 from minibroker.support.slices import Steps

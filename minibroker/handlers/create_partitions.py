@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from minibroker.api.delayed import DelayedResponse
 from minibroker.cluster.replicas import Replicas
 from minibroker.cluster.topics import Topic
 from minibroker.requests.call import Call
@@ -17,6 +16,7 @@ from minibroker.requests.declarations import topics_at
 from minibroker.requests.delayed_responses import hold
 from minibroker.requests.quota_mutations import count_mutation
 from minibroker.requests.requirements import on_each
+from minibroker.routing.delayed import DelayedResponse
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.support.slices import Steps
 from minibroker.topic_admin import (

@@ -11,13 +11,13 @@ partitions, or would make more than 10,000 records in Kafka's metadata log.
 from collections import Counter
 from typing import Final
 
-from minibroker.api.delayed import DelayedResponse
 from minibroker.cluster.topics import Topic
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal, topics_at
 from minibroker.requests.delayed_responses import hold
 from minibroker.requests.quota_mutations import count_mutation
 from minibroker.requests.requirements import asked_by_handler
+from minibroker.routing.delayed import DelayedResponse
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker.support.slices import Steps
 from minibroker.topic_admin import (

@@ -7,10 +7,10 @@ removed.
 
 from typing import Final
 
-from minibroker.api.delayed import DelayedResponse, UnservedRequestError
 from minibroker.requests.call import Call
 from minibroker.requests.delayed_responses import hold
 from minibroker.requests.requirements import on_cluster
+from minibroker.routing.delayed import DelayedResponse, UnservedRequestError
 from minibroker.security.authorization.acls import (
     AclBinding,
     AclFilter,

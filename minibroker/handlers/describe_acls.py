@@ -7,9 +7,9 @@ in which they were made.
 
 from typing import Final
 
-from minibroker.api.delayed import UnservedRequestError
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import on_cluster
+from minibroker.routing.delayed import UnservedRequestError
 from minibroker.security.authorization.acls import AclFilter, Operation, PatternType, PermissionType, ResourceType
 from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode

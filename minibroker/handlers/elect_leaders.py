@@ -9,13 +9,13 @@ alive. Asked for all partitions, the answer tells of those that needed an electi
 from collections.abc import Iterator
 from typing import Final
 
-from minibroker.api.delayed import DelayedResponse
 from minibroker.cluster.node import NO_NODE
 from minibroker.cluster.partition import Partition
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import topics_at
 from minibroker.requests.delayed_responses import hold
 from minibroker.requests.requirements import on_cluster
+from minibroker.routing.delayed import DelayedResponse
 from minibroker.security.authorization.acls import Operation
 from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode

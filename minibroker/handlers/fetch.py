@@ -24,7 +24,6 @@ last fetched epoch (replicas that share a log never diverge).
 from collections.abc import Callable
 from typing import Final
 
-from minibroker.api.delayed import DelayedResponse
 from minibroker.clock import Timer
 from minibroker.cluster.fetch_sessions import NO_SESSION, FetchKey, FetchSessionError
 from minibroker.requests.call import Call
@@ -38,6 +37,7 @@ from minibroker.requests.fetch_reader import (
     refused_partition,
 )
 from minibroker.requests.requirements import asked_by_handler
+from minibroker.routing.delayed import DelayedResponse
 from minibroker.support.slices import Steps, Work
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.fetch import (

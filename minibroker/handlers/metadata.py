@@ -11,7 +11,6 @@ it exists or not; so is what would have to be created, unless the client may cre
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from minibroker.api.delayed import DelayedResponse
 from minibroker.cluster.node import NO_NODE
 from minibroker.cluster.topics import Topic, topic_name_error
 from minibroker.requests.authorized_operations import authorized_cluster_operations, authorized_operations
@@ -19,6 +18,7 @@ from minibroker.requests.call import Call
 from minibroker.requests.declarations import Target, topics_at
 from minibroker.requests.delayed_responses import hold
 from minibroker.requests.requirements import asked_by_handler
+from minibroker.routing.delayed import DelayedResponse
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker.support.advice import tell_creation
 from minibroker.support.slices import Steps

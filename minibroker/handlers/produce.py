@@ -28,7 +28,6 @@ disk; NOT_LEADER_OR_FOLLOWER if another broker leads the partition by then. The 
 from functools import partial
 from typing import Any, Final
 
-from minibroker.api.delayed import DelayedResponse, UnservedRequestError
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topics import Topic
 from minibroker.requests.call import Call
@@ -39,6 +38,7 @@ from minibroker.requests.long_produce import FIRST_WITH_IDS, FIRST_WITH_ONE_BATC
 from minibroker.requests.partition_append import RefusedError, append, append_in_steps
 from minibroker.requests.produce_memo import has_many_batches
 from minibroker.requests.requirements import checked, on_each
+from minibroker.routing.delayed import DelayedResponse, UnservedRequestError
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode

@@ -8,9 +8,9 @@ first answers it with ILLEGAL_SASL_STATE.
 
 from typing import Final
 
-from minibroker.api.delayed import DelayedResponse
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import NOTHING
+from minibroker.routing.delayed import DelayedResponse
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 

@@ -7,9 +7,9 @@ no authentication is under way (a listener without SASL, or a client that is kno
 
 from typing import Final
 
-from minibroker.api.delayed import DelayedResponse
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import NOTHING
+from minibroker.routing.delayed import DelayedResponse
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 

@@ -8,7 +8,6 @@ beneath one that has changed what metadata looks like, and kraft.version stays a
 from collections.abc import Mapping
 from typing import Final
 
-from minibroker.api.delayed import DelayedResponse
 from minibroker.cluster.features import (
     ELIGIBLE_LEADER_REPLICAS_VERSION,
     KRAFT_VERSION,
@@ -18,6 +17,7 @@ from minibroker.cluster.features import (
 from minibroker.requests.call import Call
 from minibroker.requests.delayed_responses import hold
 from minibroker.requests.requirements import on_cluster
+from minibroker.routing.delayed import DelayedResponse
 from minibroker.security.authorization.acls import Operation
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.update_features import (

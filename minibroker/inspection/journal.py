@@ -11,9 +11,9 @@ from collections import deque
 from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
-from minibroker.api.routes import ROUTES
 from minibroker.errors import OperationError
 from minibroker.inspection.message_json import detached, to_json
+from minibroker.routing.routes import ROUTES
 from minibroker.support.patterns import api_matcher, matcher
 from minibroker.support.suggestions import suggestion
 from minibroker_protocol.error_codes import ErrorCode

@@ -13,8 +13,8 @@ from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from minibroker.api.delayed import DelayedResponse, UnservedRequestError
-from minibroker.api.outcomes import Answer, Waiting
+from minibroker.routing.delayed import DelayedResponse, UnservedRequestError
+from minibroker.routing.outcomes import Answer, Waiting
 from minibroker.security.log_text import one_line
 from minibroker.security.principals import USER, Principal
 from minibroker.security.sasl.mechanism import SaslAuthenticationError, SaslError, SaslServer
@@ -27,10 +27,10 @@ from minibroker_protocol.messages.sasl_handshake import SaslHandshakeRequest, Sa
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from minibroker.api.interceptors import Line, Take
-    from minibroker.api.outcomes import Outcome
     from minibroker.clock import Timer
     from minibroker.requests.session import Session
+    from minibroker.routing.interceptors import Line, Take
+    from minibroker.routing.outcomes import Outcome
     from minibroker.security.listener_security import ListenerSecurity
     from minibroker_protocol.codec import Splices
 

@@ -1,6 +1,6 @@
 """Dispatch of a request from bytes to its answer: decode, then commit, authorize, handle (`serve`).
 
-No sockets here: a test can drive it with bytes alone. Interceptors stand before it (`minibroker.api.interceptors`).
+No sockets here: a test can drive it with bytes alone. Interceptors stand before it (`minibroker.routing.interceptors`).
 """
 
 from collections.abc import Callable
@@ -8,13 +8,13 @@ from functools import cache
 from types import GeneratorType
 from typing import Any, Final, cast
 
-from minibroker.api.delayed import DelayedResponse, UnservedRequestError
-from minibroker.api.interceptors import Line, Observer
-from minibroker.api.outcomes import NO_ANSWER, Answer, Outcome, Waiting, outcome_of
 from minibroker.requests.call import Call
 from minibroker.requests.endpoints import Endpoint, endpoint
 from minibroker.requests.produce_memo import ProduceMemo, has_many_batches
 from minibroker.requests.session import Session
+from minibroker.routing.delayed import DelayedResponse, UnservedRequestError
+from minibroker.routing.interceptors import Line, Observer
+from minibroker.routing.outcomes import NO_ANSWER, Answer, Outcome, Waiting, outcome_of
 from minibroker.services import Services
 from minibroker.support.slices import Steps, Work, result_of
 from minibroker_protocol.api_keys import ApiKey

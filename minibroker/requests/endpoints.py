@@ -4,9 +4,9 @@ import importlib
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from minibroker.api.delayed import UnservedRequestError
-from minibroker.api.routes import ROUTES, Route
 from minibroker.requests.call import Call
+from minibroker.routing.delayed import UnservedRequestError
+from minibroker.routing.routes import ROUTES, Route
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.schema import schema_of
 

@@ -10,7 +10,6 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from minibroker.api.delayed import DelayedResponse, UnservedRequestError
 from minibroker.requests.declarations import Target
 from minibroker.requests.merging import MergedAnswer, merged, merged_in_slices
 from minibroker.requests.pieces import is_large, join, pieces_of
@@ -18,6 +17,7 @@ from minibroker.requests.produce_memo import has_many_batches
 from minibroker.requests.refusals import error_answer, part_answer, refused
 from minibroker.requests.requirements import AUTHORIZATION_FAILED, Each
 from minibroker.requests.targets import has_list, names_of, only
+from minibroker.routing.delayed import DelayedResponse, UnservedRequestError
 from minibroker.security.authorization.acls import CLUSTER_NAME, ResourceType
 from minibroker.support.slices import Steps, drain, result_of
 from minibroker_protocol.api_keys import ApiKey

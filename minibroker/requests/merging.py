@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from minibroker.api.delayed import DelayedResponse
 from minibroker.requests.pieces import identity
+from minibroker.routing.delayed import DelayedResponse
 from minibroker.support.slices import Steps, drain
 
 

@@ -6,19 +6,19 @@ from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
 
-from minibroker.api.delayed import DelayedResponse
-from minibroker.api.outcomes import Outcome, Waiting
 from minibroker.requests.dispatch import SlicedRequest
+from minibroker.routing.delayed import DelayedResponse
+from minibroker.routing.outcomes import Outcome, Waiting
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.frame import read_request_header
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from minibroker.api.interceptors import Line, Take
     from minibroker.clock import Clock, Timer
     from minibroker.quotas.manager import Quotas
     from minibroker.requests.session import Session
+    from minibroker.routing.interceptors import Line, Take
 
 _NEVER_THROTTLED: Final = frozenset(
     {

@@ -2,8 +2,8 @@
 
 from functools import partial
 
-from minibroker.api.interceptors import Interceptor, Line, Take
 from minibroker.requests.dispatch import accept, accept_observed
+from minibroker.routing.interceptors import Interceptor, Line, Take
 from minibroker.services import Services
 
 

@@ -151,8 +151,8 @@ def missing(call: Call, operation: Operation, resource_type: ResourceType, name:
 
 def table() -> str:
     """The requirements of all APIs as Markdown."""
-    from minibroker.api.routes import ROUTES  # noqa: PLC0415 - dispatch loads the handlers, which import this
     from minibroker.requests.endpoints import endpoint  # noqa: PLC0415 - dispatch loads the handlers, which import this
+    from minibroker.routing.routes import ROUTES  # noqa: PLC0415 - dispatch loads the handlers, which import this
 
     rows = "".join(f"| {route.message} | {endpoint(route.key).needs.text} |\n" for route in ROUTES)
     return "| API | needs |\n| --- | --- |\n" + rows

@@ -10,9 +10,9 @@ from minibroker.security.principals import ANONYMOUS, Principal
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from minibroker.api.delayed import DelayedResponse
     from minibroker.cluster.node import Node
     from minibroker.requests.produce_memo import ProduceMemo
+    from minibroker.routing.delayed import DelayedResponse
     from minibroker.services import Services
     from minibroker_protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
     from minibroker_protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse

@@ -13,14 +13,14 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from minibroker.api.delayed import DelayedResponse, UnservedRequestError
-from minibroker.api.interceptors import Interceptor, Take
-from minibroker.api.outcomes import NO_ANSWER, Answer, Outcome, Waiting
 from minibroker.cluster.node import Node
 from minibroker.requests.dispatch import SlicedRequest, UnencodableAnswerError, encode_answers, may_delete_files
 from minibroker.requests.produce_memo import ProduceMemo
 from minibroker.requests.request_path import compose
 from minibroker.requests.session import Session
+from minibroker.routing.delayed import DelayedResponse, UnservedRequestError
+from minibroker.routing.interceptors import Interceptor, Take
+from minibroker.routing.outcomes import NO_ANSWER, Answer, Outcome, Waiting
 from minibroker.server.connection_quotas import ConnectionPermit
 from minibroker.server.outbox import Outbox
 from minibroker.services import Services

@@ -6,13 +6,13 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from minibroker.api.outcomes import Answer, Outcome, Waiting
-from minibroker.api.routes import ROUTES
 from minibroker.clock import ManualClock
 from minibroker.config import BrokerConfig
 from minibroker.core import Core
 from minibroker.requests.dispatch import SlicedRequest, accept, encode_answers
 from minibroker.requests.session import Session
+from minibroker.routing.outcomes import Answer, Outcome, Waiting
+from minibroker.routing.routes import ROUTES
 from minibroker.security.principals import USER, Principal
 from minibroker.services import Services, open_services
 from minibroker_protocol.codec import decode, encode

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from minibroker.api.routes import ROUTES
 from minibroker.requests.requirements import AUTHORIZATION_FAILED
+from minibroker.routing.routes import ROUTES
 from minibroker.security.authorization.acls import (
     CLUSTER_NAME,
     SUPPORTED_OPERATIONS,

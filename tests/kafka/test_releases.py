@@ -7,9 +7,9 @@ from typing import Final
 
 import pytest
 
-from minibroker.api.routes import ROUTES
 from minibroker.cluster.features import FEATURES
 from minibroker.cluster.releases import RELEASES, release
+from minibroker.routing.routes import ROUTES
 from minibroker_protocol.api_keys import ApiKey
 from tests.clients import toolchains
 from tests.kafka import jars

@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from minibroker.api.routes import Route
+from minibroker.routing.routes import Route
 from minibroker_protocol import coordinator_records
 from minibroker_protocol import messages as messages_of_apis
 from minibroker_protocol import primitives as p

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from unittest.mock import patch
 
-from minibroker.api.outcomes import Answer
+from minibroker.routing.outcomes import Answer
 from minibroker.services import Services
 from minibroker_protocol.messages.delete_records import (
     DeleteRecordsPartition,

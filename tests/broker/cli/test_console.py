@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.api.delayed import UnservedRequestError
 from minibroker.cli.console import Console, tell_request
 from minibroker.clock import ManualClock
 from minibroker.faults.fault import Fault
@@ -20,6 +19,7 @@ from minibroker.faults.observer import faults_of, watch_requests
 from minibroker.inspection.journal import Entry
 from minibroker.inspection.request_lines import line_of
 from minibroker.requests.request_path import compose
+from minibroker.routing.delayed import UnservedRequestError
 from minibroker.support.advice import (
     CONNECTIONS,
     LOST_GROUPS,

@@ -16,7 +16,7 @@ import asyncio, sys
 from minibroker.broker import Broker
 from minibroker.cli import warm_up
 from minibroker.requests.endpoints import endpoint
-from minibroker.api.routes import ROUTES
+from minibroker.routing.routes import ROUTES
 
 def loaded():
     return {name for name in sys.modules if name.startswith("minibroker")}

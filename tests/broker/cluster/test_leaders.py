@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from minibroker.api.outcomes import Waiting
 from minibroker.cluster.cluster import ClusterError
 from minibroker.cluster.node import ListenerEndpoint
+from minibroker.routing.outcomes import Waiting
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages import describe_topic_partitions
 from minibroker_protocol.messages.delete_records import (

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from minibroker.api.outcomes import Answer, Waiting
 from minibroker.faults.fault import Fault
 from minibroker.faults.observer import faults_of
 from minibroker.faults.registry import FaultRegistry
 from minibroker.requests.request_path import compose
+from minibroker.routing.outcomes import Answer, Waiting
 from minibroker_protocol.codec import Splices
 from tests.broker.harness import Harness, bytes_of, frame_of, response_of
 

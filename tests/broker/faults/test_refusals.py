@@ -6,13 +6,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from minibroker.api.delayed import UnservedRequestError
-from minibroker.api.routes import ROUTES, Route
 from minibroker.faults.fault import Fault
 from minibroker.faults.observed import installed_faults
 from minibroker.inspection.journal import Entry, _error_codes
 from minibroker.requests.endpoints import endpoint
 from minibroker.requests.targets import named_by
+from minibroker.routing.delayed import UnservedRequestError
+from minibroker.routing.routes import ROUTES, Route
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.add_partitions_to_txn import (

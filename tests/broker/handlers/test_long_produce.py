@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from minibroker.api.outcomes import Waiting
 from minibroker.requests.dispatch import accept
 from minibroker.requests.produce_memo import ProduceMemo
+from minibroker.routing.outcomes import Waiting
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from minibroker.api.delayed import UnservedRequestError
-from minibroker.api.routes import ROUTES, Route
 from minibroker.faults.observed import journal_of
 from minibroker.faults.observer import drop_journal, keep_journal
 from minibroker.inspection.journal import Journal
 from minibroker.inspection.message_json import RecordsSummary, bytes_json, camel_case, detached, to_json
 from minibroker.requests.request_path import compose
+from minibroker.routing.delayed import UnservedRequestError
+from minibroker.routing.routes import ROUTES, Route
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.messages.heartbeat import HeartbeatRequest

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from minibroker.api.outcomes import Waiting
 from minibroker.requests.dispatch import accept
 from minibroker.requests.meter import Meter
 from minibroker.requests.session import Session
+from minibroker.routing.outcomes import Waiting
 from minibroker.security.principals import Principal
 from minibroker_protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,

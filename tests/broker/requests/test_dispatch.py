@@ -12,14 +12,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from minibroker.api.delayed import UnservedRequestError
-from minibroker.api.outcomes import Answer, Waiting
-from minibroker.api.routes import ROUTES, Route
 from minibroker.cluster.releases import RELEASES, release
 from minibroker.faults.observer import keep_journal
 from minibroker.requests.dispatch import accept, encode_answers
 from minibroker.requests.endpoints import endpoint
 from minibroker.requests.request_path import compose
+from minibroker.routing.delayed import UnservedRequestError
+from minibroker.routing.outcomes import Answer, Waiting
+from minibroker.routing.routes import ROUTES, Route
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.messages.alter_user_scram_credentials import (

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from minibroker.api.delayed import UnservedRequestError
-from minibroker.api.outcomes import Answer
 from minibroker.requests.call import Call
 from minibroker.requests.dispatch import accept
 from minibroker.requests.produce_memo import ProduceMemo
+from minibroker.routing.delayed import UnservedRequestError
+from minibroker.routing.outcomes import Answer
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.messages.metadata import MetadataRequest
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

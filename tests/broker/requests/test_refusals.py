@@ -5,9 +5,9 @@ from typing import Any, Final
 
 import pytest
 
-from minibroker.api.routes import ROUTES, Route
 from minibroker.requests.endpoints import endpoint, endpoint_named
 from minibroker.requests.refusals import error_answer, part_answer, refused
+from minibroker.routing.routes import ROUTES, Route
 from minibroker.support.slices import drain
 from minibroker_protocol.codec import decode, encode
 from minibroker_protocol.error_codes import ErrorCode

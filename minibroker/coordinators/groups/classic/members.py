@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from minibroker.api.delayed import DelayedResponse
 from minibroker.coordinators.groups.deadlines import Deadline
 from minibroker.core import Core
+from minibroker.routing.delayed import DelayedResponse
 
 
 class Protocol(NamedTuple):

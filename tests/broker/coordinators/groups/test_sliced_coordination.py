@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from minibroker.api.outcomes import Answer
 from minibroker.coordinators.groups.consumer.assignors import pace
+from minibroker.routing.outcomes import Answer
 from minibroker.support.regular_expressions import expression
 from minibroker_protocol.error_codes import ErrorCode
 from tests.broker.coordinators.groups.consumers import Consumers, Owned

@@ -2,8 +2,8 @@
 
 import pytest
 
-from minibroker.api.outcomes import Answer, Waiting
 from minibroker.requests.dispatch import SlicedRequest
+from minibroker.routing.outcomes import Answer, Waiting
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.offset_commit import (
     OffsetCommitRequest,

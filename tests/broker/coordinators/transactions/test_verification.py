@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from minibroker.api.outcomes import Answer
 from minibroker.requests.call import Call
 from minibroker.requests.dispatch import accept, encode_answers
 from minibroker.requests.produce_memo import ProduceMemo
+from minibroker.routing.outcomes import Answer
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.broker.coordinators.transactions.producer import Producer, init_producer_id, produce_in, read_committed

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from minibroker.api.delayed import UnservedRequestError
-from minibroker.api.outcomes import Answer
 from minibroker.faults.observer import keep_journal
 from minibroker.requests.dispatch import accept
 from minibroker.requests.produce_memo import ProduceMemo
+from minibroker.routing.delayed import UnservedRequestError
+from minibroker.routing.outcomes import Answer
 from minibroker.security.authorization.acls import AclFilter, Operation, ResourceType
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest

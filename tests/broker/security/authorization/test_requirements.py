@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.api.routes import ROUTES, Route
 from minibroker.requests.endpoints import endpoint
 from minibroker.requests.requirements import table
 from minibroker.requests.targets import named_by
+from minibroker.routing.routes import ROUTES, Route
 
 ROOT = Path(__file__).parents[4]
 FREE = {"ApiVersions", "SaslHandshake", "SaslAuthenticate", "GetTelemetrySubscriptions", "PushTelemetry"}

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from minibroker.api.outcomes import Outcome
+from minibroker.routing.outcomes import Outcome
 
 if TYPE_CHECKING:
     from minibroker.support.slices import Steps

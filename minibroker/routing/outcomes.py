@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from minibroker.api.delayed import DelayedResponse
+from minibroker.routing.delayed import DelayedResponse
 
 if TYPE_CHECKING:
     from minibroker_protocol.codec import Splices

@@ -1,0 +1,1 @@
+"""The way of a request in types: the route of its API, the interceptors that it passes, its outcome, a late response."""
