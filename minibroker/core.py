@@ -1,4 +1,7 @@
-"""The ground that all of a broker stands on: configuration, time, the data directory, topics and their logs."""
+"""Core: the state without which no broker runs. Configuration, clock, data directory, cluster, topics and their logs.
+
+`services.Services` has it as `core`, and adds what serves clients. Code below `services` knows the core alone.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NotRequired, TypedDict, Unpack

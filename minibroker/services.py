@@ -1,4 +1,7 @@
-"""What stands on a broker's ground and serves its clients: coordinators, rights, quotas, credentials, telemetry."""
+"""Services: all of a broker's state. The core, coordinators, authorizer, quotas, credentials, telemetry, interceptors.
+
+Handlers get it as `call.services`, the methods of `Broker` as their first argument.
+"""
 
 from collections.abc import Collection, Mapping
 from functools import cached_property

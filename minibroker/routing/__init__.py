@@ -1,1 +1,1 @@
-"""The way of a request in types: the route of its API, the interceptors that it passes, its outcome, a late response."""
+"""The way of a request in types: the route of its API, the interceptors that it passes, and its outcomes."""
