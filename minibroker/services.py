@@ -1,7 +1,4 @@
-"""Services: all of a broker's state. The core, coordinators, authorizer, quotas, credentials, telemetry, interceptors.
-
-Handlers get it as `call.services`, the methods of `Broker` as their first argument.
-"""
+"""The services of a broker for its clients: coordinators, authorizer, quotas, credentials, telemetry."""
 
 from collections.abc import Collection, Mapping
 from functools import cached_property

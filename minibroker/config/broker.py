@@ -188,7 +188,9 @@ class BrokerConfig(ConfigValues):
 
     def remarks(self) -> list[str]:
         """What the user should know of what was given: names without a meaning, wishes that are not served."""
-        found = [remark for name in self.unknown if (remark := remark_on_unknown(name)) is not None]
+        found = [
+            f"{name} is not known and has no effect{_hint(name)}" for name in self.unknown if not _is_prefixed(name)
+        ]
         protocols = self.items("group.coordinator.rebalance.protocols")
         others = [protocol for protocol in protocols if protocol not in _PROTOCOLS]
         if others:
@@ -257,13 +259,6 @@ def _rules(values: Mapping[str, ConfigValue]) -> tuple[Rule, ...]:
     from minibroker.config.reported_keys.rules import RULES  # noqa: PLC0415 - few set what the broker does not act on
 
     return _RULES + RULES
-
-
-def remark_on_unknown(name: str) -> str | None:
-    """A sentence about a key that the broker does not know, with the one that was probably meant; None for a key."""
-    if name in BROKER_KEYS or _is_prefixed(name):
-        return None
-    return f"{name} is not known and has no effect{_hint(name)}"
 
 
 def _is_prefixed(name: str) -> bool:

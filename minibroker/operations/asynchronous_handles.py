@@ -83,24 +83,24 @@ class AsyncConsumerGroup:
 
     async def committed(self) -> "dict[TopicPartition, int]":
         """Committed offsets, by (topic, partition)."""
-        from minibroker.operations.groups import committed_offsets  # noqa: PLC0415 - see above
+        from minibroker.operations.groups import committed_offsets, group_loaded  # noqa: PLC0415 - see above
 
-        await self._loaded()
-        return committed_offsets(self._broker.services, self.group_id)
+        await group_loaded(self._broker.services, self.group_id)
+        return committed_offsets(self._broker.services, self._checked_id())
 
     async def lag(self) -> "dict[TopicPartition, int]":
         """How many offsets the group is behind, by (topic, partition)."""
-        from minibroker.operations.groups import group_lag  # noqa: PLC0415 - see above
-
-        await self._loaded()
-        return group_lag(self._broker.services, self.group_id)
-
-    async def _loaded(self) -> None:
-        """Return once all is known about the group. UserWarning if its id is probably misspelt."""
-        from minibroker.operations.groups import group_loaded, warn_of_misspelling  # noqa: PLC0415 - see above
+        from minibroker.operations.groups import group_lag, group_loaded  # noqa: PLC0415 - see above
 
         await group_loaded(self._broker.services, self.group_id)
+        return group_lag(self._broker.services, self._checked_id())
+
+    def _checked_id(self) -> str:
+        """The group's id. UserWarning if the group does not exist and the id is probably misspelt."""
+        from minibroker.operations.groups import warn_of_misspelling  # noqa: PLC0415 - see above
+
         warn_of_misspelling(self._broker.services, self.group_id)
+        return self.group_id
 
     async def rebalance(self) -> None:
         """Have all members join again, as if one had come or gone."""

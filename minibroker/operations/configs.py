@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 
 from minibroker.cluster.dynamic_configs import ALL_BROKERS
-from minibroker.config import ConfigError, TopicConfig
-from minibroker.config.broker import remark_on_unknown
+from minibroker.config import BrokerConfig, ConfigError, TopicConfig
 from minibroker.config.resources import ConfigResourceType
-from minibroker.config.run_time import ONLY_AT_RUN_TIME, check
+from minibroker.config.run_time import check, key_of
 from minibroker.config.topic import hint_of_unknown_key
 from minibroker.errors import OperationError
 from minibroker.operations.records import topic_of
@@ -44,10 +43,9 @@ def configure(services: Services, configs: Mapping[str, Setting]) -> None:
         services.core.configs.with_broker(ALL_BROKERS, texts)
     except ConfigError as error:
         raise OperationError(str(error)) from None
-    for name in configs:
-        remark = None if name in ONLY_AT_RUN_TIME else remark_on_unknown(name)
-        if remark is not None:
-            warn_caller(f"configure: {remark}")
+    unknown = {name: "" for name in configs if key_of(name) is None}
+    for remark in BrokerConfig({}, unknown).remarks():
+        warn_caller(f"configure: {remark}")
     services.core.writes.commit()
     services.core.configs.put(ConfigResourceType.BROKER, ALL_BROKERS, texts)
 

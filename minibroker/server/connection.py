@@ -344,7 +344,7 @@ class Connection(asyncio.BufferedProtocol):
         from minibroker.support.advice import SECURITY, about_first_bytes, about_unauthenticated  # noqa: PLC0415 - rarely needed
 
         session = self._session
-        advice = about_first_bytes(self._reader.peek(4), session.listener, session.protocol)
+        advice = about_first_bytes(self._reader.peek(4), session.listener)
         if advice is None and session.authentication is not None and session.authentication.is_early(error):
             advice = about_unauthenticated(session.listener, session.protocol)
         if advice is not None:

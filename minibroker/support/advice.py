@@ -125,16 +125,15 @@ def _sum_up(kind: str, known: _Kind) -> None:
     known.suppressed = 0
 
 
-def about_first_bytes(start: bytes, listener: str = "PLAINTEXT", protocol: str = "PLAINTEXT") -> str | None:
-    """A sentence about a client that sends no requests, if its first bytes show what it speaks.
-
-    The size that Kafka logs is the first four bytes of the TLS record (`NetworkReceive`).
-    """
+def about_first_bytes(start: bytes, listener: str = "PLAINTEXT") -> str | None:
+    """What a client that sends no requests may be in truth."""
     if start.startswith(_TLS_RECORD):
+        protocol = "security.protocol=PLAINTEXT" if listener == "PLAINTEXT" else "a security.protocol without SSL"
+        size = int.from_bytes(start[:4])
+        # Kafka takes the beginning of the TLS record for the size of a request (`NetworkReceive`).
         return (
-            f"a client speaks TLS, but the listener {listener} does not: give the client security.protocol={protocol}, "
-            "or have the broker speak TLS, see docs/security.md. "
-            f'(Kafka logs "Invalid receive (size = {int.from_bytes(start[:4])} ...)".)'
+            f"a client speaks TLS, but the listener {listener} does not: give the client {protocol}, or have the "
+            f'broker speak TLS, see docs/security.md. (Kafka logs "Invalid receive (size = {size} ...)".)'
         )
     if start.startswith(_HTTP):
         return "a client speaks HTTP; this is a port for Kafka clients (the control plane has another one: --control)"
