@@ -31,7 +31,7 @@ unexport PYRIGHT_PYTHON_FORCE_VERSION PYRIGHT_PYTHON_PYLANCE_VERSION PYRIGHT_PYT
 unexport PYTHONDONTWRITEBYTECODE
 
 .NOTPARALLEL:
-.PHONY: help setup serve check test torture suites lint format bench docs dist lock clean
+.PHONY: help setup serve check test torture suites lint format bench docs dist image lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -94,6 +94,9 @@ dist: $(VENV)/.core ## Build wheel and source archive into dist, and try both in
 	@rm -rf dist
 	@$(VENV)/bin/python -m build --no-isolation --outdir dist . >/dev/null
 	@$(VENV)/bin/python -m tests.distribution dist
+
+image: $(VENV)/.core ## Build the container image into build/image without an engine, for the tests that run it (as root)
+	@$(VENV)/bin/python -m tests.docker.building
 
 lock: $(VENV)/.lock ## Resolve requirements/*.txt again from pyproject.toml (ARGS=--upgrade takes newer versions)
 	@set -e; constraints=; for name in $(LOCKS); do \

@@ -1,13 +1,15 @@
 """The container's entry point: turns the environment of Kafka's images into `minibroker serve` and becomes it.
 
-It understands that of apache/kafka and of confluentinc/cp-kafka, and the names of bitnami/kafka (KAFKA_CFG_...).
+It understands that of apache/kafka and of confluentinc/cp-kafka, and the names of bitnami/kafka (KAFKA_CFG_...),
+wurstmeister/kafka, debezium/kafka and fast-data-dev; see `minibroker.container.vendors`.
 
 Variables are read as `kafka.docker.KafkaDockerWrapper` reads them: after KAFKA_ the name is lower-cased, `___` stands
 for a dash, `__` for an underscore and `_` for a dot, so that KAFKA_LOG_SEGMENT_BYTES is `log.segment.bytes`. What the
 JVM and its logging would have read is skipped. A file mounted as /mnt/shared/config/server.properties is read first.
 
-All of KAFKA_LISTENERS are served, each with its own advertised address: PLAINTEXT comes first. Listeners of the KRaft
-controller are dropped. Without the variable the broker listens on every port that is advertised, as cp-kafka does, and
+All of KAFKA_LISTENERS are served, each with its own advertised address: PLAINTEXT comes first. The ports of the KRaft
+controller and of JMX accept connections and stay silent; KAFKA_PROCESS_ROLES=controller leaves only those. Without
+KAFKA_LISTENERS the broker listens on every port that is advertised, as cp-kafka does, and
 on 9092, as the others do.
 
 For TLS and SASL there are, beside Kafka's own keys, what the images have: KAFKA_SSL_KEYSTORE_FILENAME and its kind name
@@ -31,14 +33,13 @@ asks the broker of the same environment for its API versions and exits with 0 if
 import os
 import re
 import shlex
-import socket
-import struct
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 from minibroker.cluster import listeners
 from minibroker.cluster.listeners import ServedListener
+from minibroker.container import files, health, lists, vendors
 
 MOUNTED_CONFIG = "/mnt/shared/config/server.properties"
 DATA_DIR = "/var/lib/minibroker"
@@ -64,11 +65,17 @@ _PLAIN_OPTIONS = {
     "MINIBROKER_SEED_DATA": "--seed-data",
 }
 _TOPICS = "MINIBROKER_TOPICS"
+_LOG_LINES = "MINIBROKER_LOG_LINES"
+_HOLD_PORTS = "--hold-ports"
+_WRITE_PROPERTIES = "--write-properties"
+_LINK_TOOLS = "--link-tools"
 
 # Read by Kafka's start scripts, the JVM or log4j, or by the scripts of bitnami/kafka; none of them is a broker config.
 _NOT_CONFIGS = re.compile(
     r"KAFKA_(VERSION|HOME|DEBUG|(\w+_)?OPTS|JMX_\w+|LOG4J_\w+|TOOLS_LOG4J_\w+"
-    r"|KRAFT_CLUSTER_ID|ENABLE_KRAFT|CLIENT_(USERS|PASSWORDS|SASL_MECHANISMS?|LISTENER_NAME)|(INTER_BROKER|CONTROLLER)_(USER|PASSWORD))"
+    r"|(KRAFT_)?CLUSTER_ID|ENABLE_KRAFT|KRAFT_MODE|CLIENT_(USERS|PASSWORDS|SASL_MECHANISMS?|LISTENER_NAME)"
+    r"|(INTER_BROKER|CONTROLLER)_(USER|PASSWORD)|CREATE_TOPICS(_SEPARATOR)?|ZOOKEEPER_(PROTOCOL|USER|PASSWORD|TLS_\w+)"
+    r"|EXTRA_FLAGS|INITIAL_CONTROLLERS|SKIP_KRAFT_STORAGE_INIT|(BASE|VOLUME|CONF|MOUNTED_CONF)_DIR|REST_\w+)"
 )
 _USERS = (
     ("KAFKA_CLIENT_USERS", "KAFKA_CLIENT_PASSWORDS"),
@@ -88,12 +95,9 @@ _SECRET = re.compile(r"(?i).*(password|secret|jaas\.config|keystore\.key|token\.
 _HIDDEN = "[hidden]"
 """As Kafka shows passwords."""
 _LOGIN_CONFIG = re.compile(r"-Djava\.security\.auth\.login\.config=(\S+)")
+_CLUSTER_IDS = ("CLUSTER_ID", "KAFKA_KRAFT_CLUSTER_ID", "KAFKA_CLUSTER_ID")
 # These become options of their own.
 _CONSUMED = ("advertised.listeners", "listeners", "log.dir", "log.dirs")
-
-_HEALTH_TIMEOUT = 2.0
-_API_VERSIONS = 18
-_CORRELATION_ID = 0x68656C70
 
 
 def broker_configs(environment: Mapping[str, str]) -> dict[str, str]:
@@ -148,7 +152,7 @@ def security_configs(environment: Mapping[str, str], configs: Mapping[str, str])
         name = configs.get(variable)
         if name and not configs.get(key):
             path = os.path.join(SECRETS_DIR, name)
-            found[key] = path if key.endswith(".location") else _first_line(path)
+            found[key] = path if key.endswith(".location") else _first_line(_variable_of(variable), path)
     match = _LOGIN_CONFIG.search(environment.get("KAFKA_OPTS", ""))
     users = _users(environment)
     if users or match is not None:
@@ -157,7 +161,7 @@ def security_configs(environment: Mapping[str, str], configs: Mapping[str, str])
         if users:
             found |= user_logins(users)
         if match is not None and not (users and not os.path.exists(match[1])):
-            with open(match[1], encoding="utf-8") as file:
+            with _opened("KAFKA_OPTS", match[1]) as file:
                 found |= server_logins(file.read())
     return {key: value for key, value in found.items() if key not in configs}
 
@@ -173,8 +177,20 @@ def _users(environment: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def _first_line(path: str) -> str:
-    with open(path, encoding="utf-8") as file:
+def _variable_of(config: str) -> str:
+    return "KAFKA_" + config.replace(".", "_").upper()
+
+
+def _opened(variable: str, path: str) -> TextIO:
+    """Open the file that a variable names. OSError that names both."""
+    try:
+        return open(path, encoding="utf-8")
+    except OSError as error:
+        raise OSError(f"{variable}: {path}: {error.strerror}; mount the file there") from None
+
+
+def _first_line(variable: str, path: str) -> str:
+    with _opened(variable, path) as file:
         return file.readline().strip()
 
 
@@ -192,7 +208,11 @@ def effective_configs(environment: Mapping[str, str]) -> dict[str, str]:
 
         with open(path, encoding="utf-8") as file:
             properties = parse_properties(file.read())
-    return properties | broker_configs(environment)
+    properties |= broker_configs(environment)
+    for key in ("listeners", "advertised.listeners"):
+        if key in properties:
+            properties[key] = lists.tidy(properties[key])
+    return properties
 
 
 def serve_options(environment: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
@@ -200,6 +220,10 @@ def serve_options(environment: Mapping[str, str]) -> tuple[list[str], dict[str, 
 
     Raises ListenerError for a variable that cannot be honoured, OSError or ValueError for a file that cannot be read.
     """
+    return _serve_options(vendors.translate(environment, _warn))
+
+
+def _serve_options(environment: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
     configs = effective_configs(environment)
     options = {option: environment[name] for name, option in _PLAIN_OPTIONS.items() if environment.get(name)}
     further: list[str] = []
@@ -207,7 +231,7 @@ def serve_options(environment: Mapping[str, str]) -> tuple[list[str], dict[str, 
     for key in (*_CONSUMED, *_SECRET_FILES):
         settings.pop(key, None)
     if "--listen" not in options:
-        served = client_listeners(configs)
+        served = _checked_listeners(configs)
         default = default_listener(configs, served)
         if all(each.protocol == listeners.PLAINTEXT for each in served):
             first, *others = served
@@ -217,27 +241,61 @@ def serve_options(environment: Mapping[str, str]) -> tuple[list[str], dict[str, 
                 options.setdefault("--advertise", _address(first.advertised))
             for each in others:
                 suffix = "" if each.advertised is None else f"={_address(each.advertised)}"
-                further.append(_address((each.host, each.port)) + suffix)
+                further += ["--also-listen", _address((each.host, each.port)) + suffix]
         else:
             settings["listeners"] = listener_list(configs)
             settings["advertised.listeners"] = advertised_list(configs)
-    log_dirs = configs.get("log.dirs") or configs.get("log.dir") or DATA_DIR
-    options.setdefault("--data-dir", log_dirs.split(",")[0].strip())
+        ports = {each.port for each in (*served, default) if each is not None}
+        for silent in lists.silent_addresses(environment, configs, listener_list(configs), ports):
+            further += ["--silent-port", silent]
+    options.setdefault("--data-dir", _data_dir(configs))
     path = config_file(environment)
     if path is not None:
         options["--config"] = path
-    arguments = [word for option in options.items() for word in option]
-    for address in further:
-        arguments += ["--also-listen", address]
-    for topic in environment.get(_TOPICS, "").split():
-        arguments += ["--topic", topic]
-    cluster_id = environment.get("CLUSTER_ID") or environment.get("KAFKA_KRAFT_CLUSTER_ID")
+    arguments = [word for option in options.items() for word in option] + further + _topic_options(environment)
+    cluster_id = next(filter(None, map(environment.get, _CLUSTER_IDS)), None)
     if cluster_id:
         settings["minibroker.cluster.id"] = cluster_id
     for key, value in settings.items():
         if not _SECRET.fullmatch(key):
             arguments += ["--set", f"{key}={value}"]
     return arguments, {key: value for key, value in settings.items() if _SECRET.fullmatch(key)}
+
+
+def _data_dir(configs: Mapping[str, str]) -> str:
+    """The first log directory; without one a volume at another image's place, else this image's own."""
+    log_dirs = configs.get("log.dirs") or configs.get("log.dir") or files.mounted_data_dir() or DATA_DIR
+    return log_dirs.split(",")[0].strip()
+
+
+def written_properties(environment: Mapping[str, str]) -> dict[str, str]:
+    """Collect what the images' `configure` writes into a properties file. Raises OSError and ValueError."""
+    understood = vendors.translate(environment, _warn)
+    configs = {key: value for key, value in effective_configs(understood).items() if value}
+    configs |= security_configs(understood, configs)
+    if not _is_controller_only(configs):
+        _checked_listeners(configs)
+        configs["listeners"] = listener_list(configs)
+        configs["advertised.listeners"] = advertised_list(configs)
+    configs["log.dirs"] = _data_dir(configs)
+    configs.setdefault("node.id", configs.get("broker.id", "1"))
+    return {key: value for key, value in configs.items() if key not in _SECRET_FILES and value}
+
+
+def _checked_listeners(configs: Mapping[str, str]) -> list[ServedListener]:
+    served = client_listeners(configs)
+    if configs.get("listeners"):
+        lists.check_ports(listener_list(configs))
+        lists.check_advertised(configs, listener_list(configs))
+    return served
+
+
+def _topic_options(environment: Mapping[str, str]) -> list[str]:
+    """Options for the topics of MINIBROKER_TOPICS and KAFKA_CREATE_TOPICS; of two with one name the first counts."""
+    topics: dict[str, str] = {}
+    for topic in (*environment.get(_TOPICS, "").split(), *lists.topics_to_create(environment)):
+        topics.setdefault(topic.partition(":")[0], topic)
+    return [word for topic in topics.values() for word in ("--topic", topic)]
 
 
 def _address(address: tuple[str, int]) -> str:
@@ -258,12 +316,24 @@ def container_command(
         if (
             name.startswith("MINIBROKER_")
             and name not in _PLAIN_OPTIONS
-            and name not in {_TOPICS, "MINIBROKER_CONTROL_TOKEN"}
+            and name not in {_TOPICS, _LOG_LINES, "MINIBROKER_CONTROL_TOKEN"}
             and not _SERVICE_LINKS.fullmatch(name)
         ):
             _warn(f"{name} is not known and has no effect")
-    options, secrets = serve_options(environment)
+    understood = vendors.translate(environment, _warn)
+    configs = effective_configs(understood)
+    if _is_controller_only(configs) and not understood.get("MINIBROKER_LISTEN"):
+        silent = lists.silent_addresses(understood, configs, listener_list(configs), ())
+        return [sys.executable, os.path.abspath(__file__), _HOLD_PORTS, configs.get("node.id", "1"), *silent]
+    remark = lists.remark_on_other_containers(configs)
+    if remark and not understood.get("MINIBROKER_BROKERS"):
+        _warn(remark)
+    options, secrets = _serve_options(understood)
     return ["minibroker", "serve", *options, *(pass_on(secrets) if secrets else ()), *arguments]
+
+
+def _is_controller_only(configs: Mapping[str, str]) -> bool:
+    return configs.get("process.roles", "").strip() == "controller"
 
 
 def hidden(secrets: Mapping[str, str]) -> list[str]:
@@ -282,43 +352,22 @@ def inherited(secrets: Mapping[str, str]) -> list[str]:
 
 
 def check_health(environment: Mapping[str, str]) -> None:
-    """Send ApiVersions v0 to the broker of `environment`. Raises OSError if no answer to it comes in time."""
-    listen = environment.get("MINIBROKER_LISTEN")
-    has_tls = False
-    if not listen:
-        first = client_listeners(effective_configs(environment))[0]
-        listen, has_tls = _address((first.host, first.port)), first.protocol.endswith("SSL")
-    host, _, port = listen.rpartition(":")
-    address = ("127.0.0.1" if host in listeners.WILDCARDS else host.strip("[]"), int(port))
-    with socket.create_connection(address, timeout=_HEALTH_TIMEOUT) as connection:
-        if has_tls:
-            _check_tls(connection)
-        else:
-            _check_answer(connection, address)
+    """Ask what this environment starts whether it answers. Raises OSError if no answer comes in time."""
+    understood = vendors.translate(environment, _ignore)
+    configs = effective_configs(understood)
+    listen = understood.get("MINIBROKER_LISTEN")
+    if listen:
+        health.check_broker(listen, has_tls=False)
+    elif _is_controller_only(configs):
+        for address in lists.silent_addresses(understood, configs, listener_list(configs), ()):
+            health.check_port(address)
+    else:
+        first = client_listeners(configs)[0]
+        health.check_broker(_address((first.host, first.port)), has_tls=first.protocol.endswith("SSL"))
 
 
-def _check_tls(connection: socket.socket) -> None:
-    """Shake hands. A client without a certificate may get no further, and what it is told then is an answer, too."""
-    import ssl  # noqa: PLC0415 - most containers speak plaintext
-
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    try:
-        context.wrap_socket(connection).close()
-    except ssl.SSLError as error:
-        if "CERTIFICATE" not in (error.reason or ""):
-            raise
-
-
-def _check_answer(connection: socket.socket, address: tuple[str, int]) -> None:
-    header = struct.pack(">hhih", _API_VERSIONS, 0, _CORRELATION_ID, -1)
-    connection.sendall(struct.pack(">i", len(header)) + header)
-    with connection.makefile("rb") as response:
-        received = response.read(10)
-    expected = struct.pack(">ih", _CORRELATION_ID, 0)
-    if received[4:] != expected:
-        raise OSError(f"{address[0]}:{address[1]} did not answer ApiVersions: {received!r}")
+def _ignore(remark: str) -> None:
+    """Pass over what the start of the container has said already."""
 
 
 def become(command: list[str]) -> NoReturn:
@@ -341,6 +390,17 @@ def main(arguments: Sequence[str]) -> NoReturn:
         if arguments and arguments[0] == "--print-command":
             print(shlex.join(container_command(os.environ, arguments[1:], hidden)))
             sys.exit(0)
+        if arguments and arguments[0] == _HOLD_PORTS:
+            from minibroker.container.controller import hold  # noqa: PLC0415 - most containers have a broker
+
+            sys.exit(hold(arguments[1], arguments[2:]))
+        if arguments and arguments[0] == _WRITE_PROPERTIES:
+            files.write_properties(arguments[1], written_properties(os.environ))
+            sys.exit(0)
+        if arguments and arguments[0] == _LINK_TOOLS:
+            files.link_tools(arguments[1:])
+            sys.exit(0)
+        os.environ.setdefault(_LOG_LINES, "kafka")
         become(container_command(os.environ, arguments, inherited))
     except (OSError, ValueError) as problem:
         _warn(str(problem))

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from minibroker.cli.certificates import add_parser as add_certificates_parser
@@ -67,6 +67,13 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         metavar="HOST:PORT[=ADVERTISED]",
         help="at a further address; who comes there is told ADVERTISED, HOST:PORT",
+    )
+    option(
+        "--silent-port",
+        action="append",
+        default=[],
+        metavar="HOST:PORT",
+        help="accept connections there and say nothing, as a stand-in for Kafka's controller or JMX port",
     )
     option("--data-dir", metavar="DIR", help="default: `log.dirs`, or a temporary directory, removed at exit")
     option(
@@ -159,7 +166,7 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
         _remove(ready_file)  # an old one would tell that a broker is ready which is only starting
     broker.twin.owns_loop = True
     try:
-        async with broker:
+        async with broker, _silent_ports(options.silent_port):
             if faults:
                 _install(broker.services, faults)
             if options.verbose:
@@ -172,6 +179,7 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
             if len(broker.twin.listener_names) > 1:
                 where += f" listeners={_listeners(broker)}"
             print(f"minibroker ready: {where}", flush=True)  # noqa: T201 - the one line that others wait for
+            _write_kafka_lines(broker)
             console.greet(_summary(broker, control=options.control))
             for host in {host for host, _ in broker.twin.advertised}:
                 console.check_advertised(host)
@@ -181,6 +189,36 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
         if ready_file:
             _remove(ready_file)
     return 0
+
+
+@contextlib.asynccontextmanager
+async def _silent_ports(addresses: Sequence[str]) -> AsyncGenerator[None]:
+    """Keep ports open that say nothing."""
+    if not addresses:
+        yield
+        return
+    from minibroker.server.silent import SilentPorts  # noqa: PLC0415 - most runs have none
+
+    ports = SilentPorts(addresses)
+    await ports.open()
+    try:
+        yield
+    finally:
+        ports.close()
+
+
+def _write_kafka_lines(broker: "Broker") -> None:
+    """Write the lines that MINIBROKER_LOG_LINES=kafka asks for."""
+    if os.environ.get("MINIBROKER_LOG_LINES") != "kafka":
+        return
+    from minibroker.cli.kafka_lines import write_broker_lines  # noqa: PLC0415 - containers want them
+
+    found = (
+        (name, address)
+        for name in broker.twin.listener_names
+        for address in broker.twin.bootstrap_servers_of(name).split(",")
+    )
+    write_broker_lines(next(iter(broker.services.core.cluster.nodes)), found)
 
 
 def _faults(path: str) -> "list[Fault]":

@@ -19,6 +19,8 @@ _SAME_THING = {
 
 _NO_DIRECTORY = "At least one log directory must be defined via log.dirs or log.dir."
 _LISTENER = "listener.name."
+_CONFLUENT = "confluent."
+"""Keys of Confluent Server, which Kafka passes over, too; they resemble Kafka's on purpose."""
 _PROTOCOLS: Final = frozenset({"classic", "consumer"})
 ASSIGNORS: Final = {
     "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
@@ -189,7 +191,9 @@ class BrokerConfig(ConfigValues):
     def remarks(self) -> list[str]:
         """What the user should know of what was given: names without a meaning, wishes that are not served."""
         found = [
-            f"{name} is not known and has no effect{_hint(name)}" for name in self.unknown if not _is_prefixed(name)
+            f"{name} is not known and has no effect{_hint(name)}"
+            for name in self.unknown
+            if not (_is_prefixed(name) or name.startswith(_CONFLUENT))
         ]
         protocols = self.items("group.coordinator.rebalance.protocols")
         others = [protocol for protocol in protocols if protocol not in _PROTOCOLS]

@@ -438,3 +438,35 @@ def test_a_volume_of_another_cluster_is_refused_by_its_name(tmp_path: Path, path
     assert f"{meta} belongs to cluster mine, but the cluster's id is configured as another" in completed.stderr
     assert "Traceback" not in completed.stderr
     assert meta.read_text() == "version=1\ncluster.id=mine\nnode.id=1\n"
+
+
+def test_the_lines_by_which_a_started_kafka_is_recognised_follow_once_clients_can_connect(
+    tmp_path: Path, path_with_minibroker: str
+) -> None:
+    environment = {
+        "PATH": path_with_minibroker,
+        "KAFKA_LISTENERS": "PLAINTEXT://127.0.0.1:0",
+        "KAFKA_LOG_DIRS": str(tmp_path / "data"),
+        "KAFKA_BROKER_ID": "5",
+    }
+    awaited = (
+        "Creating new log file",
+        "Transitioning from RECOVERY to RUNNING",
+        "[KafkaRaftServer nodeId=5] Kafka Server started",
+        "[KafkaServer id=5] started",
+        "Kafka broker started",
+        "Checking need to trigger auto leader balancing",
+    )
+    with subprocess.Popen(
+        [sys.executable, str(ENTRYPOINT)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline().startswith("minibroker ready: ")
+            lines = iter(process.stdout.readline, "")
+            for text in awaited:
+                assert any(text in line for line in lines), text
+        finally:
+            process.send_signal(signal.SIGTERM)
+            _, errors = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, errors

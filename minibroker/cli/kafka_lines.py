@@ -1,0 +1,45 @@
+"""Lines of Kafka's log by which programs recognise a broker that has started, for `MINIBROKER_LOG_LINES=kafka`.
+
+Testcontainers and Compose files wait for these lines in a container's output, each module and version for another one.
+They are written once clients can connect, in the order of Kafka 3.9 (`BrokerServer`, `KafkaRaftServer`), behind the
+lines of a ZooKeeper that has started beside it, and before those of a broker of ZooKeeper's days (`KafkaServer`).
+"""
+
+import sys
+from collections.abc import Iterable
+from datetime import datetime
+
+
+def write_broker_lines(node_id: int, listeners: Iterable[tuple[str, str]]) -> None:
+    """Write the lines of a broker to stdout; `listeners` are names and addresses (HOST:PORT)."""
+    lifecycle = f"[BrokerLifecycleManager id={node_id}]"
+    _write(
+        "INFO Creating new log file: log.1 (org.apache.zookeeper.server.persistence.FileTxnLog)",
+        f"INFO {lifecycle} The broker is in RECOVERY. (kafka.server.BrokerLifecycleManager)",
+        *(
+            f"INFO Awaiting socket connections on {address}. (kafka.network.DataPlaneAcceptor)"
+            for _, address in listeners
+        ),
+        f"INFO {lifecycle} The broker has been unfenced. Transitioning from RECOVERY to RUNNING. "
+        "(kafka.server.BrokerLifecycleManager)",
+        f"INFO [BrokerServer id={node_id}] Transition from STARTING to STARTED (kafka.server.BrokerServer)",
+        f"INFO [KafkaRaftServer nodeId={node_id}] Kafka Server started (kafka.server.KafkaRaftServer)",
+        f"INFO [KafkaServer id={node_id}] started (kafka.server.KafkaServer)",
+        "INFO Kafka broker started",
+        f"TRACE [Controller id={node_id}] Checking need to trigger auto leader balancing "
+        "(kafka.controller.KafkaController)",
+    )
+
+
+def write_controller_lines(node_id: int) -> None:
+    """Write the lines of a controller without a broker to stdout."""
+    _write(
+        f"INFO [ControllerServer id={node_id}] Transition from STARTING to STARTED (kafka.server.ControllerServer)",
+        f"INFO [KafkaRaftServer nodeId={node_id}] Kafka Server started (kafka.server.KafkaRaftServer)",
+    )
+
+
+def _write(*lines: str) -> None:
+    time = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S,%f")[:-3]
+    sys.stdout.write("".join(f"[{time}] {line}\n" for line in lines))
+    sys.stdout.flush()

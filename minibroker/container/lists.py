@@ -1,0 +1,102 @@
+"""Lists in the environment: listeners as the images' users write them, topics to create, ports that stay silent."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from minibroker.cluster import listeners
+from minibroker.cluster.listeners import ListenerError
+
+_SEVERAL_HOSTS: Final = re.compile(r"(?P<name>[^:/]+)://\s*(?P<host>[^\s,]+)\s[^:]*:\s*(?P<port>\d+)", re.ASCII)
+_SEPARATOR: Final = "KAFKA_CREATE_TOPICS_SEPARATOR"
+_JMX_OPTION: Final = re.compile(r"-Dcom\.sun\.management\.jmxremote\.(?:rmi\.)?port=(\d{1,5})\b", re.ASCII)
+_PORT: Final = re.compile(r"[1-9]\d{0,4}", re.ASCII)
+_EVERYWHERE: Final = "0.0.0.0"  # noqa: S104 - as the images do
+_PARTS_OF_A_TOPIC: Final = 4
+
+
+def tidy(text: str) -> str:
+    """Cut what `hostname -i` adds: of several addresses in one entry the first counts. Empty entries go."""
+    entries = [entry for entry in map(str.strip, text.split(",")) if entry]
+    return ",".join(_SEVERAL_HOSTS.sub(r"\g<name>://\g<host>:\g<port>", entry) for entry in entries)
+
+
+def check_advertised(configs: Mapping[str, str], listed: str) -> None:
+    """ListenerError unless each advertised listener is a different one of the list, as `KafkaConfig` has it."""
+    if not configs.get("listeners"):
+        return
+    names = {each.name for each in listeners.parse_listeners("KAFKA_LISTENERS", listed)}
+    source, seen = "KAFKA_ADVERTISED_LISTENERS", set[str]()
+    for each in listeners.parse_listeners(source, configs.get("advertised.listeners", "")):
+        entry = f"{each.name}://{each.host}:{each.port}"
+        if each.name not in names:
+            raise ListenerError(
+                f"{source}: {entry} names a listener that KAFKA_LISTENERS={listed} does not have; "
+                f"add {each.name}://:{each.port} there, or leave it out here"
+            )
+        if each.name in seen:
+            raise ListenerError(f"{source}: {entry} is the second address of {each.name}; a listener has one")
+        seen.add(each.name)
+
+
+def check_ports(listed: str) -> None:
+    """ListenerError for two listeners of one port, unless one is IPv4 and the other IPv6."""
+    seen: dict[tuple[int, bool], str] = {}
+    for each in listeners.parse_listeners("KAFKA_LISTENERS", listed):
+        entry, place = f"{each.name}://{each.host}:{each.port}", (each.port, ":" in each.host)
+        if each.port and place in seen:
+            raise ListenerError(
+                f"KAFKA_LISTENERS: {seen[place]} and {entry} have one port; each listener must have a different port"
+            )
+        seen[place] = entry
+
+
+def topics_to_create(environment: Mapping[str, str]) -> list[str]:
+    """Read KAFKA_CREATE_TOPICS, name[:partitions[:replicas[:cleanup.policy]]], as values of --topic. ValueError.
+
+    Replicas have no effect: a cluster has as many as it has brokers, at most.
+    """
+    text = environment.get("KAFKA_CREATE_TOPICS", "").strip().strip("\"'")
+    separator = environment.get(_SEPARATOR) or r",|\n"
+    found: dict[str, str] = {}
+    for entry in filter(None, (each.strip() for each in re.split(separator, text))):
+        parts = [part.strip() for part in entry.strip("\"'").split(":")]
+        name, *counts = parts
+        if len(parts) > _PARTS_OF_A_TOPIC or not all(count.isdigit() for count in counts[:2] if count):
+            raise ValueError(f"KAFKA_CREATE_TOPICS: {entry!r} is not NAME[:PARTITIONS[:REPLICAS[:CLEANUP.POLICY]]]")
+        partitions = counts[0] if counts and counts[0] else "1"
+        policy = f":cleanup.policy={counts[2]}" if len(counts) > 2 and counts[2] else ""  # noqa: PLR2004 - the fourth part
+        found.setdefault(name, f"{name}:{partitions}{policy}")
+    return list(found.values())
+
+
+def silent_addresses(
+    environment: Mapping[str, str], configs: Mapping[str, str], listed: str, served: Iterable[int]
+) -> list[str]:
+    """List HOST:PORT of KRaft controllers and of JMX, which only need to accept connections."""
+    controllers = {name.strip().upper() for name in configs.get("controller.listener.names", "CONTROLLER").split(",")}
+    found = {
+        each.port: f"{_EVERYWHERE if each.host in listeners.WILDCARDS else each.host}:{each.port}"
+        for each in listeners.parse_listeners("KAFKA_LISTENERS", listed)
+        if each.name in controllers and each.port
+    }
+    options = " ".join(environment.get(name, "") for name in ("KAFKA_JMX_OPTS", "KAFKA_OPTS"))
+    ports = [environment.get("KAFKA_JMX_PORT", ""), environment.get("JMX_PORT", ""), *_JMX_OPTION.findall(options)]
+    for port in map(str.strip, ports):
+        if _PORT.fullmatch(port) and int(port) < 1 << 16:
+            found.setdefault(int(port), f"{_EVERYWHERE}:{port}")
+    return [address for port, address in found.items() if port not in set(served)]
+
+
+def remark_on_other_containers(configs: Mapping[str, str]) -> str | None:
+    """Return a remark for a broker whose cluster is spread over several containers; None where it is not."""
+    roles = {role.strip() for role in configs.get("process.roles", "").split(",")}
+    voters = [voter for voter in configs.get("controller.quorum.voters", "").split(",") if voter.strip()]
+    if "broker" not in roles or ("controller" in roles and len(voters) <= 1):
+        return None
+    node = configs.get("node.id", "1")
+    return (
+        f"broker {node} belongs to a cluster of several containers (KAFKA_CONTROLLER_QUORUM_VOTERS), but each "
+        "minibroker container is a cluster of its own: topics and records of one are not on the others. "
+        "For several brokers keep one of these services and give it MINIBROKER_BROKERS"
+    )

@@ -1,0 +1,162 @@
+"""Builds the image of docker/Dockerfile without a container engine, for `make image` and for the tests that run it.
+
+    python -m tests.docker.building [FOLDER]
+
+buildah (Debian's package) runs the Dockerfile's own steps in chroots, as root. Its base, python:slim, comes from no
+registry: mmdebstrap makes it from Debian's packages, with the Python of that release of Debian. The folder
+(build/image) gets `rootfs`, the image's files; `config.json`, its configuration; and `minibroker.tar`, an OCI archive
+that `docker load` takes as well.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).parents[2]
+PROGRAMS: Final = ("buildah", "mmdebstrap")
+_CACHE: Final = Path.home() / ".cache" / "minibroker"
+_DEBIAN: Final = {"3.13": "trixie"}
+"""The release of Debian that has a release of Python."""
+_CERTIFICATES: Final = "/etc/ssl/certs/ca-certificates.crt"
+
+
+def missing() -> str | None:
+    """Say what is needed and missing; None where an image can be built."""
+    absent = [name for name in PROGRAMS if shutil.which(name) is None]
+    if absent:
+        return f"{' and '.join(absent)} missing; Debian has both as packages"
+    return None if os.geteuid() == 0 else "only root may make the chroots of a build"
+
+
+def main(folder: str = "build/image") -> int:
+    """Build the image into a folder; returns the exit status."""
+    problem = missing()
+    if problem is not None:
+        print(f"make image: {problem}", file=sys.stderr)  # noqa: T201 - for whoever builds
+        return 1
+    target = build(ROOT / folder)
+    size = (target / "minibroker.tar").stat().st_size / 1e6
+    print(f"{target}: rootfs, config.json and minibroker.tar ({size:.1f} MB compressed)")  # noqa: T201 - as above
+    return 0
+
+
+def build(target: Path) -> Path:
+    """Build the image into a folder and return it. subprocess.CalledProcessError."""
+    target.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target) as place:
+        store = Path(place)
+        _base(store)
+        binds = [
+            "--volume",
+            f"{_CERTIFICATES}:{_CERTIFICATES}:ro",
+            "--volume",
+            f"{_pip_config(store)}:/etc/pip.conf:ro",
+        ]
+        _buildah(
+            store, "build", "--pull-never", "--isolation", "chroot", *binds, "--format", "docker",
+            "--file", str(ROOT / "docker" / "Dockerfile"), "--tag", "minibroker:latest", str(ROOT),
+        )  # fmt: skip
+        _buildah(store, "push", "--quiet", "minibroker:latest", f"oci:{store / 'layout'}:latest")
+        _archive(store / "layout", target / "minibroker.tar")
+        container = _buildah(store, "from", "--pull-never", "minibroker:latest")
+        mounted = _buildah(store, "mount", container)
+        for name in ("rootfs", "rootfs.new"):
+            shutil.rmtree(target / name, ignore_errors=True)
+        subprocess.run(["cp", "--archive", mounted, str(target / "rootfs.new")], check=True)
+        shown = json.loads(_buildah(store, "inspect", "--type", "image", "minibroker:latest"))
+        (target / "config.json").write_text(json.dumps(shown["OCIv1"]["config"], indent=2))
+        (target / "rootfs.new").rename(target / "rootfs")
+    (target / "fingerprint").write_text(fingerprint(), encoding="utf-8")
+    return target
+
+
+def _buildah(store: Path, *arguments: str) -> str:
+    """Run buildah with a store of its own and return what it writes to stdout, without the last newline."""
+    command = ["buildah", "--root", str(store / "store"), "--runroot", str(store / "run"), "--storage-driver", "vfs"]
+    completed = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
+    if completed.returncode:
+        sys.stderr.write(completed.stdout[-4000:] + completed.stderr[-4000:])
+        completed.check_returncode()
+    return completed.stdout.strip()
+
+
+def _base(store: Path) -> None:
+    """Put the Dockerfile's base into the store, under the name that it has there."""
+    text = (ROOT / "docker" / "Dockerfile").read_text(encoding="utf-8")
+    match = re.search(r"^ARG PYTHON_VERSION=(\S+)", text, re.MULTILINE)
+    assert match is not None
+    release = _DEBIAN[match[1]]
+    archive = _CACHE / f"python-{match[1]}-{release}.tar"
+    if not archive.exists():
+        archive.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = archive.with_suffix(f".{os.getpid()}.tar")
+        packages = "python3,python3-venv,ca-certificates"
+        clean = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("man", "doc", "locale")]
+        link = '--customize-hook=ln -s /usr/bin/python3 "$1/usr/local/bin/python"'
+        subprocess.run(
+            ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={packages}", *clean, link, release,
+             str(unfinished), "http://deb.debian.org/debian"],
+            check=True,
+        )  # fmt: skip
+        unfinished.rename(archive)
+    context = store / "base"
+    context.mkdir()
+    os.symlink(archive, context / "link")
+    shutil.copyfile(archive, context / "base.tar")
+    (context / "Dockerfile").write_text("FROM scratch\nADD base.tar /\n", encoding="utf-8")
+    tag = f"docker.io/library/python:{match[1]}-slim"
+    _buildah(store, "build", "--isolation", "chroot", "--tag", tag, str(context))
+
+
+def _pip_config(store: Path) -> Path:
+    """Have pip of the build trust the certificates that this machine trusts."""
+    path = store / "pip.conf"
+    path.write_text(f"[global]\ncert = {_CERTIFICATES}\n", encoding="utf-8")
+    return path
+
+
+def _archive(layout: Path, target: Path) -> None:
+    """Pack an OCI layout, with the manifest.json that makes `docker load` of every release take it."""
+
+    def read(descriptor: dict[str, Any]) -> Any:
+        return json.loads((layout / _blob(descriptor["digest"])).read_text(encoding="utf-8"))
+
+    index = json.loads((layout / "index.json").read_text(encoding="utf-8"))
+    manifest = read(index["manifests"][0])
+    entry = {
+        "Config": _blob(manifest["config"]["digest"]),
+        "RepoTags": ["minibroker:latest"],
+        "Layers": [_blob(layer["digest"]) for layer in manifest["layers"]],
+    }
+    (layout / "manifest.json").write_text(json.dumps([entry]), encoding="utf-8")
+    with tarfile.open(target, "w") as archive:
+        for path in sorted(layout.rglob("*")):
+            archive.add(path, path.relative_to(layout), recursive=False)
+
+
+def _blob(digest: str) -> str:
+    return f"blobs/{digest.replace(':', '/')}"
+
+
+def fingerprint() -> str:
+    """Return a digest of all that the image is made of, to see whether one that was built is still the newest."""
+    found = hashlib.sha256()
+    kept = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
+    for name in (*kept, "docker/Dockerfile"):
+        path = ROOT / name
+        for file in sorted(each for each in (path.rglob("*") if path.is_dir() else [path]) if each.is_file()):
+            if "__pycache__" not in file.parts:
+                found.update(f"{file.relative_to(ROOT)} {file.stat().st_mode}\n".encode() + file.read_bytes())
+    return found.hexdigest()
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

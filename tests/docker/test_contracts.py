@@ -1,0 +1,261 @@
+"""The sequences by which each Testcontainers module starts a broker, played step for step in the image's own files.
+
+A test replaces entry point and command, copies files in with their modes and owners, waits for the module's log line on
+its stream, runs what the module runs inside, and lets a real client produce and consume in the end.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from tests.docker.boxes import Box, Image
+from tests.docker.building import ROOT, fingerprint, missing
+from tests.patience import PATIENCE_S
+
+RUNNING = "Transitioning from RECOVERY to RUNNING"
+KRAFT = {
+    "CLUSTER_ID": "4L6g3nShT-eMCtK--X86sw",
+    "KAFKA_LISTENERS": "PLAINTEXT://:9092,BROKER://:9093, CONTROLLER://:9094",
+    "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "BROKER:PLAINTEXT,PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "KAFKA_INTER_BROKER_LISTENER_NAME": "BROKER",
+    "KAFKA_PROCESS_ROLES": "broker,controller",
+    "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+    "KAFKA_NODE_ID": "1",
+    "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@localhost:9094",
+    "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
+    "KAFKA_OFFSETS_TOPIC_NUM_PARTITIONS": "1",
+    "KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR": "1",
+    "KAFKA_TRANSACTION_STATE_LOG_MIN_ISR": "1",
+    "KAFKA_LOG_FLUSH_INTERVAL_MESSAGES": "9223372036854775807",
+    "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
+}
+PUBLIC_9093 = {
+    **KRAFT,
+    "KAFKA_LISTENERS": "PLAINTEXT://0.0.0.0:9093,BROKER://0.0.0.0:9092,CONTROLLER://0.0.0.0:9094",
+    "KAFKA_REST_BOOTSTRAP_SERVERS": "PLAINTEXT://0.0.0.0:9093,BROKER://0.0.0.0:9092,CONTROLLER://0.0.0.0:9094",
+}
+ZOOKEEPER = {
+    name: value
+    for name, value in {**PUBLIC_9093, "KAFKA_BROKER_ID": "1"}.items()
+    if name not in {"CLUSTER_ID", "KAFKA_PROCESS_ROLES", "KAFKA_CONTROLLER_QUORUM_VOTERS", "KAFKA_NODE_ID"}
+}
+
+
+@pytest.fixture(scope="session")
+def image() -> Image:
+    """Return the image of this checkout, which `make image` has built."""
+    folder = Path(os.environ.get("MINIBROKER_IMAGE", ROOT / "build" / "image"))
+    if missing() is not None:
+        pytest.skip(f"the image's files cannot run here: {missing()}")
+    mark = folder / "fingerprint"
+    if not mark.exists() or mark.read_text(encoding="utf-8") != fingerprint():
+        pytest.skip(f"{folder} has no image of this checkout: make image")
+    return Image(folder)
+
+
+@pytest.fixture
+def boxes(image: Image) -> Iterator[Callable[..., Box]]:
+    """Return a function that starts a box; all of them end with the test."""
+    started: list[Box] = []
+
+    def start(**options: object) -> Box:
+        box = Box(image, **options)  # type: ignore[arg-type] # the options are those of Box
+        started.append(box)
+        box.start()
+        return box
+
+    yield start
+    for box in started:
+        box.remove()
+
+
+def loop(path: str, *, test: str = "-f", run: str = "") -> str:
+    """Return the command that waits for a script and runs it."""
+    return f"while [ ! {test} {path} ]; do sleep 0.1; done; {run}{path}"
+
+
+def use(port: int) -> None:
+    """Create a topic, produce and consume with a group, as a client that comes by 127.0.0.1:`port`."""
+    common: dict[str, str | int | float | bool] = {"bootstrap.servers": f"127.0.0.1:{port}"}
+    admin = AdminClient(common)
+    for future in admin.create_topics([NewTopic("orders", 2, 1)], operation_timeout=PATIENCE_S).values():
+        future.result(PATIENCE_S)
+    brokers = admin.list_topics(timeout=PATIENCE_S).brokers.values()
+    assert [str(broker) for broker in brokers] == [f"localhost:{port}/1"]
+    producer = Producer(common)
+    producer.produce("orders", b"value", b"key")
+    assert producer.flush(PATIENCE_S) == 0
+    consumer = Consumer({**common, "group.id": "readers", "auto.offset.reset": "earliest"})
+    consumer.subscribe(["orders"])
+    message = consumer.poll(PATIENCE_S)
+    assert message is not None
+    assert message.error() is None
+    assert (message.key(), message.value()) == (b"key", b"value")
+    consumer.close()
+
+
+def wait_for(box: Box, line: str, *streams: str) -> None:
+    """Wait until a line stands in the log."""
+    box.wait_until(lambda: line in box.logs(*streams), line)
+
+
+@pytest.mark.parametrize("run", ["/etc/kafka/docker/run", "/etc/confluent/docker/run"])
+def test_java_and_dotnet_copy_a_script_that_ends_in_run(boxes: Callable[..., Box], run: str) -> None:
+    path = "/tmp/testcontainers_start.sh"
+    box = boxes(command=["sh", "-c", loop(path)], environment=KRAFT)
+    port = box.publish(9092)
+    advertised = f"PLAINTEXT://localhost:{port},BROKER://box:9093"
+    script = f"#!/bin/bash\nexport KAFKA_ADVERTISED_LISTENERS={advertised}\n{run}\n"
+    box.copy_in(path, script, 0o777)
+    wait_for(box, RUNNING)
+    use(port)
+
+
+def test_dotnet_advertises_with_a_trailing_comma_and_executes_run(boxes: Callable[..., Box]) -> None:
+    path = "/testcontainers.sh"
+    environment = {**ZOOKEEPER, "KAFKA_NODE_ID": "1", "KAFKA_ZOOKEEPER_CONNECT": "localhost:2181"}
+    box = boxes(entrypoint=["/bin/sh", "-c"], command=[loop(path)], environment=environment)
+    port = box.publish(9093)
+    script = (
+        "#!/bin/bash\n"
+        f"export KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://localhost:{port},BROKER://172.30.0.2:9092,\n"
+        "echo '' > /etc/confluent/docker/ensure\n"
+        "exec /etc/confluent/docker/run\n"
+    )
+    box.copy_in(path, script, 0o755)
+    wait_for(box, "[KafkaServer id=1] started")
+    use(port)
+
+
+def test_python_sources_bash_config_in_sh_and_runs_configure_and_launch(boxes: Callable[..., Box]) -> None:
+    path = "/tc-start.sh"
+    box = boxes(command=["sh", "-c", loop(path, run="sh ")], environment=ZOOKEEPER)
+    port = box.publish(9093)
+    script = (
+        f"export KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://localhost:{port},BROKER://$(hostname -i):9092\n"
+        ". /etc/confluent/docker/bash-config\n"
+        "export KAFKA_ZOOKEEPER_CONNECT=localhost:2181\n"
+        "echo 'clientPort=2181' > zookeeper.properties\n"
+        "/etc/confluent/docker/configure\n"
+        "/etc/confluent/docker/launch\n"
+    )
+    box.copy_in(path, script, 0o644)
+    wait_for(box, "[KafkaServer id=1] started")
+    use(port)
+
+
+@pytest.mark.parametrize("storage", [True, False], ids=["kafka-storage", "no kafka-storage"])
+def test_go_edits_configure_and_empties_ensure(image: Image, boxes: Callable[..., Box], *, storage: bool) -> None:
+    if storage and not os.path.lexists(image.rootfs / "usr" / "bin" / "kafka-storage"):
+        pytest.skip("Kafka's tools are not in this image")
+    path = "/usr/sbin/testcontainers_start.sh"
+    box = boxes(entrypoint=["sh"], command=["-c", loop(path, run="bash ")], environment=PUBLIC_9093)
+    port = box.publish(9093)
+    configure = "/etc/confluent/docker/configure"
+    step = 'kafka-storage format --ignore-formatted -t "$(kafka-storage random-uuid)" -c /etc/kafka/kafka.properties'
+    script = (
+        "#!/bin/bash\nsource /etc/confluent/docker/bash-config\n"
+        f"export KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://localhost:{port},BROKER://box:9092\n"
+        f"sed -i '/KAFKA_ZOOKEEPER_CONNECT/d' {configure}\n"
+        + (f"echo '{step}' >> {configure}\n" if storage else "")
+        + f"echo '' > /etc/confluent/docker/ensure\n{configure}\n/etc/confluent/docker/launch\n"
+    )
+    if storage:
+        box.environment.pop("CLUSTER_ID")
+    box.copy_in(path, script, 0o755)
+    wait_for(box, RUNNING)
+    use(port)
+
+
+def test_node_waits_for_its_own_line_and_for_the_ports_inside(boxes: Callable[..., Box]) -> None:
+    path = "/testcontainers_start.sh"
+    box = boxes(
+        entrypoint=["sh"], command=["-c", f"echo 'Waiting for script...'; {loop(path)}"], environment=PUBLIC_9093
+    )
+    wait_for(box, "Waiting for script...")
+    port = box.publish(9093)
+    script = (
+        f"#!/bin/bash\nexport KAFKA_ADVERTISED_LISTENERS=BROKER://box:9092,PLAINTEXT://localhost:{port}\n"
+        "/etc/confluent/docker/run\n"
+    )
+    box.copy_in(path, script, 0o777)
+    checks = (
+        "cat /proc/net/tcp* | awk '{print $2}' | grep -i :2385",
+        "nc -vz -w 1 localhost 9093",
+        "/bin/bash -c '</dev/tcp/localhost/9093'",
+    )
+    for check in checks:
+        box.wait_until(lambda check=check: box.execute(["/bin/sh", "-c", check]).returncode == 0, check)  # type: ignore[misc] # mypy cannot infer a lambda's default
+    use(port)
+
+
+def test_rust_writes_its_script_as_the_images_user_and_reads_stdout(boxes: Callable[..., Box]) -> None:
+    path = "/opt/kafka/testcontainers_start.sh"
+    environment = {name: value for name, value in KRAFT.items() if name != "KAFKA_NODE_ID"} | {"KAFKA_BROKER_ID": "1"}
+    environment["KAFKA_ADVERTISED_LISTENERS"] = "PLAINTEXT://localhost:9092,BROKER://localhost:9092"
+    box = boxes(entrypoint=["bash"], command=["-c", loop(path)], environment=environment)
+    port = box.publish(9092)
+    script = (
+        f"#!/usr/bin/env bash\nexport KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://localhost:{port},BROKER://localhost:9093\n"
+        "/etc/kafka/docker/run\n"
+    )
+    written = box.execute(["sh", "-c", f"echo '{script}' > {path}.new && chmod 755 {path}.new && mv {path}.new {path}"])
+    assert (written.returncode, written.stderr) == (0, "")
+    wait_for(box, "Kafka Server started", "stdout")
+    use(port)
+
+
+def test_strimzi_executes_a_script_that_only_roots_group_may_in_kafkas_folder(boxes: Callable[..., Box]) -> None:
+    path = "/testcontainers_start.sh"
+    box = boxes(command=["sh", "-c", loop(path, test="-x")])
+    port = box.publish(9092)
+    config = "config/kraft/server.properties"
+    properties = f"node.id=1\nlisteners=PLAINTEXT://:9092\nadvertised.listeners=PLAINTEXT://localhost:{port}\n"
+    box.copy_in(f"/opt/kafka/{config}", properties, 0o644)
+    box.copy_in(path, f"#!/bin/bash\nbin/kafka-server-start.sh {config}\n", 0o1274)
+    wait_for(box, "Kafka Server started")
+    use(port)
+
+
+@pytest.mark.parametrize(
+    ("entrypoint", "command"),
+    [
+        (None, None),
+        (["/opt/bitnami/scripts/kafka/entrypoint.sh"], ["/opt/bitnami/scripts/kafka/run.sh"]),
+        (["bash", "-c"], ["echo before && exec /entrypoint.sh /run.sh"]),
+        (None, ["start-kafka.sh"]),
+        (None, ["bash", "-c", "/etc/confluent/docker/configure && /etc/confluent/docker/launch"]),
+        (None, ["kafka-server-start.sh", "/opt/kafka/config/server.properties"]),
+        (["/work/kafka"], ["-Dkafka.advertised.listeners=PLAINTEXT://localhost:9092"]),
+    ],
+)
+def test_commands_of_compose_files_start_a_broker(
+    boxes: Callable[..., Box], entrypoint: list[str] | None, command: list[str] | None
+) -> None:
+    box = boxes(entrypoint=entrypoint, command=command, environment={"KAFKA_NUM_PARTITIONS": "3"})
+    wait_for(box, "Kafka Server started")
+    checked = box.execute(["python", "/opt/minibroker/bin/entrypoint.py", "--check-health"])
+    assert (checked.returncode, checked.stderr) == (0, "")
+    assert box.stop() == 0, box.logs()
+
+
+def test_the_root_file_system_may_be_read_only(boxes: Callable[..., Box]) -> None:
+    box = boxes(read_only=True)
+    wait_for(box, "Kafka Server started")
+    assert box.execute(["touch", "/opt/kafka/file"]).returncode != 0
+    assert box.stop() == 0
+
+
+def test_a_keystore_that_is_missing_ends_the_container_with_one_line(boxes: Callable[..., Box]) -> None:
+    environment = {"KAFKA_LISTENERS": "SSL://:9093", "KAFKA_SSL_KEYSTORE_CREDENTIALS": "missing"}
+    box = boxes(environment=environment)
+    assert box.process.wait(PATIENCE_S) == 1
+    assert box.logs() == (
+        "minibroker container: KAFKA_SSL_KEYSTORE_CREDENTIALS: /etc/kafka/secrets/missing: No such file or directory; "
+        "mount the file there\n"
+    )

@@ -1,0 +1,174 @@
+"""The environments of all vendors' images, as Compose files have them, given to the entry point."""
+
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from minibroker.container import lists
+from tests.docker.test_entrypoint import ENTRYPOINT, printed_command, run, values
+from tests.patience import PATIENCE_S
+
+COUNTED = {
+    "KAFKA_LISTENERS": "PLAINTEXT://:9092,BROKER://:9093,CONTROLLER://:9094",
+    "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "BROKER:PLAINTEXT,PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+}
+
+
+@pytest.mark.parametrize(
+    ("environment", "listen", "advertise"),
+    [
+        pytest.param({"KAFKA_ADVERTISED_HOST_NAME": "kafka"}, "0.0.0.0:9092", "kafka:9092", id="wurstmeister"),
+        pytest.param(
+            {"KAFKA_ADVERTISED_HOST_NAME": "10.0.0.1", "KAFKA_ADVERTISED_PORT": "9093", "KAFKA_PORT": "9094"},
+            "0.0.0.0:9094",
+            "10.0.0.1:9093",
+            id="wurstmeister with ports",
+        ),
+        pytest.param(
+            {"HOSTNAME_COMMAND": "echo found", "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://_{HOSTNAME_COMMAND}:9094"},
+            "0.0.0.0:9094",
+            "found:9094",
+            id="wurstmeister with a command",
+        ),
+        pytest.param({"ADVERTISED_HOST_NAME": "kafka", "BROKER_ID": "1"}, "0.0.0.0:9092", "kafka:9092", id="debezium"),
+        pytest.param({"ADV_HOST": "127.0.0.1", "RUNTESTS": "0"}, "0.0.0.0:9092", "127.0.0.1:9092", id="fast-data-dev"),
+        pytest.param(
+            {"KAFKA_ADVERTISED_LISTENERS": '"PLAINTEXT://kafka:9092"'}, "0.0.0.0:9092", "kafka:9092", id="quotes"
+        ),
+        pytest.param(
+            {**COUNTED, "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://h:32768,BROKER://172.17.0.2 10.0.0.2 :9093,"},
+            "0.0.0.0:9092",
+            "h:32768",
+            id="several addresses and a trailing comma",
+        ),
+    ],
+)
+def test_each_vendors_names_for_the_advertised_address_are_understood(
+    environment: Mapping[str, str], listen: str, advertise: str
+) -> None:
+    command = printed_command({"PATH": "/usr/bin:/bin", **environment})
+    assert (values(command, "--listen"), values(command, "--advertise")) == ([listen], [advertise])
+
+
+def test_of_several_addresses_in_an_entry_the_first_is_advertised() -> None:
+    assert lists.tidy("A://h:1, BROKER://172.17.0.2 10.0.0.2 :9093,") == "A://h:1,BROKER://172.17.0.2:9093"
+
+
+def test_bitnamis_image_without_addresses_advertises_what_clients_have_dialled() -> None:
+    command = printed_command({"ALLOW_PLAINTEXT_LISTENER": "yes", "KAFKA_CFG_NODE_ID": "0"})
+    assert (values(command, "--listen"), values(command, "--advertise")) == (["0.0.0.0:9092"], [])
+    assert values(command, "--set") == ["node.id=0"]
+
+
+def test_bitnamis_passwords_may_come_from_files(tmp_path: Path) -> None:
+    (tmp_path / "passwords").write_text("one,two\n")
+    environment = {"KAFKA_CLIENT_USERS": "a,b", "KAFKA_CLIENT_PASSWORDS_FILE": str(tmp_path / "passwords")}
+    shown = run({**environment, "KAFKA_CFG_LISTENERS": "SASL_PLAINTEXT://:9092"}, "--print-command")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "plain.sasl.jaas.config=[hidden]" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "topics"),
+    [
+        ("test:1:1", ["test:1"]),
+        ('"orders:3:1:compact, audit"', ["orders:3:cleanup.policy=compact", "audit:1"]),
+        ("a:2:3\nb:1:1,\n", ["a:2", "b:1"]),
+    ],
+)
+def test_topics_to_create_become_topics(text: str, topics: list[str]) -> None:
+    assert values(printed_command({"KAFKA_CREATE_TOPICS": text}), "--topic") == topics
+
+
+@pytest.mark.parametrize(
+    ("environment", "reason"),
+    [
+        ({"KAFKA_CREATE_TOPICS": "a:b:1"}, "KAFKA_CREATE_TOPICS: 'a:b:1' is not NAME[:PARTITIONS"),
+        ({"KAFKA_ADVERTISED_PORT": "x", "KAFKA_ADVERTISED_HOST_NAME": "h"}, "KAFKA_ADVERTISED_PORT: 'x' is no port"),
+        (
+            {"KAFKA_LISTENERS": "PLAINTEXT://:9092", "KAFKA_ADVERTISED_LISTENERS": "OUTSIDE://localhost:9094"},
+            "KAFKA_ADVERTISED_LISTENERS: OUTSIDE://localhost:9094 names a listener that KAFKA_LISTENERS",
+        ),
+        (
+            {**COUNTED, "KAFKA_ADVERTISED_LISTENERS": "BROKER://a:1,BROKER://b:2"},
+            "KAFKA_ADVERTISED_LISTENERS: BROKER://b:2 is the second address of BROKER",
+        ),
+        (
+            {**COUNTED, "KAFKA_LISTENERS": "PLAINTEXT://0.0.0.0:9092,BROKER://kafka:9092"},
+            "KAFKA_LISTENERS: PLAINTEXT://0.0.0.0:9092 and BROKER://kafka:9092 have one port",
+        ),
+        (
+            {"KAFKA_LISTENERS": "SSL://:9093", "KAFKA_SSL_KEYSTORE_CREDENTIALS": "missing"},
+            "KAFKA_SSL_KEYSTORE_CREDENTIALS: /etc/kafka/secrets/missing: No such file or directory; mount",
+        ),
+        (
+            {"KAFKA_OPTS": "-Djava.security.auth.login.config=/missing/jaas.conf"},
+            "KAFKA_OPTS: /missing/jaas.conf: No such file or directory; mount",
+        ),
+    ],
+)
+def test_a_variable_that_cannot_be_honoured_is_named_with_its_value_in_one_line(
+    environment: Mapping[str, str], reason: str
+) -> None:
+    completed = run(environment)
+    assert (completed.returncode, completed.stdout) == (1, "")
+    assert completed.stderr.startswith(f"minibroker container: {reason}")
+    assert completed.stderr.count("\n") == 1
+
+
+def test_ports_of_the_controller_and_of_jmx_are_opened_and_stay_silent() -> None:
+    command = printed_command({**COUNTED, "KAFKA_JMX_PORT": "9101", "KAFKA_OPTS": "-Dx=y"})
+    assert values(command, "--silent-port") == ["0.0.0.0:9094", "0.0.0.0:9101"]
+    options = "-Dcom.sun.management.jmxremote -Dcom.sun.management.jmxremote.port=9999"
+    assert values(printed_command({"KAFKA_JMX_OPTS": options}), "--silent-port") == ["0.0.0.0:9999"]
+
+
+def test_a_controller_without_a_broker_keeps_its_port_open_until_it_is_stopped() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as reserved:
+        port = reserved.getsockname()[1]
+    environment = {
+        "KAFKA_PROCESS_ROLES": "controller",
+        "KAFKA_NODE_ID": "7",
+        "KAFKA_LISTENERS": f"CONTROLLER://127.0.0.1:{port}",
+    }
+    with subprocess.Popen(
+        [sys.executable, str(ENTRYPOINT)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            lines = [process.stdout.readline() for _ in range(2)]
+            assert "[KafkaRaftServer nodeId=7] Kafka Server started" in lines[1]
+            assert run(environment, "--check-health").returncode == 0
+            with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection:
+                connection.sendall(b"anything")
+                connection.setblocking(False)
+                with pytest.raises(BlockingIOError):
+                    connection.recv(1)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            _, errors = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, errors
+    assert "controller 7 has nothing to do here" in errors
+    assert run(environment, "--check-health").returncode == 1
+
+
+def test_a_broker_of_a_cluster_of_several_containers_says_that_it_is_alone() -> None:
+    voters = "1@kafka-1:9093,2@kafka-2:9093,3@kafka-3:9093"
+    environment = {"KAFKA_PROCESS_ROLES": "broker,controller", "KAFKA_CONTROLLER_QUORUM_VOTERS": voters}
+    shown = run(environment, "--print-command")
+    assert shown.returncode == 0
+    assert "each minibroker container is a cluster of its own" in shown.stderr
+    alone = run({**environment, "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@kafka:9093"}, "--print-command")
+    assert alone.stderr == ""
+
+
+def test_confluents_authorizer_has_kafkas_in_its_place() -> None:
+    variable = {"KAFKA_AUTHORIZER_CLASS_NAME": "io.confluent.kafka.security.authorizer.ConfluentServerAuthorizer"}
+    shown = run(variable, "--print-command")
+    assert "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer" in shown.stdout
+    assert "is Confluent's" in shown.stderr
