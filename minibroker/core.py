@@ -13,6 +13,8 @@ from minibroker.cluster.durability import Durability
 from minibroker.cluster.dynamic_configs import DynamicConfigs
 from minibroker.cluster.features import FEATURES, Feature, Features
 from minibroker.cluster.hooks import Hooks
+from minibroker.cluster.listeners import advertised_addresses
+from minibroker.cluster.node import Node
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.producer_ids import ProducerIds
 from minibroker.cluster.section_store import ClusterMetadata
@@ -121,9 +123,15 @@ class Core:
             self.topics.reconfigure()
             self.logs.broker_reconfigured()
             for node in self.cluster.nodes.values():
+                self.advertise(node)
                 if node.listener is not None:
                     node.listener.reconfigure()
         self.hooks.config_changed(kind)
+
+    def advertise(self, node: Node) -> None:
+        """Have a node advertise the addresses that `advertised.listeners` was altered to while it ran."""
+        altered = self.configs.of(ConfigResourceType.BROKER, str(node.id)).get("advertised.listeners", "")
+        node.advertise(advertised_addresses({"advertised.listeners": altered}))
 
     def _on_leader_moved(self, partition: Partition) -> None:
         """Have those look again who wait for a partition."""

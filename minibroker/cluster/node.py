@@ -1,5 +1,6 @@
 """Node: one broker of a cluster, its listeners and its fetch sessions."""
 
+from collections.abc import Mapping
 from typing import Final, Protocol
 
 from minibroker.cluster.fetch_sessions import FetchSessionCache
@@ -33,13 +34,14 @@ class ListenerEndpoint:
 
     Attributes:
         advertised: (host, port) at which clients are told to find it; None for `port` where they have dialled.
+        given: `advertised` at the start, before it was altered.
         port: what it listens on; 0 before it does.
     """
 
-    __slots__ = ("advertised", "port")
+    __slots__ = ("advertised", "given", "port")
 
     def __init__(self, advertised: tuple[str, int] | None = None, port: int = 0) -> None:
-        self.advertised = advertised
+        self.advertised = self.given = advertised
         self.port = port
 
 
@@ -67,6 +69,11 @@ class Node:
         """(host, port) for a client that has found another node of this cluster at `dialled`, by that listener."""
         endpoint = self.endpoints.get(listener)
         return (dialled[0], 0) if endpoint is None else endpoint.advertised or (dialled[0], endpoint.port)
+
+    def advertise(self, addresses: Mapping[str, tuple[str, int]]) -> None:
+        """Take addresses by the names of listeners; a listener without one advertises what it did at the start."""
+        for name, endpoint in self.endpoints.items():
+            endpoint.advertised = addresses.get(name, endpoint.given)
 
     def forget_sessions(self) -> None:
         """The node stops, and with it go its fetch sessions."""

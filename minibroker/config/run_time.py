@@ -61,7 +61,7 @@ _THREADS: Final = frozenset(
 _OF_CONNECTIONS: Final = ("max.connections", "max.connection.creation.rate")
 _LISTENERS_OF_ALL: Final = frozenset({*_OF_CONNECTIONS, "num.network.threads"})
 """These may be altered for a listener of all brokers at once (`ClusterLevelListenerConfigs`)."""
-_FIXED_HERE: Final = ("advertised.listeners", "listener.security.protocol.map", "listeners")
+_FIXED_HERE: Final = ("listener.security.protocol.map", "listeners")
 """Kafka opens new listeners while it runs; minibroker does not."""
 
 _OTHERS: Final = frozenset(

@@ -4,11 +4,12 @@ Refusals are those of Kafka's `ConfigAdminManager` and `ControllerConfigurationV
 """
 
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 from typing import Final
 
+from minibroker.cluster.listeners import ListenerError, parse_listeners
 from minibroker.cluster.topics import Topic, topic_name_error
 from minibroker.config import TOPIC_KEYS, ConfigError, ConfigKey, TopicConfig
 from minibroker.config.client_metrics import CLIENT_METRICS_KEYS, ClientMetricsConfig, SubscriptionError
@@ -143,6 +144,12 @@ class _OfTopic(ConfigResource):
         yield from call.core.topics.configuring(changes)
 
 
+def _check_advertised(text: str | None, listeners: Collection[str]) -> None:
+    """ListenerError unless a list names one of the listeners; names of others have no effect."""
+    if text is not None and not any(each.name in listeners for each in parse_listeners("advertised.listeners", text)):
+        raise ListenerError(f"advertised.listeners: {text!r} names none of the listeners {', '.join(listeners)}")
+
+
 class _OfBroker(ConfigResource):
     kind = ConfigResourceType.BROKER
     counts_at_once = True
@@ -168,7 +175,8 @@ class _OfBroker(ConfigResource):
         try:
             check(texts, self._before, self._listeners, is_of_one_broker=bool(self.name))
             self._configs.with_broker(self.name, texts)
-        except ConfigError as error:
+            _check_advertised(texts.get("advertised.listeners"), self._listeners)
+        except (ConfigError, ListenerError) as error:
             raise ResourceError(_INVALID, str(error)) from None
 
     def refuse_list(self, operation: Change, name: str) -> ResourceError:

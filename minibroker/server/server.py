@@ -110,6 +110,7 @@ class Server:
                 advertised = each.advertised and (each.advertised[0], each.advertised[1] + behind)
                 port = await listener.listen(kind, each.host, each.port and each.port + behind)
                 node.endpoints[each.name] = ListenerEndpoint(advertised, port)
+            self.services.core.advertise(node)
 
     def has_waiting_clients(self) -> bool:
         """Is a connection to be accepted, or a request to be read? For other threads while the loop stands still."""

@@ -273,10 +273,11 @@ THREADS = "Dynamic thread count update validation failed for background.threads"
         ),
         (
             NODE,
-            "advertised.listeners",
+            "listeners",
             "PLAINTEXT://a:1",
-            "advertised.listeners cannot be altered while minibroker runs",
+            "listeners cannot be altered while minibroker runs",
         ),
+        (NODE, "advertised.listeners", "a:1", "advertised.listeners: 'a:1' is not NAME://HOST:PORT"),
         (NODE, "max.connections", "0", IN_A_PART.format("Invalid max.connections 0")),
         ("5", "log.retention.ms", "1", "Unexpected broker id, expected 1, but received 5"),
         ("x", "log.retention.ms", "1", "Node id must be an integer, but it is: x"),

@@ -8,6 +8,12 @@ import pytest
 from minibroker import Broker
 from minibroker.cli.main import main
 from minibroker.cluster.listeners import ListenerError, ServedListener, port_step, served_listeners
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from minibroker_protocol.messages.metadata import MetadataRequest
 from tests.broker.socket_client import SocketClient
 
@@ -109,3 +115,25 @@ def test_each_broker_has_each_listener() -> None:
 def test_a_listener_that_there_is_not_is_named() -> None:
     with Broker() as broker, pytest.raises(ValueError, match="there is no listener 'SSL'; there are PLAINTEXT"):
         broker.bootstrap_servers_of("SSL")
+
+
+def alter_advertised(address: tuple[str, int], value: str | None) -> int:
+    """Alter `advertised.listeners` of broker 1, or take it back with None; returns the error code."""
+    key = AlterableConfig(name="advertised.listeners", config_operation=0 if value else 1, value=value)
+    resource = AlterConfigsResource(resource_type=4, resource_name="1", configs=[key])
+    with SocketClient(address) as client:
+        request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+        error: int = client.ask(request, 1).responses[0].error_code
+        return error
+
+
+def test_advertised_listeners_are_altered_while_the_broker_runs(tmp_path: Path) -> None:
+    with Broker(data_dir=str(tmp_path), also_listen=["127.0.0.1:0=broker.test:29092"]) as broker:
+        further = ("127.0.0.1", list(broker.twin.services.core.cluster.first.endpoints.values())[1].port)
+        assert alter_advertised(broker.address, "PLAINTEXT://first.test:1,BROKER://box:9092") == 0
+        assert (advertised(broker.address), advertised(further)) == (("first.test", 1), ("broker.test", 29092))
+        assert alter_advertised(broker.address, "BROKER://box:9092") == ErrorCode.INVALID_REQUEST
+    with Broker(data_dir=str(tmp_path)) as broker:
+        assert advertised(broker.address) == ("first.test", 1)
+        assert alter_advertised(broker.address, None) == 0
+        assert advertised(broker.address) == broker.address
