@@ -1,7 +1,9 @@
 """Files of the images: data directories on volumes, properties that `configure` writes, names of Kafka's tools."""
 
 import os
+import re
 import shutil
+import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -15,23 +17,6 @@ _VOLUMES: Final = {
 }
 """Where Compose files mount volumes for the images of other vendors, and the log directory in each."""
 
-TOOLS: Final = (
-    *("kafka-acls", "kafka-broker-api-versions", "kafka-cluster", "kafka-configs", "kafka-console-consumer"),
-    *("kafka-console-producer", "kafka-consumer-groups", "kafka-consumer-perf-test", "kafka-delete-records"),
-    *(
-        "kafka-dump-log",
-        "kafka-features",
-        "kafka-get-offsets",
-        "kafka-groups",
-        "kafka-leader-election",
-        "kafka-log-dirs",
-    ),
-    *("kafka-metadata-quorum", "kafka-producer-perf-test", "kafka-reassign-partitions", "kafka-run-class"),
-    *("kafka-server-stop", "kafka-storage", "kafka-topics", "kafka-transactions", "kafka-verifiable-consumer"),
-    *("kafka-verifiable-producer", "zookeeper-server-start", "zookeeper-server-stop", "zookeeper-shell"),
-)
-"""Programs that have their names with and without .sh."""
-_WITHOUT_ENDING: Final = ("cub", "ub", "dub", "kcat", "kafkacat")
 _SERVER_START: Final = "kafka-server-start"
 
 
@@ -50,18 +35,21 @@ def write_properties(path: str, properties: Mapping[str, str]) -> None:
 
 
 def link_tools(directories: Sequence[str]) -> None:
-    """Give Kafka's tools their names in each directory: links to `minibroker-tools`, where it is installed."""
-    program = shutil.which("minibroker-tools") or shutil.which("minibroker-tools", path="/opt/minibroker/bin")
-    start = Path("/usr/bin") / _SERVER_START
+    """Give Kafka's tools their names in each directory, with and without .sh. OSError.
+
+    `kafka-server-start` is the image's own; the others are those that `minibroker-tools --help` names.
+    """
+    program = shutil.which("minibroker-tools") or "/opt/minibroker/bin/minibroker-tools"
+    listed = subprocess.run([program, "--help"], capture_output=True, text=True, check=True).stdout  # noqa: S603 - our own program
+    match = re.search(r"^Tools: (.+)$", listed, re.MULTILINE)
+    assert match is not None, listed
     for directory in map(Path, directories):
-        names = [_SERVER_START, f"{_SERVER_START}.sh"]
-        _link(directory, names, start)
-        if program is not None:
-            tools = [name + ending for name in TOOLS for ending in ("", ".sh")]
-            _link(directory, [*tools, *_WITHOUT_ENDING], Path(program))
+        _link(directory, _SERVER_START, Path("/usr/bin") / _SERVER_START)
+        for name in match[1].split(", "):
+            _link(directory, name, Path(program))
 
 
-def _link(directory: Path, names: Sequence[str], target: Path) -> None:
-    for name in names:
+def _link(directory: Path, tool: str, target: Path) -> None:
+    for name in (tool, f"{tool}.sh"):
         if not os.path.lexists(directory / name):
             (directory / name).symlink_to(target)

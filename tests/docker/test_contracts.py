@@ -244,6 +244,29 @@ def test_commands_of_compose_files_start_a_broker(
     assert box.stop() == 0, box.logs()
 
 
+@pytest.mark.parametrize(
+    "check",
+    [
+        "kafka-topics --bootstrap-server localhost:9092 --list",
+        "kafka-topics.sh --list --bootstrap-server :9092",
+        "/opt/kafka/bin/kafka-topics.sh --bootstrap-server kafka:9092 --list > /dev/null 2>&1 || exit 1",
+        "/opt/bitnami/kafka/bin/kafka-topics.sh --bootstrap-server localhost:9092 --list | grep -q orders",
+        "/usr/bin/kafka-broker-api-versions --bootstrap-server localhost:9092",
+        "kafka-broker-api-versions.sh --version",
+        "kafka-cluster.sh cluster-id --bootstrap-server :9092",
+        "cub kafka-ready -b localhost:9092 1 30",
+        "ub kafka-ready -b localhost:9092 1 5",
+        "nc -z localhost 9092",
+        "bash -c 'echo > /dev/tcp/localhost/9092'",
+    ],
+)
+def test_health_checks_of_compose_files_pass_inside(boxes: Callable[..., Box], check: str) -> None:
+    box = boxes(hostname="kafka", environment={"MINIBROKER_TOPICS": "orders"})
+    wait_for(box, "Kafka Server started")
+    checked = box.execute(["/bin/sh", "-c", check])
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
 def test_the_root_file_system_may_be_read_only(boxes: Callable[..., Box]) -> None:
     box = boxes(read_only=True)
     wait_for(box, "Kafka Server started")
