@@ -80,7 +80,7 @@ def ids(pair: tuple[type[Any], int]) -> str:
 
 
 @pytest.mark.parametrize("pair", KNOWN_TO_BOTH, ids=ids)
-@examples(whole=25, sample=6)
+@examples(whole=25, sample=4)
 @given(data=st.data())
 def test_kio_reads_what_we_write_and_writes_the_same_bytes(pair: tuple[type[Any], int], data: st.DataObject) -> None:
     cls, version = pair

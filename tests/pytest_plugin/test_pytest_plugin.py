@@ -270,14 +270,18 @@ FAILING: Final = {
 }
 
 
-@pytest.mark.parametrize("line", FAILING.values(), ids=FAILING)
-def test_a_failure_shows_the_line_of_the_test_and_none_of_the_brokers(run: Run, line: str) -> None:
-    result = run(f"def test_it(kafka):\n    kafka.topics()\n    {line}\n")
-    assert result.returncode == 1
-    assert f">       {line}\n" in result.stdout
-    assert re.search(r"^test_it\.py:\d+: \w+Error$", result.stdout, re.MULTILINE), result.stdout
-    shown = result.stdout.partition("= FAILURES")[2].partition("Captured")[0]
-    assert not re.search(r"^(?!test_it).*\.py:\d+: ", shown, re.MULTILINE), result.stdout
+def test_a_failure_shows_the_line_of_the_test_and_none_of_the_brokers(run: Run) -> None:
+    tests = "".join(
+        f"def test_{number}(kafka):\n    kafka.topics()\n    {line}\n" for number, line in enumerate(FAILING.values())
+    )
+    result = run(tests)
+    assert f"{len(FAILING)} failed in " in result.stdout, result.stdout
+    failures = re.split(r"^_+ test_\d _+$", result.stdout.partition("= FAILURES")[2], flags=re.MULTILINE)[1:]
+    for line, failure in zip(FAILING.values(), failures, strict=True):
+        shown = failure.partition("Captured")[0]
+        assert f">       {line}\n" in shown, result.stdout
+        assert re.search(r"^test_it\.py:\d+: \w+Error$", shown, re.MULTILINE), result.stdout
+        assert not re.search(r"^(?!test_it).*\.py:\d+: ", shown, re.MULTILINE), result.stdout
 
 
 def test_the_same_holds_on_the_tests_own_loop(run: Run) -> None:

@@ -69,10 +69,12 @@ class Campaign:
         self._torn = set[Ledger]()
         self._starts = 0
 
-    def run(self, kills: int, *, starvations: int = 0) -> Counter[str]:
+    def run(self, kills: int, *, starvations: int = 0, signs: Sequence[str] = ()) -> Counter[str]:
         """So many kills and a last look at everything; returns what was done and found.
 
         `starvations` is how often at least the broker runs out of descriptors, before all kills but those of theirs.
+        `signs` are counts that have to rise: more rounds follow until each has, for `PATIENCE_S`. On a busy machine a
+        round may be too short for what it is to show.
         """
         os.makedirs(self.directory, exist_ok=True)
         number = 0
@@ -82,6 +84,9 @@ class Campaign:
                 result = self._round() if number > starvations else self._play(self._starve_under_load)
                 if self._on_round is not None:
                     self._on_round(f"seed {self.seed}, round {number}, {self.kills} kills: {result}")
+            deadline = time.monotonic() + PATIENCE_S
+            while not all(self._tally()[sign] for sign in signs) and time.monotonic() < deadline:
+                self._play(self._starve_under_load if starvations else self._kill_under_load)
             self._start()
             self._verify()
             self._await_chores()
@@ -94,10 +99,13 @@ class Campaign:
             raise
         finally:
             self._broker.close()
-        for ledger in self._ledgers:
-            self.counts += ledger.counts
+        self.counts = self._tally()
         self.counts["kills"] = self.kills
         return self.counts
+
+    def _tally(self) -> Counter[str]:
+        """The counts of the rounds and of all ledgers."""
+        return sum((ledger.counts for ledger in self._ledgers), self.counts)
 
     # The ends that a round can have
 

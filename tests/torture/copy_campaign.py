@@ -87,6 +87,8 @@ class CopyCampaign:
         self.counts: Counter[str] = Counter()
         self.kills = 0
         self._rng = random.Random(seed)
+        # Copiers start when the machine's timing has displaced one, which must not change what the rounds are.
+        self._rng_of_copiers = random.Random(f"copiers {seed}")
         self._program = program
         self._keep_crashed = keep_crashed
         self._on_round = on_round
@@ -133,6 +135,7 @@ class CopyCampaign:
                 copied = sum(ledger.copied for ledger in self._ledgers)
                 took = time.monotonic() - began
                 self._on_round(f"seed {self.seed}, {self.kills} kills: {result}; {copied} copied; {took:.1f} s")
+        await_that(lambda: self._check_copiers() or any(self._promised()), lambda: "no copier has committed anything")
         self._rest()
         self._feeder.rest()
         self._count()
@@ -297,7 +300,7 @@ class CopyCampaign:
             self._target,
             transactional_id=f"copier-{self.seed}-{slot}",
             doomed_percent=DOOMED_PERCENT,
-            seed=self._rng.randrange(1 << 30),
+            seed=self._rng_of_copiers.randrange(1 << 30),
             instance_id=f"copier-{slot}" if self._is_static else None,
         )
         return CopierProcess(self._program, errand, self.directory / f"copier-{slot}.log", self._ledgers)

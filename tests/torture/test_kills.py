@@ -9,25 +9,20 @@ from tests.torture.starvation import STARVES
 
 KILLS = 20
 SEED = 4
+SIGNS = ("acked records", "answered as duplicates or late", "ends torn", "unacked batches found")
+"""Each depends on the moments of kills: there are more than twenty if one of them has not been seen."""
 
 
 def test_what_was_acknowledged_survives_twenty_kills_once_and_in_its_place(tmp_path: Path) -> None:
-    counts = Campaign(tmp_path, SEED).run(KILLS)
-    assert counts["kills"] == KILLS
+    counts = Campaign(tmp_path, SEED).run(KILLS, signs=SIGNS)
+    assert counts["kills"] >= KILLS
     # A torture that breaks nothing open shows nothing.
-    for sign in (
-        "acked records",
-        "answered as duplicates or late",
-        "ends torn",
-        "offsets compacted away",
-        "unacked batches found",
-        "verifications of a log whose start had moved",
-    ):
+    for sign in (*SIGNS, "offsets compacted away", "verifications of a log whose start had moved"):
         assert counts[sign] > 0, f"{sign}: {counts}"
 
 
 @pytest.mark.skipif(not STARVES, reason="the limit of another process is Linux's to alter")
 def test_what_was_acknowledged_outlives_a_lack_of_descriptors(tmp_path: Path) -> None:
-    counts = Campaign(tmp_path, seed=29).run(0, starvations=6)
-    assert counts["starvations"] == 6
+    counts = Campaign(tmp_path, seed=29).run(0, starvations=6, signs=["batches refused"])
+    assert counts["starvations"] >= 6
     assert counts["batches refused"]

@@ -40,6 +40,8 @@ def run(checks: dict[str, Check], seconds: float = LIMIT, end: Check | None = No
             thread = threading.Thread(target=_attempt, args=(check, errors), daemon=True)
             thread.start()
             thread.join(seconds)
+            if thread.is_alive():
+                errors.append(f"{errors[0]}: it is at {_place_of(thread)}")
             _say({"check": name, "ok": not errors[-1], "error": errors[-1]})
     finally:
         if end is not None:
@@ -58,6 +60,13 @@ def _attempt(check: Check, errors: list[str]) -> None:
             traceback.print_exc()
     else:
         errors.append("")
+
+
+def _place_of(thread: threading.Thread) -> str:
+    """The innermost functions that a thread is in, with their lines."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    stack = traceback.extract_stack(frame) if frame is not None else []
+    return " < ".join(f"{entry.name}:{entry.lineno}" for entry in reversed(stack[-8:]))
 
 
 def _say(line: dict[str, Any]) -> None:
