@@ -191,20 +191,18 @@ def taken(core: Core, plans: Sequence[TopicPlan]) -> list[tuple[TopicPlan, Topic
     return found
 
 
-def create_topics(core: Core, plans: list[TopicPlan], *, directories: bool = True) -> list[Topic]:
+def create_topics(core: Core, plans: list[TopicPlan]) -> list[Topic]:
     """All slices of `creation` at once."""
-    return drain(creation(core, plans, directories=directories))
+    return drain(creation(core, plans))
 
 
-def creation(core: Core, plans: list[TopicPlan], *, directories: bool = True) -> Steps[list[Topic]]:
+def creation(core: Core, plans: list[TopicPlan]) -> Steps[list[Topic]]:
     """Create planned topics together; raises TopicError when the disk refuses. See `Topics.creation`."""
     cluster = core.cluster
     placements = [plan.replicas or cluster.place(plan.partitions, plan.replication_factor) for plan in plans]
     try:
         return (
-            yield from core.topics.creation(
-                [(plan.name, plan.partitions, plan.config) for plan in plans], placements, directories=directories
-            )
+            yield from core.topics.creation([(plan.name, plan.partitions, plan.config) for plan in plans], placements)
         )
     except OSError as error:
         raise disk_refusal(error) from error

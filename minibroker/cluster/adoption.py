@@ -53,7 +53,7 @@ def find_topics(data_dir: str, known: Mapping[str, int]) -> Iterator[Adopted]:
             partitions = known.get(match["topic"])
             if partitions is not None:
                 beyond = int(match["partition"]) >= partitions and _why_foreign(entry, match["partition"]) is None
-                if beyond and _is_unfinished(entry.path):
+                if beyond and is_unfinished(entry.path):
                     unfinished.append(entry.path)
                 continue
             reason = _why_foreign(entry, match["partition"])
@@ -87,7 +87,7 @@ def _why_foreign(entry: os.DirEntry[str], number: str) -> str | None:
     return "no files of a partition are in them"
 
 
-def _is_unfinished(directory: str) -> bool:
+def is_unfinished(directory: str) -> bool:
     """Whether a partition's directory has nothing but files of a partition, and never held a record.
 
     The topic id in it is no proof: a crash of the machine may have taken it along, or the topic that had it.

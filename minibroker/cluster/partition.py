@@ -4,10 +4,13 @@ There is one copy of each log, which all replicas share. So a replica that is up
 has taken are those of its followers.
 """
 
+import contextlib
+import errno
 import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
+from minibroker.cluster.adoption import is_unfinished
 from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_storage.config import LogConfig
@@ -93,10 +96,34 @@ class Partition:
         """The log if someone has used it."""
         return self._log
 
+    @property
+    def has_directory(self) -> bool:
+        """Whether the directory is there: a partition gets it with its first record, or at a clean stop. OSError.
+
+        Something else in its place counts as the directory: it is no empty log.
+        """
+        try:
+            os.lstat(self.directory)
+        except FileNotFoundError:
+            return False
+        return True
+
     def make_directory(self) -> None:
-        """Make the directory if it is not there. OSError."""
-        if not os.path.isdir(self.directory):
+        """Make the directory with the files of an empty log. OSError, and it is not there.
+
+        One that never held a record is what a failed attempt has left. FileExistsError for anything else.
+        """
+        try:
             create_partition_directory(self.directory, self.topic.id)
+        except FileExistsError:
+            if not is_unfinished(self.directory):
+                raise
+            purge(self.directory)
+            create_partition_directory(self.directory, self.topic.id)
+        except OSError:
+            with contextlib.suppress(OSError):
+                purge(self.directory)
+            raise
 
     def reconfigure(self) -> None:
         """The topic has another configuration now."""
@@ -104,14 +131,13 @@ class Partition:
             self._keeper.reconfigure(self._log, self.topic.log_config)
         self._count_isr()
 
-    def delete(self) -> str:
-        """Give the partition up; returns where its directory has gone, for `purge`. OSError when that fails."""
+    def delete(self) -> str | None:
+        """Give the partition up; returns where its directory has gone, for `purge`, if it had one. OSError."""
         self._keeper.forget_partition(self)
         if self._log is not None:
             return self._log.delete()
         renamed = delete_directory_name(self.directory)
-        rename_if_there(self.directory, renamed)
-        return renamed
+        return renamed if rename_if_there(self.directory, renamed) else None
 
     # Who serves it
 
@@ -145,20 +171,25 @@ class Partition:
         return ErrorCode.NONE
 
 
-def make_directories(partitions: Iterable[Partition]) -> Steps[None]:
-    """Make the directories of new partitions, one in a slice; all or, with an OSError, none of them."""
-    made: list[Partition] = []
-    try:
-        for partition in partitions:
-            if partition.topic.is_gone:
-                continue
-            made.append(partition)
-            create_partition_directory(partition.directory, partition.topic.id)
-            yield
-    except (OSError, GeneratorExit) as error:
-        if isinstance(error, FileExistsError):
-            made.pop()  # not ours
-        for partition in made:
-            if not partition.topic.is_gone:  # or the directory may be a newer topic's
-                purge(partition.directory)
-        raise
+def claim_directories(partitions: Iterable[Partition]) -> Steps[None]:
+    """See that nothing is in the place of new partitions' directories, one in a slice. OSError where something is.
+
+    An empty directory, which a crash of the machine leaves, is taken over.
+    """
+    for partition in partitions:
+        if partition.topic.is_gone:
+            continue
+        if os.path.lexists(partition.directory):
+            try:
+                os.rmdir(partition.directory)
+            except OSError:
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), partition.directory) from None
+        yield
+
+
+def make_missing_directories(data_dir: str, partitions: Iterable[Partition]) -> None:
+    """Make the directories of partitions that have held no record: a Kafka may be next to use them. OSError."""
+    there = set(os.listdir(data_dir))
+    for partition in partitions:
+        if os.path.basename(partition.directory) not in there:
+            partition.make_directory()

@@ -1,8 +1,9 @@
 """The topics of a broker: their ids, partitions and configuration, and the file that keeps them.
 
-A partition is a directory `<topic>-<partition>` in the data directory, in Kafka's own layout. What no partition
-directory can tell, which topics there are, with which id, how many partitions and which overrides, stands beside them
-in a file: see `topics_file`. A request changes what it changes, topic by topic, and then the file is written once.
+A partition that has held a record is a directory `<topic>-<partition>` in the data directory, in Kafka's own layout;
+the others get theirs at a clean stop. What no partition directory can tell, which topics there are, with which id, how
+many partitions and which overrides, stands beside them in a file: see `topics_file`. A request changes what it changes,
+topic by topic, and then the file is written once.
 
 A log is opened when it is first used, so a start takes the same time whatever the number of partitions.
 """
@@ -21,7 +22,7 @@ from minibroker.cluster.deletion import mark, marked, purge_logged
 from minibroker.cluster.durability import Durability
 from minibroker.cluster.log_settings import log_config
 from minibroker.cluster.node import NO_NODE
-from minibroker.cluster.partition import LogKeeper, Partition, make_directories
+from minibroker.cluster.partition import LogKeeper, Partition, claim_directories
 from minibroker.cluster.replicas import Replicas
 from minibroker.cluster.topics_file import TopicsFile
 from minibroker.config import BrokerConfig, TopicConfig
@@ -224,14 +225,12 @@ class Topics:
         self,
         specs: Sequence[tuple[str, int, TopicConfig]],
         placements: Sequence[Sequence[Replicas] | None] | None = None,
-        *,
-        directories: bool = True,
     ) -> Steps[list[Topic]]:
         """Create topics (name, number of partitions, configuration), all or, with an OSError, none of them.
 
-        A slice makes a directory. Until all are made, the names are taken (`is_coming`) but the topics are not there.
-        `placements` has the replicas of each topic's partitions; None for one each. Without `directories` each
-        partition gets its own when its log is opened.
+        A slice looks whether a directory's name is free. Until all are, the names are taken (`is_coming`) but the
+        topics are not there. A partition gets its directory with its first record. `placements` has the replicas of
+        each topic's partitions; None for one each.
         """
         self._keeper.forget(name for name, _, _ in specs)
         created = [Topic(name, new_uuid(), config) for name, _, config in specs]
@@ -243,8 +242,7 @@ class Topics:
             # The file first: a topic that it names gets the directories that it lacks when they are first used, but
             # directories that it does not name would be taken for a topic without configuration.
             self.save()
-            if directories:
-                yield from make_directories([partition for topic in created for partition in topic.coming])
+            yield from claim_directories([partition for topic in created for partition in topic.coming])
         except (OSError, GeneratorExit):
             for topic in created:
                 del self._coming[topic.name]
@@ -263,14 +261,15 @@ class Topics:
     def growth(self, growths: Sequence[tuple[Topic, int, Sequence[Replicas] | None]]) -> Steps[None]:
         """Grow topics to so many partitions; with an OSError of the disk they are as they were.
 
-        A slice makes a directory; clients see the partitions when all are made. The replicas are those of the new
-        partitions; None for one each. A topic whose partitions are still coming may not be grown again, but deleted.
+        A slice looks whether a directory's name is free; clients see the partitions when all are. The replicas are
+        those of the new partitions; None for one each. A topic whose partitions are still coming may not be grown
+        again, but deleted.
         """
         for topic, total, replicas in growths:
             self._begin_partitions(topic, total, replicas)
         try:
             self.save()
-            yield from make_directories([partition for topic, _, _ in growths for partition in topic.coming])
+            yield from claim_directories([partition for topic, _, _ in growths for partition in topic.coming])
         except (OSError, GeneratorExit):
             for topic, _, _ in growths:
                 topic.coming, topic.line = [], None
@@ -295,11 +294,14 @@ class Topics:
         renamed: list[str] = []
         for partition in (*topic.partitions, *topic.coming):
             try:
-                renamed.append(partition.delete())
+                directory = partition.delete()
             except OSError as error:
                 if not renamed:
                     raise
                 _logger.error("%s", error)  # noqa: TRY400 - the disk's fault; half a topic is not to be had
+            else:
+                if directory is not None:
+                    renamed.append(directory)
         self._forget(topic)
         topic.is_gone = True
         return renamed

@@ -4,7 +4,6 @@ What belongs to a group or a transactional id is all in one partition, which Jav
 chooses (Kafka's `GroupMetadataManager.partitionFor`, `TransactionStateManager.partitionFor`).
 """
 
-import contextlib
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
@@ -13,7 +12,6 @@ from minibroker.cluster.node import Node
 from minibroker.cluster.topics import Topic
 from minibroker.core import Core
 from minibroker.support.error_mapping import MAPPED, error_code_of
-from minibroker.support.slices import Steps
 from minibroker.topic_admin import TopicError, create_topics, plan_topic
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import (
@@ -143,34 +141,21 @@ class CoordinatorLog:
         return 0 if place is None else place.leader_epoch
 
     def ensure(self) -> Topic:
-        """The topic, made if need be. TopicError when the disk refuses, or a configuration that cannot be.
-
-        It counts once it is in the topics file. The directories of its partitions, 50 as a rule, follow in slices.
-        """
+        """The topic, made if need be. TopicError when the disk refuses, or a configuration that cannot be."""
         topic = self.topic
         if topic is None:
             try:
                 # No more replicas than there are nodes: a test's cluster is smaller than Kafka's defaults think.
                 factor = min(self._factor, len(self._core.cluster.nodes))
                 plan = plan_topic(self._core, self.name, self._partitions, factor, self._configs)
-                (topic,) = create_topics(self._core, [plan], directories=False)
+                (topic,) = create_topics(self._core, [plan])
             except TopicError as error:
                 if not self._is_refused:  # said once, not to each client that tries
                     self._is_refused = True
                     _logger.error("%s cannot be made: %s", self.name, error)  # noqa: TRY400 - it says all
                 raise
             self._is_refused = False
-            self._core.slices.begin(self._make_directories(topic))
         return topic
-
-    def _make_directories(self, topic: Topic) -> Steps[None]:
-        """Make what the disk takes. A partition that has no directory gets one when it is first used."""
-        with contextlib.suppress(OSError):
-            for partition in topic.partitions:
-                if self.topic is not topic:
-                    return
-                partition.make_directory()
-                yield
 
     @property
     def is_uncompressed(self) -> bool:

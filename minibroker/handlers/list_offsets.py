@@ -33,6 +33,7 @@ from minibroker_protocol.messages.list_offsets import (
 )
 from minibroker_storage.data_directory.names import TopicPartition
 from minibroker_storage.log import Log
+from minibroker_storage.segment import LogSegment
 
 _LATEST: Final = -1
 _EARLIEST: Final = -2
@@ -182,10 +183,7 @@ def _epoch_of_start(partition: Partition) -> int:
 
 def _segment_offsets(log: Log, requested: ListOffsetsPartition, now_ms: int) -> list[int]:
     """Start offsets of segments and the log's end, newest first; see Kafka's `UnifiedLog.legacyFetchOffsetsBefore`."""
-    known = [
-        (max(segment.base_offset, log.log_start_offset), os.stat(segment.log.path).st_mtime_ns // 1_000_000)
-        for segment in log.segments
-    ]
+    known = [(max(segment.base_offset, log.log_start_offset), _written_ms(log, segment)) for segment in log.segments]
     if log.segments[-1].size:
         known.append((log.high_watermark, now_ms))
     if requested.timestamp == _EARLIEST:
@@ -196,3 +194,8 @@ def _segment_offsets(log: Log, requested: ListOffsetsPartition, now_ms: int) -> 
         count = next((n for n in range(len(known), 0, -1) if known[n - 1][1] <= requested.timestamp), 0)
     offsets = [offset for offset, _ in reversed(known[:count])]
     return offsets[: max(requested.max_num_offsets, 0)]
+
+
+def _written_ms(log: Log, segment: LogSegment) -> int:
+    """When a segment was last written; one that has no file yet, when it was begun. OSError."""
+    return os.stat(segment.log.path).st_mtime_ns // 1_000_000 if log.has_directory else segment.created_ms

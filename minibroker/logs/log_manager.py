@@ -12,17 +12,17 @@ compaction. Each begins `log.initial.task.delay.ms` after the start, or after it
 from __future__ import annotations
 
 import logging
-import os
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from minibroker.cluster.partition import make_missing_directories
 from minibroker.config.keys import LONG_MAX
+from minibroker.logs.log_files import holds_data, unlink_logged
 from minibroker_protocol.errors import DecodeError
 from minibroker_storage.data_directory.names import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
 from minibroker_storage.data_directory.offset_checkpoints import OffsetCheckpoint
 from minibroker_storage.errors import StorageError
-from minibroker_storage.layout import LOG_SUFFIX, unlink_files
 from minibroker_storage.log import Log
 
 if TYPE_CHECKING:
@@ -108,14 +108,24 @@ class LogManager:
     # What the topics ask for
 
     def open_log(self, partition: Partition) -> Log:
-        """Open a partition's log, which recovers it if need be; a directory that has gone is made anew.
+        """Open a partition's log, which recovers it if need be; without a directory it is empty, and not on disk.
 
         StorageError or OSError when that fails.
         """
         topic = partition.topic
-        partition.make_directory()
         key = partition.key
         recovery_point = self._recovery_points.offsets.get(key, 0)
+        if not partition.has_directory:
+            if not recovery_point and not self._start_offsets.offsets.get(key, 0):
+                self.shorten_flush_interval(topic.log_config.flush_ms)
+                return Log.begin(
+                    partition.directory,
+                    config=topic.log_config,
+                    files=self._files,
+                    now_ms=self._clock.now_ms(),
+                    make_directory=partition.make_directory,
+                )
+            partition.make_directory()  # it has gone; where it ended is known
         log = Log.open(
             partition.directory,
             config=topic.log_config,
@@ -271,6 +281,8 @@ class LogManager:
             self.write_checkpoints()
             if sound:
                 self._data_dir.mark_clean()
+            # Last of all: a kill amid this leaves a clean stop, and partitions that are empty.
+            make_missing_directories(self._data_dir.path, self._partitions())
         except OSError as error:
             _logger.error("%s", error)  # noqa: TRY400 - the disk's fault, not ours: the message says all
 
@@ -342,7 +354,7 @@ class LogManager:
         """Open the partition's log if it holds data; says whether that went well."""
         complaint = "opening", partition.directory
         try:
-            if _holds_data(partition.directory):
+            if holds_data(partition.directory):
                 _ = partition.log
         except (OSError, StorageError, DecodeError) as error:
             if complaint not in self._complaints:
@@ -374,7 +386,7 @@ class LogManager:
 
     def _unlink(self, timer: Timer, paths: list[str]) -> None:
         self._unlinking.discard(timer)
-        self._background(partial(_unlink, paths))
+        self._background(partial(unlink_logged, paths))
 
     # Flushing and checkpoints
 
@@ -431,7 +443,7 @@ class LogManager:
         )
         for partition in self._partitions():
             key, log = partition.key, partition.opened_log
-            if log is None:
+            if log is None or not log.has_directory:
                 for offsets, checkpoint in noted:
                     if key in checkpoint.offsets:
                         offsets[key] = checkpoint.offsets[key]
@@ -476,20 +488,3 @@ class LogManager:
         """The log has cleaned segments; retention has waited for that."""
         self._save(self._cleaner_offsets)
         self._try(_RETENTION, self._retain, partition, log)
-
-
-def _unlink(paths: list[str]) -> None:
-    for path in paths:
-        try:
-            unlink_files([path])
-        except OSError as error:
-            _logger.error("a deleted file cannot be removed: %s", error)  # noqa: TRY400 - the disk's fault
-
-
-def _holds_data(directory: str) -> bool:
-    """Is there a message in any segment?"""
-    try:
-        with os.scandir(directory) as entries:
-            return any(entry.name.endswith(LOG_SUFFIX) and entry.stat().st_size for entry in entries)
-    except FileNotFoundError:
-        return False

@@ -68,13 +68,14 @@ class LogFlush:
 class Durability:
     """How far a log is on disk."""
 
-    __slots__ = ("_error", "_truncations", "names_changed", "recovery_point")
+    __slots__ = ("_error", "_is_new", "_truncations", "names_changed", "recovery_point")
 
     def __init__(self, recovery_point: int, log_end_offset: int) -> None:
         #: All below this offset is on disk and survives the death of the machine.
         self.recovery_point = min(recovery_point, log_end_offset)
         #: Whether files have come, gone or been renamed since the last flush.
         self.names_changed = self.recovery_point < log_end_offset
+        self._is_new = False
         self._truncations = 0
         self._error: OSError | None = None
 
@@ -84,10 +85,14 @@ class Durability:
         self._truncations += 1
         self.names_changed = True
 
+    def directory_made(self) -> None:
+        """The directory itself is new: its name has to be on disk, too."""
+        self._is_new = self.names_changed = True
+
     def begin(self, directory: str, paths: list[str], log_end_offset: int) -> LogFlush:
-        """A flush of `paths`, and of the directory if its names have changed."""
+        """A flush of `paths`, of the directory if its names have changed, and of the one above if it is new."""
         if self.names_changed:
-            paths = [*paths, directory]
+            paths = [*paths, directory, os.path.dirname(directory)] if self._is_new else [*paths, directory]
             self.names_changed = False
         return LogFlush(directory, paths, log_end_offset, self._truncations, self._error, self._end)
 
@@ -96,5 +101,7 @@ class Durability:
             self.names_changed = True
             if flush.failed and self._error is None:
                 self._error = error
-        elif flush.truncations == self._truncations:
+            return
+        self._is_new = False
+        if flush.truncations == self._truncations:
             self.recovery_point = max(self.recovery_point, flush.end_offset)

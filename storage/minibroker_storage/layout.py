@@ -86,10 +86,13 @@ def delete_directory_name(directory: str) -> str:
     return f"{parent}{slash}{topic[: _MAX_NAME_BYTES - len(tail)]}{tail}"
 
 
-def rename_if_there(directory: str, target: str) -> None:
-    """Rename a partition's directory; one that is not there is none: a kill has come while it was made or deleted."""
-    with contextlib.suppress(FileNotFoundError):
+def rename_if_there(directory: str, target: str) -> bool:
+    """Rename a partition's directory; whether it is there, which it is from the first record on. `OSError`."""
+    try:
         os.rename(directory, target)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def purge(directory: str) -> None:

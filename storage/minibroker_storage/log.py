@@ -30,6 +30,8 @@ SNAPSHOT_INTERVAL_BYTES_PER_PRODUCER: Final = 4096
 
 AppendListener = Callable[[Any], None]
 """What is called with a log."""
+MakeDirectory = Callable[[], None]
+"""Makes a partition's directory and the files of its empty first segment. `OSError`, and there is nothing of it."""
 
 _ALWAYS_LOOK: Final = -2
 """A limit that every batch exceeds: the first batch of a segment has not said yet when the segment's time is over."""
@@ -55,7 +57,9 @@ class Log(LocalLog):
         "_byte_limit",
         "_epoch",
         "_failure",
+        "_is_made",
         "_listeners",
+        "_make_directory",
         "_offset_limit",
         "_roll_after",
         "_snapshot_at",
@@ -78,6 +82,9 @@ class Log(LocalLog):
             recovery_point=max(recovery_point, loaded.log_start_offset),
         )
         self._listeners: dict[AppendListener, None] = {}
+        #: Makes the directory before the first write; None where it is there.
+        self._make_directory: MakeDirectory | None = None
+        self._is_made = True
         self.producers: ProducerStateManager = loaded.producers
         self.epochs: LeaderEpochCheckpoint = loaded.epochs
         #: The first offset that clients may read.
@@ -117,6 +124,26 @@ class Log(LocalLog):
             log_start_offset=log_start_offset,
         )
         return cls(directory, config, files, loaded, recovery_point=recovery_point)
+
+    @classmethod
+    def begin(
+        cls, directory: str, *, config: LogConfig, files: FilePool, now_ms: int, make_directory: MakeDirectory
+    ) -> Self:
+        """The empty log of a partition without a directory. Touches no file: the first append calls `make_directory`.
+
+        An append for which that fails is refused with `LogWriteError`; the next one tries again.
+        """
+        loaded = LoadedLog(
+            [LogSegment(directory, 0, config, files, size=0, created_ms=now_ms)],
+            ProducerStateManager(directory, config.producer_id_expiration_ms),
+            LeaderEpochCheckpoint(f"{directory}/{LEADER_EPOCH_CHECKPOINT}"),
+            log_start_offset=0,
+            log_end_offset=0,
+        )
+        log = cls(directory, config, files, loaded, recovery_point=0)
+        log._make_directory = make_directory
+        log._is_made = False
+        return log
 
     def __repr__(self) -> str:
         return f"Log({self._directory!r}, {self.log_start_offset}..{self.log_end_offset})"
@@ -287,6 +314,7 @@ class Log(LocalLog):
             raise self._failure
         if size > self._config.segment_bytes:
             raise RecordBatchTooLargeError(f"a batch of {size} bytes in segments of {self._config.segment_bytes}")
+        self._begin_files()
         rolls = self._active.should_roll(size, last_offset, max_timestamp, self._config, now_ms)
         if rolls or self._active.end + size > self._snapshot_at:
             try:
@@ -305,6 +333,25 @@ class Log(LocalLog):
             self._roll_after = segment.first_timestamp + self._config.max_segment_ms - segment.roll_jitter_ms
         if leader_epoch != self._epoch:
             self._stage_epoch(leader_epoch)
+
+    @property
+    def has_directory(self) -> bool:
+        """Whether its directory has been made; until then it has held nothing."""
+        return self._is_made
+
+    def _begin_files(self) -> None:
+        """Make directory and files if they are not there. `LogWriteError`."""
+        if self._make_directory is None:
+            return
+        try:
+            if not self._is_made:
+                self._make_directory()
+                self._is_made = True
+                self._durability.directory_made()
+            self._active.preallocate_indexes()
+        except OSError as error:
+            raise LogWriteError(f"{self._directory}: {error}", self.log_end_offset) from error
+        self._make_directory = None
 
     def _stage_epoch(self, leader_epoch: int) -> None:
         if self._staged_epochs is None:
@@ -383,6 +430,8 @@ class Log(LocalLog):
         self._take_snapshot(passing=True)
 
     def _take_snapshot(self, *, passing: bool) -> None:
+        if not self._is_made:
+            return
         self.producers.map_end_offset = self.log_end_offset
         with contextlib.suppress(OSError):  # recovery then replays from the snapshot before
             self.producers.take_snapshot(passing=passing)
@@ -464,6 +513,7 @@ class Log(LocalLog):
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
         """Drop everything and begin anew at `offset`. Producers are forgotten. `OSError`."""
         self._undo_staged()
+        self._begin_files()
         self._begin_at(offset, now_ms)
         self.log_start_offset = offset
         self.producers.truncate_fully_and_start_at(offset)
@@ -483,13 +533,16 @@ class Log(LocalLog):
     def close(self) -> None:
         """Commit, trim the indexes, write a producer snapshot, close the files. A second call does nothing.
 
-        Afterwards the directory opens with `LastStop.CLEAN`; a `flush` behind it lets that outlast the machine.
+        Afterwards the directory opens with `LastStop.CLEAN`; a `flush` behind it lets that outlast the machine. A log
+        without a directory leaves none.
         `LogWriteError`, `OSError`; the files are closed even then.
         """
         if self._closed:
             return
         try:
             self.commit()
+            if not self._is_made:
+                return
             self._active.become_inactive()
             self._durability.names_changed = True
             self.producers.map_end_offset = self.log_end_offset

@@ -333,8 +333,10 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
 
         `OSError`, `StorageError` for bytes that are none.
         """
-        with self.log as fd:
-            yield from read_headers(fd, position, self.size if end is None else end, self.log.path, window_bytes)
+        end = self.size if end is None else end
+        if position < end:  # an empty segment may have no file yet
+            with self.log as fd:
+                yield from read_headers(fd, position, end, self.log.path, window_bytes)
 
     def next_offset(self) -> int:
         """The offset behind the last batch, by the headers behind the last index entry. `StorageError`, `OSError`."""

@@ -130,5 +130,5 @@ def test_a_cleaning_that_cannot_be_put_in_place_leaves_the_log_as_it_was(tmp_pat
         home.append(a_batch())
         home.log.truncate_to(16, NOW)
 
-    assert at_every_open(kernel, clean_it, look) == 3
+    assert at_every_open(kernel, clean_it, look) == 2
     assert cleanings == 1

@@ -102,6 +102,7 @@ def test_writes_that_fail_are_told_to_the_client_and_nothing_else_happens(
     rng = torture.rng
     faults = Faults(monkeypatch, rng)
     refused = 0
+    torture.reopen(clean=True)  # a clean stop makes the directories
     torture.verify()  # which opens the logs
     for _ in range(60):
         chosen = [rng.choice(torture.ledgers) for _ in range(rng.randint(1, 6))]

@@ -16,11 +16,13 @@ from minibroker_storage.data_directory.names import (
     HIGH_WATERMARKS,
     LOCK_FILE,
     LOG_START_OFFSETS,
+    TOPICS_FILE,
     TopicPartition,
     parse_partition_directory,
 )
 from minibroker_storage.data_directory.offset_checkpoints import parse_offset_checkpoint
 from minibroker_storage.data_directory.publication import UNFINISHED
+from minibroker_storage.data_directory.topics_file import parse_topics_file
 from minibroker_storage.errors import CorruptCheckpointError
 from minibroker_storage.layout import INDEX_SUFFIX as OFFSET_INDEX_SUFFIX
 from minibroker_storage.layout import (
@@ -105,12 +107,17 @@ class PartitionLog:
 
 
 class FoundPartition(NamedTuple):
-    """A partition's directory, not looked into yet."""
+    """A partition's directory, not looked into yet.
+
+    `is_made`: it is there. minibroker makes it with the first record; until then its topics file alone tells of the
+    partition, which is empty.
+    """
 
     topic: str
     partition: int
     directory: str
     data: DataDirectory
+    is_made: bool = True
 
 
 def find_partitions(
@@ -118,6 +125,7 @@ def find_partitions(
 ) -> dict[TopicPartition, FoundPartition]:
     """The partitions in data directories, or the directory of a partition itself, in the order of their names.
 
+    Those that have no directory yet are among them, if minibroker's topics file names them.
     `storage` is for directories behind addresses, see `filesystem_of`. Directories that a broker is deleting, or
     moving, are passed over. `FileNotFoundError`, `NotADirectoryError`, `OSError`; `LogNameError` when two directories
     have the same partition; `CorruptCheckpointError`.
@@ -141,11 +149,32 @@ def _partitions_at(path: str, storage: Mapping[str, Any] | None) -> list[FoundPa
     entries = _entries_between_writes(filesystem, directory)
     if own_name and any(entry.name.endswith(LOG_SUFFIX) and not entry.is_directory for entry in entries):
         return [FoundPartition(*own_name, directory, _data_directory(filesystem, parent))]
-    data = _data_directory(filesystem, directory, {entry.name for entry in entries})
-    return [
+    names = {entry.name for entry in entries}
+    data = _data_directory(filesystem, directory, names)
+    made = [
         FoundPartition(*named, f"{directory}/{entry.name}", data)
         for entry in entries
         if entry.is_directory and (named := parse_partition_directory(entry.name))
+    ]
+    not_made = partitions_without_directories(filesystem, directory, names)
+    return [*made, *(FoundPartition(*key, f"{directory}/{key[0]}-{key[1]}", data, is_made=False) for key in not_made)]
+
+
+def partitions_without_directories(filesystem: FileSystem, data_dir: str, names: set[str]) -> list[TopicPartition]:
+    """The partitions of a data directory that minibroker's topics file names, but none of the `names` in it.
+
+    None where the file cannot be read. `OSError`.
+    """
+    path = f"{data_dir}/{TOPICS_FILE}"
+    content = _read_if_there(filesystem, path, names)
+    if content is None:
+        return []
+    try:
+        counts = {name: int(entry["partitions"]) for name, entry in parse_topics_file(content, path)["topics"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return []  # a broker that opens the directory says what is wrong
+    return [
+        (topic, index) for topic, count in counts.items() for index in range(count) if f"{topic}-{index}" not in names
     ]
 
 
@@ -196,7 +225,10 @@ def _read_if_there(filesystem: FileSystem, path: str, names: set[str] | None) ->
 
 
 def open_partition(found: FoundPartition) -> PartitionLog:
-    """List a partition's directory. `FileNotFoundError` when it has been deleted, `OSError`; `LogNameError`."""
+    """List a partition's directory, if it is made. `FileNotFoundError` when it has been deleted; `LogNameError`.
+
+    `OSError`.
+    """
     entries = _settled_entries(found)
     indexes: dict[int, set[str]] = {}
     logs: list[tuple[int, int, int]] = []
@@ -234,7 +266,12 @@ def open_partition(found: FoundPartition) -> PartitionLog:
 def _settled_entries(found: FoundPartition) -> list[Entry]:
     """A listing from outside the few milliseconds in which compaction replaces segments (see `replacement`)."""
     for wait in _SWAP_WAITS:
-        entries = found.data.filesystem.entries(found.directory, (LOG_SUFFIX,))
+        try:
+            entries = found.data.filesystem.entries(found.directory, (LOG_SUFFIX,))
+        except FileNotFoundError:
+            if found.is_made:
+                raise
+            return []
         names = {entry.name for entry in entries}
         swapped = [name for name in names if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)]
         if all(name.removesuffix(SWAP_SUFFIX) in names for name in swapped):

@@ -36,11 +36,13 @@ def test_a_directory_that_only_looks_like_a_partition_is_left_alone(
 
 
 def test_a_large_number_is_left_alone_whatever_is_in_the_directory(harness: Harness) -> None:
+    harness.produce(batch(b"a record"))
     shutil.copytree(f"{harness.data_dir}/t-0", f"{harness.data_dir}/backup-20261122")
     assert restarted(harness) == {"t"}
 
 
 def test_a_number_with_zeros_before_it_is_left_alone(harness: Harness, caplog: pytest.LogCaptureFixture) -> None:
+    harness.produce(batch(b"a record"))
     shutil.copytree(f"{harness.data_dir}/t-0", f"{harness.data_dir}/orders-007")
     assert restarted(harness) == {"t"}
     assert "left alone (brokers never name a partition so): orders-007" in caplog.text
@@ -55,6 +57,7 @@ def test_many_foreign_directories_make_one_line(harness: Harness, caplog: pytest
 
 
 def test_an_unknown_link_is_left_alone(harness: Harness, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    harness.produce(batch(b"a record"))
     shutil.copytree(f"{harness.data_dir}/t-0", tmp_path / "elsewhere")
     Path(harness.data_dir, "linked-0").symlink_to(tmp_path / "elsewhere")
     assert restarted(harness) == {"t"}
@@ -109,6 +112,7 @@ def test_a_leftover_that_is_a_file_or_a_link_goes(harness: Harness, tmp_path: Pa
 
 
 def test_empty_partitions_that_a_crash_has_left_to_a_topic_do_not_outlive_its_deletion(harness: Harness) -> None:
+    harness.restart()  # a clean stop makes the directory of t-0
     for index, (name, records) in enumerate((("t-1", b""), ("t-2", b"records")), 1):
         shutil.copytree(f"{harness.data_dir}/t-0", f"{harness.data_dir}/t-{index}")
         Path(harness.data_dir, name, f"{0:020}.log").write_bytes(records)

@@ -17,7 +17,7 @@ from minibroker_protocol.messages.init_producer_id import InitProducerIdRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from minibroker_storage.data_directory.topics_file import TopicsFileError
 from tests.broker.cluster.sick_disk import SickDisk
-from tests.broker.harness import Harness, Pending
+from tests.broker.harness import Harness, Pending, batch
 
 STORAGE_ERROR, TOPIC_ALREADY_EXISTS = 56, 36
 TOPICS, CLUSTER = "minibroker-topics.json", "minibroker-cluster.json"
@@ -176,6 +176,7 @@ def test_a_torn_topics_file_is_replaced_by_the_generation_before(
     harness.create("kept", 3, retention_ms="60000")
     first = harness.core.producer_ids.next()
     harness.create("new")
+    harness.produce(batch(b"a record"), "new")
     harness.crash()
     before = Path(harness.data_dir, TOPICS)
     before.write_bytes(left)
@@ -184,7 +185,7 @@ def test_a_torn_topics_file_is_replaced_by_the_generation_before(
     kept = harness.core.topics.get("kept")
     assert kept is not None
     assert (len(kept.partitions), dict(kept.config.overrides)) == (3, {"retention.ms": "60000"})
-    new = harness.core.topics.get("new")  # its directory is there
+    new = harness.core.topics.get("new")  # its directory is there, since it holds a record
     assert new is not None
     assert dict(new.config.overrides) == {"retention.ms": "-1", "retention.bytes": "-1"}
     assert harness.core.producer_ids.next() >= first + 2000

@@ -28,7 +28,7 @@ from minibroker_protocol.messages.metadata import MetadataRequest, MetadataReque
 from minibroker_storage.data_directory.topics_file import topics_file_line
 from tests.broker.cluster.nodes import create as create_by_hand
 from tests.broker.config.configs import GROUP, TOPIC
-from tests.broker.harness import Harness
+from tests.broker.harness import Harness, batch
 
 FILE = "minibroker-topics.json"
 NAMES = [f"n-{number}" for number in range(20)]
@@ -149,7 +149,7 @@ def test_only_the_topics_that_have_changed_are_encoded(harness: Harness, monkeyp
 
 @pytest.fixture
 def coming(harness: Harness) -> Iterator[Any]:
-    """The creation of a topic "new" with 3 partitions, of which one has its directory."""
+    """The creation of a topic "new" with 3 partitions, of which one has been looked for on the disk."""
     slices = harness.core.topics.creation([("new", 3, TopicConfig(CONFIG, {}))])
     next(slices)
     yield slices
@@ -170,10 +170,11 @@ def test_a_topic_that_is_being_made_is_not_there_yet_but_its_name_is_taken(harne
     again = CreateTopicsRequest(topics=[CreatableTopic(name="new", num_partitions=1, replication_factor=1)])
     assert harness.ask(again, 7).topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
     assert [topic.name for topic in harness.ask(MetadataRequest(topics=None), 9).topics] == ["t"]
-    assert (names_on_disk(harness), noted(harness)) == ({"new-0"}, {"t", "new"})
+    assert (names_on_disk(harness), noted(harness)) == (set(), {"t", "new"})
     assert len(list(coming)) == 2
     assert harness.ask(request, 9).topics[0].error_code == 0
-    assert names_on_disk(harness) == {"new-0", "new-1", "new-2"}
+    harness.produce(batch(b"a record"), "new", 1)
+    assert names_on_disk(harness) == {"new-1"}
 
 
 def test_a_creation_that_is_given_up_leaves_nothing(harness: Harness, coming: Any) -> None:

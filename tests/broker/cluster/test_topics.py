@@ -39,6 +39,8 @@ class Keeper:
         self.reconfigured: list[LogConfig] = []
 
     def open_log(self, partition: Partition) -> Log:
+        if not partition.has_directory:
+            partition.make_directory()
         return Log.open(
             partition.directory,
             config=partition.topic.log_config,
@@ -359,7 +361,7 @@ def test_names_collide_when_only_dots_and_underscores_differ(
 
 @pytest.mark.parametrize(
     ("step", "partitions"),
-    [("topics.Topics.save", None), ("partition.create_partition_directory", 3)],
+    [("topics.Topics.save", None), ("topics.claim_directories", 3)],
     ids=["before", "after"],
 )
 def test_a_kill_while_a_topic_is_made_leaves_it_whole_or_not_at_all(
@@ -421,6 +423,7 @@ def test_nothing_is_deleted_from_directories_whose_configuration_is_not_known(tm
 
 def test_a_topic_whose_directories_are_missing_can_be_deleted(harness: Harness) -> None:
     harness.create("gone", 3)
+    harness.restart()
     harness.produce(batch(b"a"), "gone", 1)
     shutil.rmtree(os.path.join(harness.data_dir, "gone-1"))
     shutil.rmtree(os.path.join(harness.data_dir, "gone-2"))

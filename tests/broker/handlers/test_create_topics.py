@@ -67,9 +67,11 @@ def test_every_version_creates_a_topic_that_can_be_produced_to(harness: Harness,
     assert harness.produce(batch(b"a"), "new", 1).error_code == 0
 
 
-def test_the_directories_of_the_partitions_are_there_when_the_answer_leaves(harness: Harness) -> None:
+def test_the_directory_of_a_partition_is_there_when_its_first_records_are_acknowledged(harness: Harness) -> None:
     created(harness, topic("new", 2))
+    assert not any(os.path.exists(f"{harness.data_dir}/new-{partition}") for partition in (0, 1))
     for partition in (0, 1):
+        harness.produce(batch(b"a"), "new", partition)
         files = os.listdir(f"{harness.data_dir}/new-{partition}")
         assert "00000000000000000000.log" in files
         assert "partition.metadata" in files

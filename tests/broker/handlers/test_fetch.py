@@ -1,6 +1,5 @@
 """Fetch without a session: what is read, how much of it, and how long an answer waits."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -382,7 +381,6 @@ def test_what_producers_have_compressed_with_zstd_is_for_all_clients_of_format_v
 
 def test_a_log_that_cannot_be_opened_is_a_storage_error(harness: Harness, tmp_path: Path) -> None:
     harness.create("broken")
-    os.rename(tmp_path / "data" / "broken-0", tmp_path / "data" / "elsewhere")
     (tmp_path / "data" / "broken-0").write_text("no directory")
     data = harness.fetch_one(0, "broken")
     assert data.error_code == ErrorCode.KAFKA_STORAGE_ERROR

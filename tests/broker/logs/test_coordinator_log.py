@@ -1,4 +1,4 @@
-"""A coordinator's topic is made with its first use: in the topics file at once, its directories in slices."""
+"""A coordinator's topic is made with its first use, and its directories with their first records."""
 
 from pathlib import Path
 
@@ -22,31 +22,40 @@ def directories(harness: Harness) -> int:
 
 @pytest.fixture
 def asked(harness: Harness) -> Harness:
-    """A client was told the coordinator of its group, and the event loop has not turned since."""
-    harness.core.slices.slice_s = 0.0
+    """A client was told the coordinator of its group."""
     answer = harness.accept(FindCoordinatorRequest(key="g"), 0)
     assert isinstance(answer, Answer)
     assert answer.response.error_code == ErrorCode.NONE
     return harness
 
 
-def test_the_directories_follow_in_slices(asked: Harness) -> None:
-    assert directories(asked) < PARTITIONS
+def test_only_a_partition_that_holds_something_has_a_directory(asked: Harness) -> None:
     asked.run_soon()
-    assert directories(asked) == PARTITIONS
+    assert directories(asked) == 0
+    commit(asked, {T0: 5}, "g")
+    assert directories(asked) == 1
 
 
-def test_a_partition_without_a_directory_gets_one_when_it_is_used(asked: Harness) -> None:
+def test_partitions_without_directories_are_there_after_a_kill(asked: Harness) -> None:
     asked.crash()
-    assert directories(asked) < PARTITIONS
     commit(asked, {T0: 5}, "g")
     asked.crash()
     assert offsets_of(asked, "g") == {T0: 5}
     topic = asked.core.topics.get(OFFSETS)
     assert topic is not None
     assert len(topic.partitions) == PARTITIONS
+    assert directories(asked) == 1
 
 
-def test_a_topic_that_is_deleted_meanwhile_gets_no_more_directories(asked: Harness) -> None:
+def test_a_clean_stop_makes_the_directories_that_a_kafka_expects(asked: Harness) -> None:
+    commit(asked, {T0: 5}, "g")
+    asked.close()
+    assert directories(asked) == PARTITIONS
+    asked.start()
+    assert offsets_of(asked, "g") == {T0: 5}
+
+
+def test_a_topic_that_is_deleted_leaves_no_directory(asked: Harness) -> None:
+    commit(asked, {T0: 5}, "g")
     asked.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=OFFSETS)], timeout_ms=1000), 6)
     assert directories(asked) == 0

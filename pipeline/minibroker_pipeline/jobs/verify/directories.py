@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from minibroker_pipeline.filesystems.filesystem import Entry, FileSystem, filesystem_of
 from minibroker_pipeline.jobs.verify.findings import REBUILD, RENAME, Findings, What
+from minibroker_pipeline.log_directories.partition_logs import partitions_without_directories
 from minibroker_storage.checkpoints import CHECKPOINT_VERSION, EpochEntry, parse_uuid
 from minibroker_storage.data_directory.names import (
     CLEAN_SHUTDOWN,
@@ -96,6 +97,8 @@ class Partition:
 def find(path: str, findings: list[Findings]) -> list[Partition]:
     """The partitions at `path`, a data directory or a single partition's; what is wrong around them is added.
 
+    Also those that have no directory yet, since they have held no record.
+
     `OSError`.
     """
     filesystem, directory = filesystem_of(path)
@@ -107,7 +110,12 @@ def find(path: str, findings: list[Findings]) -> list[Partition]:
         data = _data_directory(filesystem, parent, scheme, findings)
         return [Partition(*own, directory, data)]
     data = _data_directory(filesystem, directory, scheme, findings)
-    return sorted(_partitions_in(data, entries, findings), key=lambda one: (one.topic, one.partition))
+    not_made = partitions_without_directories(filesystem, directory, {entry.name for entry in entries})
+    partitions = [
+        *_partitions_in(data, entries, findings),
+        *(Partition(*key, f"{directory}/{key[0]}-{key[1]}", data) for key in not_made),
+    ]
+    return sorted(partitions, key=lambda one: (one.topic, one.partition))
 
 
 def _partitions_in(data: DataDirectory, entries: list[Entry], findings: list[Findings]) -> Iterator[Partition]:

@@ -1,0 +1,191 @@
+"""Partitions get their directories with their first records, or at a clean stop; until then they are empty."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from minibroker.cluster import partition as partition_module
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
+from minibroker_protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from minibroker_protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from minibroker_storage.layout import PARTITION_METADATA
+from tests.broker.harness import Harness, batch, values_in
+
+
+def directories(harness: Harness, topic: str = "new") -> set[str]:
+    return {name for name in os.listdir(harness.data_dir) if name.startswith(f"{topic}-")}
+
+
+def partitions(harness: Harness, topic: str = "new") -> int:
+    (found,) = harness.ask(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12).topics
+    return len(found.partitions)
+
+
+@pytest.fixture
+def new(harness: Harness) -> Harness:
+    """A topic "new" of three partitions."""
+    harness.create("new", 3)
+    return harness
+
+
+def test_only_the_partition_that_holds_a_record_has_a_directory(new: Harness) -> None:
+    assert directories(new) == set()
+    assert new.produce(batch(b"a"), "new", 1).base_offset == 0
+    assert directories(new) == {"new-1"}
+    assert Path(new.data_dir, "new-1", PARTITION_METADATA).read_text().startswith("version: 0\ntopic_id: ")
+
+
+def test_an_empty_partition_is_read_and_described_without_a_directory(new: Harness) -> None:
+    answer = new.fetch_one(0, "new", 2)
+    assert (answer.error_code, answer.high_watermark, answer.records or b"") == (0, 0, b"")
+    assert new.fetch_one(1, "new", 2).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    for timestamp in (-1, -2, -3, 0):
+        partition = ListOffsetsPartition(partition_index=2, timestamp=timestamp, current_leader_epoch=-1)
+        request = ListOffsetsRequest(topics=[ListOffsetsTopic(name="new", partitions=[partition])], replica_id=-1)
+        (found,) = new.ask(request, 7).topics[0].partitions
+        assert (found.error_code, found.offset) == (0, 0 if timestamp in {-1, -2} else -1)
+    (log_dir,) = new.ask(DescribeLogDirsRequest(topics=None), 4).results
+    sizes = {
+        topic.name: [(each.partition_index, each.partition_size) for each in topic.partitions]
+        for topic in log_dir.topics
+    }
+    assert sizes["new"] == [(0, 0), (1, 0), (2, 0)]
+    assert directories(new) == set()
+
+
+def test_a_kill_leaves_partitions_without_directories_which_are_empty(new: Harness) -> None:
+    new.produce(batch(b"a"), "new", 1)
+    new.crash()
+    assert directories(new) == {"new-1"}
+    assert partitions(new) == 3
+    assert values_in(new.fetch_one(0, "new", 1).records) == [(0, b"a")]
+    assert new.fetch_one(0, "new", 0).high_watermark == 0
+    assert new.produce(batch(b"b"), "new", 0).base_offset == 0
+    new.crash()
+    assert values_in(new.fetch_one(0, "new", 0).records) == [(0, b"b")]
+
+
+def test_a_clean_stop_makes_the_directories_as_kafka_expects_them(new: Harness) -> None:
+    new.produce(batch(b"a"), "new", 1)
+    new.fetch_one(0, "new", 2)  # a log that is open, but not on disk
+    new.close()
+    assert directories(new) == {"new-0", "new-1", "new-2"}
+    ids = {Path(new.data_dir, name, PARTITION_METADATA).read_text() for name in directories(new)}
+    assert len(ids) == 1
+    assert sorted(os.listdir(f"{new.data_dir}/new-2")) == sorted(os.listdir(f"{new.data_dir}/new-0"))
+    assert Path(new.data_dir, ".kafka_cleanshutdown").exists()
+    new.start()
+    assert values_in(new.fetch_one(0, "new", 1).records) == [(0, b"a")]
+    assert new.produce(batch(b"c"), "new", 2).base_offset == 0
+
+
+def test_a_clean_stop_on_a_full_disk_is_clean_without_the_directories(
+    new: Harness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    new.produce(batch(b"a"), "new", 1)
+
+    def full(directory: str, topic_id: bytes) -> None:
+        os.mkdir(directory)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), directory)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(partition_module, "create_partition_directory", full)
+        new.close()
+    assert "No space left on device" in caplog.text
+    assert directories(new) == {"new-1"}
+    assert Path(new.data_dir, ".kafka_cleanshutdown").exists()
+    new.start()
+    assert partitions(new) == 3
+
+
+def test_a_directory_that_cannot_be_made_refuses_the_records(new: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(directory: str, topic_id: bytes) -> None:
+        os.mkdir(directory)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), directory)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(partition_module, "create_partition_directory", full)
+        assert new.produce(batch(b"a"), "new").error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert directories(new) == set()
+    assert new.fetch_one(0, "new").high_watermark == 0
+    assert new.produce(batch(b"a"), "new").base_offset == 0
+
+
+def test_what_a_failed_attempt_has_left_is_no_obstacle(new: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", full)
+        patched.setattr(os, "rmdir", full)
+        assert new.produce(batch(b"a"), "new").error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert directories(new) == {"new-0"}
+    assert new.produce(batch(b"a"), "new").base_offset == 0
+    new.crash()
+    assert values_in(new.fetch_one(0, "new").records) == [(0, b"a")]
+
+
+def test_something_in_the_place_of_a_directory_refuses_records(new: Harness) -> None:
+    new.fetch_one(0, "new")  # the log is open
+    Path(new.data_dir, "new-0").mkdir()
+    Path(new.data_dir, "new-0", "README").write_text("mine")
+    assert new.produce(batch(b"a"), "new").error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert Path(new.data_dir, "new-0", "README").read_text() == "mine"
+
+
+def test_something_in_the_place_of_a_directory_refuses_the_topic(harness: Harness) -> None:
+    Path(harness.data_dir, "new-1").mkdir()
+    Path(harness.data_dir, "new-1", "README").write_text("mine")
+    request = CreateTopicsRequest(topics=[CreatableTopic(name="new", num_partitions=3, replication_factor=1)])
+    assert harness.ask(request, 7).topics[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert Path(harness.data_dir, "new-1", "README").read_text() == "mine"
+    harness.restart()
+    assert harness.core.topics.get("new") is None
+
+
+def test_something_in_the_place_of_a_directory_refuses_growth(new: Harness) -> None:
+    Path(new.data_dir, "new-3").symlink_to("/nowhere")
+    growth = CreatePartitionsTopic(name="new", count=5, assignments=None)
+    (outcome,) = new.ask(CreatePartitionsRequest(topics=[growth], timeout_ms=0), 2).results
+    assert outcome.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    new.crash()
+    assert partitions(new) == 3
+
+
+def test_an_empty_directory_of_a_crash_is_taken_over(harness: Harness) -> None:
+    Path(harness.data_dir, "new-0").mkdir()
+    harness.create("new")
+    assert harness.produce(batch(b"a"), "new").base_offset == 0
+
+
+def test_a_topic_that_is_made_again_knows_nothing_of_the_one_before(new: Harness) -> None:
+    new.produce(batch(b"a"), "new", 1)
+    (outcome,) = new.ask(DeleteTopicsRequest(topic_names=["new"], timeout_ms=0), 3).responses
+    assert outcome.error_code == 0
+    new.create("new", 3)
+    assert directories(new) == set()
+    new.crash()
+    assert [new.fetch_one(0, "new", index).high_watermark for index in range(3)] == [0, 0, 0]
+
+
+def test_a_partition_whose_directory_has_gone_ends_where_it_ended(new: Harness) -> None:
+    for number in range(3):
+        new.produce(batch(b"%d" % number), "new")
+    new.close()
+    log_start = Path(new.data_dir, "log-start-offset-checkpoint")
+    log_start.write_text("0\n1\nnew 0 3\n")
+    for path in Path(new.data_dir, "new-0").iterdir():
+        path.unlink()
+    Path(new.data_dir, "new-0").rmdir()
+    new.start()
+    assert new.produce(batch(b"d"), "new").base_offset == 3
