@@ -141,6 +141,7 @@ def test_python_sources_bash_config_in_sh_and_runs_configure_and_launch(boxes: C
         ". /etc/confluent/docker/bash-config\n"
         "export KAFKA_ZOOKEEPER_CONNECT=localhost:2181\n"
         "echo 'clientPort=2181' > zookeeper.properties\n"
+        "zookeeper-server-start zookeeper.properties &\n"
         "/etc/confluent/docker/configure\n"
         "/etc/confluent/docker/launch\n"
     )
